@@ -1,0 +1,127 @@
+"""Every condition a user can meet: a name, a place, what is wrong, why, and what to do.
+
+A `Problem` is a value; the exceptions below carry one or more of them, and their type says who must act.
+`CONDITIONS` is the one list of names: `docs/errors.md` is generated from it, and a `Problem` with another name
+cannot be made.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from lakesql.conditions import CONDITIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands: a file of the project, and the line and column in it, both counted from 1."""
+
+    path: str
+    line: int | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        return ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that somebody must act on. `source` is the text of the line at `place`, for the caret."""
+
+    condition: str
+    what: str
+    why: str = ""
+    fix: str = ""
+    place: Place | None = None
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.condition not in CONDITIONS:
+            raise InternalError.of("internal", f"'{self.condition}' is not a condition of lakesql/conditions.py")
+
+    def at(self, place: Place, source: str | None = None) -> Problem:
+        """The same problem with a place, if it had none."""
+        return self if self.place else replace(self, place=place, source=source)
+
+
+class LakesqlError(Exception):
+    """One or more problems that end a command. `exit_code` is what the command exits with."""
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(f"{problem.condition}: {problem.what}" for problem in self.problems))
+
+    @classmethod
+    def of(
+        cls,
+        condition: str,
+        what: str,
+        *,
+        why: str = "",
+        fix: str = "",
+        place: Place | None = None,
+        source: str | None = None,
+    ) -> LakesqlError:
+        """The error of one problem. Subclasses inherit this: `ProjectError.of(…)` is a `ProjectError`."""
+        return cls([Problem(condition, what, why, fix, place, source)])
+
+
+class ProjectError(LakesqlError):
+    """The project's files are wrong: the author of a model or a stream must act."""
+
+
+class ProfileError(LakesqlError):
+    """The profile or the machine is wrong: whoever set up the target must act."""
+
+
+class UsageError(LakesqlError):
+    """The command line is wrong."""
+
+
+class RunError(LakesqlError):
+    """A model failed while it ran. Other models go on."""
+
+    exit_code: ClassVar[int] = 1
+    transient: ClassVar[bool] = False
+
+
+class TransientError(RunError):
+    """A failure that may pass by itself: worth another try."""
+
+    transient: ClassVar[bool] = True
+
+
+class InternalError(LakesqlError):
+    """lakesql itself is wrong: its maintainers must act."""
+
+    exit_code: ClassVar[int] = 1
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A sentence that suggests the known name nearest to `name`, or lists the known names when none is near."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if close:
+        return f"Did you mean '{close[0]}'?"
+    return f"Known: {', '.join(names)}." if names else ""
+
+
+def render_problem(problem: Problem) -> str:
+    """The text that a person reads: condition and place, the line with a caret, what, why, what to do."""
+    head = f"error[{problem.condition}]" + (f" {problem.place}" if problem.place else "")
+    lines = [head]
+    if problem.source is not None and problem.place and problem.place.line:
+        number = str(problem.place.line)
+        lines.append(f"  {number} | {problem.source}")
+        if problem.place.column:
+            before = problem.source[: problem.place.column - 1]
+            gap = "".join("\t" if character == "\t" else " " for character in before)
+            lines.append(f"  {' ' * len(number)} | {gap}^")
+    lines.append(f"  {problem.what}")
+    lines.extend(f"  {text}" for text in (problem.why, problem.fix) if text)
+    return "\n".join(lines)
