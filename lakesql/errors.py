@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from lakesql.conditions import CONDITIONS
 
@@ -29,22 +29,21 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that somebody must act on. `source` is the text of the line at `place`, for the caret."""
+    """One thing that somebody must act on: the condition's name, what is wrong, why, what to do, and where."""
 
     condition: str
     what: str
     why: str = ""
     fix: str = ""
     place: Place | None = None
-    source: str | None = None
 
     def __post_init__(self) -> None:
         if self.condition not in CONDITIONS:
             raise InternalError.of("internal", f"'{self.condition}' is not a condition of lakesql/conditions.py")
 
-    def at(self, place: Place, source: str | None = None) -> Problem:
+    def at(self, place: Place) -> Problem:
         """The same problem with a place, if it had none."""
-        return self if self.place else replace(self, place=place, source=source)
+        return self if self.place else replace(self, place=place)
 
 
 class LakesqlError(Exception):
@@ -57,18 +56,9 @@ class LakesqlError(Exception):
         super().__init__("\n".join(f"{problem.condition}: {problem.what}" for problem in self.problems))
 
     @classmethod
-    def of(
-        cls,
-        condition: str,
-        what: str,
-        *,
-        why: str = "",
-        fix: str = "",
-        place: Place | None = None,
-        source: str | None = None,
-    ) -> LakesqlError:
+    def of(cls, condition: str, what: str, *, why: str = "", fix: str = "", place: Place | None = None) -> Self:
         """The error of one problem. Subclasses inherit this: `ProjectError.of(…)` is a `ProjectError`."""
-        return cls([Problem(condition, what, why, fix, place, source)])
+        return cls([Problem(condition, what, why, fix, place)])
 
 
 class ProjectError(LakesqlError):
@@ -111,15 +101,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"Known: {', '.join(names)}." if names else ""
 
 
-def render_problem(problem: Problem) -> str:
-    """The text that a person reads: condition and place, the line with a caret, what, why, what to do."""
+def render_problem(problem: Problem, source: str | None = None) -> str:
+    """The text that a person reads: condition and place, the line with a caret, what, why, what to do.
+
+    `source` is the text of the line at the problem's place, where the caller could read it.
+    """
     head = f"error[{problem.condition}]" + (f" {problem.place}" if problem.place else "")
     lines = [head]
-    if problem.source is not None and problem.place and problem.place.line:
+    if source is not None and problem.place and problem.place.line:
         number = str(problem.place.line)
-        lines.append(f"  {number} | {problem.source}")
+        lines.append(f"  {number} | {source}")
         if problem.place.column:
-            before = problem.source[: problem.place.column - 1]
+            before = source[: problem.place.column - 1]
             gap = "".join("\t" if character == "\t" else " " for character in before)
             lines.append(f"  {' ' * len(number)} | {gap}^")
     lines.append(f"  {problem.what}")

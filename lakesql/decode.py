@@ -1,0 +1,213 @@
+"""From what stands in a file to a typed value: the only code that reads a mapping which came from a file.
+
+Files of the project (YAML, TOML, the literals of `config(...)`) become a tree of `Node`, a value and its place.
+`decode` turns such a tree into a frozen dataclass, checks every key and type on the way, and reports all problems
+of the tree at once, each with its place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, Union
+
+from lakesql.errors import Place, Problem, ProjectError, nearest
+
+T = TypeVar("T")
+Scalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value out of a file and where it stands. Keys of a mapping keep their own places in `keys`."""
+
+    value: Scalar | tuple[Node, ...] | Mapping[str, Node]
+    place: Place
+    keys: Mapping[str, Place] = dataclasses.field(default_factory=dict)
+
+    def plain(self) -> Any:
+        """The value without places: scalars, lists and dicts."""
+        match self.value:
+            case tuple():
+                return [item.plain() for item in self.value]
+            case Mapping():
+                return {key: item.plain() for key, item in self.value.items()}
+            case _:
+                return self.value
+
+    def entries(self) -> Mapping[str, Node]:
+        """The entries of a mapping; a `ProjectError` for anything else."""
+        if isinstance(self.value, Mapping):
+            return self.value
+        raise ProjectError([_wrong_type(self, "a mapping")])
+
+    def items(self) -> tuple[Node, ...]:
+        """The items of a list; a `ProjectError` for anything else."""
+        if isinstance(self.value, tuple):
+            return self.value
+        raise ProjectError([_wrong_type(self, "a list")])
+
+    def get(self, key: str) -> Node | None:
+        """The entry of a mapping under `key`, or None."""
+        return self.entries().get(key)
+
+
+def node_of(value: Any, place: Place) -> Node:
+    """A tree whose every node stands at `place`, from plain lists, dicts and scalars."""
+    match value:
+        case Mapping():
+            return Node({str(key): node_of(item, place) for key, item in value.items()}, place)
+        case list() | tuple():
+            return Node(tuple(node_of(item, place) for item in value), place)
+        case _:
+            return Node(value, place)
+
+
+def option(
+    doc: str,
+    *,
+    default: Any = dataclasses.MISSING,
+    factory: Any = dataclasses.MISSING,
+    read: Callable[[Node], Any] | None = None,
+) -> Any:
+    """A field of a dataclass that `decode` fills: `doc` stands in the generated docs, `read` decodes it its own way."""
+    return dataclasses.field(default=default, default_factory=factory, metadata={"doc": doc, "read": read})
+
+
+def decode(node: Node, kind: type[T], *, what: str, ignore: frozenset[str] = frozenset()) -> T:
+    """`node`, a mapping, as the dataclass `kind`; `what` names it in problems ("a stream", "mode upsert").
+
+    Keys that start with `x-` are passed over (a place for YAML anchors), and those in `ignore`. Raises `ProjectError`
+    with every unknown key (`unknown-option`), missing key (`missing-option`) and wrong value (`wrong-type`).
+    """
+    entries = node.entries()
+    fields = _fields(kind)
+    problems: list[Problem] = []
+    for key in entries:
+        if key not in fields and key not in ignore and not key.startswith("x-"):
+            place = node.keys.get(key, entries[key].place)
+            problems.append(
+                Problem("unknown-option", f"{what} has no option '{key}'.", "", nearest(key, fields), place)
+            )
+    values: dict[str, Any] = {}
+    for name, field in fields.items():
+        if name in entries:
+            try:
+                values[name] = field.read(entries[name])
+            except ProjectError as error:
+                place = node.keys.get(name, entries[name].place)
+                problems.extend(problem.at(place) for problem in error.problems)
+        elif field.required:
+            problems.append(Problem("missing-option", f"{what} lacks '{name}': {field.doc}", place=node.place))
+    if problems:
+        raise ProjectError(problems)
+    return kind(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a decodable dataclass: its name, how it is read, and what the docs say of it."""
+
+    name: str
+    kind: Any
+    required: bool
+    default: Any
+    doc: str
+    read: Callable[[Node], Any]
+
+
+def fields_of(kind: type) -> tuple[Field, ...]:
+    """The fields of a decodable dataclass in order: what the generated docs list."""
+    return tuple(_fields(kind).values())
+
+
+@functools.cache
+def _fields(kind: type) -> dict[str, Field]:
+    hints = typing.get_type_hints(kind)
+    return {field.name: _field(field, hints[field.name]) for field in dataclasses.fields(kind) if field.init}
+
+
+def _field(field: dataclasses.Field[Any], kind: Any) -> Field:
+    if field.default is not dataclasses.MISSING:
+        default, required = field.default, False
+    elif field.default_factory is not dataclasses.MISSING:
+        default, required = field.default_factory(), False
+    else:
+        default, required = None, True
+    doc = field.metadata.get("doc", "")
+    read = field.metadata.get("read") or (lambda node: read_value(node, kind, field.name))
+    return Field(field.name, kind, required, default, doc, read)
+
+
+def read_value(node: Node, kind: Any, what: str) -> Any:
+    """`node` as a value of the annotation `kind`: a scalar, a Literal, a tuple, a mapping, a dataclass, or None."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, types.UnionType):
+        if node.value is None and type(None) in arguments:
+            return None
+        return read_value(node, next(item for item in arguments if item is not type(None)), what)
+    if origin is Literal:
+        return _read_literal(node, arguments, what)
+    if origin is tuple:
+        items = node.value if isinstance(node.value, tuple) else (node,)
+        return tuple(_each(items, lambda item: read_value(item, arguments[0], what)))
+    if origin in (dict, Mapping):
+        entries = node.entries()
+        read = _each(list(entries.values()), lambda item: read_value(item, arguments[1], what))
+        return dict(zip(entries, read, strict=True))
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return decode(node, kind, what=what)
+    return _read_scalar(node, kind)
+
+
+def _each(nodes: typing.Sequence[Node], read: Callable[[Node], T]) -> list[T]:
+    values: list[T] = []
+    problems: list[Problem] = []
+    for node in nodes:
+        try:
+            values.append(read(node))
+        except ProjectError as error:
+            problems.extend(problem.at(node.place) for problem in error.problems)
+    if problems:
+        raise ProjectError(problems)
+    return values
+
+
+def _read_literal(node: Node, allowed: tuple[Any, ...], what: str) -> Any:
+    if node.value in allowed and isinstance(node.value, type(allowed[0])):
+        return node.value
+    fix = nearest(str(node.plain()), [str(item) for item in allowed])
+    problem = Problem("wrong-value", f"'{node.plain()}' is not a value of '{what}'.", "", fix, node.place)
+    raise ProjectError([problem])
+
+
+_SCALARS: dict[type, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def _read_scalar(node: Node, kind: type) -> Any:
+    value = node.value
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+        return value
+    raise ProjectError([_wrong_type(node, _SCALARS[kind])])
+
+
+def _wrong_type(node: Node, wanted: str) -> Problem:
+    return Problem("wrong-type", f"{_shown(node)} is not {wanted}.", place=node.place)
+
+
+def _shown(node: Node) -> str:
+    match node.value:
+        case None:
+            return "An empty value"
+        case tuple():
+            return "A list"
+        case Mapping():
+            return "A mapping"
+        case _:
+            return f"'{node.value}'"
