@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, Union
+from typing import Any, Literal, TypeVar, Union, cast
 
 from lakesql.errors import Place, Problem, ProjectError, nearest
 
@@ -85,7 +85,7 @@ def decode(node: Node, kind: type[T], *, what: str, ignore: frozenset[str] = fro
     with every unknown key (`unknown-option`), missing key (`missing-option`) and wrong value (`wrong-type`).
     """
     entries = node.entries()
-    fields = _fields(kind)
+    fields = _fields(cast("type", kind))
     problems: list[Problem] = []
     for key in entries:
         if key not in fields and key not in ignore and not key.startswith("x-"):

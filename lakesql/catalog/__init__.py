@@ -1,0 +1,1 @@
+"""What the Iceberg catalog says of tables, through pyiceberg: no JVM."""

@@ -1,0 +1,1 @@
+"""Values to SQL text. Pure."""

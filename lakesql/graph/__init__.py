@@ -1,0 +1,1 @@
+"""Who reads whom, and the selector grammar. Pure."""

@@ -1,0 +1,1 @@
+"""A model: its template, its SELECT, its configuration, its properties. Pure."""

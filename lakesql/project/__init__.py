@@ -1,0 +1,1 @@
+"""The project's files: settings, profiles, finding and reading them."""

@@ -1,0 +1,1 @@
+"""Applies plans and supervises queries."""

@@ -1,0 +1,1 @@
+"""A declared stream: connection, format, envelope, contract. Pure."""
