@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+from lakesql.decode import Node
+from lakesql.errors import Place, ProjectError
+
 RESERVED_PREFIX = "_lakesql_"
 """No column of a model or a stream may start with this."""
 
@@ -23,8 +28,8 @@ VALUE = "_lakesql_value"
 DELETE = "_lakesql_delete"
 """Whether a row of a keyed batch deletes its key (`delete_when`)."""
 
-STREAM_VIEW_PREFIX = "_lakesql_stream_"
-"""The view that `stream('x')` names inside a compiled SELECT."""
+RANK = "_lakesql_rank"
+"""1 on the newest row of its key in a batch."""
 
 BATCH_VIEW = "_lakesql_batch"
 """The view that holds the rows of the batch which the INSERT or MERGE writes."""
@@ -37,6 +42,7 @@ LEDGER_CHECKPOINT = "lakesql.checkpoint"
 LEDGER_BATCH = "lakesql.batch"
 LEDGER_OFFSETS = "lakesql.offsets"
 LEDGER_QUERY = "lakesql.query"
+LEDGER_STATE = "lakesql.state"
 LEDGER_EVENT_TIME = "lakesql.event-time"
 """Keys of a ledger entry in the summary of the snapshot that holds the batch (docs/architecture.md, the ledger)."""
 
@@ -45,3 +51,40 @@ def is_reserved(column: str) -> bool:
     """Whether a column of this name belongs to lakesql and so never lands in a table by `SELECT *`."""
     lowered = column.lower()
     return lowered in (RECORD, CHANGE) or lowered.startswith(RESERVED_PREFIX)
+
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def check_name(node: Node) -> str:
+    """The name of a project, model, stream, namespace or connection: ASCII letters, digits and `_`.
+
+    Such a name is a table, a folder, a topic's folder and a word of the selector grammar at once, so it holds nothing
+    that one of them would have to quote. Raises `ProjectError` (`bad-name`).
+    """
+    if isinstance(node.value, str) and _NAME.match(node.value) and not is_reserved(node.value):
+        return node.value
+    raise ProjectError.of(
+        "bad-name",
+        f"'{node.plain()}' is not a name.",
+        fix="A name starts with a letter or _, and holds letters, digits and _ only.",
+        place=node.place,
+    )
+
+
+def check_column(name: str, place: Place | None) -> None:
+    """A column's name: anything but a dot, a backtick, a control character, or a name of lakesql's own.
+
+    Iceberg reads a dot in a column's name as a path into a struct, and Spark's readers of nested schemas lose a
+    backtick; blanks, quotes and letters of any script work everywhere and are quoted. Raises `ProjectError`
+    (`bad-column-name`, `reserved-column`).
+    """
+    if is_reserved(name):
+        raise ProjectError.of("reserved-column", f"'{name}' is a name of lakesql's own.", place=place)
+    if not name.strip() or any(character in "`." or not character.isprintable() for character in name):
+        raise ProjectError.of(
+            "bad-column-name",
+            f"{name!r} cannot name a column.",
+            why="Dots, backticks and control characters do not survive in every engine that reads the table.",
+            place=place,
+        )

@@ -1,0 +1,124 @@
+"""The statements of an upserting batch: the newest row of each key, and the MERGE that writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakesql.compile.quote import Literal, column_of, identifier, identifiers, indent, literal
+from lakesql.model.config import Upsert
+from lakesql.model.table import TableName
+from lakesql.names import BATCH_VIEW, DELETE, POSITION, RANK
+
+_NEWEST = """\
+SELECT *
+FROM (
+  SELECT *{delete},
+    row_number() OVER (PARTITION BY {keys} ORDER BY {newest_first}) AS {rank}
+  FROM (
+{select}
+  )
+  WHERE {not_null}
+)
+WHERE {rank} = 1"""
+
+_MERGE = """\
+MERGE INTO {table} AS target
+USING {batch} AS source
+ON {match}
+  AND {bounds}
+{clauses}"""
+
+BOUNDS_PLACE = "/* the batch's key range */ true"
+"""What stands in the compiled MERGE where each batch puts a literal predicate on the target's keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The keys of one batch in one column: all of them when they are few, else the smallest and the largest."""
+
+    column: str
+    values: tuple[Literal, ...] = ()
+    low: Literal | None = None
+    high: Literal | None = None
+
+
+def newest_rows(config: Upsert, select: str, positioned: bool) -> str:
+    """The last row of each key in the rows of `select`, by `sequence_by`, then by arrival if `positioned`.
+
+    Rows whose key or sequence is NULL are left out: they are dead letters. Adds the column `_lakesql_delete` where the
+    model has `delete_when`.
+    """
+    order = [*config.sequence_by, *([POSITION] if positioned else [])] or list(config.keys)
+    return _NEWEST.format(
+        delete=f",\n    coalesce(({config.delete_when}), false) AS {DELETE}" if config.delete_when else "",
+        keys=identifiers(config.keys),
+        newest_first=", ".join(f"{identifier(column)} DESC" for column in order),
+        rank=RANK,
+        select=indent(select, "    "),
+        not_null=" AND ".join(f"{identifier(column)} IS NOT NULL" for column in (*config.keys, *config.sequence_by)),
+    )
+
+
+def merge_statement(
+    table: TableName, config: Upsert, columns: tuple[str, ...] | None, bounds: tuple[KeyRange, ...] | None
+) -> str:
+    """The MERGE of the rows in the view `_lakesql_batch`.
+
+    `columns` are the columns that land, None where only Spark's analyzer knows them. `bounds` narrows the target's scan
+    to the keys of the batch; None leaves the place for them, as the compiled file shows it. A bound must hold for every
+    key of the batch, or an update becomes a second row.
+    """
+    return _MERGE.format(
+        table=table,
+        batch=BATCH_VIEW,
+        match="\n  AND ".join(f"{column_of('target', key)} <=> {column_of('source', key)}" for key in config.keys),
+        bounds=BOUNDS_PLACE if bounds is None else _bounds(bounds),
+        clauses="\n".join(_clauses(config, columns)),
+    )
+
+
+def _clauses(config: Upsert, columns: tuple[str, ...] | None) -> list[str]:
+    newer = _newer(config)
+    deleted = column_of("source", DELETE)
+    clauses = []
+    if config.delete_when:
+        clauses.append(f"WHEN MATCHED AND {deleted}{newer} THEN DELETE")
+    if columns is None:
+        update, insert = "UPDATE SET *", "INSERT *"
+    else:
+        values = [column_of("source", column) for column in columns]
+        changed = [column for column in columns if column not in config.keys]
+        sets = ",\n  ".join(f"{identifier(column)} = {column_of('source', column)}" for column in changed)
+        update = f"UPDATE SET\n  {sets}" if changed else ""
+        insert = f"INSERT ({identifiers(columns)})\n  VALUES ({', '.join(values)})"
+    if update:
+        clauses.append(f"WHEN MATCHED{newer} THEN {update}")
+    when = f"WHEN NOT MATCHED AND NOT {deleted}" if config.delete_when else "WHEN NOT MATCHED"
+    clauses.append(f"{when} THEN {insert}")
+    return clauses
+
+
+def _newer(config: Upsert) -> str:
+    """The condition that a matched row is not older than the stored one; nothing where arrival decides."""
+    match config.sequence_by:
+        case ():
+            return ""
+        case (column,):
+            stored, arrived = column_of("target", column), column_of("source", column)
+            return f" AND ({stored} IS NULL OR {arrived} >= {stored})"
+        case several:
+            stored = ", ".join(column_of("target", column) for column in several)
+            arrived = ", ".join(column_of("source", column) for column in several)
+            return f" AND struct({arrived}) >= struct({stored})"
+
+
+def _bounds(ranges: tuple[KeyRange, ...]) -> str:
+    return "\n  AND ".join(_bound(bound) for bound in ranges) or "true"
+
+
+def _bound(bound: KeyRange) -> str:
+    column = column_of("target", bound.column)
+    if bound.values:
+        return f"{column} IN ({', '.join(literal(value) for value in bound.values)})"
+    assert bound.low is not None and bound.high is not None
+    return f"{column} BETWEEN {literal(bound.low)} AND {literal(bound.high)}"

@@ -1,0 +1,271 @@
+"""What `config(...)` says: each mode is a type of its own, with its own options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lakesql.decode import Field, Node, decode, fields_of, option
+from lakesql.errors import ProjectError, nearest
+from lakesql.names import check_name
+from lakesql.stream.duration import parse_duration
+
+SchemaChange = Literal["ignore", "fail", "append_new_columns", "sync_all_columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class AvailableNow:
+    """Take what is there, then stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """A batch every so often, for as long as the query runs."""
+
+    text: str
+    interval_ms: int
+
+
+Trigger = AvailableNow | Every
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """An Iceberg partition transform: `identity`, `years` … `hours`, `bucket(n, c)`, `truncate(n, c)`."""
+
+    transform: str
+    column: str
+    width: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SortField:
+    """One column of a table's sort order."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+def _read_trigger(node: Node) -> Trigger:
+    if node.value == "available_now":
+        return AvailableNow()
+    try:
+        duration = parse_duration(node)
+    except ProjectError:
+        raise ProjectError.of(
+            "bad-trigger",
+            f"'{node.plain()}' is not a trigger.",
+            fix="Write 'available_now', or an interval such as '30 seconds'.",
+            place=node.place,
+        ) from None
+    return Every(duration.text, duration.length_ms)
+
+
+_COLUMN = r"(?:`(?P<quoted>[^`]+)`|(?P<plain>[^\s`(),]+))"
+_TRANSFORMS = {"years": 0, "months": 0, "days": 0, "hours": 0, "identity": 0, "bucket": 1, "truncate": 1}
+_PARTITION = re.compile(rf"(?:(?P<transform>\w+)\s*\(\s*(?:(?P<width>\d+)\s*,\s*)?)?{_COLUMN}\s*(?P<close>\))?\Z")
+_SORT = re.compile(rf"{_COLUMN}(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\Z", re.IGNORECASE)
+
+
+def _read_partition(node: Node) -> PartitionField:
+    text = str(node.value).strip()
+    found = _PARTITION.match(text)
+    if found and bool(found["transform"]) == bool(found["close"]):
+        transform = (found["transform"] or "identity").lower()
+        width = int(found["width"]) if found["width"] else None
+        if transform in _TRANSFORMS and (width is not None) == bool(_TRANSFORMS[transform]) and width != 0:
+            return PartitionField(transform, found["quoted"] or found["plain"], width)
+    raise ProjectError.of(
+        "bad-partition",
+        f"'{text}' is not a partition transform.",
+        why=nearest(text.split("(")[0], _TRANSFORMS),
+        fix="Write a column, days(ts), bucket(16, id), truncate(4, s) …",
+        place=node.place,
+    )
+
+
+def _read_sort(node: Node) -> SortField:
+    found = _SORT.match(str(node.value).strip())
+    if not found:
+        raise ProjectError.of(
+            "bad-order",
+            f"'{node.plain()}' is not a sort order.",
+            fix="Write a column, then 'desc' and 'nulls last' as you need them.",
+            place=node.place,
+        )
+    descending = (found["direction"] or "").lower() == "desc"
+    nulls_first = found["nulls"].lower() == "first" if found["nulls"] else not descending
+    return SortField(found["quoted"] or found["plain"], descending, nulls_first)
+
+
+def _read_many(read: Any) -> Any:
+    def read_items(node: Node) -> tuple[Any, ...]:
+        items = node.value if isinstance(node.value, tuple) else (node,)
+        return tuple(read(item) for item in items)
+
+    return read_items
+
+
+def _read_properties(node: Node) -> dict[str, str]:
+    return {key: _property(entry) for key, entry in node.entries().items()}
+
+
+def _property(node: Node) -> str:
+    if isinstance(node.value, bool):
+        return "true" if node.value else "false"
+    if isinstance(node.value, str | int | float):
+        return str(node.value)
+    raise ProjectError.of("wrong-type", "A table property is a text, a number, true or false.", place=node.place)
+
+
+def _read_ratio(node: Node) -> float:
+    if isinstance(node.value, int | float) and not isinstance(node.value, bool) and 0 <= node.value <= 1:
+        return float(node.value)
+    raise ProjectError.of("wrong-value", "A ratio is a number from 0 to 1.", place=node.place)
+
+
+def _read_keys(node: Node) -> tuple[str, ...]:
+    items = node.value if isinstance(node.value, tuple) else (node,)
+    keys = tuple(str(item.value) for item in items if isinstance(item.value, str) and item.value)
+    if not keys or len(keys) != len(items):
+        raise ProjectError.of("wrong-type", "Keys are names of columns, one at least.", place=node.place)
+    if len({key.lower() for key in keys}) != len(keys):
+        raise ProjectError.of("duplicate-key", f"A key stands twice in {list(keys)}.", place=node.place)
+    return keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableConfig:
+    """Options that every mode which writes a table has."""
+
+    trigger: Trigger = option(
+        "`available_now`, or how often a batch is taken ('30 seconds').", default=AvailableNow(), read=_read_trigger
+    )
+    namespace: str = option("Namespace of the table; the target's if left out.", default="", read=check_name)
+    table: str = option("Name of the table; the model's if left out.", default="", read=check_name)
+    partition_by: tuple[PartitionField, ...] = option(
+        "Iceberg partition transforms.", default=(), read=_read_many(_read_partition)
+    )
+    order_by: tuple[SortField, ...] = option("The table's sort order.", default=(), read=_read_many(_read_sort))
+    properties: Mapping[str, str] = option("Table properties.", factory=dict, read=_read_properties)
+    on_schema_change: SchemaChange = option(
+        "What happens when the SELECT's columns and the table's differ.", default="append_new_columns"
+    )
+    max_dead_letter_ratio: float = option(
+        "Share of a batch's records that may be set aside; above it the batch fails.", default=1.0, read=_read_ratio
+    )
+    fence: Literal["commit", "lease"] = option(
+        "`commit` stages each batch and publishes it by an atomic check; `lease` saves that second commit.",
+        default="commit",
+    )
+    tags: tuple[str, ...] = option("Words to select by.", default=())
+    meta: Mapping[str, Any] = option("Anything, for other tools.", factory=dict, read=lambda node: node.plain())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append(TableConfig):
+    """`mode='append'`: every row of the SELECT is inserted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upsert(TableConfig):
+    """`mode='upsert'`: one row a key, the newest."""
+
+    keys: tuple[str, ...] = option("Columns that identify a row, matched with `<=>`.", read=_read_keys)
+    sequence_by: tuple[str, ...] = option(
+        "Column or columns that say which of two rows is newer; arrival if left out.", default=()
+    )
+    delete_when: str = option("A condition on the row that deletes its key.", default="")
+
+
+Config = Append | Upsert
+MODES: Mapping[str, type[Config]] = {"append": Append, "upsert": Upsert}
+"""Modes by the word in `config(mode=…)`: the only place where that word is compared."""
+
+
+def mode_of(config: Config) -> str:
+    """The word for a configuration's mode."""
+    return next(name for name, kind in MODES.items() if kind is type(config))
+
+
+def read_config(node: Node, defaults: Node) -> Config:
+    """A model's configuration: what `config(...)` says over what the project's settings say.
+
+    Options of `defaults` that the model's mode does not have are passed over when another mode has them. Raises
+    `ProjectError`: `unknown-mode`, and what `decode` finds.
+    """
+    merged = merge_config(defaults, node)
+    mode = merged.get("mode")
+    if mode is None:
+        raise ProjectError.of(
+            "missing-option",
+            "The model has no mode.",
+            fix=f"Add mode='…' to config(…). {nearest('', MODES)}",
+            place=node.place,
+        )
+    kind = MODES.get(str(mode.value))
+    if kind is None:
+        raise ProjectError.of(
+            "unknown-mode", f"'{mode.plain()}' is not a mode.", fix=nearest(str(mode.plain()), MODES), place=mode.place
+        )
+    inherited = set(defaults.entries()) - set(node.entries())
+    elsewhere = {field.name for other in MODES.values() for field in fields_of(other)}
+    foreign = (inherited & elsewhere) - {field.name for field in fields_of(kind)}
+    return decode(merged, kind, what=f"mode '{mode.value}'", ignore=frozenset({"mode", *foreign}))
+
+
+def merge_config(outer: Node, inner: Node) -> Node:
+    """`inner` over `outer`: tags add up, `meta` and `properties` merge key by key, everything else is replaced."""
+    entries = dict(outer.entries())
+    for key, node in inner.entries().items():
+        if key == "tags" and key in entries:
+            entries[key] = Node((*_as_items(entries[key]), *_as_items(node)), node.place)
+        elif key in ("meta", "properties") and key in entries:
+            entries[key] = Node({**entries[key].entries(), **node.entries()}, node.place, {**node.keys})
+        else:
+            entries[key] = node
+    return Node(entries, inner.place, {**outer.keys, **inner.keys})
+
+
+def folder_defaults(settings: Node, fqn: tuple[str, ...]) -> Node:
+    """The options that `[tool.lakesql.models]` gives the model of this name: outer folders first, then inner ones.
+
+    In a folder's table, a key whose value is a table is a subfolder or a model, unless it is an option that takes one.
+    """
+    merged = Node({}, settings.place)
+    level: Node | None = settings
+    for part in (*fqn[1:], None):
+        assert level is not None
+        own = {key: node for key, node in level.entries().items() if not _is_folder(key, node)}
+        merged = merge_config(merged, Node(own, level.place, level.keys))
+        child = level.entries().get(part) if part is not None else None
+        if child is None or not _is_folder(str(part), child):
+            return merged
+        level = child
+    return merged
+
+
+def check_defaults(settings: Node) -> None:
+    """Raise `ProjectError` (`unknown-option`) for a default that no mode has."""
+    known: dict[str, Field] = {field.name: field for kind in MODES.values() for field in fields_of(kind)}
+    for key, node in settings.entries().items():
+        if _is_folder(key, node):
+            check_defaults(node)
+        elif key not in known and key != "mode":
+            raise ProjectError.of(
+                "unknown-option",
+                f"No mode has an option '{key}'.",
+                fix=nearest(key, known),
+                place=settings.keys.get(key, node.place),
+            )
+
+
+def _is_folder(key: str, node: Node) -> bool:
+    return isinstance(node.value, Mapping) and key not in ("meta", "properties")
+
+
+def _as_items(node: Node) -> tuple[Node, ...]:
+    return node.value if isinstance(node.value, tuple) else (node,)

@@ -1,0 +1,69 @@
+"""Properties files: descriptions, column docs and tests that stand beside the models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakesql.decode import Node, decode, option
+from lakesql.errors import Place, Problem, ProjectError
+from lakesql.names import check_name
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnProperties:
+    """What is said of one column."""
+
+    name: str = option("The column's name.")
+    description: str = option("What the column holds.", default="")
+    tests: tuple[Any, ...] = option("Tests of the column.", default=(), read=lambda node: tuple(node.plain() or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProperties:
+    """What is said of one model."""
+
+    name: str = option("The model's name.", read=check_name)
+    description: str = option("What a row of the table is.", default="")
+    columns: tuple[ColumnProperties, ...] = option("Docs of the columns.", default=())
+    place: Place = option("Set from the file.", default=Place(""))
+
+    def description_of(self, column: str) -> str:
+        """The docs of a column, or the empty text."""
+        return next((item.description for item in self.columns if item.name.lower() == column.lower()), "")
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    models: Node | None = option("Models.", default=None, read=lambda node: node)
+    streams: Node | None = option("Streams.", default=None, read=lambda node: node)
+
+
+def read_sections(root: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """The entries under `models:` and under `streams:` of a properties file."""
+    file = decode(root, _File, what="a properties file")
+    return _items(file.models), _items(file.streams)
+
+
+def read_model_properties(nodes: tuple[Node, ...]) -> Mapping[str, ModelProperties]:
+    """Properties by model. Raises `ProjectError` for a model that is described twice (`duplicate-name`)."""
+    found: dict[str, ModelProperties] = {}
+    problems: list[Problem] = []
+    for node in nodes:
+        place = node.keys.get("name", node.place)
+        try:
+            properties = decode(node, ModelProperties, what="a model's properties", ignore=frozenset({"place"}))
+        except ProjectError as error:
+            problems.extend(error.problems)
+            continue
+        if properties.name in found:
+            problems.append(Problem("duplicate-name", f"Model '{properties.name}' is described twice.", place=place))
+        found[properties.name] = ModelProperties(properties.name, properties.description, properties.columns, place)
+    if problems:
+        raise ProjectError(problems)
+    return found
+
+
+def _items(node: Node | None) -> tuple[Node, ...]:
+    return node.items() if node is not None and node.value is not None else ()

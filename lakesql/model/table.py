@@ -1,0 +1,24 @@
+"""The name of a table, and the names of the tables beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lakesql.names import DEAD_LETTER_SUFFIX
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """`catalog.namespace.name`. All three are plain words (`names.check_name`), so the text is SQL as it stands."""
+
+    catalog: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.catalog}.{self.namespace}.{self.name}"
+
+    @property
+    def dead_letter(self) -> TableName:
+        """The table of the records that were set aside on the way to this one."""
+        return replace(self, name=self.name + DEAD_LETTER_SUFFIX)

@@ -1,0 +1,92 @@
+"""Finding and reading the files of a project."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakesql.errors import Place, ProjectError, UsageError
+from lakesql.project.settings import SETTINGS_FILE, Settings, parse_settings
+
+PROPERTIES_SUFFIXES = (".yml", ".yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of the project: its path from the project's directory, with slashes, and its text."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFiles:
+    """Everything that a project's files say, unparsed. Each tuple is sorted by path."""
+
+    directory: Path
+    settings: Settings
+    models: tuple[SourceFile, ...]
+    streams: tuple[SourceFile, ...]
+    macros: tuple[SourceFile, ...]
+    properties: tuple[SourceFile, ...]
+
+
+def read_project(directory: Path) -> ProjectFiles:
+    """The files of the project in `directory`.
+
+    Raises `UsageError` (`no-project`) where there is none, `ProjectError` for a file that is not UTF-8 (`not-text`)
+    or lies outside the project (`outside-project`).
+    """
+    settings_path = directory / SETTINGS_FILE
+    if not settings_path.is_file():
+        raise UsageError.of(
+            "no-project",
+            f"There is no {SETTINGS_FILE} in {directory}.",
+            fix="Go to the project's directory, name it with --project-dir, or start one with `lakesql init`.",
+        )
+    settings = parse_settings(SETTINGS_FILE, settings_path.read_text("utf-8"))
+    paths = settings.paths
+    return ProjectFiles(
+        directory=directory,
+        settings=settings,
+        models=_read_folder(directory, paths.models, (".sql",)),
+        streams=_read_folder(directory, paths.streams, PROPERTIES_SUFFIXES),
+        macros=_read_folder(directory, paths.macros, (".sql",)),
+        properties=_read_folder(directory, paths.models, PROPERTIES_SUFFIXES),
+    )
+
+
+def find_project(start: Path) -> Path:
+    """The nearest directory from `start` upwards whose pyproject.toml has a `[tool.lakesql]`; `start` if none has."""
+    for directory in (start, *start.parents):
+        settings = directory / SETTINGS_FILE
+        if settings.is_file() and "[tool.lakesql" in settings.read_text("utf-8", errors="replace"):
+            return directory
+    return start
+
+
+def _read_folder(directory: Path, folder: str, suffixes: tuple[str, ...]) -> tuple[SourceFile, ...]:
+    root = directory / folder
+    _check_inside(directory, root, folder)
+    found = []
+    for path in root.rglob("*"):
+        if path.suffix in suffixes and path.is_file():
+            relative = path.relative_to(directory).as_posix()
+            if path.is_symlink():
+                _check_inside(directory, path, relative)
+            found.append(SourceFile(relative, _read_text(path, relative)))
+    return tuple(sorted(found, key=lambda file: file.path))
+
+
+def _check_inside(directory: Path, path: Path, shown: str) -> None:
+    if not path.resolve().is_relative_to(directory.resolve()):
+        raise ProjectError.of("outside-project", f"'{shown}' lies outside the project.", place=Place(SETTINGS_FILE))
+
+
+def _read_text(path: Path, relative: str) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ProjectError.of(
+            "not-text", f"Byte {error.start} of this file is not UTF-8.", place=Place(relative)
+        ) from None

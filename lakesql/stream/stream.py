@@ -1,0 +1,295 @@
+"""A stream: what arrives, independent of where it is read from, and the contract on its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from lakesql.decode import Node, decode, option
+from lakesql.errors import Place, Problem, ProjectError
+from lakesql.names import check_column, check_name
+from lakesql.stream.duration import parse_duration
+from lakesql.stream.types import parse_type
+
+Format = Literal["json", "csv", "parquet", "avro", "string", "bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the contract. `type` is Spark's canonical text of the type."""
+
+    name: str
+    type: str
+    required: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """How late events may be: rows whose `column` lies more than `delay` behind the newest seen are late."""
+
+    column: str = option("A timestamp column of the stream.")
+    delay: str = option("An interval such as '10 minutes'.", read=lambda node: parse_duration(node).text)
+
+
+@dataclass(frozen=True, slots=True)
+class Csv:
+    """How the lines of a CSV stream are read. Columns are matched by position."""
+
+    header: bool = option(
+        "Whether each file starts with a line of column names, which is then no record.", default=False
+    )
+    delimiter: str = option("What stands between two values.", default=",")
+    quote: str = option("What a value that holds a delimiter is enclosed in.", default='"')
+    escape: str = option("What makes a quote inside a quoted value an ordinary character.", default="\\")
+    null_value: str = option("The text that means NULL, beside an empty value.", default="")
+    timestamp_format: str = option("Spark's pattern of timestamps; ISO 8601 if left out.", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Topics by name."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPattern:
+    """Topics whose whole name matches a regular expression."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilePath:
+    """Plain files: a path with globs, relative to the connection's."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """Rows that the connection makes by itself (`rate`)."""
+
+
+Origin = Topics | TopicPattern | FilePath | Generated
+
+
+def _read_columns(node: Node) -> tuple[Column, ...]:
+    columns, problems = [], []
+    for name, entry in node.entries().items():
+        place = node.keys.get(name, entry.place)
+        try:
+            columns.append(_read_column(name, entry, place))
+        except ProjectError as error:
+            problems.extend(problem.at(place) for problem in error.problems)
+    if problems:
+        raise ProjectError(problems)
+    return tuple(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _ColumnOptions:
+    type: str = option("A Spark SQL type.")
+    required: bool = option("Whether a record without it is a dead letter.", default=False)
+    description: str = option("What the column holds.", default="")
+
+
+def _read_column(name: str, node: Node, place: Place) -> Column:
+    check_column(name, place)
+    short = isinstance(node.value, str)
+    options = (
+        _ColumnOptions(str(node.value), False, "") if short else decode(node, _ColumnOptions, what=f"column '{name}'")
+    )
+    parsed = parse_type(options.type)
+    if parsed is None:
+        type_place = node.place if short else node.entries()["type"].place
+        raise ProjectError.of("unknown-type", f"'{options.type}' is not a type that Spark knows.", place=type_place)
+    return Column(name, parsed.text, options.required, options.description)
+
+
+@dataclass(frozen=True, slots=True)
+class _StreamOptions:
+    """The keys of one entry under `streams:`."""
+
+    name: str = option("The stream's name.", read=check_name)
+    description: str = option("What arrives.", default="")
+    connection: str = option("An entry of the target's `connections`; plain files need none.", default="")
+    topic: str = option("The topic.", default="")
+    topics: tuple[str, ...] = option("Several topics.", default=())
+    pattern: str = option("A regular expression that the topics' names match.", default="")
+    path: str = option("Plain files: a path with globs, relative to the connection's.", default="")
+    format: Format = option("How a record's value is written.", default="json")
+    envelope: Literal["none"] = option("What wraps the record.", default="none")
+    key: tuple[str, ...] = option("Columns that identify what a record is about.", default=())
+    columns: tuple[Column, ...] = option(
+        "The contract: name to type, or to {type, required, description}.", default=(), read=_read_columns
+    )
+    watermark: Watermark | None = option("How late events may be; aggregates need it.", default=None)
+    start: str = option("Where a new checkpoint starts: `earliest`, `latest` or an ISO timestamp.", default="earliest")
+    max_per_batch: int | None = option("Records a batch takes at most; for files, about that many.", default=None)
+    csv: Csv = option("How a CSV stream's lines are read.", factory=Csv)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A declared stream, checked. Its columns are the contract's, in the order of the file."""
+
+    name: str
+    description: str
+    connection: str
+    origin: Origin
+    format: Format
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+    watermark: Watermark | None
+    start: str
+    max_per_batch: int | None
+    csv: Csv
+    place: Place
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the contract's columns."""
+        return tuple(column.name for column in self.columns)
+
+
+_CLIENT_OPTIONS = "Options of a connection's client (SASL, SSL, …) stand in profiles.yml, under the connection."
+
+
+def read_stream(node: Node) -> Stream:
+    """One entry of a file's `streams:`. Raises `ProjectError` with everything that is wrong with it."""
+    try:
+        options = decode(node, _StreamOptions, what="a stream")
+    except ProjectError as error:
+        raise ProjectError(_explain_client_option(problem) for problem in error.problems) from None
+    origin = _read_origin(options, node)
+    columns = _offered_columns(options, origin, node)
+    stream = Stream(
+        name=options.name,
+        description=options.description,
+        connection=options.connection,
+        origin=origin,
+        format=options.format,
+        key=options.key,
+        columns=columns,
+        watermark=options.watermark,
+        start=options.start,
+        max_per_batch=options.max_per_batch,
+        csv=options.csv,
+        place=node.keys.get("name", node.place),
+    )
+    problems = [*_check_references(stream, node), *_check_columns(stream, node)]
+    if problems:
+        raise ProjectError(problems)
+    return stream
+
+
+def _explain_client_option(problem: Problem) -> Problem:
+    option_name = problem.what.rsplit("'", 2)[-2] if problem.condition == "unknown-option" else ""
+    is_client_option = "." in option_name or option_name in ("options", "bootstrap_servers", "properties", "conf")
+    if is_client_option:
+        return Problem("client-option", problem.what, _CLIENT_OPTIONS, "", problem.place)
+    return problem
+
+
+def _read_origin(options: _StreamOptions, node: Node) -> Origin:
+    given = [key for key in ("topic", "topics", "pattern", "path") if getattr(options, key)]
+    if len(given) > 1:
+        raise ProjectError.of(
+            "stream-origin",
+            f"Stream '{options.name}' says {' and '.join(given)}.",
+            fix="Keep one of topic, topics, pattern and path.",
+            place=node.keys.get(given[1], node.place),
+        )
+    match given:
+        case ["topic"]:
+            return Topics((options.topic,))
+        case ["topics"]:
+            return Topics(options.topics)
+        case ["pattern"]:
+            return TopicPattern(options.pattern)
+        case ["path"]:
+            _check_relative(options.path, node.entries()["path"].place)
+            return FilePath(options.path)
+        case _:
+            return Generated()
+
+
+def _check_relative(path: str, place: Place) -> None:
+    if path.startswith(("/", "~")) or "://" in path or ".." in path.split("/"):
+        raise ProjectError.of(
+            "outside-project",
+            f"The path '{path}' leaves its connection's folder.",
+            fix="Give a path relative to the connection; the connection's own path, in profiles.yml, may be anywhere.",
+            place=place,
+        )
+
+
+def _offered_columns(options: _StreamOptions, origin: Origin, node: Node) -> tuple[Column, ...]:
+    if options.columns:
+        return options.columns
+    match options.format, origin:
+        case _, Generated():
+            return (Column("timestamp", "timestamp"), Column("value", "bigint"))
+        case "string", _:
+            return (Column("value", "string"),)
+        case "bytes", _:
+            return (Column("value", "binary"),)
+        case _:
+            raise ProjectError.of(
+                "missing-option",
+                f"Stream '{options.name}' lacks 'columns': the contract on what arrives.",
+                place=node.place,
+            )
+
+
+def _check_references(stream: Stream, node: Node) -> list[Problem]:
+    known = {name.lower() for name in stream.column_names}
+    asked = [("key", name) for name in stream.key]
+    if stream.watermark:
+        asked.append(("watermark", stream.watermark.column))
+    return [
+        Problem(
+            "unknown-column",
+            f"'{name}' in '{key}' is not a column of stream '{stream.name}'.",
+            place=node.entries()[key].place,
+        )
+        for key, name in asked
+        if name.lower() not in known
+    ]
+
+
+def _check_columns(stream: Stream, node: Node) -> list[Problem]:
+    problems, seen = [], set()
+    for column in stream.columns:
+        if column.name.lower() in seen:
+            problems.append(Problem("duplicate-column", f"'{column.name}' stands twice.", place=node.place))
+        seen.add(column.name.lower())
+    one = {"string": "string", "bytes": "binary"}.get(stream.format)
+    if one and [column.type.lower() for column in stream.columns] != [one]:
+        problems.append(
+            Problem(
+                "wrong-value",
+                f"Format '{stream.format}' offers one column of type {one}.",
+                place=node.entries()["columns"].place if "columns" in node.entries() else node.place,
+            )
+        )
+    return problems
+
+
+def model_stream(name: str, columns: tuple[Column, ...], place: Place) -> Stream:
+    """The stream that another model's table is: the same value, so that its readers need no second way."""
+    return Stream(name, "", "", Generated(), "parquet", (), columns, None, "earliest", None, Csv(), place)
+
+
+RECORD_FIELDS: Mapping[str, str] = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "key": "binary",
+    "headers": "array<struct<key:string,value:binary>>",
+}
+"""Fields of the `_record` struct and their types (Kafka's own)."""
