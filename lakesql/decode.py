@@ -78,14 +78,22 @@ def option(
     return dataclasses.field(default=default, default_factory=factory, metadata={"doc": doc, "read": read})
 
 
-def decode(node: Node, kind: type[T], *, what: str, ignore: frozenset[str] = frozenset()) -> T:
+def decode(
+    node: Node,
+    kind: type[T],
+    *,
+    what: str,
+    ignore: frozenset[str] = frozenset(),
+    given: Mapping[str, object] = types.MappingProxyType({}),
+) -> T:
     """`node`, a mapping, as the dataclass `kind`; `what` names it in problems ("a stream", "mode upsert").
 
-    Keys that start with `x-` are passed over (a place for YAML anchors), and those in `ignore`. Raises `ProjectError`
-    with every unknown key (`unknown-option`), missing key (`missing-option`) and wrong value (`wrong-type`).
+    Keys that start with `x-` are passed over (a place for YAML anchors), and those in `ignore`. Fields in `given` have
+    their value from the caller, and are no options of the file. Raises `ProjectError` with every unknown key
+    (`unknown-option`), missing key (`missing-option`) and wrong value (`wrong-type`).
     """
     entries = node.entries()
-    fields = _fields(cast("type", kind))
+    fields = {name: field for name, field in _fields(cast("type", kind)).items() if name not in given}
     problems: list[Problem] = []
     for key in entries:
         if key not in fields and key not in ignore and not key.startswith("x-"):
@@ -93,7 +101,7 @@ def decode(node: Node, kind: type[T], *, what: str, ignore: frozenset[str] = fro
             problems.append(
                 Problem("unknown-option", f"{what} has no option '{key}'.", "", nearest(key, fields), place)
             )
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(given)
     for name, field in fields.items():
         if name in entries:
             try:

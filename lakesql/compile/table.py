@@ -50,7 +50,7 @@ class TableSpec:
 
 
 def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: Config, comment: str) -> TableSpec:
-    """The table that a model's configuration asks for. Keyed tables are ordered by their keys if nothing else is said."""
+    """The table that a model's configuration asks for; keyed tables are ordered by their keys by default."""
     properties = {**DEFAULT_PROPERTIES}
     if config.fence == "commit":
         properties["write.wap.enabled"] = "true"

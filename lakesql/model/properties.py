@@ -24,10 +24,10 @@ class ColumnProperties:
 class ModelProperties:
     """What is said of one model."""
 
+    place: Place = option("Where the file names the model.")
     name: str = option("The model's name.", read=check_name)
     description: str = option("What a row of the table is.", default="")
     columns: tuple[ColumnProperties, ...] = option("Docs of the columns.", default=())
-    place: Place = option("Set from the file.", default=Place(""))
 
     def description_of(self, column: str) -> str:
         """The docs of a column, or the empty text."""
@@ -53,13 +53,13 @@ def read_model_properties(nodes: tuple[Node, ...]) -> Mapping[str, ModelProperti
     for node in nodes:
         place = node.keys.get("name", node.place)
         try:
-            properties = decode(node, ModelProperties, what="a model's properties", ignore=frozenset({"place"}))
+            properties = decode(node, ModelProperties, what="a model's properties", given={"place": place})
         except ProjectError as error:
             problems.extend(error.problems)
             continue
         if properties.name in found:
             problems.append(Problem("duplicate-name", f"Model '{properties.name}' is described twice.", place=place))
-        found[properties.name] = ModelProperties(properties.name, properties.description, properties.columns, place)
+        found[properties.name] = properties
     if problems:
         raise ProjectError(problems)
     return found

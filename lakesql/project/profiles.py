@@ -103,9 +103,10 @@ def _read_connection(name: str, node: Node) -> Connection:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One output of a profile: everything that differs between a laptop, CI and production."""
+    """One output of a profile: everything that differs between a laptop, CI and production. `name` is its key."""
 
-    namespace: str = option("Namespace of the tables.", read=check_name)
+    name: str = option("The output's key.")
+    namespace: str = option("Namespace of the tables; the profile's name if left out.", default="", read=check_name)
     catalog: Catalog = option("The Iceberg catalog.", factory=Catalog, read=_read_catalog)
     checkpoints: str = option("Where the checkpoints lie: a folder or a URL.", default=".lakesql/checkpoints")
     run: Literal["once", "continuous"] = option(
@@ -116,7 +117,6 @@ class Target:
     connections: Mapping[str, Connection] = option(
         "Where streams are read from, by name.", factory=dict, read=_read_connections
     )
-    name: str = option("Set from the output's key.", default="")
 
 
 def load_target(profile: str, target: str | None, directories: list[Path], environ: Mapping[str, str]) -> Target:
@@ -156,7 +156,8 @@ def _read_target(root: Node, profile: str, wanted: str | None, path: Path, envir
             place=outputs.place,
         )
     output = render_env(outputs.entries()[name], environ, path)
-    return replace(decode(output, Target, what=f"target '{name}'", ignore=frozenset({"name"})), name=name)
+    found = decode(output, Target, what=f"target '{name}'", given={"name": name})
+    return replace(found, namespace=found.namespace or profile)
 
 
 def render_env(node: Node, environ: Mapping[str, str], profiles_path: Path) -> Node:
@@ -182,7 +183,7 @@ def _render(text: str, place: Place, environ: Mapping[str, str], profiles_path: 
             raise ProfileError.of(
                 "env-var-missing",
                 f"The environment variable {name} is not set.",
-                why=f"Looked in: the environment of this process; a default in env_var('{name}', '…') of {profiles_path}.",
+                why=f"Looked in: this process's environment; a default in env_var('{name}', '…') of {profiles_path}.",
                 fix=f"Set it (`export {name}=…`), or give it a default.",
                 place=place,
             )

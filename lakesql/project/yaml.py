@@ -109,6 +109,6 @@ class _Reader:
 
 def _number(text: str, read: type[float] | object) -> Scalar:
     try:
-        return read(text.replace("_", ""))  # type: ignore[operator, no-any-return]
+        return read(text.replace("_", ""))  # type: ignore[operator]
     except ValueError:  # 12:30 is a number to the base of 60 in YAML 1.1, 010 one to the base of 8; here both are texts
         return text

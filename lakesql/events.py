@@ -1,0 +1,165 @@
+"""What happened, as values: the one list of events that the console, the JSON lines and the metrics read.
+
+Counts are of rows or records, durations and times in milliseconds; `at_ms` is the time since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from lakesql.errors import Problem
+
+Status = Literal["success", "error", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A run begins: these models, in this order, on this target."""
+
+    target: str
+    models: tuple[str, ...]
+    continuous: bool
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStarted:
+    """Spark is up."""
+
+    duration_ms: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Something that a person should know and need not act on: jars are fetched, a table is taken over."""
+
+    text: str
+    at_ms: int
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepApplied:
+    """A step of the plan was applied, such as a table created or a column added. `text` says it in one line."""
+
+    model: str
+    text: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStarted:
+    """A model's query runs."""
+
+    model: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCommitted:
+    """A batch is in the table.
+
+    `records` arrived, `rows` were written (inserted or updated), `rejected` records were set aside. `event_time` is the
+    newest event, ISO 8601 in UTC, or empty.
+    """
+
+    model: str
+    batch: int
+    records: int
+    rows: int
+    rejected: int
+    snapshot: int
+    duration_ms: int
+    event_time: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSkipped:
+    """A batch was in the table already, as the ledger says: nothing was written."""
+
+    model: str
+    batch: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEmpty:
+    """A batch had no row to write: no commit was made. Its `rejected` records were set aside all the same."""
+
+    model: str
+    batch: int
+    records: int
+    rejected: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsRejected:
+    """Records of a batch were set aside in the dead-letter table. `reasons` counts them by condition."""
+
+    model: str
+    batch: int
+    table: str
+    count: int
+    reasons: tuple[tuple[str, int], ...]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How a running query stands: its speed, and what is left to read (records for a topic, files for files)."""
+
+    model: str
+    records_per_second: float
+    left: int | None
+    left_unit: Literal["records", "files"]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFinished:
+    """A model is done: with `success`, with `error` (its problems say why), or `skipped` for what `because` says."""
+
+    model: str
+    status: Status
+    batches: int
+    records: int
+    rows: int
+    rejected: int
+    skipped_batches: int
+    duration_ms: int
+    at_ms: int
+    problems: tuple[Problem, ...] = ()
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """The run is over. `interrupted` where somebody ended it."""
+
+    duration_ms: int
+    interrupted: bool
+    at_ms: int
+
+
+Event = (
+    RunStarted
+    | SessionStarted
+    | Noted
+    | StepApplied
+    | QueryStarted
+    | BatchCommitted
+    | BatchSkipped
+    | BatchEmpty
+    | RecordsRejected
+    | Progress
+    | ModelFinished
+    | RunFinished
+)
+
+Emit = Callable[[Event], None]
+"""Takes an event to whoever shows it. Called from several threads."""
