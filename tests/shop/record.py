@@ -60,8 +60,8 @@ CHANNELS = ("web", "app", "store")
 
 def main() -> None:
     """Write the files of all topics."""
-    for path, text in record().items():
-        path = RECORDED / path
+    for name, text in record().items():
+        path = RECORDED / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8", newline="\n")
 
@@ -148,7 +148,7 @@ def _order(dice: Dice, order_id: int) -> list[Sent]:
     for status, after in _states(dice, is_purged):
         told = created - timedelta(days=1) if is_moved and status in ("delivered", "cancelled") else created
         updated = created + after
-        value: Value = {
+        value: dict[str, object] = {
             "order_id": order_id,
             "customer_id": customer_id,
             "amount": amount,
