@@ -20,7 +20,7 @@ POSITION = "_lakesql_position"
 """The source position of a row, carried through the author's SELECT: a struct that orders rows by arrival."""
 
 REJECTED = "_lakesql_rejected"
-"""A struct `reason, detail` on a stream's parsed rows; NULL on the good ones."""
+"""A struct `reason, detail, value, key` on a stream's parsed rows; NULL on the good ones."""
 
 VALUE = "_lakesql_value"
 """The raw bytes of a record, kept beside its parsed columns for the dead letters."""
@@ -31,8 +31,11 @@ DELETE = "_lakesql_delete"
 RANK = "_lakesql_rank"
 """1 on the newest row of its key in a batch."""
 
+ROWS_VIEW = "_lakesql_rows"
+"""The view of the rows that a model's SELECT makes of a batch."""
+
 BATCH_VIEW = "_lakesql_batch"
-"""The view that holds the rows of the batch which the INSERT or MERGE writes."""
+"""The view of the newest row of each key of a batch: what the MERGE reads."""
 
 DEAD_LETTER_SUFFIX = "__dead_letter"
 """The dead-letter table of `t` is `t__dead_letter`, in the same namespace."""

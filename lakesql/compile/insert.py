@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from lakesql.compile.quote import identifiers, indent
+from lakesql.compile.quote import identifiers
 from lakesql.model.table import TableName
+from lakesql.names import ROWS_VIEW
 
 _INSERT = """\
 INSERT INTO {table} ({columns})
 SELECT {columns}
-FROM (
-{select}
-)"""
+FROM {rows}"""
 
 _INSERT_ALL = """\
 INSERT INTO {table} BY NAME
 SELECT *
-FROM (
-{select}
-)"""
+FROM {rows}"""
 
 
-def insert_statement(table: TableName, columns: tuple[str, ...] | None, select: str) -> str:
-    """Insert the rows of `select`. `columns` are the columns that land; None where only Spark's analyzer knows them."""
+def insert_statement(table: TableName, columns: tuple[str, ...] | None) -> str:
+    """Insert the rows of the view `_lakesql_rows`. `columns` land; None where only Spark's analyzer knows them."""
     if columns is None:
-        return _INSERT_ALL.format(table=table, select=indent(select))
-    return _INSERT.format(table=table, columns=identifiers(columns), select=indent(select))
+        return _INSERT_ALL.format(table=table, rows=ROWS_VIEW)
+    return _INSERT.format(table=table, columns=identifiers(columns), rows=ROWS_VIEW)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakesql.compile.quote import Literal, column_of, identifier, identifiers, indent, literal
+from lakesql.compile.quote import Literal, column_of, identifier, identifiers, literal
 from lakesql.model.config import Upsert
 from lakesql.model.table import TableName
-from lakesql.names import BATCH_VIEW, DELETE, POSITION, RANK
+from lakesql.names import BATCH_VIEW, DELETE, POSITION, RANK, ROWS_VIEW
 
 _NEWEST = """\
 SELECT *
 FROM (
   SELECT *{delete},
     row_number() OVER (PARTITION BY {keys} ORDER BY {newest_first}) AS {rank}
-  FROM (
-{select}
-  )
+  FROM {rows}
   WHERE {not_null}
 )
 WHERE {rank} = 1"""
@@ -42,8 +40,8 @@ class KeyRange:
     high: Literal | None = None
 
 
-def newest_rows(config: Upsert, select: str, positioned: bool) -> str:
-    """The last row of each key in the rows of `select`, by `sequence_by`, then by arrival if `positioned`.
+def newest_rows(config: Upsert, positioned: bool) -> str:
+    """The last row of each key in the view `_lakesql_rows`, by `sequence_by`, then by arrival if `positioned`.
 
     Rows whose key or sequence is NULL are left out: they are dead letters. Adds the column `_lakesql_delete` where the
     model has `delete_when`.
@@ -54,7 +52,7 @@ def newest_rows(config: Upsert, select: str, positioned: bool) -> str:
         keys=identifiers(config.keys),
         newest_first=", ".join(f"{identifier(column)} DESC" for column in order),
         rank=RANK,
-        select=indent(select, "    "),
+        rows=ROWS_VIEW,
         not_null=" AND ".join(f"{identifier(column)} IS NOT NULL" for column in (*config.keys, *config.sequence_by)),
     )
 

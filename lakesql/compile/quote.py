@@ -54,23 +54,3 @@ def literal(value: Literal) -> str:
             return f"DATE '{value.isoformat()}'"
         case _:
             raise InternalError.of("internal", f"A {type(value).__name__} has no literal.")
-
-
-def indent(sql: str, by: str = "  ") -> str:
-    """The lines of `sql`, moved to the right; lines inside a string literal that spans lines are left as they are.
-
-    A literal that holds a line break would change by moving its second line, so such a text is not moved at all.
-    """
-    if _has_multiline_literal(sql):
-        return sql
-    return "\n".join(f"{by}{line}" if line.strip() else line for line in sql.splitlines())
-
-
-_TOKEN = re.compile(
-    r"""--[^\n]*|/\*.*?\*/|'(?:\\.|''|[^'\\])*'|"(?:\\.|""|[^"\\])*"|`(?:``|[^`])*`""",
-    re.DOTALL,
-)
-
-
-def _has_multiline_literal(sql: str) -> bool:
-    return any("\n" in token and token[0] in "'\"`" for token in _TOKEN.findall(sql))

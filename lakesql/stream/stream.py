@@ -77,7 +77,8 @@ Origin = Topics | TopicPattern | FilePath | Generated
 
 
 def _read_columns(node: Node) -> tuple[Column, ...]:
-    columns, problems = [], []
+    columns: list[Column] = []
+    problems: list[Problem] = []
     for name, entry in node.entries().items():
         place = node.keys.get(name, entry.place)
         try:

@@ -1,0 +1,97 @@
+"""The record of progress: it stands in the table's own snapshots, in the commit that holds the data.
+
+There is no other state beside Spark's checkpoint, so data and progress cannot disagree. Pure: reading snapshots from a
+table is `iceberg.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from lakesql.names import (
+    LEDGER_BATCH,
+    LEDGER_CHECKPOINT,
+    LEDGER_EVENT_TIME,
+    LEDGER_MODEL,
+    LEDGER_OFFSETS,
+    LEDGER_QUERY,
+    LEDGER_STATE,
+)
+
+SOURCE_SNAPSHOT = "source-snapshot-id"
+PUBLISHED_WAP_ID = "published-wap-id"
+"""What Iceberg leaves in a snapshot that a cherry-pick replayed on top of a foreign commit, instead of our keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One batch of one model, as its commit records it.
+
+    `offsets` is JSON: the source positions after the batch, by stream. `query` and `state` are hashes of the SELECT and
+    of its stateful shape. `event_time` is the newest event, ISO 8601 in UTC, or empty where the batch's own pass does
+    not know it before the commit.
+    """
+
+    model: str
+    checkpoint: str
+    batch: int
+    offsets: str
+    query: str
+    state: str = ""
+    event_time: str = ""
+
+    @property
+    def wap_id(self) -> str:
+        """What names the batch's staged snapshot: Iceberg publishes one snapshot of an id at most."""
+        return f"{self.checkpoint}:{self.batch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot of an Iceberg table: its id, its parent's, and its summary."""
+
+    id: int
+    parent_id: int | None
+    summary: Mapping[str, str]
+
+
+def summary_of(entry: Entry) -> dict[str, str]:
+    """The summary keys that record `entry`; an empty value is left out."""
+    summary = {
+        LEDGER_MODEL: entry.model,
+        LEDGER_CHECKPOINT: entry.checkpoint,
+        LEDGER_BATCH: str(entry.batch),
+        LEDGER_OFFSETS: entry.offsets,
+        LEDGER_QUERY: entry.query,
+        LEDGER_STATE: entry.state,
+        LEDGER_EVENT_TIME: entry.event_time,
+    }
+    return {key: value for key, value in summary.items() if value}
+
+
+def newest_entry(history: Iterable[Snapshot], model: str, find: Callable[[int], Snapshot | None]) -> Entry | None:
+    """The newest entry of `model`. `history` walks from the head of the branch to its root; `find` looks a snapshot up.
+
+    A snapshot that a cherry-pick replayed carries no entry of its own: its source's is taken.
+    """
+    for snapshot in history:
+        summary = snapshot.summary
+        if LEDGER_MODEL not in summary and SOURCE_SNAPSHOT in summary:
+            source = find(int(summary[SOURCE_SNAPSHOT]))
+            summary = source.summary if source else summary
+        if summary.get(LEDGER_MODEL) == model:
+            return _entry_of(summary)
+    return None
+
+
+def _entry_of(summary: Mapping[str, str]) -> Entry:
+    return Entry(
+        model=summary[LEDGER_MODEL],
+        checkpoint=summary[LEDGER_CHECKPOINT],
+        batch=int(summary[LEDGER_BATCH]),
+        offsets=summary.get(LEDGER_OFFSETS, ""),
+        query=summary.get(LEDGER_QUERY, ""),
+        state=summary.get(LEDGER_STATE, ""),
+        event_time=summary.get(LEDGER_EVENT_TIME, ""),
+    )

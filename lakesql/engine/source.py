@@ -1,0 +1,255 @@
+"""Reading a stream: whatever the connection is, its records arrive in one shape, Kafka's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from glob import iglob
+from pathlib import Path
+from typing import assert_never
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamReader
+
+from lakesql.engine.iceberg import table_exists
+from lakesql.errors import ProjectError, RunError
+from lakesql.model.table import TableName
+from lakesql.names import POSITION
+from lakesql.project.profiles import Connection, Files, Kafka, Rate, Recorded
+from lakesql.stream.stream import FilePath, Format, Generated, Stream, TopicPattern, Topics
+
+ROW = "_lakesql_row"
+"""The row of a format that has columns of its own (Parquet, Avro, a generator, a table), as a struct."""
+
+STREAM_INDEX = "_lakesql_stream"
+"""Which of the model's streams a raw record belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """Another model's table, read as it grows."""
+
+    table: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A stream as one target reads it: through a connection, or from another model's table."""
+
+    stream: Stream
+    source: Connection | TableSource
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the records arrive as rows with columns, not as bytes that lakesql parses."""
+        return self.stream.format in ("parquet", "avro") or isinstance(self.source, Rate | TableSource)
+
+
+def read_raw(session: SparkSession, readings: tuple[Reading, ...], directory: Path) -> DataFrame:
+    """The raw records of all `readings` as one streaming DataFrame.
+
+    Columns: `key, value` (binary), `topic, partition, offset, timestamp, headers`, `_lakesql_position` (a struct that
+    orders records by arrival), `_lakesql_stream` (the index in `readings`), and `_lakesql_row_<index>` for each reading
+    that has rows of its own. Relative paths of connections are relative to `directory`.
+    """
+    frames = [
+        _read_one(session, reading, directory, index).withColumn(STREAM_INDEX, F.lit(index))
+        for index, reading in enumerate(readings)
+    ]
+    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
+
+
+def row_column(index: int) -> str:
+    """The raw column that holds the rows of the reading at `index`."""
+    return f"{ROW}_{index}"
+
+
+def _read_one(session: SparkSession, reading: Reading, directory: Path, index: int) -> DataFrame:
+    stream = reading.stream
+    match reading.source:
+        case Recorded(path=path):
+            return _read_recorded(session, stream, _resolve(directory, path))
+        case Files(path=path):
+            return _read_files(session, stream, _resolve(directory, path), index)
+        case Rate(rows_per_second=rows_per_second):
+            rows = session.readStream.format("rate").option("rowsPerSecond", rows_per_second).load()
+            return _as_rows(rows, stream, index, F.lit("rate"), F.col("value"), F.col("timestamp"))
+        case Kafka(bootstrap_servers=servers, options=options):
+            return _read_kafka(session, stream, servers, options)
+        case TableSource(table=table):
+            if not table_exists(session, table):
+                raise RunError.of("table-missing", f"{table} does not exist yet.", fix=f"Run model {table.name} first.")
+            rows = session.readStream.format("iceberg").load(str(table))
+            return _as_rows(rows, stream, index, F.lit(str(table)), F.lit(None), F.lit(None))
+        case _:
+            assert_never(reading.source)
+
+
+_RECORDED_TYPE = (
+    "struct<partition:int,offset:bigint,timestamp:bigint,key:string,value:string,headers:array<array<string>>>"
+)
+
+
+def _read_recorded(session: SparkSession, stream: Stream, base: str) -> DataFrame:
+    """Kafka's records from JSON lines, one folder a topic. A line that is no record keeps its text as the value."""
+    match stream.origin:
+        case Topics(names=names):
+            pattern = "{" + ",".join(_escape_glob(name) for name in names) + "}"
+        case TopicPattern():
+            pattern = "*"
+        case FilePath() | Generated():
+            raise _wrong_origin(stream, "recorded", "topic")
+    glob = f"{base}/{pattern}/*.jsonl"
+    lines = _text_lines(session, stream, glob)
+    topic = F.url_decode(F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2))
+    record = F.from_json("value", _RECORDED_TYPE).alias("r")
+    rows = lines.select("value", topic.alias("topic"), _place_in_files().alias("place"), record)
+    if isinstance(stream.origin, TopicPattern):
+        rows = rows.where(F.col("topic").rlike(f"^(?:{stream.origin.pattern})$"))
+    is_record = F.col("r.partition").isNotNull()
+    header = F.transform(
+        "r.headers", lambda pair: F.struct(pair[0].alias("key"), F.encode(pair[1], "UTF-8").alias("value"))
+    )
+    raw = rows.select(
+        F.encode("r.key", "UTF-8").alias("key"),
+        F.encode(F.when(is_record, F.col("r.value")).otherwise(F.col("value")), "UTF-8").alias("value"),
+        "topic",
+        F.col("r.partition").alias("partition"),
+        F.col("r.offset").alias("offset"),
+        F.timestamp_millis("r.timestamp").alias("timestamp"),
+        header.alias("headers"),
+    )
+    return raw.withColumn(POSITION, _position(F.col("topic"), F.col("partition"), F.col("offset")))
+
+
+def _read_files(session: SparkSession, stream: Stream, base: str, index: int) -> DataFrame:
+    if not isinstance(stream.origin, FilePath):
+        raise _wrong_origin(stream, "files", "path")
+    glob = f"{base}/{stream.origin.path}"
+    match stream.format:
+        case "json" | "csv" | "string" | "bytes":
+            lines = _text_lines(session, stream, glob)
+            return lines.select(
+                F.lit(None).cast("binary").alias("key"),
+                F.encode("value", "UTF-8").alias("value"),
+                F.col("_metadata.file_path").alias("topic"),
+                F.lit(0).alias("partition"),
+                F.lit(None).cast("bigint").alias("offset"),
+                F.col("_metadata.file_modification_time").alias("timestamp"),
+                _no_headers(),
+                _place_in_files().alias(POSITION),
+            )
+        case "parquet" | "avro":
+            ddl = ", ".join(f"`{column.name}` {column.type}" for column in stream.columns)
+            rows = _file_reader(session, stream, stream.format, glob).schema(ddl).load(glob)
+            path, time = F.col("_metadata.file_path"), F.col("_metadata.file_modification_time")
+            return _as_rows(rows, stream, index, path, F.lit(None), time)
+        case _:
+            assert_never(stream.format)
+
+
+def _read_kafka(session: SparkSession, stream: Stream, servers: str, options: Mapping[str, str]) -> DataFrame:
+    reader = (
+        session.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("includeHeaders", True)
+    )
+    for key, value in options.items():
+        reader = reader.option(f"kafka.{key}", value)
+    match stream.origin:
+        case Topics(names=names):
+            reader = reader.option("subscribe", ",".join(names))
+        case TopicPattern(pattern=pattern):
+            reader = reader.option("subscribePattern", pattern)
+        case FilePath() | Generated():
+            raise _wrong_origin(stream, "kafka", "topic")
+    if stream.start in ("earliest", "latest"):
+        reader = reader.option("startingOffsets", stream.start)
+    if stream.max_per_batch:
+        reader = reader.option("maxOffsetsPerTrigger", stream.max_per_batch)
+    raw = reader.load().drop("timestampType")
+    return raw.withColumn(POSITION, _position(F.col("topic"), F.col("partition"), F.col("offset")))
+
+
+def _text_lines(session: SparkSession, stream: Stream, glob: str) -> DataFrame:
+    """The lines of text files, `value`, with Spark's `_metadata`."""
+    return _file_reader(session, stream, "text", glob).load(glob)
+
+
+def _file_reader(session: SparkSession, stream: Stream, format_: Format | str, glob: str) -> DataStreamReader:
+    reader = session.readStream.format(format_)
+    if stream.max_per_batch:
+        reader = reader.option("maxBytesPerTrigger", _batch_bytes(glob, stream.max_per_batch))
+    return reader
+
+
+def _as_rows(
+    rows: DataFrame, stream: Stream, index: int, topic: Column, offset: Column, timestamp: Column
+) -> DataFrame:
+    """Rows of a structured source in the shape of raw records: the row itself stands in one struct."""
+    return rows.select(
+        F.lit(None).cast("binary").alias("key"),
+        F.lit(None).cast("binary").alias("value"),
+        topic.cast("string").alias("topic"),
+        F.lit(0).alias("partition"),
+        offset.cast("bigint").alias("offset"),
+        timestamp.cast("timestamp").alias("timestamp"),
+        _no_headers(),
+        _position(topic.cast("string"), F.lit(0), F.coalesce(offset, F.monotonically_increasing_id())).alias(POSITION),
+        F.struct(*(F.col(f"`{name}`") for name in stream.column_names)).alias(row_column(index)),
+    )
+
+
+def _position(source: Column, partition: Column, offset: Column) -> Column:
+    return F.struct(
+        source.alias("source"), partition.cast("bigint").alias("partition"), offset.cast("bigint").alias("offset")
+    )
+
+
+def _place_in_files() -> Column:
+    """The place of a line among the files of a batch: by file name, then by place in the file.
+
+    The id rises within a task, and a task reads each of its blocks from the start; blocks of one file are told apart by
+    where they start.
+    """
+    return _position(F.col("_metadata.file_path"), F.col("_metadata.file_block_start"), F.monotonically_increasing_id())
+
+
+def _no_headers() -> Column:
+    return F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers")
+
+
+def _wrong_origin(stream: Stream, connection: str, wanted: str) -> ProjectError:
+    return ProjectError.of(
+        "stream-origin",
+        f"Stream '{stream.name}' is read through connection '{stream.connection}' of type {connection}, which needs a "
+        f"{wanted}.",
+        place=stream.place,
+    )
+
+
+def _resolve(directory: Path, path: str) -> str:
+    return path if "://" in path else str((directory / path).resolve())
+
+
+def _escape_glob(name: str) -> str:
+    return "".join(f"\\{character}" if character in "{}[]*?,\\" else character for character in name)
+
+
+def _batch_bytes(glob: str, records: int) -> int:
+    """About how many bytes hold so many records: Spark bounds a batch of files by bytes, in whole files.
+
+    Measured on the first file where it is a local one; elsewhere a record is taken to have 500 bytes.
+    """
+    first = next(iter(sorted(iglob(_python_glob(glob)))), None) if "://" not in glob else None
+    if first is None:
+        return records * 500
+    with Path(first).open("rb") as file:
+        sample = file.read(1 << 20)
+    return records * max(1, len(sample) // max(1, sample.count(b"\n")))
+
+
+def _python_glob(glob: str) -> str:
+    """The pattern with the first of each `{a,b}`: Python's glob knows no alternatives."""
+    return re.sub(r"\{([^,}]*)[^}]*\}", r"\1", glob)

@@ -1,0 +1,251 @@
+"""The whole project as typed values: streams, models and who reads whom. Pure, given the files' texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from lakesql.decode import Node, node_of
+from lakesql.errors import Place, Problem, ProjectError, nearest
+from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
+from lakesql.model.config import Append, Config, check_defaults, folder_defaults, merge_config, mode_of, read_config
+from lakesql.model.model import Model, TemplateFacts
+from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
+from lakesql.model.table import TableName
+from lakesql.model.template import Macros, Template, parse_macros, parse_template
+from lakesql.names import check_name
+from lakesql.project.files import ProjectFiles, SourceFile
+from lakesql.project.profiles import Target
+from lakesql.project.settings import Settings
+from lakesql.project.yaml import parse_yaml
+from lakesql.stream.stream import Stream, read_stream
+
+T = TypeVar("T")
+
+ReadTemplate = Callable[[SourceFile, Macros], TemplateFacts]
+"""Reads a model's template: `read_template`, or a cache in front of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A project on a target. `streams` and `models` are by name; `vars` are the settings' with --vars over them."""
+
+    directory: Path
+    settings: Settings
+    target: Target
+    vars: Mapping[str, Any]
+    macros: Macros
+    streams: Mapping[str, Stream]
+    models: Mapping[str, Model]
+    graph: Graph
+
+
+def load_manifest(
+    files: ProjectFiles, target: Target, overrides: Mapping[str, Any], read: ReadTemplate | None = None
+) -> Manifest:
+    """The project that `files` hold, checked as far as it can be without rendering a SELECT.
+
+    Raises `ProjectError` with the problems of all files at once.
+    """
+    problems: list[Problem] = []
+    nodes = [_collect(problems, partial(parse_yaml, file.path, file.text)) for file in _yaml_files(files)]
+    sections = [_collect(problems, partial(read_sections, node)) for node in nodes if node]
+    stream_nodes = [node for found in sections if found for node in found[1]]
+    model_nodes = tuple(node for found in sections if found for node in found[0])
+
+    streams = _read_streams(stream_nodes, problems)
+    properties = _collect(problems, lambda: read_model_properties(model_nodes)) or {}
+    macros = _collect(problems, lambda: parse_macros([(file.path, file.text) for file in files.macros])) or Macros()
+    _collect(problems, lambda: check_defaults(files.settings.models))
+    models = _read_models(files, target, properties, macros, read or read_template, problems)
+
+    problems.extend(_check_tables(models.values()))
+    problems.extend(_check_properties(properties, models))
+    problems.extend(_check_references(models, streams))
+    if problems:
+        raise ProjectError(problems)
+    return Manifest(
+        directory=files.directory,
+        settings=files.settings,
+        target=target,
+        vars={**files.settings.vars.plain(), **overrides},
+        macros=macros,
+        streams=streams,
+        models=models,
+        graph=build_graph(_graph_nodes(files.settings.name, streams, models)),
+    )
+
+
+def read_template(file: SourceFile, macros: Macros) -> TemplateFacts:
+    """What a model's template says."""
+    return facts_of(parse_template(file.path, file.text, macros))
+
+
+def facts_of(template: Template) -> TemplateFacts:
+    """The facts of a template that was parsed."""
+    return TemplateFacts(
+        template.config, template.streams, template.refs, template.vars, template.macros, template.reads
+    )
+
+
+def reads_model(manifest: Manifest, stream: str) -> Model | None:
+    """The model whose table `stream('…')` reads; None for a declared stream, which goes first where both exist."""
+    return None if stream in manifest.streams else manifest.models[stream]
+
+
+def _yaml_files(files: ProjectFiles) -> tuple[SourceFile, ...]:
+    return (*files.streams, *files.properties)
+
+
+def _collect(problems: list[Problem], read: Callable[[], T]) -> T | None:
+    try:
+        return read()
+    except ProjectError as error:
+        problems.extend(error.problems)
+        return None
+
+
+def _read_streams(nodes: Iterable[Node], problems: list[Problem]) -> dict[str, Stream]:
+    streams: dict[str, Stream] = {}
+    for node in nodes:
+        stream = _collect(problems, partial(read_stream, node))
+        if stream is None:
+            continue
+        if stream.name in streams:
+            first = streams[stream.name].place
+            what = f"Stream '{stream.name}' is declared twice, first at {first}."
+            problems.append(Problem("duplicate-name", what, place=stream.place))
+        streams[stream.name] = stream
+    return streams
+
+
+def _read_models(
+    files: ProjectFiles,
+    target: Target,
+    properties: Mapping[str, ModelProperties],
+    macros: Macros,
+    read: ReadTemplate,
+    problems: list[Problem],
+) -> dict[str, Model]:
+    models: dict[str, Model] = {}
+    for file in files.models:
+        model = _collect(problems, partial(_read_model, file, files.settings, target, properties, macros, read))
+        if model is None:
+            continue
+        if model.name in models:
+            what = f"Model '{model.name}' stands in {models[model.name].path} too."
+            problems.append(Problem("duplicate-name", what, "", "A model's name is its file's.", model.place))
+        models[model.name] = model
+    return models
+
+
+def _read_model(
+    file: SourceFile,
+    settings: Settings,
+    target: Target,
+    properties: Mapping[str, ModelProperties],
+    macros: Macros,
+    read: ReadTemplate,
+) -> Model:
+    path = PurePosixPath(file.path)
+    name = check_name(node_of(path.stem, Place(file.path)))
+    fqn = (settings.name, *path.relative_to(settings.paths.models).parts[:-1], name)
+    facts = read(file, macros)
+    defaults = folder_defaults(settings.models, fqn)
+    config = read_config(facts.config, defaults)
+    return Model(
+        name=name,
+        path=file.path,
+        fqn=fqn,
+        source=file.text,
+        table=TableName(target.catalog.name, config.namespace or target.namespace, config.table or name),
+        config=config,
+        options=merge_config(defaults, facts.config).plain(),
+        facts=facts,
+        properties=properties.get(name) or ModelProperties(Place(file.path), name),
+    )
+
+
+def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
+    owners: dict[TableName, str] = {}
+    for model in models:
+        for table in (model.table, model.table.dead_letter):
+            if table in owners:
+                what = f"Models '{owners[table]}' and '{model.name}' both write {table}."
+                fix = "Give one of them another table= or namespace=."
+                yield Problem("duplicate-table", what, "", fix, model.option_place("table"))
+            owners[table] = model.name
+
+
+def _check_properties(properties: Mapping[str, ModelProperties], models: Mapping[str, Model]) -> Iterable[Problem]:
+    for name, found in properties.items():
+        if name not in models:
+            yield Problem("unknown-model", f"There is no model '{name}'.", "", nearest(name, models), found.place)
+
+
+def _check_references(models: Mapping[str, Model], streams: Mapping[str, Stream]) -> Iterable[Problem]:
+    for model in models.values():
+        for reference in model.facts.refs:
+            if reference.name not in models:
+                hint = nearest(reference.name, models)
+                if reference.name in streams:
+                    hint = f"'{reference.name}' is a stream: read it with stream('{reference.name}')."
+                what = f"ref('{reference.name}') names no model."
+                yield Problem("unknown-ref", what, "", hint, reference.place)
+        for reference in model.facts.streams:
+            if reference.name in streams:
+                continue
+            read = models.get(reference.name)
+            if read is None:
+                what = f"stream('{reference.name}') names no stream."
+                yield Problem("unknown-stream", what, "", nearest(reference.name, {*streams, *models}), reference.place)
+            elif not isinstance(read.config, Append):
+                yield Problem(
+                    "stream-of-keyed-model",
+                    f"Model '{read.name}' has mode '{mode_of(read.config)}' and cannot be read as a stream.",
+                    "Iceberg streams the rows that are appended to a table; updated and deleted rows have no stream.",
+                    f"Read the stream that '{read.name}' reads, or join its table with ref('{read.name}').",
+                    reference.place,
+                )
+
+
+def _graph_nodes(project: str, streams: Mapping[str, Stream], models: Mapping[str, Model]) -> Iterable[GraphNode]:
+    for stream in streams.values():
+        yield GraphNode(
+            id=node_id("stream", stream.name),
+            name=stream.name,
+            resource_type="stream",
+            path=stream.place.path,
+            fqn=(project, stream.name),
+            tags=frozenset(),
+            config={},
+            depends_on=(),
+            place=stream.place,
+        )
+    for model in models.values():
+        references = {
+            **{node_id("model", found.name): found.place for found in model.facts.refs},
+            **{
+                node_id("stream" if found.name in streams else "model", found.name): found.place
+                for found in model.facts.streams
+            },
+        }
+        yield GraphNode(
+            id=node_id("model", model.name),
+            name=model.name,
+            resource_type="model",
+            path=model.path,
+            fqn=model.fqn,
+            tags=frozenset(model.config.tags),
+            config={**model.options, **_effective(model.config)},
+            depends_on=tuple(references),
+            place=model.place,
+            references=references,
+        )
+
+
+def _effective(config: Config) -> dict[str, object]:
+    return {"mode": mode_of(config), "tags": list(config.tags)}

@@ -1,0 +1,54 @@
+"""A model: what its file and its properties say, checked by itself. Its SELECT is not rendered yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakesql.decode import Node
+from lakesql.errors import Place
+from lakesql.model.config import Config
+from lakesql.model.properties import ModelProperties
+from lakesql.model.table import TableName
+from lakesql.model.template import Reference
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateFacts:
+    """What a template says without being rendered: all that the graph needs, and what a cache can keep.
+
+    `vars` and `macros` are those it can reach; `reads` says which of `this`, `target`, `is_full_refresh` it reads.
+    """
+
+    config: Node
+    streams: tuple[Reference, ...]
+    refs: tuple[Reference, ...]
+    vars: frozenset[str]
+    macros: frozenset[str]
+    reads: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model of the project. `options` are its configuration as plain values, for the selector and the manifest."""
+
+    name: str
+    path: str
+    fqn: tuple[str, ...]
+    source: str
+    table: TableName
+    config: Config
+    options: Mapping[str, object]
+    facts: TemplateFacts
+    properties: ModelProperties
+
+    @property
+    def place(self) -> Place:
+        """The model's file."""
+        return Place(self.path, 1, 1)
+
+    def option_place(self, option: str) -> Place:
+        """Where `config(...)` gives an option; the call, or the file, if it does not."""
+        config = self.facts.config
+        entry = config.entries().get(option)
+        return entry.place if entry else config.place
