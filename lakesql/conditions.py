@@ -16,17 +16,189 @@ class Condition(NamedTuple):
 
 
 CONDITIONS: dict[str, Condition] = {
+    "bad-column-name": Condition(
+        "A column of a model has a name with a dot, a backtick or a control character in it, or an empty one.",
+        "Give it another name with `AS`.",
+    ),
+    "bad-expression": Condition(
+        "An SQL expression in the configuration is not one scalar expression over the model's columns.",
+        "Correct it as the message says. Queries, aggregates and window functions have no place in it.",
+    ),
+    "bad-selector": Condition(
+        "A word of `--select` or `--exclude` is not one of the selector grammar, so it could not select anything.",
+        "Correct it as the message says. The methods and operators are those of dbt, with `stream:` for `source:`.",
+    ),
+    "column-list": Condition(
+        "A table alias or common table expression renames a stream's columns by a list: `FROM orders AS o (a, b)`.",
+        "Rename the columns in the SELECT, with `AS`.",
+    ),
+    "config-misplaced": Condition(
+        "`config(...)` stands inside a block, a macro or an expression.",
+        "Write it once, on its own, at the top of the model: `{{ config(...) }}`.",
+    ),
+    "config-not-literal": Condition(
+        "`config(...)` holds something other than literals: it is read from the file before anything is rendered.",
+        "Write the value itself; values that differ by folder stand in `pyproject.toml`.",
+    ),
+    "cycle": Condition(
+        "Models read one another in a circle, so none of them could run first.",
+        "Break the circle: let one of them read a stream, or a model that does not lead back to it.",
+    ),
+    "duplicate-column": Condition(
+        "A model gives two columns of one name. Capitals make no difference.",
+        "Give one of them another name with `AS`.",
+    ),
+    "duplicate-config": Condition(
+        "A model has two `config(...)` calls, or gives one option twice.",
+        "Keep one.",
+    ),
+    "duplicate-macro": Condition(
+        "Two macros have one name.",
+        "Rename one of the two.",
+    ),
+    "forbidden-function": Condition(
+        "A function reaches out of the query: it calls Java, reads files of the machine, or makes names out of text.",
+        "Leave it out. What a model reads comes in by `stream('…')` and `ref('…')`.",
+    ),
     "internal": Condition(
         "lakesql met a state that its authors thought impossible.",
         "Report it with the command's output under `--debug`.",
+    ),
+    "macro-not-pure": Condition(
+        "A macro uses one of the seven names (`config`, `stream`, `this` …); it sees its arguments and other macros.",
+        "Give the macro an argument, and pass the value from the model.",
+    ),
+    "many-statements": Condition(
+        "A model's file holds more than one statement.",
+        "Keep one SELECT, and give every other one a file of its own.",
     ),
     "missing-option": Condition(
         "An option that must be given is not there.",
         "Add the option; the docs page of the thing it belongs to lists its values.",
     ),
+    "name-not-called": Condition(
+        "A function, a macro or `target` is named without being used: `{{ stream }}`.",
+        "Call it, `stream('orders')`, or read a field, `target.name`.",
+    ),
+    "no-stream": Condition(
+        "A model's SELECT reads no stream, so nothing would ever keep its table fresh.",
+        "Read a stream in FROM: `FROM {{ stream('…') }}`.",
+    ),
+    "not-a-macro": Condition(
+        "A file under the macro paths holds something other than macros and comments.",
+        "Move it into a macro, or into a model.",
+    ),
+    "not-a-select": Condition(
+        "A model's file is not one SELECT.",
+        "Write one SELECT; lakesql makes the statements that create and write tables.",
+    ),
+    "order-over-stream": Condition(
+        "ORDER BY, SORT BY, CLUSTER BY, LIMIT or OFFSET stands over a stream, of which it would see one batch.",
+        "Leave it out. `order_by` of `config(...)` orders the rows within the table's files.",
+    ),
+    "outer-join": Condition(
+        "An outer, semi or anti join keeps rows of a table that no record of the stream has met yet.",
+        "Put the stream on the side whose rows are all kept: `FROM stream LEFT JOIN table`.",
+    ),
+    "parameter-marker": Condition(
+        "A `?` or `:name` stands for a value that nobody gives.",
+        "Use `var('…')` of the template.",
+    ),
+    "path-in-from": Condition(
+        "A FROM reads files by their path, such as ``parquet.`/data` ``.",
+        "Declare a stream for the files, or write the whole name of a table.",
+    ),
+    "pivot-over-stream": Condition(
+        "PIVOT is asked of a stream.",
+        "Use an aggregate per column: `sum(x) FILTER (WHERE …)`.",
+    ),
+    "recursive-cte": Condition(
+        "A common table expression is recursive.",
+        "Write it as joins.",
+    ),
+    "reference-not-literal": Condition(
+        "`stream`, `ref` or `var` is not given its name as one text literal, so edges cannot be read from the file.",
+        "Write the name out: `stream('orders')`.",
+    ),
+    "reserved-column": Condition(
+        "A column or alias has a name of lakesql's own: `_record`, `_change`, or one that begins with `_lakesql_`.",
+        "Give it another name with `AS`: `_record.offset AS source_offset`.",
+    ),
+    "reserved-name": Condition(
+        "A template gives one of the names that lakesql offers to templates to something of its own.",
+        "Take another name.",
+    ),
+    "sample-over-stream": Condition(
+        "TABLESAMPLE is asked of a stream; it would take other rows when a batch is run again.",
+        "Filter by a hash of the key.",
+    ),
+    "script-transform": Condition(
+        "`SELECT TRANSFORM … USING` runs a program.",
+        "Write it in SQL.",
+    ),
+    "set-operation": Condition(
+        "INTERSECT, EXCEPT or MINUS compares a stream with something; a stream is never all there.",
+        "Use a LEFT SEMI JOIN or LEFT ANTI JOIN with a table.",
+    ),
+    "sql-syntax": Condition(
+        "A model's SQL cannot be read, or Spark and lakesql would read it differently.",
+        "Correct it at the place that the message names.",
+    ),
+    "star-in-function": Condition(
+        "A function takes `*` of a stream, which holds columns of lakesql's beside its own.",
+        "Name the columns.",
+    ),
+    "stream-in-expression": Condition(
+        "A stream is read inside an expression (IN, EXISTS, a scalar subquery, LATERAL).",
+        "Join it in FROM, or `ref()` the table that another model makes of it.",
+    ),
+    "template-failed": Condition(
+        "An expression of a template cannot be computed with the values it met.",
+        "Correct the expression; the place is the model's, the message says which macro it was in.",
+    ),
+    "template-forbidden": Condition(
+        "A template uses what templates do not have: attributes of Python objects, imports, other filters than theirs.",
+        "Use the listed methods, filters and tests, or a macro.",
+    ),
+    "template-syntax": Condition(
+        "The file is not valid Jinja.",
+        "Correct it where the message points.",
+    ),
+    "template-too-large": Condition(
+        "A template goes beyond its bounds: its size, its steps, the text or the numbers that it makes.",
+        "Write less by template; large data belongs in a table.",
+    ),
+    "undefined-variable": Condition(
+        "A template uses a name, an entry or a `var` that nothing gives a value.",
+        "Correct the spelling, or set the variable in `[tool.lakesql.vars]` or with `--vars`.",
+    ),
+    "union-star": Condition(
+        "The branches of a UNION ALL put the stream's own columns in different places, because some use `*`.",
+        "Name the columns in every branch.",
+    ),
+    "union-without-stream": Condition(
+        "A branch of a UNION reads no stream, so every batch would add its rows again.",
+        "Read tables in a join, or in a model of their own.",
+    ),
     "unknown-option": Condition(
         "A key is not an option of the thing it stands in: a mode, a stream, a connection, a target.",
         "Correct the spelling, or remove the key. Top-level keys that start with `x-` are passed over.",
+    ),
+    "unknown-table": Condition(
+        "A FROM names something that is neither a stream of the model nor a common table expression.",
+        "Write `{{ stream('…') }}` or `{{ ref('…') }}`, or the table's whole name.",
+    ),
+    "unnamed-column": Condition(
+        "An expression of the SELECT has no name, and would become a column of the table.",
+        "Give it a name with `AS`.",
+    ),
+    "variable-substitution": Condition(
+        "`${…}` would be replaced by a setting or an environment variable before Spark reads the SQL.",
+        "Use `var('…')` of the template.",
+    ),
+    "window-over-stream": Condition(
+        "A window function over a stream would see the rows of one batch only.",
+        "Use mode `upsert` with `sequence_by` for the newest row of a key, or group by `window(time, '…')`.",
     ),
     "wrong-type": Condition(
         "A value has another type than the option takes.",

@@ -1,0 +1,177 @@
+"""The graph of a project: who reads whom, who comes first. Ids are `model.orders` and `stream.orders`."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from lakesql.errors import InternalError, Place, Problem, ProjectError
+
+ResourceType = Literal["model", "stream"]
+RESOURCE_TYPES: tuple[ResourceType, ...] = get_args(ResourceType)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """What the graph and the selector know of a model or a stream.
+
+    `path` is the file's, from the project's directory, with slashes. `fqn` is the project's name, the folders below
+    `models/`, the name. `config` holds every option as a plain value (scalars, lists, dicts). `depends_on` are the
+    ids that the node reads, and `references` says where it names them.
+    """
+
+    id: str
+    name: str
+    resource_type: ResourceType
+    path: str
+    fqn: tuple[str, ...]
+    tags: frozenset[str]
+    config: Mapping[str, object]
+    depends_on: tuple[str, ...]
+    place: Place
+    references: Mapping[str, Place] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The nodes by id, in an order in which each follows those it reads; made by `build_graph`, so without a cycle.
+
+    Every id that is passed to a method is one of `nodes`.
+    """
+
+    nodes: Mapping[str, GraphNode]
+    readers: Mapping[str, tuple[str, ...]]
+
+    def upstream(self, ids: Iterable[str], depth: int | None = None) -> frozenset[str]:
+        """What the nodes read, at most `depth` steps away. A node of `ids` is in it if another one reads it."""
+        return _reach({id_: node.depends_on for id_, node in self.nodes.items()}, ids, depth)
+
+    def downstream(self, ids: Iterable[str], depth: int | None = None) -> frozenset[str]:
+        """What reads the nodes, at most `depth` steps away. A node of `ids` is in it if it reads another one."""
+        return _reach(self.readers, ids, depth)
+
+    def order(self, ids: Iterable[str]) -> tuple[str, ...]:
+        """`ids`, each after those it reads, directly or through nodes that are not in `ids`; else by name."""
+        order, _ = _sort(self.predecessors_within(ids), self.nodes)
+        return order
+
+    def predecessors_within(self, ids: Iterable[str]) -> dict[str, frozenset[str]]:
+        """For each of `ids`, those of `ids` that must be done before it starts.
+
+        A node that is not in `ids` still passes on the order of its neighbours: where c reads b and b reads a, c waits
+        for a in a run of a and c alone.
+        """
+        wanted = frozenset(ids)
+        before: dict[str, frozenset[str]] = {}
+        for id_, node in self.nodes.items():
+            direct = (frozenset((read,)) if read in wanted else before[read] for read in node.depends_on)
+            before[id_] = frozenset().union(*direct)
+        return {id_: before[id_] for id_ in self.nodes if id_ in wanted}
+
+
+def node_id(resource_type: ResourceType, name: str) -> str:
+    """The id of a node: a model and a stream may have the same name."""
+    return f"{resource_type}.{name}"
+
+
+def build_graph(nodes: Iterable[GraphNode]) -> Graph:
+    """The graph of `nodes`, whose ids are unique and whose `depends_on` are ids of `nodes`.
+
+    Raises `ProjectError` (`cycle`): one problem for each of some cycles that share no node, at least one, placed at
+    the reference that closes it.
+    """
+    by_id = _by_id(nodes)
+    order, stuck = _sort({id_: frozenset(node.depends_on) for id_, node in by_id.items()}, by_id)
+    if stuck:
+        raise ProjectError(_cycle_problem(cycle, by_id) for cycle in _find_cycles(stuck, by_id))
+    readers: dict[str, list[str]] = {id_: [] for id_ in order}
+    for id_ in order:
+        for read in dict.fromkeys(by_id[id_].depends_on):
+            readers[read].append(id_)
+    return Graph(
+        nodes={id_: by_id[id_] for id_ in order},
+        readers={id_: tuple(reading) for id_, reading in readers.items()},
+    )
+
+
+def _by_id(nodes: Iterable[GraphNode]) -> dict[str, GraphNode]:
+    every = tuple(nodes)
+    by_id = {node.id: node for node in every}
+    if len(by_id) < len(every):
+        twice = sorted(id_ for id_, count in Counter(node.id for node in every).items() if count > 1)
+        raise InternalError.of("internal", f"Two nodes of the graph have one id: {', '.join(twice)}.")
+    unknown = sorted({read for node in every for read in node.depends_on} - by_id.keys())
+    if unknown:
+        raise InternalError.of("internal", f"The graph has no node {', '.join(unknown)}, but one reads it.")
+    return by_id
+
+
+def _sort(
+    before: Mapping[str, frozenset[str]], nodes: Mapping[str, GraphNode]
+) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The ids, each after those in its `before`, ties by name; and the ids that wait for a cycle."""
+    waiting = {id_: len(reads) for id_, reads in before.items()}
+    after: dict[str, list[str]] = {id_: [] for id_ in before}
+    for id_, reads in before.items():
+        for read in reads:
+            after[read].append(id_)
+    ready = [(nodes[id_].name, id_) for id_, count in waiting.items() if count == 0]
+    heapq.heapify(ready)
+    order: list[str] = []
+    while ready:
+        _, done = heapq.heappop(ready)
+        order.append(done)
+        for id_ in after[done]:
+            waiting[id_] -= 1
+            if waiting[id_] == 0:
+                heapq.heappush(ready, (nodes[id_].name, id_))
+    return tuple(order), frozenset(before) - frozenset(order)
+
+
+def _find_cycles(stuck: frozenset[str], nodes: Mapping[str, GraphNode]) -> list[tuple[str, ...]]:
+    """Cycles among nodes of which each reads another one of them, so that a walk along the reads must come back.
+
+    No two of the cycles share a node; each starts with its first node by name.
+    """
+    cycles = []
+    seen: set[str] = set()
+    for start in sorted(stuck, key=lambda id_: nodes[id_].name):
+        walk: dict[str, None] = {}
+        id_ = start
+        while id_ not in seen:
+            seen.add(id_)
+            walk[id_] = None
+            id_ = next(read for read in nodes[id_].depends_on if read in stuck)
+        if id_ in walk:
+            path = list(walk)
+            cycle = path[path.index(id_) :]
+            first = cycle.index(min(cycle, key=lambda member: nodes[member].name))
+            cycles.append((*cycle[first:], *cycle[:first]))
+    return cycles
+
+
+def _cycle_problem(cycle: tuple[str, ...], nodes: Mapping[str, GraphNode]) -> Problem:
+    last, first = nodes[cycle[-1]], nodes[cycle[0]]
+    names = " -> ".join(nodes[id_].name for id_ in (*cycle, cycle[0]))
+    if last is first:
+        what = f"The model '{first.name}' reads itself: {names}."
+        fix = "A model can name its own table as {{ this }}; it cannot depend on it."
+    else:
+        what = f"These models read one another in a circle: {names}."
+        fix = "Let one of them read what the next one reads, instead of the next one."
+    why = "A model runs after those it reads, so none of these could be the first."
+    return Problem("cycle", what, why, fix, last.references.get(first.id, last.place))
+
+
+def _reach(edges: Mapping[str, tuple[str, ...]], ids: Iterable[str], depth: int | None) -> frozenset[str]:
+    """What can be reached from `ids` in one step or more, and in `depth` at most."""
+    reached: set[str] = set()
+    layer = set(ids)
+    while layer and (depth is None or depth > 0):
+        layer = {next_id for id_ in layer for next_id in edges[id_]} - reached
+        reached |= layer
+        depth = None if depth is None else depth - 1
+    return frozenset(reached)

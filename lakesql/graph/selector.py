@@ -1,0 +1,296 @@
+"""The words of `--select` and `--exclude`: dbt's grammar, over models and streams.
+
+`parse_selection` reads the words without knowing the project, `select_nodes` looks them up in its graph.
+
+A word is `[@][n+][method:]value[+n]`. Words joined by commas mean the intersection, by spaces the union. The rules are
+those of dbt-core 1.12 (`dbt/graph/selector_spec.py`, `selector_methods.py`). Where dbt would silently select nothing
+(a misspelt method, an empty word), this is an error. `stream:` stands where dbt has `source:`; and a `config.` key may
+itself contain dots, as table properties do.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+
+from lakesql.errors import Problem, UsageError, nearest
+from lakesql.graph.graph import RESOURCE_TYPES, Graph, GraphNode
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One word: the nodes that `method` finds for `value`, and their relatives.
+
+    `key` is the dotted key of `config.<key>:`, empty in other methods. `up` and `down` count the generations that are
+    added, None meaning all; `closed` is `@`.
+    """
+
+    text: str
+    method: str
+    key: str
+    value: str
+    closed: bool
+    up: int | None
+    down: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Intersection:
+    """Words joined by commas."""
+
+    text: str
+    criteria: tuple[Criterion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The union of `select`, or everything if it is empty, without the union of `exclude`."""
+
+    select: tuple[Intersection, ...]
+    exclude: tuple[Intersection, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The ids that a selection means in a graph, and the words of it, in their order, that mean nothing there."""
+
+    ids: frozenset[str]
+    unmatched: tuple[str, ...]
+
+
+def parse_selection(select: Sequence[str], exclude: Sequence[str]) -> Selection:
+    """The selection in the values of `--select` and `--exclude`, each holding one word or several.
+
+    Raises `UsageError` (`bad-selector`), one problem for each wrong word.
+    """
+    selected, wrong = _parse_union("--select", select)
+    excluded, wrong_too = _parse_union("--exclude", exclude)
+    if wrong or wrong_too:
+        raise UsageError((*wrong, *wrong_too))
+    return Selection(selected, excluded)
+
+
+def select_nodes(selection: Selection, graph: Graph) -> Selected:
+    """The nodes of `graph` that `selection` means, and which of its words match nothing."""
+    found = [(part, _find(part, graph)) for part in selection.select]
+    excluded = [(part, _find(part, graph)) for part in selection.exclude]
+    everything = frozenset(graph.nodes)
+    ids = frozenset().union(*(ids for _, ids in found)) if selection.select else everything
+    return Selected(
+        ids=ids.difference(*(ids for _, ids in excluded)),
+        unmatched=tuple(dict.fromkeys(part.text for part, ids in (*found, *excluded) if not ids)),
+    )
+
+
+def _parse_union(option: str, values: Sequence[str]) -> tuple[tuple[Intersection, ...], tuple[Problem, ...]]:
+    parts: list[Intersection] = []
+    problems: list[Problem] = []
+    for value in values:
+        for word in value.split() or [""]:
+            try:
+                parts.append(_parse_intersection(option, word))
+            except UsageError as error:
+                problems.extend(error.problems)
+    return tuple(parts), tuple(problems)
+
+
+def _parse_intersection(option: str, word: str) -> Intersection:
+    if not word:
+        raise _bad(f"The value of {option} is empty.", fix=f"Leave {option} out, or name something.")
+    return Intersection(word, tuple(_parse_criterion(text, word) for text in word.split(",")))
+
+
+_WORD = re.compile(r"(?P<closed>@)?(?:(?P<up>[0-9]{0,9})\+)?(?P<body>.*?)(?:\+(?P<down>[0-9]{0,9}))?", re.DOTALL)
+
+
+def _parse_criterion(text: str, word: str) -> Criterion:
+    parts = _WORD.fullmatch(text)
+    assert parts is not None, "every part of the pattern is optional, and its middle takes any text"
+    body = parts["body"]
+    method, key, value = _split_method(body)
+    if not text:
+        raise _bad(f"'{word}' has an empty part.", fix="Put something on both sides of each comma.")
+    if not value:
+        raise _bad(f"'{text}' names nothing.", fix="Write a name, or method:value, between the operators.")
+    if parts["closed"] and parts["down"] is not None:
+        raise _bad(f"'{text}' has @ and +.", "@ takes in all that comes after.", f"Write '@{body}'.")
+    if body[0] in "+@" or body[-1] in "+@":
+        raise _bad(f"'{text}' has an operator in a wrong place.", fix="Write @x, or 1+x+2, or +x+.")
+    _check_method(text, method, key, value)
+    return Criterion(
+        text=text,
+        method=method,
+        key=key,
+        value=value,
+        closed=bool(parts["closed"]),
+        up=_generations(parts["up"]),
+        down=_generations(parts["down"]),
+    )
+
+
+def _split_method(body: str) -> tuple[str, str, str]:
+    """Method, key and value. Without a method, a value with a slash is a path, one that ends in .sql a file."""
+    prefix, colon, value = body.partition(":")
+    if colon and "/" not in prefix:
+        method, _, key = prefix.partition(".")
+        return method, key, value
+    if "/" in body:
+        return "path", "", body
+    return "file" if body.lower().endswith(".sql") else "fqn", "", body
+
+
+def _check_method(text: str, method: str, key: str, value: str) -> None:
+    if method not in METHODS:
+        known = nearest("stream" if method == "source" else method, METHODS)
+        raise _bad(f"'{text}': there is no selector method '{method}'.", fix=known)
+    if method == "config":
+        if not all(key.split(".")):
+            raise _bad(f"'{text}' lacks a config key.", fix="Write config.<key>:<value>, as config.mode:append.")
+    elif key:
+        raise _bad(f"'{text}': '{method}' takes no key.", fix=f"Write {method}:{value}.")
+    if method == "resource_type" and value not in RESOURCE_TYPES:
+        raise _bad(f"'{text}': there is no resource type '{value}'.", fix=nearest(value, RESOURCE_TYPES))
+    if method == "path" and _clean_path(value).startswith(("/", "..")):
+        why = "A path is relative to the project's directory."
+        raise _bad(f"'{text}' is not a path in the project.", why, "Write it as models/orders.sql.")
+
+
+def _generations(digits: str | None) -> int | None:
+    """How many generations an operator adds: none without it, all without a number."""
+    if digits is None:
+        return 0
+    return int(digits) if digits else None
+
+
+def _bad(what: str, why: str = "", fix: str = "") -> UsageError:
+    return UsageError.of("bad-selector", what, why=why, fix=fix)
+
+
+def _find(part: Intersection, graph: Graph) -> frozenset[str]:
+    return frozenset.intersection(*(_find_criterion(criterion, graph) for criterion in part.criteria))
+
+
+def _find_criterion(criterion: Criterion, graph: Graph) -> frozenset[str]:
+    matches = METHODS[criterion.method]
+    found = frozenset(id_ for id_, node in graph.nodes.items() if matches(node, criterion))
+    related = found | graph.upstream(found, criterion.up) | graph.downstream(found, criterion.down)
+    if criterion.closed:
+        family = found | graph.downstream(found)
+        related |= family | graph.upstream(family)
+    return related
+
+
+def _matches_fqn(node: GraphNode, criterion: Criterion) -> bool:
+    """By the name, or by the fully qualified name from its start, the project's name said or not.
+
+    Streams are not found by their bare names, as sources are not in dbt: `orders` is the model.
+    """
+    if node.resource_type == "stream":
+        return False
+    value = criterion.value
+    return node.name == value or _matches_names(node.fqn, value) or _matches_names(node.fqn[1:], value)
+
+
+def _matches_names(fqn: Sequence[str], value: str) -> bool:
+    """Whether `value` is the start of the dotted `fqn`, or a glob of all of it.
+
+    The names before the first one with a wildcard are taken literally; from there on, the glob covers the rest, dots
+    included, and has no more names than `fqn`.
+    """
+    names = ".".join(fqn).split(".")
+    wanted = value.split(".")
+    if len(wanted) > len(names):
+        return False
+    literal = next((index for index, name in enumerate(wanted) if _GLOB.search(name)), len(wanted))
+    if names[:literal] != wanted[:literal]:
+        return False
+    return literal == len(wanted) or fnmatchcase(".".join(names[literal:]), ".".join(wanted[literal:]))
+
+
+_GLOB = re.compile(r"[*?\[\]]")
+
+
+def _matches_path(node: GraphNode, criterion: Criterion) -> bool:
+    """By the file, or by a folder that it is in, at any depth; both may be globs.
+
+    `**` means any folders, none included. A glob that ends in it means folders only, as in pathlib.
+    """
+    pattern = PurePosixPath(_clean_path(criterion.value)).parts
+    path = PurePosixPath(node.path)
+    places = path.parents if pattern[-1:] == ("**",) else (path, *path.parents)
+    return any(_matches_parts(place.parts, pattern) for place in places)
+
+
+def _clean_path(value: str) -> str:
+    return posixpath.normpath(value)
+
+
+def _matches_parts(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_matches_parts(parts[skipped:], pattern[1:]) for skipped in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches_parts(parts[1:], pattern[1:])
+
+
+def _matches_file(node: GraphNode, criterion: Criterion) -> bool:
+    path = PurePosixPath(node.path)
+    return fnmatchcase(path.name, criterion.value) or fnmatchcase(path.stem, criterion.value)
+
+
+def _matches_tag(node: GraphNode, criterion: Criterion) -> bool:
+    return any(fnmatchcase(tag, criterion.value) for tag in node.tags)
+
+
+def _matches_config(node: GraphNode, criterion: Criterion) -> bool:
+    """By the value under the key, or by a member of it where it is a list. No globs, as in dbt."""
+    for value in _values_at(node.config, criterion.key.split(".")):
+        members = value if isinstance(value, list | tuple | set | frozenset) else (value,)
+        if any(_is_value(member, criterion.value) for member in members):
+            return True
+    return False
+
+
+def _values_at(value: object, names: Sequence[str]) -> Iterable[object]:
+    """The values under a dotted key; several, if keys of the mappings contain dots themselves."""
+    if not names:
+        yield value
+    elif isinstance(value, Mapping):
+        for count in range(1, len(names) + 1):
+            name = ".".join(names[:count])
+            if name in value:
+                yield from _values_at(value[name], names[count:])
+
+
+def _is_value(value: object, text: str) -> bool:
+    match value:
+        case bool():
+            return text.lower() == str(value).lower()
+        case str() | int() | float():
+            return text == str(value)
+        case _:
+            return False
+
+
+def _matches_resource_type(node: GraphNode, criterion: Criterion) -> bool:
+    return node.resource_type == criterion.value
+
+
+def _matches_stream(node: GraphNode, criterion: Criterion) -> bool:
+    return node.resource_type == "stream" and fnmatchcase(node.name, criterion.value)
+
+
+METHODS: Mapping[str, Callable[[GraphNode, Criterion], bool]] = {
+    "config": _matches_config,
+    "file": _matches_file,
+    "fqn": _matches_fqn,
+    "path": _matches_path,
+    "resource_type": _matches_resource_type,
+    "stream": _matches_stream,
+    "tag": _matches_tag,
+}
+"""The selector methods, by the word before the colon."""
