@@ -28,9 +28,22 @@ CONDITIONS: dict[str, Condition] = {
         "A word of `--select` or `--exclude` is not one of the selector grammar, so it could not select anything.",
         "Correct it as the message says. The methods and operators are those of dbt, with `stream:` for `source:`.",
     ),
+    "catalog-unreachable": Condition(
+        "The catalog of the target did not answer, or refused what was asked of it.",
+        "Start the catalog, or correct the target's `catalog` in profiles.yml; the message says what was tried.",
+    ),
+    "catalog-uri": Condition(
+        "A catalog of type `sql` is not on SQLite, the only database that lakesql brings a driver for.",
+        "Write `uri: sqlite:///path/to/catalog.db`, or use a catalog of another type.",
+    ),
     "column-list": Condition(
         "A table alias or common table expression renames a stream's columns by a list: `FROM orders AS o (a, b)`.",
         "Rename the columns in the SELECT, with `AS`.",
+    ),
+    "column-required": Condition(
+        "A model lacks a column that its table cannot do without: it takes no NULL, or the table is partitioned "
+        "or ordered by it.",
+        "Keep the column in the SELECT, or alter the table before the next run.",
     ),
     "config-misplaced": Condition(
         "`config(...)` stands inside a block, a macro or an expression.",
@@ -63,6 +76,26 @@ CONDITIONS: dict[str, Condition] = {
     "internal": Condition(
         "lakesql met a state that its authors thought impossible.",
         "Report it with the command's output under `--debug`.",
+    ),
+    "jar-checksum": Condition(
+        "A jar in the cache, or one just fetched, is not the file that lakesql was built with.",
+        "Run again to fetch it anew. If it comes back, the repository or a proxy serves another file: do not use it.",
+    ),
+    "jars-unreachable": Condition(
+        "The jars that Spark needs beside its own could not be fetched.",
+        "Check network and proxy (`JAVA_TOOL_OPTIONS`), or name another Maven repository in `LAKESQL_MAVEN_URL`.",
+    ),
+    "java-missing": Condition(
+        "There is no Java on this machine, or none that can be run.",
+        "Install Java 17 and put it on `PATH`, or point `JAVA_HOME` at it.",
+    ),
+    "java-version": Condition(
+        "Java is there, in a version that Spark does not run on.",
+        "Install Java 17 (or 21) and put it on `PATH`, or point `JAVA_HOME` at it.",
+    ),
+    "jvm-failed": Condition(
+        "Java ended before Spark was up.",
+        "Read the file that the message names. Often `spark.conf` asks for more memory than there is.",
     ),
     "macro-not-pure": Condition(
         "A macro uses one of the seven names (`config`, `stream`, `this` …); it sees its arguments and other macros.",
@@ -132,6 +165,11 @@ CONDITIONS: dict[str, Condition] = {
         "TABLESAMPLE is asked of a stream; it would take other rows when a batch is run again.",
         "Filter by a hash of the key.",
     ),
+    "schema-change": Condition(
+        "The columns or the partitions of a model and of its table differ, and the model says "
+        "`on_schema_change='fail'`.",
+        "Change the SELECT, alter the table, or choose another `on_schema_change`.",
+    ),
     "script-transform": Condition(
         "`SELECT TRANSFORM … USING` runs a program.",
         "Write it in SQL.",
@@ -139,6 +177,10 @@ CONDITIONS: dict[str, Condition] = {
     "set-operation": Condition(
         "INTERSECT, EXCEPT or MINUS compares a stream with something; a stream is never all there.",
         "Use a LEFT SEMI JOIN or LEFT ANTI JOIN with a table.",
+    ),
+    "spark-missing": Condition(
+        "pyspark is not installed, so nothing can be run.",
+        "Install it with `pip install 'lakesql[spark]'`.",
     ),
     "sql-syntax": Condition(
         "A model's SQL cannot be read, or Spark and lakesql would read it differently.",
@@ -151,6 +193,14 @@ CONDITIONS: dict[str, Condition] = {
     "stream-in-expression": Condition(
         "A stream is read inside an expression (IN, EXISTS, a scalar subquery, LATERAL).",
         "Join it in FROM, or `ref()` the table that another model makes of it.",
+    ),
+    "table-missing": Condition(
+        "A table that a command wants to read is not in the catalog.",
+        "Run the model that writes it, or correct the name.",
+    ),
+    "table-unreadable": Condition(
+        "The catalog knows a table, and its metadata or data files cannot be read.",
+        "Look whether the files are there and may be read. When they were deleted by hand, drop the table.",
     ),
     "template-failed": Condition(
         "An expression of a template cannot be computed with the values it met.",
@@ -168,6 +218,10 @@ CONDITIONS: dict[str, Condition] = {
         "A template goes beyond its bounds: its size, its steps, the text or the numbers that it makes.",
         "Write less by template; large data belongs in a table.",
     ),
+    "type-change": Condition(
+        "A column of a model has another type than the table's column, and Iceberg cannot turn one into the other.",
+        "Cast it in the SELECT to the table's type, or give the new column another name.",
+    ),
     "undefined-variable": Condition(
         "A template uses a name, an entry or a `var` that nothing gives a value.",
         "Correct the spelling, or set the variable in `[tool.lakesql.vars]` or with `--vars`.",
@@ -179,6 +233,10 @@ CONDITIONS: dict[str, Condition] = {
     "union-without-stream": Condition(
         "A branch of a UNION reads no stream, so every batch would add its rows again.",
         "Read tables in a join, or in a model of their own.",
+    ),
+    "unknown-catalog-type": Condition(
+        "The `type` of the target's catalog is not one that lakesql can open.",
+        "Use one of the types that the message lists.",
     ),
     "unknown-option": Condition(
         "A key is not an option of the thing it stands in: a mode, a stream, a connection, a target.",
