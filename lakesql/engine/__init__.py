@@ -1,0 +1,1 @@
+"""Spark: the session, the jars it needs, reading a stream, the batch, the ledger, queries."""

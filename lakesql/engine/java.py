@@ -1,0 +1,79 @@
+"""Find a Java that Spark runs on."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakesql.errors import ProfileError
+
+ACCEPTED = (17, 21)
+"""The major versions that Spark 4.1 is built and tested with."""
+
+_PROPERTY = re.compile(r"^\s+(java\.home|java\.version|java\.vendor|java\.vm\.version) = (.*?)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """An installed Java. `build` names the exact virtual machine, as two builds of one version may differ."""
+
+    home: Path
+    binary: Path
+    version: str
+    build: str
+
+    @property
+    def major(self) -> int:
+        """17 for 17.0.15, and 8 for 1.8.0_392."""
+        return int(re.match(r"(?:1\.)?(\d+)", self.version)[1])  # type: ignore[index]
+
+
+def find_java(environ: Mapping[str, str]) -> Java:
+    """The first Java of JAVA_HOME and PATH whose version Spark accepts.
+
+    Raises ProfileError `java-missing` when neither holds a Java, `java-version` when none of them fits.
+    """
+    looked, unfit = [], []
+    for source, binary in _places(environ):
+        java = _ask_java(binary) if binary else None
+        if java and java.major in ACCEPTED:
+            return java
+        if java:
+            unfit.append(f"{source} has Java {java.version} ({java.home})")
+        looked.append(f"{source} has none" if binary is None else f"{source} names {binary}")
+    fix = "Install Java 17 (a JRE is enough: Temurin 17, or your system's openjdk-17-jre-headless)"
+    fix += " and put it on PATH, or point JAVA_HOME at it."
+    if unfit:
+        raise ProfileError.of("java-version", "Spark needs Java 17 or 21.", why="; ".join(unfit) + ".", fix=fix)
+    raise ProfileError.of("java-missing", "No Java on this machine.", why="; ".join(looked) + ".", fix=fix)
+
+
+def parse_java(text: str, binary: Path) -> Java | None:
+    """The Java that printed `text` for `-XshowSettings:properties -version`; None when it is not from a Java."""
+    found = dict(_PROPERTY.findall(text))
+    if not {"java.home", "java.version"} <= found.keys() or not re.match(r"\d", found["java.version"]):
+        return None
+    build = f"{found.get('java.vendor', '')} {found.get('java.vm.version', '')}".strip()
+    return Java(Path(found["java.home"]), binary, found["java.version"], build)
+
+
+def _places(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
+    home = environ.get("JAVA_HOME")
+    yield "JAVA_HOME", Path(home, "bin", "java") if home else None
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    yield "PATH", Path(on_path) if on_path else None
+
+
+def _ask_java(binary: Path) -> Java | None:
+    """What stands at `binary`, asked for its properties (40 ms); None when it cannot be run."""
+    command = [str(binary), "-XshowSettings:properties", "-version"]
+    try:
+        # Java prints them on stderr; the macOS stub without a Java behind it prints something else.
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=60, errors="replace", check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_java(asked.stderr + asked.stdout, binary)

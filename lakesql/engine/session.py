@@ -1,0 +1,208 @@
+"""Open the Spark session that models run in."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakesql.engine.java import Java
+from lakesql.engine.jvm import Launch, start_jvm, wait_for_jvm
+from lakesql.errors import ProfileError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What a session starts with; the target's spark.conf wins over each of them.
+DEFAULTS: dict[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.catalogImplementation": "in-memory",  # no Hive, and no metastore_db beside the project
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # What the status store keeps, in the heap and for months, though there is no UI to show it.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.sql.streaming.ui.retainedQueries": "5",
+}
+LOCAL_DEFAULTS: dict[str, str] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Hadoop's other way renames by means of two `readlink` processes a file.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The Iceberg catalog of a target. Paths in `properties` are absolute."""
+
+    name: str
+    type: str
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """What `open_session` needs to know.
+
+    `conf` is the target's own and wins over every default; `record` is False for commands that do too little to
+    leave a useful class-data archive behind.
+    """
+
+    app_name: str
+    master: str
+    conf: Mapping[str, str]
+    catalog: Catalog
+    jars: tuple[Path, ...]
+    log_file: Path
+    home: Path
+    java: Java
+    record: bool = True
+
+
+def open_session(settings: SessionSettings) -> SparkSession:
+    """A session with the target's catalog. Nothing that Spark, Java or a Python worker says reaches the screen.
+
+    A process has one Java: a second session in it, after the first has been stopped, has the first one's jars and
+    memory. Raises ProfileError `jvm-failed` and `catalog-uri`.
+    """
+    conf = build_conf(settings)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    jvm = None if _gateway_is_up() else start_jvm(_build_launch(settings, conf))
+
+    # While Java starts: these imports and the catalog's tables take as long as it does.
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    create_catalog(settings.catalog)
+    if jvm:
+        port, secret = wait_for_jvm(jvm)
+        # This is how pyspark is told of a Java that is there already.
+        os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
+    try:
+        spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()
+    finally:
+        for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
+            os.environ.pop(name, None)
+    if jvm:
+        SparkContext._gateway.proc = jvm.process  # type: ignore[union-attr]  # keeps Java's stdin open
+    _finish(spark, conf)
+    return spark
+
+
+def build_conf(settings: SessionSettings) -> dict[str, str]:
+    """The session's configuration: defaults, the catalog, and over both the target's own."""
+    conf = {"spark.app.name": settings.app_name, "spark.master": settings.master, **DEFAULTS}
+    conf["spark.sql.warehouse.dir"] = str(settings.home / "spark-warehouse")
+    if _is_local(settings.master):
+        conf |= LOCAL_DEFAULTS
+        conf["spark.driver.memory"] = f"{default_memory_mb()}m"
+    else:
+        conf["spark.jars"] = ",".join(map(str, settings.jars))
+    return {**conf, **catalog_conf(settings.catalog), **settings.conf}
+
+
+def catalog_conf(catalog: Catalog) -> dict[str, str]:
+    """The catalog as Spark is told of it."""
+    prefix = f"spark.sql.catalog.{catalog.name}"
+    properties = {"cache-enabled": "false", **catalog.properties}  # a cache would hide commits for 30 s
+    if catalog.type == "sql":
+        properties |= {
+            "type": "jdbc",
+            "uri": f"jdbc:sqlite:{sqlite_path(catalog)}",
+            # pyiceberg makes the tables (create_catalog), and both must read the same columns.
+            "jdbc.schema-version": "V1",
+            "jdbc.init-catalog-tables": "false",
+            "jdbc.busy_timeout": "30000",
+            "jdbc.journal_mode": "WAL",
+        }
+    else:
+        properties["type"] = catalog.type
+    spark = {f"{prefix}.{key}": value for key, value in properties.items()}
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog", **spark}
+
+
+def create_catalog(catalog: Catalog) -> None:
+    """Create the file and the tables of a catalog of type `sql`, if they are not there. Other types do nothing."""
+    if catalog.type != "sql":
+        return
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    sqlite_path(catalog).parent.mkdir(parents=True, exist_ok=True)
+    with closing(SqlCatalog(catalog.name, **catalog.properties)):
+        pass
+
+
+def sqlite_path(catalog: Catalog) -> Path:
+    """The database file of a catalog of type `sql`. Raises ProfileError `catalog-uri` when it is not SQLite's."""
+    uri = catalog.properties.get("uri", "")
+    if not uri.startswith("sqlite:///"):
+        raise ProfileError.of(
+            "catalog-uri",
+            f"The catalog '{catalog.name}' of type sql has the uri '{uri}'.",
+            fix="Write sqlite:///path/to/catalog.db, or use a catalog of another type.",
+        )
+    return Path(uri.removeprefix("sqlite:///"))
+
+
+def default_memory_mb() -> int:
+    """Java's heap where the target says nothing: half of what this machine or container has, 1 to 4 GiB."""
+    has = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if limit.exists() and (bound := limit.read_text().strip()).isdigit():
+        has = min(has, int(bound))
+    return max(1024, min(4096, has // 2**21))
+
+
+def _build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
+    options = [f"-Xmx{conf['spark.driver.memory']}"] if "spark.driver.memory" in conf else []
+    options += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
+    environ = dict(os.environ)
+    if _is_local(settings.master):
+        environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # or Spark would look its own name up
+    # The catalog's properties hold secrets; Spark gets them through the connection, not through a file.
+    submit = {key: value for key, value in conf.items() if not key.startswith("spark.sql.")}
+    return Launch(
+        java=settings.java,
+        jars=settings.jars,
+        class_path=conf.get("spark.driver.extraClassPath", ""),
+        options=tuple(options),
+        submit=submit,
+        environ=environ,
+        log_file=settings.log_file,
+        home=settings.home,
+        record=settings.record,
+    )
+
+
+def _gateway_is_up() -> bool:
+    """Whether an earlier session of this process has left its Java running."""
+    context = sys.modules.get("pyspark.core.context")
+    return context is not None and context.SparkContext._gateway is not None
+
+
+def _finish(spark: SparkSession, conf: Mapping[str, str]) -> None:
+    """Set what is known, or can be set, only when the session is up."""
+    context = spark.sparkContext
+    if "spark.sql.shuffle.partitions" not in conf:
+        spark.conf.set("spark.sql.shuffle.partitions", context.defaultParallelism)
+    # Without .crc files beside each local file: half the files, and half the `chmod` processes that make them.
+    hadoop = context._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
+    hadoop.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
+
+
+def _is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")

@@ -1,0 +1,150 @@
+"""What Spark and Java are told, without starting them."""
+
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from lakesql.engine.java import Java
+from lakesql.engine.jvm import Launch, archive_path, order_jars, render_properties, start_jvm, wait_for_jvm
+from lakesql.engine.session import Catalog, SessionSettings, build_conf, catalog_conf, create_catalog
+from lakesql.errors import ProfileError
+
+EMBEDDED = Catalog("lake", "sql", {"uri": "sqlite:////data/catalog.db", "warehouse": "/data/warehouse"})
+
+
+def settings(master: str = "local[2]", **conf: str) -> SessionSettings:
+    java = Java(Path("/java"), Path("/java/bin/java"), "17.0.1", "17.0.1+1")
+    options = {key.replace("__", "."): value for key, value in conf.items()}
+    return SessionSettings("shop", master, options, EMBEDDED, (Path("/a.jar"),), Path("/l.log"), Path("/home"), java)
+
+
+def test_the_targets_conf_wins_over_every_default() -> None:
+    plain = build_conf(settings())
+    for key in plain:
+        assert build_conf(settings(**{key: "mine"}))[key] == "mine"
+
+
+def test_only_a_local_session_is_bound_to_loopback() -> None:
+    assert build_conf(settings("local[*]"))["spark.driver.host"] == "127.0.0.1"
+    remote = build_conf(settings("spark://host:7077"))
+    assert "spark.driver.host" not in remote
+    assert remote["spark.jars"] == "/a.jar"
+
+
+def test_the_embedded_catalog_is_one_file_for_spark_and_pyiceberg() -> None:
+    conf = catalog_conf(EMBEDDED)
+    told = {key.removeprefix("spark.sql.catalog.lake."): value for key, value in conf.items()}
+    assert told["uri"] == "jdbc:sqlite:/data/catalog.db"
+    assert (told["type"], told["jdbc.schema-version"], told["jdbc.init-catalog-tables"]) == ("jdbc", "V1", "false")
+    assert told["warehouse"] == "/data/warehouse"
+
+
+def test_other_catalogs_are_passed_through() -> None:
+    conf = catalog_conf(Catalog("lake", "rest", {"uri": "http://catalog", "token": "t", "s3.endpoint": "http://s3"}))
+    assert conf == {
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "rest",
+        "spark.sql.catalog.lake.uri": "http://catalog",
+        "spark.sql.catalog.lake.token": "t",
+        "spark.sql.catalog.lake.s3.endpoint": "http://s3",
+        "spark.sql.catalog.lake.cache-enabled": "false",
+    }
+
+
+@pytest.mark.parametrize("properties", [{}, {"uri": "postgresql://host/db"}, {"uri": "sqlite://"}])
+def test_a_sql_catalog_elsewhere_than_in_sqlite_is_refused(properties: dict[str, str]) -> None:
+    with pytest.raises(ProfileError) as error:
+        catalog_conf(Catalog("lake", "sql", properties))
+    assert error.value.problems[0].condition == "catalog-uri"
+
+
+def test_create_catalog_makes_the_tables_once(tmp_path: Path) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    properties = {"uri": f"sqlite:///{tmp_path}/new/catalog.db", "warehouse": str(tmp_path / "warehouse")}
+    catalog = Catalog("lake", "sql", properties)
+    create_catalog(catalog)
+    SqlCatalog("lake", **properties).create_namespace("shop")
+    create_catalog(catalog)
+    tables = SqlCatalog("lake", **{**properties, "init_catalog_tables": "false"})
+    assert tables.list_namespaces() == [("shop",)]
+
+
+def test_properties_are_plain_or_escaped() -> None:
+    assert render_properties({"spark.x": "a b=ü\n"}) == "spark.x=a\\u0020b\\u003d\\u00fc\\u000a\n"
+
+
+def test_large_jars_come_first(tmp_path: Path) -> None:
+    for name, size in (("a", 1), ("b", 3), ("c", 3)):
+        (tmp_path / name).write_bytes(b"x" * size)
+    assert [jar.name for jar in order_jars(sorted(tmp_path.iterdir()))] == ["b", "c", "a"]
+
+
+def test_an_archive_is_for_one_java_one_set_of_jars_and_options(tmp_path: Path) -> None:
+    jar = tmp_path / "a.jar"
+    jar.write_bytes(b"x")
+    java, other = settings().java, Java(Path("/java"), Path("/java/bin/java"), "17.0.2", "17.0.2+1")
+    first = archive_path(tmp_path, java, [jar], ["-Xmx1g"])
+    assert first == archive_path(tmp_path, java, [jar], ["-Xmx1g"])
+    others = {archive_path(tmp_path, other, [jar], ["-Xmx1g"]), archive_path(tmp_path, java, [jar], ["-Xmx2g"])}
+    jar.write_bytes(b"xy")
+    assert len(others | {first, archive_path(tmp_path, java, [jar], ["-Xmx1g"])}) == 4
+
+
+def launch(tmp_path: Path, program: str) -> Launch:
+    """A launch whose Java is the shell script `program`."""
+    binary = tmp_path / "java"
+    binary.write_text(f"#!/bin/sh\n{program}\n")
+    binary.chmod(binary.stat().st_mode | stat.S_IXUSR)
+    java = Java(tmp_path, binary, "17.0.1", "17.0.1+1")
+    return Launch(
+        java=java,
+        jars=(),
+        class_path="",
+        options=(),
+        submit={},
+        environ={"PATH": "/usr/bin:/bin"},
+        log_file=tmp_path / "logs" / "spark.log",
+        home=tmp_path / "home",
+        record=True,
+    )
+
+
+ANSWER = """printf '\\000\\000\\001\\002\\000\\000\\000\\003abc' > "$_PYSPARK_DRIVER_CONN_INFO_PATH.part"
+mv "$_PYSPARK_DRIVER_CONN_INFO_PATH.part" "$_PYSPARK_DRIVER_CONN_INFO_PATH"
+for option in "$@"; do case "$option" in -XX:ArchiveClassesAtExit=*) archive="${option#*=}"; esac; done
+cat
+"""
+
+
+def test_the_port_and_the_secret_are_read(tmp_path: Path) -> None:
+    jvm = start_jvm(launch(tmp_path, ANSWER))
+    assert wait_for_jvm(jvm) == (258, "abc")
+    jvm.process.communicate(timeout=10)
+
+
+@pytest.mark.parametrize(("end", "kept"), [("echo classes > $archive", 1), ("echo classes > $archive; exit 1", 0)])
+def test_an_archive_counts_once_it_is_complete(tmp_path: Path, end: str, kept: int) -> None:
+    jvm = start_jvm(launch(tmp_path, ANSWER + end))
+    wait_for_jvm(jvm)
+    assert list((tmp_path / "home" / "classes").glob("*.jsa")) == []
+    jvm.process.communicate(timeout=10)
+    assert len(list((tmp_path / "home" / "classes").glob("*.jsa"))) == kept
+
+
+def test_a_java_that_ends_at_once_is_an_error_with_its_last_words(tmp_path: Path) -> None:
+    started = time.monotonic()
+    with pytest.raises(ProfileError) as error:
+        wait_for_jvm(start_jvm(launch(tmp_path, "echo Invalid maximum heap size >&2; exit 1")))
+    assert error.value.problems[0].condition == "jvm-failed"
+    assert "Invalid maximum heap size" in error.value.problems[0].why
+    assert time.monotonic() - started < 30
+
+
+def test_an_unwritable_cache_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file where the folder should be")
+    jvm = start_jvm(launch(tmp_path, ANSWER))
+    assert wait_for_jvm(jvm) == (258, "abc")
+    jvm.process.communicate(timeout=10)
