@@ -1,0 +1,316 @@
+"""Tables as their catalog has them, read by pyiceberg: state, rows, and whether the catalog is there. No JVM.
+
+Importing pyiceberg takes half a second, so it happens inside the functions, and only the catalog's own module of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from lakesql.errors import LakesqlError, ProfileError, RunError, nearest
+from lakesql.model.config import PartitionField, SortField
+from lakesql.model.table import TableName
+from lakesql.names import LEDGER_MODEL
+from lakesql.plan.state import StateColumn, TableState
+from lakesql.project.profiles import Catalog
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog as IcebergCatalog
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.table.sorting import SortOrder
+    from pyiceberg.transforms import Transform
+    from pyiceberg.types import IcebergType
+
+SQLITE = "sqlite:///"
+_BUSY_TIMEOUT_S = 30
+"""How long to wait for Spark's commit to let go of the SQLite file; Spark waits as long for ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCatalog:
+    """A catalog that answers: what the profile says of it, and pyiceberg's own."""
+
+    profile: Catalog
+    iceberg: IcebergCatalog
+
+
+def open_catalog(catalog: Catalog) -> OpenCatalog:
+    """The profile's catalog, opened. A `sql` catalog on SQLite gets its folder, its file and its two tables.
+
+    What pyiceberg finds in its own settings file or in PYICEBERG_CATALOG__… is left out: the profile alone says where
+    tables are. Raises `ProfileError`: `catalog-unreachable`, `unknown-catalog-type`.
+    """
+    with _reaching(catalog):
+        return OpenCatalog(catalog, _open(catalog))
+
+
+def check_catalog(catalog: Catalog) -> str:
+    """A line on a catalog that answers, such as `lake (sql): 2 namespaces`; makes nothing.
+
+    Raises `ProfileError` (`catalog-unreachable`, `unknown-catalog-type`).
+    """
+    file = sqlite_file(catalog)
+    if file is not None and not file.exists():
+        return f"{catalog.name} ({catalog.type}): {file} is not there yet; the first run makes it"
+    count = len(list_namespaces(open_catalog(catalog)))
+    return f"{catalog.name} ({catalog.type}): {count} namespace{'' if count == 1 else 's'}"
+
+
+def list_namespaces(opened: OpenCatalog) -> frozenset[str]:
+    """The catalog's namespaces, those within others as `a.b`. Raises `ProfileError` (`catalog-unreachable`)."""
+    with _reaching(opened.profile):
+        return frozenset(".".join(parts) for parts in opened.iceberg.list_namespaces())
+
+
+def list_tables(opened: OpenCatalog, namespace: str) -> tuple[TableName, ...]:
+    """The tables of a namespace in order of their names, none if there is no such namespace."""
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    with _reaching(opened.profile):
+        try:
+            found = opened.iceberg.list_tables(namespace)
+        except NoSuchNamespaceError:
+            return ()
+    return tuple(sorted(TableName(opened.profile.name, namespace, name) for *_, name in found))
+
+
+def load_table_state(opened: OpenCatalog, name: TableName) -> TableState | None:
+    """The table as its newest metadata says, None if there is no table of that name.
+
+    Raises `ProfileError` (`catalog-unreachable`) and `RunError` (`table-unreadable`: the catalog knows the table, and
+    its metadata cannot be read).
+    """
+    table = _load_table(opened, name)
+    if table is None:
+        return None
+    metadata = table.metadata
+    snapshot = metadata.current_snapshot()
+    entries = (entry.summary.additional_properties for entry in metadata.snapshots if entry.summary)
+    schema = table.schema()
+    return TableState(
+        name=name,
+        uuid=str(metadata.table_uuid),
+        columns=tuple(StateColumn(field.name, spark_type(field.field_type), field.required) for field in schema.fields),
+        partition_by=_partition_by(table.spec(), schema),
+        order_by=_order_by(table.sort_order(), schema),
+        properties={**metadata.properties, "format-version": str(metadata.format_version)},
+        snapshot_id=snapshot.snapshot_id if snapshot else None,
+        ledger_models=frozenset(entry[LEDGER_MODEL] for entry in entries if LEDGER_MODEL in entry),
+    )
+
+
+def read_rows(opened: OpenCatalog, name: TableName, limit: int) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """The names of the columns, and at most `limit` rows of the newest snapshot in no order, less deleted ones.
+
+    Data files are opened one after another until there are rows enough, each with its own deletes only, so the cost
+    grows with `limit` and the number of manifests, not with the table. Raises `ProfileError` (`catalog-unreachable`)
+    and `RunError` (`table-missing`, `table-unreadable`).
+    """
+    table = _load_table(opened, name)
+    if table is None:
+        raise RunError.of(
+            "table-missing",
+            f"There is no table {name}.",
+            why=nearest(name.name, [found.name for found in list_tables(opened, name.namespace)]),
+            fix=f"Run the model that writes it: lakesql run --select {name.name}",
+        )
+    columns = tuple(field.name for field in table.schema().fields)
+    try:
+        return columns, _first_rows(table, limit)
+    except Exception as error:
+        raise _unreadable(name, error) from error
+
+
+def spark_type(kind: IcebergType) -> str:
+    """Spark's text of an Iceberg type, in the spelling of `plan.state.canonical_type`.
+
+    A type that Spark does not have keeps Iceberg's word.
+    """
+    from pyiceberg import types
+
+    match kind:
+        case types.LongType():
+            return "bigint"
+        case types.TimestampType():
+            return "timestamp_ntz"
+        case types.TimestamptzType():
+            return "timestamp"
+        case types.DecimalType():
+            return f"decimal({kind.precision},{kind.scale})"
+        case types.UUIDType():
+            return "string"
+        case types.FixedType():
+            return "binary"
+        case types.UnknownType():
+            return "void"
+        case types.StructType():
+            return f"struct<{','.join(f'{field.name}:{spark_type(field.field_type)}' for field in kind.fields)}>"
+        case types.ListType():
+            return f"array<{spark_type(kind.element_type)}>"
+        case types.MapType():
+            return f"map<{spark_type(kind.key_type)},{spark_type(kind.value_type)}>"
+        case _:
+            return str(kind)
+
+
+def sqlite_file(catalog: Catalog) -> Path | None:
+    """The file of a `sql` catalog on SQLite, None for every other catalog."""
+    if catalog.type != "sql" or not catalog.uri.startswith(SQLITE):
+        return None
+    return Path(catalog.uri.removeprefix(SQLITE).split("?")[0])
+
+
+def _open(catalog: Catalog) -> IcebergCatalog:
+    if catalog.type == "sql":
+        return _open_sql(catalog)
+    from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType
+
+    known = {kind.value: kind for kind in CatalogType}
+    if catalog.type not in known:
+        raise ProfileError.of(
+            "unknown-catalog-type",
+            f"'{catalog.type}' is not a type of catalog.",
+            fix=nearest(catalog.type, known),
+        )
+    return AVAILABLE_CATALOGS[known[catalog.type]](catalog.name, _properties(catalog))
+
+
+def _open_sql(catalog: Catalog) -> IcebergCatalog:
+    from pyiceberg.catalog.sql import SqlCatalog
+    from sqlalchemy.exc import OperationalError
+
+    file = sqlite_file(catalog)
+    properties = _properties(catalog)
+    if file is None:
+        return SqlCatalog(catalog.name, **properties)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if "?" not in catalog.uri:
+        properties["uri"] = f"{catalog.uri}?timeout={_BUSY_TIMEOUT_S}"
+    try:
+        return SqlCatalog(catalog.name, **properties)
+    except OperationalError:
+        # Two processes that meet an empty file both make the tables; the one that comes second finds them now.
+        return SqlCatalog(catalog.name, **properties)
+
+
+def _properties(catalog: Catalog) -> dict[str, str]:
+    own = {"type": catalog.type, "uri": catalog.uri, "warehouse": catalog.warehouse}
+    return {**catalog.properties, **{key: value for key, value in own.items() if value}}
+
+
+def _load_table(opened: OpenCatalog, name: TableName) -> Table | None:
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+    with _reaching(opened.profile):
+        try:
+            return opened.iceberg.load_table((name.namespace, name.name))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+        except FileNotFoundError as error:
+            raise _unreadable(name, error) from error
+
+
+def _first_rows(table: Table, limit: int) -> list[tuple[Any, ...]]:
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.io.pyarrow import ArrowScan
+
+    rows: list[tuple[Any, ...]] = []
+    if limit <= 0 or table.current_snapshot() is None:
+        return rows
+    scan = table.scan()
+    for task in scan.plan_files():
+        # One task at a time: a scan of all of them reads every delete file of the table before the first row.
+        left = limit - len(rows)
+        part = ArrowScan(table.metadata, table.io, scan.projection(), AlwaysTrue(), limit=left)
+        for batch in part.to_record_batches([task]):
+            rows.extend(zip(*(column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns), strict=True))
+        if len(rows) >= limit:
+            break
+    return rows
+
+
+def _partition_by(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField, ...]:
+    fields = ((_transform(field.transform), _column(schema, field.source_id)) for field in spec.fields)
+    # A field that was dropped from a table of format version 1 stays as `void`.
+    return tuple(PartitionField(word, column, width) for (word, width), column in fields if word != "void")
+
+
+def _order_by(order: SortOrder, schema: Schema) -> tuple[SortField, ...]:
+    from pyiceberg.table.sorting import NullOrder, SortDirection
+
+    found: list[SortField] = []
+    for field in order.fields:
+        word, width = _transform(field.transform)
+        column = _column(schema, field.source_id)
+        if word != "identity":
+            column = f"{word}({'' if width is None else f'{width}, '}{column})"
+        descending = field.direction == SortDirection.DESC
+        found.append(SortField(column, descending, field.null_order == NullOrder.NULLS_FIRST))
+    return tuple(found)
+
+
+_TIME_TRANSFORMS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
+
+
+def _transform(transform: Transform[Any, Any]) -> tuple[str, int | None]:
+    from pyiceberg.transforms import BucketTransform, TruncateTransform
+
+    match transform:
+        case BucketTransform():
+            return "bucket", transform.num_buckets
+        case TruncateTransform():
+            return "truncate", transform.width
+        case _:
+            return _TIME_TRANSFORMS.get(str(transform), str(transform)), None
+
+
+def _column(schema: Schema, field_id: int) -> str:
+    # A column of an old partition spec may have been dropped since.
+    return schema.find_column_name(field_id) or f"#{field_id}"
+
+
+def _unreadable(name: TableName, error: Exception) -> RunError:
+    return RunError.of(
+        "table-unreadable",
+        f"The catalog knows the table {name}, and its files cannot be read.",
+        why=_first_line(error),
+        fix="If its files were deleted by hand, drop the table from the catalog.",
+    )
+
+
+@contextmanager
+def _reaching(catalog: Catalog) -> Iterator[None]:
+    # pyiceberg's exceptions share no base, and the libraries beneath it raise their own: whatever comes out of a
+    # catalog that is not ours says that the catalog did not do what was asked.
+    try:
+        yield
+    except LakesqlError:
+        raise
+    except Exception as error:
+        tried = {"type": catalog.type, "uri": _without_password(catalog.uri), "warehouse": catalog.warehouse}
+        raise ProfileError.of(
+            "catalog-unreachable",
+            f"The catalog '{catalog.name}' does not answer: {_first_line(error)}",
+            why=f"Tried: {', '.join(f'{key} {value}' for key, value in tried.items() if value)}.",
+            fix="Correct the target's `catalog` in profiles.yml; `lakesql debug` tries it again.",
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def _without_password(uri: str) -> str:
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return "(not a URI)"
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else uri

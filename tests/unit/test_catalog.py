@@ -1,0 +1,311 @@
+"""A real catalog on SQLite, and tables that pyiceberg wrote."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg import types
+from pyiceberg.catalog import load_catalog
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.partitioning import PartitionField as IcebergPartition
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import NullOrder, SortDirection, SortOrder
+from pyiceberg.table.sorting import SortField as IcebergSort
+from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
+from pyiceberg.utils.config import Config
+
+from lakesql.catalog.tables import (
+    OpenCatalog,
+    check_catalog,
+    list_namespaces,
+    list_tables,
+    load_table_state,
+    open_catalog,
+    read_rows,
+    spark_type,
+    sqlite_file,
+)
+from lakesql.errors import LakesqlError, ProfileError, RunError
+from lakesql.model.config import PartitionField, SortField
+from lakesql.model.table import TableName
+from lakesql.plan.state import StateColumn, canonical_type
+from lakesql.project.profiles import Catalog
+
+ORDERS = TableName("lake", "shop", "orders")
+
+SCHEMA = Schema(
+    types.NestedField(1, "order_id", types.LongType(), required=True),
+    types.NestedField(2, "city", types.StringType()),
+    types.NestedField(3, "amount", types.DecimalType(12, 2)),
+    types.NestedField(4, "created_at", types.TimestamptzType()),
+)
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Catalog:
+    file = tmp_path / "state" / "catalog.db"
+    return Catalog(name="lake", type="sql", uri=f"sqlite:///{file}", warehouse=str(tmp_path / "warehouse"))
+
+
+@pytest.fixture
+def opened(profile: Catalog) -> OpenCatalog:
+    catalog = open_catalog(profile)
+    catalog.iceberg.create_namespace("shop")
+    return catalog
+
+
+def condition(error: LakesqlError) -> str:
+    (problem,) = error.problems
+    return problem.condition
+
+
+def rows_of(*ids: int) -> pa.Table:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    rows: list[dict[str, Any]] = [
+        {"order_id": number, "city": f"c{number}", "amount": Decimal("1.50"), "created_at": at} for number in ids
+    ]
+    return pa.Table.from_pylist(rows, schema=schema_to_pyarrow(SCHEMA))
+
+
+class TestOpening:
+    def test_the_file_its_folder_and_the_tables_are_made(self, profile: Catalog) -> None:
+        open_catalog(profile)
+        file = sqlite_file(profile)
+        assert file is not None
+        with sqlite3.connect(file) as connection:
+            names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        assert {"iceberg_tables", "iceberg_namespace_properties"} <= names
+
+    def test_opening_again_finds_what_is_there(self, profile: Catalog, opened: OpenCatalog) -> None:
+        assert list_namespaces(open_catalog(profile)) == {"shop"}
+
+    def test_tables_belong_to_the_name_in_the_profile(self, profile: Catalog, opened: OpenCatalog) -> None:
+        other = Catalog(name="other", type="sql", uri=profile.uri, warehouse=profile.warehouse)
+        assert list_namespaces(open_catalog(other)) == frozenset()
+
+    def test_settings_of_pyiceberg_s_own_do_not_mix_in(self, profile: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__S3__ENDPOINT", "http://elsewhere")
+        monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # It reads the environment when imported.
+        assert load_catalog("lake", type="sql", uri="sqlite://").properties["s3.endpoint"] == "http://elsewhere"
+        assert "s3.endpoint" not in open_catalog(profile).iceberg.properties
+
+    def test_a_catalog_is_found_unreachable(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("not a folder")
+        with pytest.raises(ProfileError) as caught:
+            open_catalog(Catalog(uri=f"sqlite:///{tmp_path}/file/catalog.db", warehouse=str(tmp_path)))
+        assert condition(caught.value) == "catalog-unreachable"
+        assert f"{tmp_path}/file/catalog.db" in caught.value.problems[0].why
+
+    def test_a_file_that_is_no_database_is_unreachable(self, profile: Catalog) -> None:
+        file = sqlite_file(profile)
+        assert file is not None
+        file.parent.mkdir()
+        file.write_text("not a database" * 100)
+        with pytest.raises(ProfileError) as caught:
+            check_catalog(profile)
+        assert condition(caught.value) == "catalog-unreachable"
+
+    def test_a_server_that_is_not_there_is_unreachable_and_keeps_its_password(self) -> None:
+        with pytest.raises(ProfileError) as caught:
+            check_catalog(Catalog(type="rest", uri="http://me:hush@127.0.0.1:9/catalog"))
+        assert condition(caught.value) == "catalog-unreachable"
+        assert "http://127.0.0.1:9/catalog" in caught.value.problems[0].why
+        assert "hush" not in str(caught.value) + caught.value.problems[0].why
+
+    def test_a_catalog_without_a_uri_is_unreachable(self) -> None:
+        with pytest.raises(ProfileError) as caught:
+            open_catalog(Catalog())
+        assert condition(caught.value) == "catalog-unreachable"
+
+    def test_an_unknown_type(self) -> None:
+        with pytest.raises(ProfileError) as caught:
+            open_catalog(Catalog(type="rests", uri="http://127.0.0.1:9"))
+        assert condition(caught.value) == "unknown-catalog-type"
+        assert "rest" in caught.value.problems[0].fix
+
+    def test_checking_makes_nothing(self, profile: Catalog) -> None:
+        file = sqlite_file(profile)
+        assert file is not None
+        assert str(file) in check_catalog(profile)
+        assert not file.parent.exists()
+
+    def test_checking_counts_namespaces(self, profile: Catalog, opened: OpenCatalog) -> None:
+        opened.iceberg.create_namespace("other")
+        assert "2 namespaces" in check_catalog(profile)
+
+
+class TestState:
+    def test_no_table_no_state(self, opened: OpenCatalog) -> None:
+        assert load_table_state(opened, ORDERS) is None
+        assert load_table_state(opened, TableName("lake", "nowhere", "orders")) is None
+
+    def test_a_new_table(self, opened: OpenCatalog) -> None:
+        table = opened.iceberg.create_table(
+            ("shop", "orders"),
+            SCHEMA,
+            partition_spec=PartitionSpec(
+                IcebergPartition(4, 1000, DayTransform(), "created_at_day"),
+                IcebergPartition(1, 1001, BucketTransform(16), "order_id_bucket"),
+                IcebergPartition(2, 1002, TruncateTransform(4), "city_trunc"),
+                IcebergPartition(2, 1003, IdentityTransform(), "city"),
+            ),
+            sort_order=SortOrder(
+                IcebergSort(1, IdentityTransform(), SortDirection.ASC, NullOrder.NULLS_FIRST),
+                IcebergSort(4, IdentityTransform(), SortDirection.DESC, NullOrder.NULLS_LAST),
+                IcebergSort(2, BucketTransform(8), SortDirection.ASC, NullOrder.NULLS_LAST),
+            ),
+            properties={"write.wap.enabled": "true", "format-version": "2"},
+        )
+        state = load_table_state(opened, ORDERS)
+        assert state is not None
+        assert state.name == ORDERS
+        assert state.uuid == str(table.metadata.table_uuid)
+        assert state.columns == (
+            StateColumn("order_id", "bigint", required=True),
+            StateColumn("city", "string"),
+            StateColumn("amount", "decimal(12,2)"),
+            StateColumn("created_at", "timestamp"),
+        )
+        assert state.partition_by == (
+            PartitionField("days", "created_at"),
+            PartitionField("bucket", "order_id", 16),
+            PartitionField("truncate", "city", 4),
+            PartitionField("identity", "city"),
+        )
+        assert state.order_by == (
+            SortField("order_id"),
+            SortField("created_at", descending=True, nulls_first=False),
+            SortField("bucket(8, city)", nulls_first=False),
+        )
+        assert state.properties["write.wap.enabled"] == "true"
+        assert state.properties["format-version"] == "2"
+        assert state.snapshot_id is None
+        assert state.ledger_models == frozenset()
+
+    def test_models_that_wrote_are_found_behind_later_commits(self, opened: OpenCatalog) -> None:
+        table = opened.iceberg.create_table(("shop", "orders"), SCHEMA)
+        table.append(rows_of(1), snapshot_properties={"lakesql.model": "orders", "lakesql.batch": "0"})
+        table.append(rows_of(2))
+        state = load_table_state(opened, ORDERS)
+        assert state is not None
+        assert state.ledger_models == {"orders"}
+        assert state.snapshot_id == table.refresh().metadata.current_snapshot_id
+
+    def test_a_later_commit_is_seen(self, opened: OpenCatalog) -> None:
+        table = opened.iceberg.create_table(("shop", "orders"), SCHEMA)
+        before = load_table_state(opened, ORDERS)
+        with table.update_schema() as update:
+            update.add_column("note", types.StringType())
+        after = load_table_state(opened, ORDERS)
+        assert before is not None and after is not None
+        assert [column.name for column in after.columns] == [*(column.name for column in before.columns), "note"]
+
+    def test_a_table_whose_metadata_is_gone(self, opened: OpenCatalog) -> None:
+        table = opened.iceberg.create_table(("shop", "orders"), SCHEMA)
+        Path(table.metadata_location.removeprefix("file://")).unlink()
+        with pytest.raises(RunError) as caught:
+            load_table_state(opened, ORDERS)
+        assert condition(caught.value) == "table-unreadable"
+
+    def test_tables_are_listed_by_name(self, opened: OpenCatalog) -> None:
+        for name in ("orders", "clicks"):
+            opened.iceberg.create_table(("shop", name), SCHEMA)
+        assert list_tables(opened, "shop") == (TableName("lake", "shop", "clicks"), ORDERS)
+        assert list_tables(opened, "nowhere") == ()
+
+
+class TestRows:
+    columns = ("order_id", "city", "amount", "created_at")
+
+    def test_rows_are_tuples_in_the_order_of_the_columns(self, opened: OpenCatalog) -> None:
+        opened.iceberg.create_table(("shop", "orders"), SCHEMA).append(rows_of(1))
+        assert read_rows(opened, ORDERS, 10) == (
+            self.columns,
+            [(1, "c1", Decimal("1.50"), datetime(2026, 1, 1, tzinfo=UTC))],
+        )
+
+    @pytest.mark.parametrize(("limit", "count"), [(0, 0), (1, 1), (3, 3), (4, 4), (100, 6)])
+    def test_the_limit_holds_across_files(self, opened: OpenCatalog, limit: int, count: int) -> None:
+        table = opened.iceberg.create_table(("shop", "orders"), SCHEMA)
+        for first in (1, 3, 5):
+            table.append(rows_of(first, first + 1))
+        columns, rows = read_rows(opened, ORDERS, limit)
+        assert columns == self.columns
+        assert len(rows) == len({row[0] for row in rows}) == count
+
+    def test_an_empty_table_has_columns_and_no_rows(self, opened: OpenCatalog) -> None:
+        opened.iceberg.create_table(("shop", "orders"), SCHEMA)
+        assert read_rows(opened, ORDERS, 10) == (self.columns, [])
+
+    def test_only_the_files_that_are_needed_are_opened(self, opened: OpenCatalog) -> None:
+        table = opened.iceberg.create_table(("shop", "orders"), SCHEMA)
+        for number in (1, 2, 3):
+            table.append(rows_of(number))
+        _, *others = (task.file.file_path for task in table.refresh().scan().plan_files())
+        for path in others:
+            Path(path.removeprefix("file://")).unlink()
+        assert len(read_rows(opened, ORDERS, 1)[1]) == 1
+        with pytest.raises(RunError) as caught:
+            read_rows(opened, ORDERS, 2)
+        assert condition(caught.value) == "table-unreadable"
+
+    def test_a_table_that_is_missing(self, opened: OpenCatalog) -> None:
+        opened.iceberg.create_table(("shop", "orders"), SCHEMA)
+        with pytest.raises(RunError) as caught:
+            read_rows(opened, TableName("lake", "shop", "order"), 10)
+        assert condition(caught.value) == "table-missing"
+        assert "'orders'" in caught.value.problems[0].why
+
+    def test_a_map_reads_as_a_mapping(self, opened: OpenCatalog) -> None:
+        counts = types.MapType(2, types.StringType(), 3, types.LongType(), value_required=False)
+        table = opened.iceberg.create_table(("shop", "orders"), Schema(types.NestedField(1, "counts", counts)))
+        table.append(pa.Table.from_pylist([{"counts": [("a", 1)]}, {"counts": None}], schema=table.schema().as_arrow()))
+        assert read_rows(opened, ORDERS, 10) == (("counts",), [({"a": 1},), (None,)])
+
+
+def test_importing_the_module_loads_neither_pyiceberg_nor_pyarrow() -> None:
+    program = (
+        "import sys, lakesql.catalog.tables; print(sorted({'pyiceberg', 'pyarrow', 'sqlalchemy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (types.BooleanType(), "boolean"),
+        (types.IntegerType(), "int"),
+        (types.LongType(), "bigint"),
+        (types.FloatType(), "float"),
+        (types.DoubleType(), "double"),
+        (types.DecimalType(12, 2), "decimal(12,2)"),
+        (types.DateType(), "date"),
+        (types.TimestampType(), "timestamp_ntz"),
+        (types.TimestamptzType(), "timestamp"),
+        (types.StringType(), "string"),
+        (types.UUIDType(), "string"),
+        (types.BinaryType(), "binary"),
+        (types.FixedType(16), "binary"),
+        (types.ListType(1, types.LongType()), "array<bigint>"),
+        (types.MapType(1, types.StringType(), 2, types.TimestamptzType()), "map<string,timestamp>"),
+        (
+            types.StructType(
+                types.NestedField(1, "A", types.IntegerType(), required=True),
+                types.NestedField(2, "b c", types.ListType(3, types.DecimalType(9, 0))),
+            ),
+            "struct<A:int,b c:array<decimal(9,0)>>",
+        ),
+    ],
+)
+def test_types_have_the_spelling_that_plans_compare(kind: types.IcebergType, text: str) -> None:
+    assert spark_type(kind) == text == canonical_type(text)
