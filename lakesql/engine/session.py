@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import sys
@@ -87,6 +88,7 @@ def open_session(settings: SessionSettings) -> SparkSession:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    _redirect_python_logs(settings.log_file.with_suffix(".out"))
     create_catalog(settings.catalog)
     if jvm:
         port, secret = wait_for_jvm(jvm)
@@ -192,6 +194,16 @@ def _gateway_is_up() -> bool:
     """Whether an earlier session of this process has left its Java running."""
     context = sys.modules.get("pyspark.core.context")
     return context is not None and context.SparkContext._gateway is not None
+
+
+def _redirect_python_logs(output: Path) -> None:
+    """Send to `output` what pyspark and py4j print on stderr beside the exceptions that they raise."""
+    from pyspark.logger import PySparkLogger
+
+    printing = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
+    for logger in [logging.getLogger("py4j"), *printing]:
+        logger.handlers[:] = [logging.FileHandler(output, delay=True)]
+        logger.propagate = False
 
 
 def _finish(spark: SparkSession, conf: Mapping[str, str]) -> None:

@@ -1,0 +1,59 @@
+"""Spark, Java, pyspark and Python workers say nothing on the screen, whatever happens."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from lakesql.engine.jars import ensure_jars, user_cache
+from lakesql.engine.java import find_java
+from lakesql.engine.session import Catalog, SessionSettings, open_session
+
+work, home, java = Path(sys.argv[1]), user_cache(os.environ), find_java(os.environ)
+catalog = Catalog("lake", "sql", {"uri": f"sqlite:///{work}/catalog.db", "warehouse": f"{work}/warehouse"})
+jars = ensure_jars(frozenset({"core"}), java, home, lambda _: None)
+log_file = work / "logs" / "spark.log"
+settings = SessionSettings("silence", "local[2]", {}, catalog, jars, log_file, home, java, record=False)
+spark = open_session(settings)
+
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql.functions import udf
+
+def print_loudly(value):
+    print("worker on stdout")
+    print("worker on stderr", file=sys.stderr)
+    return value
+
+def fail(batch, number):
+    raise ValueError("in the callback")
+
+assert spark.range(2).select(udf(print_loudly)("id")).collect()
+try:
+    spark.sql("SELECT * FROM nowhere")
+    raise SystemExit("not refused")
+except AnalysisException:
+    pass
+stream = spark.readStream.format("rate").load().writeStream.foreachBatch(fail).trigger(availableNow=True)
+try:
+    stream.option("checkpointLocation", f"{work}/checkpoint").start().awaitTermination()
+    raise SystemExit("did not fail")
+except StreamingQueryException:
+    pass
+"""
+
+
+@pytest.mark.spark
+def test_nothing_reaches_the_screen(tmp_path: Path) -> None:
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environ, check=False)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", 0)
+    output = (tmp_path / "logs" / "spark.out").read_text()
+    assert "worker on stdout" in output
+    assert "worker on stderr" in output
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["catalog.db", "checkpoint", "logs"]
