@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakesql.compile.quote import identifier, text
 from lakesql.model.config import Append, Config, PartitionField, SortField, Upsert
@@ -45,7 +45,7 @@ class TableSpec:
     columns: tuple[TableColumn, ...]
     partition_by: tuple[PartitionField, ...] = ()
     order_by: tuple[SortField, ...] = ()
-    properties: Mapping[str, str] = DEFAULT_PROPERTIES
+    properties: Mapping[str, str] = field(default_factory=lambda: DEFAULT_PROPERTIES)
     comment: str = ""
 
 
