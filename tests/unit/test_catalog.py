@@ -200,6 +200,17 @@ class TestState:
         assert state.ledger_models == {"orders"}
         assert state.snapshot_id == table.refresh().metadata.current_snapshot_id
 
+    def test_a_partition_field_that_was_dropped_is_gone_in_format_version_1_too(self, opened: OpenCatalog) -> None:
+        by_city = PartitionSpec(IcebergPartition(2, 1000, IdentityTransform(), "city"))
+        properties = {"format-version": "1"}
+        table = opened.iceberg.create_table(("shop", "orders"), SCHEMA, partition_spec=by_city, properties=properties)
+        with table.update_spec() as update:
+            update.remove_field("city")
+        assert [str(field.transform) for field in table.spec().fields] == ["void"]
+        state = load_table_state(opened, ORDERS)
+        assert state is not None
+        assert state.partition_by == ()
+
     def test_a_later_commit_is_seen(self, opened: OpenCatalog) -> None:
         table = opened.iceberg.create_table(("shop", "orders"), SCHEMA)
         before = load_table_state(opened, ORDERS)

@@ -1,0 +1,338 @@
+"""A table's state and a model's spec in, steps and their SQL out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakesql.compile.table import DEFAULT_PROPERTIES, TableColumn, TableSpec
+from lakesql.errors import RunError
+from lakesql.model.config import AvailableNow, Every, PartitionField, SchemaChange, SortField
+from lakesql.model.table import TableName
+from lakesql.plan.state import StateColumn, TableState, canonical_type
+from lakesql.plan.steps import (
+    AddColumns,
+    AdoptTable,
+    ChangePartitions,
+    CreateNamespace,
+    CreateTable,
+    DropColumn,
+    SetOrder,
+    SetProperties,
+    StartQuery,
+    Step,
+    WidenColumn,
+    describe,
+    plan_table,
+    statements,
+)
+
+ORDERS = TableName("lake", "shop", "orders")
+SPEC = TableSpec(ORDERS, (TableColumn("order_id", "bigint"), TableColumn("amount", "decimal(12,2)")))
+STATE = TableState(
+    name=ORDERS,
+    uuid="3f1c",
+    columns=(StateColumn("order_id", "bigint"), StateColumn("amount", "decimal(12,2)")),
+    partition_by=(),
+    order_by=(),
+    properties=DEFAULT_PROPERTIES,
+    snapshot_id=7,
+    ledger_models=frozenset({"orders"}),
+)
+POLICIES: tuple[SchemaChange, ...] = ("ignore", "fail", "append_new_columns", "sync_all_columns")
+EVOLVING: tuple[SchemaChange, ...] = ("append_new_columns", "sync_all_columns")
+
+
+def plan(
+    spec: TableSpec = SPEC, state: TableState | None = STATE, policy: SchemaChange = "append_new_columns"
+) -> tuple[Step, ...]:
+    return plan_table("orders", spec, policy, state, frozenset({"shop"}))
+
+
+def conditions(spec: TableSpec, state: TableState, policy: SchemaChange) -> list[str]:
+    with pytest.raises(RunError) as caught:
+        plan(spec, state, policy)
+    return [problem.condition for problem in caught.value.problems]
+
+
+def with_columns(**types: str) -> TableSpec:
+    return replace(SPEC, columns=tuple(TableColumn(name, kind) for name, kind in types.items()))
+
+
+def having(*columns: StateColumn) -> TableState:
+    return replace(STATE, columns=columns)
+
+
+def test_a_table_that_is_not_there_is_created() -> None:
+    assert plan(state=None) == (CreateTable(SPEC),)
+
+
+def test_a_namespace_that_is_not_there_is_created_first() -> None:
+    assert plan_table("orders", SPEC, "fail", None, frozenset({"other"})) == (
+        CreateNamespace("lake", "shop"),
+        CreateTable(SPEC),
+    )
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_table_that_fits_needs_nothing(policy: SchemaChange) -> None:
+    assert plan(policy=policy) == ()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_case_and_spelling_are_no_difference(policy: SchemaChange) -> None:
+    assert plan(with_columns(ORDER_ID="LONG", Amount="Decimal(12, 2)"), policy=policy) == ()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [("bigint", "int"), ("double", "float"), ("decimal(12,2)", "decimal(9,2)"), ("struct<a:int>", "void")],
+)
+def test_a_column_that_holds_more_fits(policy: SchemaChange, wide: str, narrow: str) -> None:
+    assert plan(with_columns(c=narrow), having(StateColumn("c", wide)), policy) == ()
+
+
+class TestColumns:
+    grown = with_columns(order_id="bigint", amount="decimal(12,2)", note="string", city="string")
+    shrunk = with_columns(order_id="bigint")
+
+    @pytest.mark.parametrize("policy", EVOLVING)
+    def test_new_ones_are_added_in_one_step(self, policy: SchemaChange) -> None:
+        assert plan(self.grown, policy=policy) == (AddColumns(ORDERS, self.grown.columns[2:]),)
+
+    def test_new_ones_are_ignored(self) -> None:
+        assert plan(self.grown, policy="ignore") == ()
+
+    @pytest.mark.parametrize("policy", ["ignore", "append_new_columns"])
+    def test_lost_ones_are_kept(self, policy: SchemaChange) -> None:
+        assert plan(self.shrunk, policy=policy) == ()
+
+    def test_lost_ones_are_dropped_under_sync(self) -> None:
+        assert plan(self.shrunk, policy="sync_all_columns") == (DropColumn(ORDERS, "amount"),)
+
+    @pytest.mark.parametrize(
+        "spec", [grown, shrunk, with_columns(order_id="string", amount="decimal(14,2)")], ids=["new", "lost", "types"]
+    )
+    def test_any_difference_fails_under_fail(self, spec: TableSpec) -> None:
+        assert conditions(spec, STATE, "fail") == ["schema-change"]
+
+    def test_the_failure_names_every_difference(self) -> None:
+        with pytest.raises(RunError) as caught:
+            plan(with_columns(order_id="string", note="date"), policy="fail")
+        (problem,) = caught.value.problems
+        assert all(name in problem.what for name in ("order_id", "note", "amount", "string", "bigint", "date"))
+
+    @pytest.mark.parametrize("policy", ["ignore", "append_new_columns", "sync_all_columns"])
+    def test_a_lost_one_that_takes_no_null_is_an_error(self, policy: SchemaChange) -> None:
+        state = having(StateColumn("order_id", "bigint"), StateColumn("amount", "decimal(12,2)", required=True))
+        assert conditions(self.shrunk, state, policy) == ["column-required"]
+
+    def test_a_lost_one_that_shapes_the_table_is_not_dropped(self) -> None:
+        by_partition = replace(STATE, partition_by=(PartitionField("bucket", "AMOUNT", 4),))
+        by_order = replace(STATE, order_by=(SortField("amount"),))
+        assert conditions(self.shrunk, by_partition, "sync_all_columns") == ["column-required"]
+        assert conditions(self.shrunk, by_order, "sync_all_columns") == ["column-required"]
+        assert plan(self.shrunk, by_order) == ()
+
+    def test_a_lost_one_is_dropped_after_the_order_that_had_it(self) -> None:
+        spec = replace(self.shrunk, order_by=(SortField("order_id"),))
+        assert plan(spec, replace(STATE, order_by=(SortField("amount"),)), "sync_all_columns") == (
+            SetOrder(ORDERS, (SortField("order_id"),)),
+            DropColumn(ORDERS, "amount"),
+        )
+
+
+class TestTypes:
+    @pytest.mark.parametrize("policy", EVOLVING)
+    @pytest.mark.parametrize(
+        ("old", "new"), [("int", "bigint"), ("float", "double"), ("decimal(9,2)", "decimal(12,2)")]
+    )
+    def test_widenings_that_iceberg_knows_are_done(self, policy: SchemaChange, old: str, new: str) -> None:
+        state = having(StateColumn("C", old))
+        assert plan(with_columns(c=new), state, policy) == (WidenColumn(ORDERS, "C", old, new),)
+        assert plan(with_columns(c=new), state, "ignore") == ()
+
+    @pytest.mark.parametrize("policy", ["ignore", "append_new_columns", "sync_all_columns"])
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("string", "int"),
+            ("int", "string"),
+            ("int", "double"),
+            ("decimal(12,2)", "decimal(14,3)"),
+            ("timestamp", "timestamp_ntz"),
+            ("struct<a:int>", "struct<a:int,b:int>"),
+            ("array<int>", "array<bigint>"),
+        ],
+    )
+    def test_other_changes_are_errors(self, policy: SchemaChange, old: str, new: str) -> None:
+        assert conditions(with_columns(c=new), having(StateColumn("c", old)), policy) == ["type-change"]
+
+    def test_all_problems_come_at_once(self) -> None:
+        state = having(StateColumn("a", "string"), StateColumn("b", "date"), StateColumn("c", "int", required=True))
+        found = conditions(with_columns(a="int", b="int"), state, "append_new_columns")
+        assert found == ["type-change", "type-change", "column-required"]
+
+
+class TestShape:
+    by_day = PartitionField("days", "created_at")
+    by_hour = PartitionField("hours", "created_at")
+
+    @pytest.mark.parametrize("policy", EVOLVING)
+    def test_partitions_follow_the_configuration(self, policy: SchemaChange) -> None:
+        state = replace(STATE, partition_by=(self.by_day,))
+        change = ChangePartitions(ORDERS, (self.by_day,), (self.by_hour,))
+        assert plan(replace(SPEC, partition_by=(self.by_hour,)), state, policy) == (change,)
+
+    def test_partitions_stay_under_ignore_and_fail(self) -> None:
+        spec = replace(SPEC, partition_by=(self.by_hour,))
+        assert plan(spec, policy="ignore") == ()
+        assert conditions(spec, STATE, "fail") == ["schema-change"]
+
+    def test_what_the_configuration_does_not_mention_stays(self) -> None:
+        state = replace(
+            STATE,
+            partition_by=(self.by_day,),
+            order_by=(SortField("amount"),),
+            properties={**DEFAULT_PROPERTIES, "owner": "somebody"},
+        )
+        assert plan(state=state, policy="fail") == ()
+
+    @pytest.mark.parametrize("policy", POLICIES)
+    def test_order_follows_the_configuration(self, policy: SchemaChange) -> None:
+        newest_first = (SortField("Order_Id", descending=True, nulls_first=False),)
+        assert plan(replace(SPEC, order_by=newest_first), policy=policy) == (SetOrder(ORDERS, newest_first),)
+        state = replace(STATE, order_by=(SortField("order_id", descending=True, nulls_first=False),))
+        assert plan(replace(SPEC, order_by=newest_first), state, policy) == ()
+
+    @pytest.mark.parametrize("policy", POLICIES)
+    def test_properties_follow_the_configuration(self, policy: SchemaChange) -> None:
+        spec = replace(SPEC, properties={**DEFAULT_PROPERTIES, "write.wap.enabled": "true"})
+        assert plan(spec, policy=policy) == (SetProperties(ORDERS, {"write.wap.enabled": "true"}),)
+
+    @pytest.mark.parametrize(("version", "changed"), [("1", {"format-version": "2"}), ("2", {}), ("3", {})])
+    def test_the_format_version_only_goes_up(self, version: str, changed: dict[str, str]) -> None:
+        state = replace(STATE, properties={**DEFAULT_PROPERTIES, "format-version": version})
+        assert plan(state=state) == ((SetProperties(ORDERS, changed),) if changed else ())
+
+
+class TestAdoption:
+    foreign = replace(STATE, properties={"format-version": "2", "owner": "somebody"}, ledger_models=frozenset())
+
+    def test_a_foreign_table_is_taken_over_with_the_properties_it_lacks(self) -> None:
+        lacking = {key: value for key, value in DEFAULT_PROPERTIES.items() if key != "format-version"}
+        assert plan(state=self.foreign) == (AdoptTable(ORDERS, (), lacking),)
+
+    def test_a_table_taken_over_is_taken_over_once(self) -> None:
+        state = replace(self.foreign, properties={**self.foreign.properties, **DEFAULT_PROPERTIES})
+        assert plan(state=state) == ()
+
+    def test_a_foreign_table_that_does_not_fit_is_refused(self) -> None:
+        assert conditions(with_columns(order_id="date"), self.foreign, "append_new_columns") == ["type-change"]
+
+    def test_the_table_of_another_model_is_taken_over(self) -> None:
+        state = replace(STATE, ledger_models=frozenset({"purchases"}))
+        assert plan(state=state) == (AdoptTable(ORDERS, ("purchases",), {}),)
+        assert statements(AdoptTable(ORDERS, ("purchases",), {})) == ()
+
+    def test_a_changed_property_before_the_first_batch_is_no_takeover(self) -> None:
+        spec = replace(SPEC, properties={**DEFAULT_PROPERTIES, "history.expire.min-snapshots-to-keep": "3"})
+        state = replace(STATE, snapshot_id=None, ledger_models=frozenset())
+        assert plan(spec, state) == (SetProperties(ORDERS, {"history.expire.min-snapshots-to-keep": "3"}),)
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (CreateNamespace("lake", "shop"), ("CREATE NAMESPACE IF NOT EXISTS lake.shop",)),
+        (
+            AddColumns(ORDERS, (TableColumn("note", "string"), TableColumn("a b", "int"))),
+            ("ALTER TABLE lake.shop.orders ADD COLUMNS (note string, `a b` int)",),
+        ),
+        (DropColumn(ORDERS, "note"), ("ALTER TABLE lake.shop.orders DROP COLUMN note",)),
+        (
+            WidenColumn(ORDERS, "amount", "decimal(9,2)", "decimal(12,2)"),
+            ("ALTER TABLE lake.shop.orders ALTER COLUMN amount TYPE decimal(12,2)",),
+        ),
+        (
+            ChangePartitions(ORDERS, (PartitionField("days", "ts"),), (PartitionField("bucket", "id", 8),)),
+            (
+                "ALTER TABLE lake.shop.orders DROP PARTITION FIELD days(ts)",
+                "ALTER TABLE lake.shop.orders ADD PARTITION FIELD bucket(8, id)",
+            ),
+        ),
+        (
+            SetOrder(ORDERS, (SortField("id"), SortField("ts", descending=True, nulls_first=False))),
+            ("ALTER TABLE lake.shop.orders WRITE LOCALLY ORDERED BY id, ts DESC",),
+        ),
+        (
+            SetProperties(ORDERS, {"write.wap.enabled": "true"}),
+            ("ALTER TABLE lake.shop.orders SET TBLPROPERTIES (\n  'write.wap.enabled' = 'true'\n)",),
+        ),
+        (StartQuery("orders", ORDERS, AvailableNow()), ()),
+    ],
+)
+def test_statements(step: Step, expected: tuple[str, ...]) -> None:
+    assert tuple(text.replace("`note`", "note") for text in statements(step)) == expected
+
+
+def test_creating_a_table_orders_it_in_a_second_statement() -> None:
+    create, order = statements(CreateTable(replace(SPEC, order_by=(SortField("order_id"),))))
+    assert create.startswith("CREATE TABLE lake.shop.orders (")
+    assert order.endswith("WRITE LOCALLY ORDERED BY order_id")
+
+
+@pytest.mark.parametrize(
+    ("step", "facts"),
+    [
+        (CreateNamespace("lake", "shop"), ["lake.shop"]),
+        (
+            CreateTable(replace(SPEC, partition_by=(TestShape.by_day,), order_by=(SortField("order_id"),))),
+            ["lake.shop.orders", "2 columns", "days(created_at)", "order_id"],
+        ),
+        (AdoptTable(ORDERS, ("purchases",), {"a": "b"}), ["lake.shop.orders", "purchases", "a=b"]),
+        (AddColumns(ORDERS, (TableColumn("note", "string"),)), ["lake.shop.orders", "note string", "1 column"]),
+        (DropColumn(ORDERS, "note"), ["lake.shop.orders", "note"]),
+        (WidenColumn(ORDERS, "c", "int", "bigint"), ["lake.shop.orders", "c", "int", "bigint"]),
+        (ChangePartitions(ORDERS, (TestShape.by_day,), (TestShape.by_hour,)), ["days(", "hours("]),
+        (SetOrder(ORDERS, (SortField("ts", descending=True, nulls_first=False),)), ["lake.shop.orders", "ts DESC"]),
+        (SetProperties(ORDERS, {"a": "b"}), ["lake.shop.orders", "a=b"]),
+        (StartQuery("orders", ORDERS, Every("30 seconds", 30_000)), ["orders", "lake.shop.orders", "30 seconds"]),
+    ],
+)
+def test_a_step_says_its_facts_in_one_line(step: Step, facts: list[str]) -> None:
+    line = describe(step)
+    assert [fact for fact in facts if fact not in line] == []
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("BIGINT", "bigint"),
+        ("long", "bigint"),
+        ("smallint", "int"),
+        ("Integer", "int"),
+        ("real", "float"),
+        ("varchar(20)", "string"),
+        ("DECIMAL", "decimal(10,0)"),
+        ("numeric( 7 )", "decimal(7,0)"),
+        ("decimal(12, 2)", "decimal(12,2)"),
+        ("TIMESTAMP_LTZ", "timestamp"),
+        ("timestamp_ntz", "timestamp_ntz"),
+        ("array < short >", "array<int>"),
+        ("MAP<STRING, ARRAY<LONG>>", "map<string,array<bigint>>"),
+        ("STRUCT<A: INT NOT NULL COMMENT 'x, y>', b: struct<c:dec(3,1)>>", "struct<A:int,b:struct<c:decimal(3,1)>>"),
+        ("struct<a int, b string>", "struct<a:int,b:string>"),
+        ("struct<`a b`: int, c d:int>", "struct<a b:int,c d:int>"),
+        ("struct<>", "struct<>"),
+        ("interval day to second", "interval day to second"),
+        ("array<", "array<"),
+        ("", ""),
+    ],
+)
+def test_one_spelling_for_a_type(text: str, canonical: str) -> None:
+    assert canonical_type(text) == canonical
+    assert canonical_type(canonical) == canonical
