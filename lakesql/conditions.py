@@ -16,6 +16,10 @@ class Condition(NamedTuple):
 
 
 CONDITIONS: dict[str, Condition] = {
+    "analysis-failed": Condition(
+        "Spark's analyzer refuses the model's SELECT: a column or function that does not exist, types that do not go together.",
+        "Correct the SELECT where the message points.",
+    ),
     "bad-column-name": Condition(
         "A column of a model has a name with a dot, a backtick or a control character in it, or an empty one.",
         "Give it another name with `AS`.",
@@ -24,9 +28,41 @@ CONDITIONS: dict[str, Condition] = {
         "An SQL expression in the configuration is not one scalar expression over the model's columns.",
         "Correct it as the message says. Queries, aggregates and window functions have no place in it.",
     ),
+    "bad-interval": Condition(
+        "A text is not an interval of fixed length.",
+        "Write numbers and units: `30 seconds`, `10 minutes`, `1 hour 30 minutes`.",
+    ),
+    "bad-name": Condition(
+        "A project, model, stream, namespace or connection has a name that is not a plain word.",
+        "Use ASCII letters, digits and `_`, no digit first.",
+    ),
+    "bad-order": Condition(
+        "An entry of `order_by` is not a column with a direction.",
+        "Write a column, then `desc` and `nulls first` or `nulls last` as needed.",
+    ),
+    "bad-partition": Condition(
+        "An entry of `partition_by` is not one of Iceberg's transforms.",
+        "Write a column, `years(c)`, `months(c)`, `days(c)`, `hours(c)`, `bucket(n, c)` or `truncate(n, c)`.",
+    ),
+    "bad-profile-template": Condition(
+        "A text of profiles.yml uses Jinja that is not known there.",
+        "Use `env_var('NAME')` or `env_var('NAME', 'default')`, nothing else.",
+    ),
     "bad-selector": Condition(
         "A word of `--select` or `--exclude` is not one of the selector grammar, so it could not select anything.",
         "Correct it as the message says. The methods and operators are those of dbt, with `stream:` for `source:`.",
+    ),
+    "bad-trigger": Condition(
+        "`trigger` is neither `available_now` nor an interval.",
+        "Write `available_now`, or an interval such as `30 seconds`.",
+    ),
+    "batch-failed": Condition(
+        "A batch failed for a reason that lies outside the model: Spark, storage, the catalog.",
+        "Read the message and `logs/`; run again: the batch is taken up where it was.",
+    ),
+    "batch-published": Condition(
+        "The batch that a run was about to publish is in the table already: another runner writes the same model.",
+        "Run a model in one place at a time.",
     ),
     "catalog-unreachable": Condition(
         "The catalog of the target did not answer, or refused what was asked of it.",
@@ -36,6 +72,10 @@ CONDITIONS: dict[str, Condition] = {
         "A catalog of type `sql` is not on SQLite, the only database that lakesql brings a driver for.",
         "Write `uri: sqlite:///path/to/catalog.db`, or use a catalog of another type.",
     ),
+    "client-option": Condition(
+        "An option of a connection's client stands in a stream or a model.",
+        "Move it to the connection in profiles.yml.",
+    ),
     "column-list": Condition(
         "A table alias or common table expression renames a stream's columns by a list: `FROM orders AS o (a, b)`.",
         "Rename the columns in the SELECT, with `AS`.",
@@ -44,6 +84,10 @@ CONDITIONS: dict[str, Condition] = {
         "A model lacks a column that its table cannot do without: it takes no NULL, or the table is partitioned "
         "or ordered by it.",
         "Keep the column in the SELECT, or alter the table before the next run.",
+    ),
+    "commit-conflict": Condition(
+        "Other writers committed to the table each time that a batch was ready.",
+        "Let them write less often, or at other times.",
     ),
     "config-misplaced": Condition(
         "`config(...)` stands inside a block, a macro or an expression.",
@@ -57,6 +101,10 @@ CONDITIONS: dict[str, Condition] = {
         "Models read one another in a circle, so none of them could run first.",
         "Break the circle: let one of them read a stream, or a model that does not lead back to it.",
     ),
+    "dead-letter-ratio-needs-fence": Condition(
+        "`max_dead_letter_ratio` is set together with `fence='lease'`.",
+        "Remove one of the two.",
+    ),
     "duplicate-column": Condition(
         "A model gives two columns of one name. Capitals make no difference.",
         "Give one of them another name with `AS`.",
@@ -65,9 +113,29 @@ CONDITIONS: dict[str, Condition] = {
         "A model has two `config(...)` calls, or gives one option twice.",
         "Keep one.",
     ),
+    "duplicate-key": Condition(
+        "A column stands twice in `keys`.",
+        "Name each key once.",
+    ),
     "duplicate-macro": Condition(
         "Two macros have one name.",
         "Rename one of the two.",
+    ),
+    "duplicate-name": Condition(
+        "Two streams, two models or two descriptions have one name.",
+        "Rename one of them.",
+    ),
+    "duplicate-table": Condition(
+        "Two models would write one table, or one writes the other's dead-letter table.",
+        "Give one of them another `table` or `namespace`.",
+    ),
+    "env-var-missing": Condition(
+        "profiles.yml reads an environment variable that is not set.",
+        "Set it, or give `env_var` a default.",
+    ),
+    "expression-failed": Condition(
+        "An expression of the SELECT failed on a value: a cast, an overflow, a division by zero.",
+        "Correct the expression; `try_cast`, `try_divide` … give NULL instead.",
     ),
     "forbidden-function": Condition(
         "A function reaches out of the query: it calls Java, reads files of the machine, or makes names out of text.",
@@ -113,6 +181,18 @@ CONDITIONS: dict[str, Condition] = {
         "A function, a macro or `target` is named without being used: `{{ stream }}`.",
         "Call it, `stream('orders')`, or read a field, `target.name`.",
     ),
+    "no-profiles": Condition(
+        "There is no profiles.yml where lakesql looks for one.",
+        "Write one beside pyproject.toml, or name its folder with `--profiles-dir`.",
+    ),
+    "no-project": Condition(
+        "The directory holds no project.",
+        "Go to the project, name it with `--project-dir`, or start one with `lakesql init`.",
+    ),
+    "no-settings": Condition(
+        "pyproject.toml has no `[tool.lakesql]`.",
+        "Add it, with at least a `name`.",
+    ),
     "no-stream": Condition(
         "A model's SELECT reads no stream, so nothing would ever keep its table fresh.",
         "Read a stream in FROM: `FROM {{ stream('…') }}`.",
@@ -125,6 +205,10 @@ CONDITIONS: dict[str, Condition] = {
         "A model's file is not one SELECT.",
         "Write one SELECT; lakesql makes the statements that create and write tables.",
     ),
+    "not-text": Condition(
+        "A file of the project is not UTF-8.",
+        "Save it as UTF-8.",
+    ),
     "order-over-stream": Condition(
         "ORDER BY, SORT BY, CLUSTER BY, LIMIT or OFFSET stands over a stream, of which it would see one batch.",
         "Leave it out. `order_by` of `config(...)` orders the rows within the table's files.",
@@ -132,6 +216,10 @@ CONDITIONS: dict[str, Condition] = {
     "outer-join": Condition(
         "An outer, semi or anti join keeps rows of a table that no record of the stream has met yet.",
         "Put the stream on the side whose rows are all kept: `FROM stream LEFT JOIN table`.",
+    ),
+    "outside-project": Condition(
+        "A path of a stream or of the settings leaves the project's directory, or the connection's.",
+        "Use a relative path without `..`; where data lies elsewhere, set the connection's path in profiles.yml.",
     ),
     "parameter-marker": Condition(
         "A `?` or `:name` stands for a value that nobody gives.",
@@ -194,6 +282,14 @@ CONDITIONS: dict[str, Condition] = {
         "A stream is read inside an expression (IN, EXISTS, a scalar subquery, LATERAL).",
         "Join it in FROM, or `ref()` the table that another model makes of it.",
     ),
+    "stream-of-keyed-model": Condition(
+        "`stream('…')` names a model whose rows change.",
+        "Read the stream that it reads, or join its table with `ref('…')`.",
+    ),
+    "stream-origin": Condition(
+        "A stream says where it comes from in a way that does not fit: twice, or not as its connection needs it.",
+        "Keep one of `topic`, `topics`, `pattern`, `path`: topics for `kafka` and `recorded`, a path for `files`.",
+    ),
     "table-missing": Condition(
         "A table that a command wants to read is not in the catalog.",
         "Run the model that writes it, or correct the name.",
@@ -218,6 +314,14 @@ CONDITIONS: dict[str, Condition] = {
         "A template goes beyond its bounds: its size, its steps, the text or the numbers that it makes.",
         "Write less by template; large data belongs in a table.",
     ),
+    "toml-syntax": Condition(
+        "pyproject.toml is not TOML.",
+        "Correct it where the message points.",
+    ),
+    "too-many-dead-letters": Condition(
+        "More of a batch would be set aside than `max_dead_letter_ratio` allows; nothing of it was written.",
+        "Mend the records or the contract, or raise the ratio.",
+    ),
     "type-change": Condition(
         "A column of a model has another type than the table's column, and Iceberg cannot turn one into the other.",
         "Cast it in the SELECT to the table's type, or give the new column another name.",
@@ -238,13 +342,53 @@ CONDITIONS: dict[str, Condition] = {
         "The `type` of the target's catalog is not one that lakesql can open.",
         "Use one of the types that the message lists.",
     ),
+    "unknown-column": Condition(
+        "An option names a column that the SELECT or the stream does not have.",
+        "Correct the name, or add the column.",
+    ),
+    "unknown-connection": Condition(
+        "A stream names a connection that the target does not have.",
+        "Add it to the target's `connections`, or correct the name.",
+    ),
+    "unknown-connection-type": Condition(
+        "A connection has no type, or one that lakesql does not know.",
+        "Use `recorded`, `files`, `rate` or `kafka`.",
+    ),
+    "unknown-mode": Condition(
+        "`mode` is not one of lakesql's modes.",
+        "Use one of those that the message lists.",
+    ),
+    "unknown-model": Condition(
+        "A properties file describes a model that does not exist.",
+        "Correct the name, or remove the entry.",
+    ),
     "unknown-option": Condition(
         "A key is not an option of the thing it stands in: a mode, a stream, a connection, a target.",
         "Correct the spelling, or remove the key. Top-level keys that start with `x-` are passed over.",
     ),
+    "unknown-profile": Condition(
+        "profiles.yml has no profile of the project's name.",
+        "Add it, or set `profile` in `[tool.lakesql]`.",
+    ),
+    "unknown-ref": Condition(
+        "`ref('…')` names no model.",
+        "Correct the name.",
+    ),
+    "unknown-stream": Condition(
+        "`stream('…')` names neither a declared stream nor a model.",
+        "Correct the name, or declare the stream.",
+    ),
     "unknown-table": Condition(
         "A FROM names something that is neither a stream of the model nor a common table expression.",
         "Write `{{ stream('…') }}` or `{{ ref('…') }}`, or the table's whole name.",
+    ),
+    "unknown-target": Condition(
+        "The profile has no output of this name.",
+        "Correct `--target`, or add the output.",
+    ),
+    "unknown-type": Condition(
+        "A column's type is not one of Spark SQL's.",
+        "Correct it; nested types are written `struct<a: int>`, `array<int>`, `map<string, int>`.",
     ),
     "unnamed-column": Condition(
         "An expression of the SELECT has no name, and would become a column of the table.",
@@ -253,6 +397,10 @@ CONDITIONS: dict[str, Condition] = {
     "variable-substitution": Condition(
         "`${…}` would be replaced by a setting or an environment variable before Spark reads the SQL.",
         "Use `var('…')` of the template.",
+    ),
+    "watermark-missing": Condition(
+        "An aggregate in mode `append` is not grouped by the event time of a stream with a watermark.",
+        "Declare the watermark and group by its window, or use mode `upsert`.",
     ),
     "window-over-stream": Condition(
         "A window function over a stream would see the rows of one batch only.",
@@ -265,5 +413,21 @@ CONDITIONS: dict[str, Condition] = {
     "wrong-value": Condition(
         "A value is not one of those that the option takes.",
         "Use one of the values that the message lists.",
+    ),
+    "yaml-duplicate-key": Condition(
+        "A key stands twice in one YAML mapping.",
+        "Remove one of the two.",
+    ),
+    "yaml-syntax": Condition(
+        "A file is not YAML.",
+        "Correct it where the message points.",
+    ),
+    "yaml-tag": Condition(
+        "A YAML value has a tag such as `!!python/object`.",
+        "Write plain texts, numbers, lists and mappings.",
+    ),
+    "yaml-too-large": Condition(
+        "A YAML document grows too large when its aliases are expanded, or nests too deep.",
+        "Write it out without them.",
     ),
 }
