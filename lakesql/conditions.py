@@ -56,6 +56,10 @@ CONDITIONS: dict[str, Condition] = {
         "`trigger` is neither `available_now` nor an interval.",
         "Write `available_now`, or an interval such as `30 seconds`.",
     ),
+    "bad-vars": Condition(
+        "The value of `--vars` is not a mapping in YAML or JSON.",
+        "Write `--vars '{name: value}'`.",
+    ),
     "batch-failed": Condition(
         "A batch failed for a reason that lies outside the model: Spark, storage, the catalog.",
         "Read the message and `logs/`; run again: the batch is taken up where it was.",
@@ -165,6 +169,10 @@ CONDITIONS: dict[str, Condition] = {
         "Java ended before Spark was up.",
         "Read the file that the message names. Often `spark.conf` asks for more memory than there is.",
     ),
+    "key-not-selected": Condition(
+        "A column of `keys` is not among the columns of the SELECT.",
+        "Select it, or correct the spelling.",
+    ),
     "macro-not-pure": Condition(
         "A macro uses one of the seven names (`config`, `stream`, `this` …); it sees its arguments and other macros.",
         "Give the macro an argument, and pass the value from the model.",
@@ -232,6 +240,10 @@ CONDITIONS: dict[str, Condition] = {
     "pivot-over-stream": Condition(
         "PIVOT is asked of a stream.",
         "Use an aggregate per column: `sum(x) FILTER (WHERE …)`.",
+    ),
+    "project-exists": Condition(
+        "`lakesql init` would write over files that are there.",
+        "Name another folder, or move the files that the message lists.",
     ),
     "recursive-cte": Condition(
         "A common table expression is recursive.",
@@ -393,6 +405,10 @@ CONDITIONS: dict[str, Condition] = {
     "unnamed-column": Condition(
         "An expression of the SELECT has no name, and would become a column of the table.",
         "Give it a name with `AS`.",
+    ),
+    "usage": Condition(
+        "The command line is not one that lakesql understands.",
+        "Read `lakesql --help`, or `--help` of the command.",
     ),
     "variable-substitution": Condition(
         "`${…}` would be replaced by a setting or an environment variable before Spark reads the SQL.",
