@@ -1,0 +1,51 @@
+"""The functions and data sources of Spark 4.1 that decide what a SELECT may do: a table, by kind."""
+
+from __future__ import annotations
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+AGGREGATES = _words(
+    """
+    any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine
+    array_agg avg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or
+    collect_list collect_set corr count count_if count_min_sketch covar_pop covar_samp every first first_value
+    grouping grouping_id histogram_numeric hll_sketch_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double
+    kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kurtosis last last_value
+    listagg max max_by mean median min min_by mode percentile percentile_approx percentile_cont percentile_disc
+    regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy schema_of_variant_agg
+    skewness some std stddev stddev_pop stddev_samp string_agg sum theta_intersection_agg theta_sketch_agg
+    theta_union_agg try_avg try_sum var_pop var_samp variance
+    """
+)
+"""Spark 4.1's aggregate functions (`SHOW FUNCTIONS`, group `agg_funcs`)."""
+
+FORBIDDEN_FUNCTIONS = {
+    "reflect": "calls any Java method",
+    "java_method": "calls any Java method",
+    "try_reflect": "calls any Java method",
+    "from_protobuf": "reads a descriptor file of the machine that runs Spark",
+    "to_protobuf": "reads a descriptor file of the machine that runs Spark",
+    "read_files": "reads any file that the machine reaches",
+    "python_worker_logs": "reads the logs of the machine that runs Spark",
+    "identifier": "makes a name out of text, which nobody can check before it runs",
+}
+"""Functions that get out of the query, and how."""
+
+TABLE_FUNCTIONS = _words(
+    """
+    collations explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer range sql_keywords
+    stack variant_explode variant_explode_outer
+    """
+)
+"""The functions of Spark 4.1 that may stand in FROM."""
+
+PATH_FORMATS = _words(
+    """
+    avro binaryfile console csv delta hudi iceberg image jdbc json kafka libsvm memory noop orc parquet rate
+    rate-micro-batch socket statestore state-metadata text xml
+    """
+)
+"""Data sources that Spark reads by `format`.`path`."""
