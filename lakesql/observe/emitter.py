@@ -1,0 +1,70 @@
+"""Hands every event to everybody who shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack
+from threading import RLock
+from types import TracebackType
+from typing import Protocol, Self
+
+from lakesql.events import Event, Noted
+
+Clock = Callable[[], int]
+"""The time since the epoch in milliseconds."""
+
+
+class Renderer(Protocol):
+    """Shows events. Called by one thread at a time; one that holds a resource is a context manager besides."""
+
+    def __call__(self, event: Event) -> None:
+        """Shows the event, or passes it over."""
+
+
+class Emitter:
+    """Takes events from any thread and hands each to every renderer, one event at a time, in the renderers' order.
+
+    A renderer that raises is left out from then on and the others are told: a full disk or a closed pipe costs its
+    own output, never a batch. `failures` holds what such renderers raised. As a context manager it enters and leaves
+    the renderers that are context managers.
+    """
+
+    def __init__(self, renderers: Iterable[Renderer]) -> None:
+        self._renderers = list(renderers)
+        self._resources = ExitStack()
+        # Re-entrant, because a signal's handler may emit in the thread that is just emitting.
+        self._lock = RLock()
+        self._untold: list[str] = []
+        self.failures: list[Exception] = []
+
+    def __call__(self, event: Event) -> None:
+        """Hands `event` to every renderer."""
+        with self._lock:
+            self._deliver(event)
+            while self._untold:
+                self._deliver(Noted(self._untold.pop(0), event.at_ms))
+
+    def __enter__(self) -> Self:
+        for renderer in self._renderers:
+            if isinstance(renderer, AbstractContextManager):
+                self._resources.enter_context(renderer)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._renderers.clear()
+            try:
+                self._resources.__exit__(kind, error, trace)
+            except Exception as failure:
+                self.failures.append(failure)
+
+    def _deliver(self, event: Event) -> None:
+        for renderer in tuple(self._renderers):
+            try:
+                renderer(event)
+            except Exception as failure:
+                self._renderers.remove(renderer)
+                self.failures.append(failure)
+                self._untold.append(f"{type(renderer).__name__} shows nothing more, after {failure!r}.")

@@ -1,0 +1,93 @@
+"""Plain lines: a run's log where nobody watches it live, and the log file's text."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from typing import TextIO
+
+from lakesql.events import BatchEmpty, Event, Progress, RunFinished, RunStarted
+from lakesql.observe.board import Board, advance
+from lakesql.observe.summary import (
+    GAP,
+    ReadLine,
+    render_closing,
+    render_failures,
+    render_remarks,
+    render_table,
+    shorten,
+)
+from lakesql.observe.text import Line, describe, wall_time
+
+WIDTH = 100
+"""Columns of the closing table, which nobody's terminal bounds."""
+
+LONGEST_NAME = 30
+"""Columns for a model's name before a line's text."""
+
+PROGRESS_EVERY_MS = 30_000
+"""How often a query that is behind says how far, between its batches."""
+
+
+class PlainLines:
+    """Writes a line for each event that is worth one, and at the end the closing table; the failures go to `err`.
+
+    Times are of `zone`, this machine's if it is None.
+    """
+
+    def __init__(self, out: TextIO, err: TextIO, *, zone: tzinfo | None, read_line: ReadLine) -> None:
+        self._out = out
+        self._err = err
+        self._zone = zone
+        self._read_line = read_line
+        self._board = Board()
+        self._name_width = 0
+        self._progress_at_ms: dict[str, int] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Writes what the event says, if it is worth a line."""
+        self._board = advance(self._board, event)
+        if isinstance(event, RunStarted):
+            self._name_width = name_width(event.models)
+        if isinstance(event, RunFinished):
+            self._close()
+        elif self._is_worth_a_line(event):
+            text = render_line(describe(event), self._name_width)
+            _write(self._out, f"{wall_time(event.at_ms, self._zone)} {text}\n")
+
+    def _is_worth_a_line(self, event: Event) -> bool:
+        match event:
+            case BatchEmpty():
+                return event.rejected > 0
+            case Progress():
+                last = self._progress_at_ms.setdefault(event.model, event.at_ms)
+                if not event.left or event.at_ms - last < PROGRESS_EVERY_MS:
+                    return False
+                self._progress_at_ms[event.model] = event.at_ms
+                return True
+            case _:
+                return True
+
+    def _close(self) -> None:
+        table = [GAP.join(row.cells).rstrip() for row in render_table(self._board, WIDTH)]
+        parts = ("\n".join(table), "\n".join(render_remarks(self._board)), render_closing(self._board))
+        _write(self._out, "".join(f"\n{part}\n" for part in parts if part))
+        for failure in render_failures(self._board, self._read_line):
+            _write(self._err, f"\n{failure}\n")
+
+
+def render_line(line: Line, name_width: int) -> str:
+    """The line, its model in a column of its own; a line about the run has no such column."""
+    if not line.model:
+        return line.text
+    return f"{shorten(line.model, LONGEST_NAME).ljust(name_width)}{GAP}{line.text}"
+
+
+def name_width(models: tuple[str, ...]) -> int:
+    """The width of the models' column in lines."""
+    return min(LONGEST_NAME, max((len(name) for name in models), default=0))
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(text)
+    # At once, because whoever reads the pipe waits for this line.
+    stream.flush()

@@ -1,0 +1,207 @@
+"""What an event says in one line, and how counts, durations and times are written."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from typing import Literal, assert_never
+
+from lakesql.errors import Problem
+from lakesql.events import (
+    BatchCommitted,
+    BatchEmpty,
+    BatchSkipped,
+    Event,
+    ModelFinished,
+    Noted,
+    Progress,
+    QueryStarted,
+    RecordsRejected,
+    RunFinished,
+    RunStarted,
+    SessionStarted,
+    StepApplied,
+)
+
+Tone = Literal["plain", "good", "warning", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line about a model, or about the run where `model` is empty."""
+
+    model: str
+    text: str
+    tone: Tone = "plain"
+
+
+def describe(event: Event) -> Line:
+    """What the event says, in one line without control characters."""
+    line = _describe(event)
+    return Line(printable(line.model), printable(line.text), line.tone)
+
+
+def _describe(event: Event) -> Line:
+    match event:
+        case RunStarted():
+            until = "until stopped" if event.continuous else "once"
+            return Line("", f"{count(len(event.models), 'model')} on target {event.target}, {until}")
+        case SessionStarted():
+            return Line("", f"Spark is up after {duration(event.duration_ms)}")
+        case Noted():
+            return Line(event.model or "", event.text)
+        case StepApplied():
+            return Line(event.model, event.text)
+        case QueryStarted():
+            return Line(event.model, "started")
+        case BatchCommitted():
+            parts = [count(event.records, "record"), count(event.rows, "row"), _set_aside(event.rejected)]
+            return Line(event.model, f"batch {event.batch}: {_join(*parts, duration(event.duration_ms))}")
+        case BatchSkipped():
+            return Line(event.model, f"batch {event.batch}: in the table already, nothing written", "warning")
+        case BatchEmpty():
+            parts = [count(event.records, "record"), "no row to write", _set_aside(event.rejected)]
+            return Line(event.model, f"batch {event.batch}: {_join(*parts)}")
+        case RecordsRejected():
+            aside = f"{count(event.count, 'record')} set aside in {event.table}"
+            return Line(event.model, f"batch {event.batch}: {aside} ({reasons(event.reasons)})", "warning")
+        case Progress():
+            left = "" if event.left is None else f"{number(event.left)} {_unit(event.left, event.left_unit)} left"
+            return Line(event.model, _join(left, rate(event.records_per_second)) or "no figures yet")
+        case ModelFinished():
+            return _describe_finished(event)
+        case RunFinished():
+            return Line("", f"{'stopped' if event.interrupted else 'finished'} after {duration(event.duration_ms)}")
+        case _:
+            assert_never(event)
+
+
+def _describe_finished(event: ModelFinished) -> Line:
+    match event.status:
+        case "success" if is_up_to_date(event):
+            return Line(event.model, "up to date, nothing new to read", "good")
+        case "success":
+            return Line(event.model, f"done: {totals(event)}, {duration(event.duration_ms)}", "good")
+        case "error":
+            return Line(event.model, f"failed: {headline(event.problems)}", "bad")
+        case "skipped":
+            return Line(event.model, f"skipped: {event.because}", "warning")
+        case _:
+            assert_never(event.status)
+
+
+def is_up_to_date(event: ModelFinished) -> bool:
+    """Whether the model found nothing that its table did not hold."""
+    work = event.batches + event.records + event.rows + event.rejected + event.skipped_batches
+    return event.status == "success" and work == 0
+
+
+def totals(event: ModelFinished) -> str:
+    """What the model has done in the run, as far as it got."""
+    known = f"{count(event.skipped_batches, 'batch', 'batches')} known already" if event.skipped_batches else ""
+    return _join(
+        count(event.batches, "batch", "batches"),
+        count(event.records, "record"),
+        count(event.rows, "row"),
+        _set_aside(event.rejected),
+        known,
+    )
+
+
+def headline(problems: tuple[Problem, ...]) -> str:
+    """The first problem in one line, and how many more there are."""
+    if not problems:
+        return "no problem was given"
+    first = problems[0]
+    place = f" {first.place}" if first.place else ""
+    more = f" (and {count(len(problems) - 1, 'more problem')})" if len(problems) > 1 else ""
+    return f"error[{first.condition}]{place} {first.what}{more}"
+
+
+def reasons(counts: tuple[tuple[str, int], ...]) -> str:
+    """Why records were set aside: `missing-value 3, not-readable 1`."""
+    return ", ".join(f"{reason} {number(times)}" for reason, times in counts) or "no reason given"
+
+
+def count(times: int, one: str, many: str = "") -> str:
+    """`1 row`, `1,204 rows`."""
+    return f"{number(times)} {one if times == 1 else many or one + 's'}"
+
+
+def number(value: int) -> str:
+    """`336,776`."""
+    return f"{value:,}"
+
+
+def rate(records_per_second: float) -> str:
+    """`8,300 records/s`; empty for a speed that is not a number, as Spark gives before its first batch."""
+    return f"{records_per_second:,.0f} records/s" if math.isfinite(records_per_second) else ""
+
+
+def duration(ms: int) -> str:
+    """`0.8 s`, `41.2 s`, `2 min 05 s`, `3 h 04 min`, `12 d 03 h`."""
+    seconds = max(0, ms) / 1000
+    if round(seconds, 1) < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes:02} min"
+    return f"{hours // 24} d {hours % 24:02} h"
+
+
+def age(ms: int) -> str:
+    """How long ago, in one unit, so that it does not flicker: `now`, `4 s ago`, `12 min ago`."""
+    seconds = ms // 1000
+    if seconds < 1:
+        return "now"
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"
+
+
+def stopwatch(ms: int) -> str:
+    """`0:42`, `12:05`, `3:00:07`."""
+    minutes, seconds = divmod(max(0, ms) // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def wall_time(at_ms: int, zone: tzinfo | None) -> str:
+    """`12:03:05`, in this machine's zone if `zone` is None."""
+    return datetime.fromtimestamp(at_ms / 1000, zone).strftime("%H:%M:%S")
+
+
+def iso_time(at_ms: int) -> str:
+    """`2026-03-01T12:03:05.120Z`."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def printable(text: str, keep: str = "") -> str:
+    """`text` in one line that no terminal takes for a command; the characters in `keep` pass as they are.
+
+    What an event quotes may come from a record, and so from anybody.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else " " if c.isspace() else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def _join(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
+
+
+def _set_aside(rejected: int) -> str:
+    return f"{number(rejected)} set aside" if rejected else ""
+
+
+def _unit(left: int, unit: Literal["records", "files"]) -> str:
+    return unit[:-1] if left == 1 else unit

@@ -1,0 +1,273 @@
+"""What a run shows: plain lines, the closing table, and the live view on a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC
+from functools import reduce
+from threading import Thread
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakesql.errors import Place, Problem
+from lakesql.events import (
+    BatchCommitted,
+    BatchEmpty,
+    BatchSkipped,
+    Event,
+    ModelFinished,
+    Noted,
+    Progress,
+    QueryStarted,
+    RecordsRejected,
+    RunFinished,
+    RunStarted,
+    SessionStarted,
+    StepApplied,
+)
+from lakesql.observe.board import Board, advance
+from lakesql.observe.console import console, is_watched
+from lakesql.observe.emitter import Emitter
+from lakesql.observe.live import LETTERS, PICTURES, LiveView, Signs, render_board
+from lakesql.observe.plain import PROGRESS_EVERY_MS, WIDTH, PlainLines
+from lakesql.observe.summary import render_closing, render_table, shorten
+
+AT = 1_772_366_585_123
+SOURCE = "SELECT amuont"
+PROBLEM = Problem("wrong-value", "No such column.", "Because.", "Did you mean that?", Place("models/b.sql", 3, 8))
+RUN: tuple[Event, ...] = (
+    RunStarted("dev", ("orders", "b", "late"), False, AT),
+    SessionStarted(7_100, AT),
+    Noted("a note", AT),
+    StepApplied("orders", "table made", AT),
+    QueryStarted("orders", AT),
+    RecordsRejected("orders", 0, "lake.shop.orders__dead_letter", 2, (("not-readable", 2),), AT),
+    BatchCommitted("orders", 0, 400, 371, 2, 77, 812, "", AT),
+    Progress("orders", 500.0, 4_321, "records", AT),
+    BatchSkipped("orders", 1, AT),
+    BatchEmpty("orders", 2, 0, 0, AT),
+    ModelFinished("orders", "success", 1, 400, 371, 2, 1, 5_000, AT),
+    ModelFinished("b", "error", 0, 0, 0, 0, 0, 1_000, AT, (PROBLEM,)),
+    ModelFinished("late", "skipped", 0, 0, 0, 0, 0, 0, AT, because="b failed"),
+    RunFinished(9_000, False, AT),
+)
+
+
+def read_line(place: Place) -> str | None:
+    return SOURCE if place.path == "models/b.sql" else None
+
+
+def plain(*events: Event) -> tuple[list[str], str]:
+    out, err = io.StringIO(), io.StringIO()
+    render = PlainLines(out, err, zone=UTC, read_line=read_line)
+    for event in events:
+        render(event)
+    return out.getvalue().splitlines(), err.getvalue()
+
+
+def played(*events: Event) -> Board:
+    return reduce(advance, events, Board())
+
+
+def test_plain_lines_say_one_event_each() -> None:
+    lines, _ = plain(*RUN)
+    stamped = [line for line in lines if line.startswith("12:03:05 ")]
+    assert len(stamped) == 11
+    assert "12:03:05 orders  batch 0: 400 records, 371 rows, 2 set aside, 0.8 s" in stamped
+
+
+def test_the_closing_table_has_a_row_for_each_model_and_fits() -> None:
+    lines, _ = plain(*RUN)
+    rows = {line.split()[0]: line.split()[1:] for line in lines if line.startswith(("orders ", "b ", "late "))}
+    assert rows["orders"] == ["done", "1", "400", "371", "2", "5.0", "s"]
+    assert rows["b"][0] == "failed"
+    assert rows["late"][0] == "skipped"
+    assert max(len(line) for line in lines) <= WIDTH
+
+
+def test_failures_stand_in_full_on_stderr_alone() -> None:
+    lines, err = plain(*RUN)
+    assert "error[wrong-value] models/b.sql:3:8\n" in err
+    caret, source = err.splitlines()[4], err.splitlines()[3]
+    assert source[caret.index("^") :].startswith("amuont")
+    assert "Did you mean that?" in err
+    assert not any("Did you mean that?" in line for line in lines)
+
+
+def test_a_query_that_is_behind_says_so_now_and_then() -> None:
+    every = PROGRESS_EVERY_MS // 10
+    events = [Progress("a", 5.0, 1_000 - step, "records", AT + step * every) for step in range(31)]
+    lines, _ = plain(RunStarted("dev", ("a",), True, AT), *events)
+    assert [line.split()[2] for line in lines[1:]] == ["990", "980", "970"]
+
+
+def test_a_query_that_has_caught_up_is_quiet() -> None:
+    events = [Progress("a", 0.0, 0, "records", AT + step * PROGRESS_EVERY_MS) for step in range(5)]
+    assert len(plain(RunStarted("dev", ("a",), True, AT), *events)[0]) == 1
+
+
+@given(
+    names=st.lists(st.text(min_size=1, max_size=80), min_size=1, max_size=5, unique=True),
+    rows=st.integers(0, 10**12),
+    duration_ms=st.integers(0, 10**10),
+)
+def test_no_name_and_no_number_makes_the_table_wider(names: list[str], rows: int, duration_ms: int) -> None:
+    ends = [ModelFinished(name, "success", rows, rows, rows, rows, 0, duration_ms, AT) for name in names]
+    table = render_table(played(RunStarted("dev", tuple(names), False, AT), *ends), 120)
+    assert len(table) == len(names) + 1
+    assert {sum(map(len, row.cells)) for row in table} == {sum(map(len, table[0].cells))}
+    assert sum(map(len, table[0].cells)) + 2 * 6 <= 120
+    assert all(f"{rows:,}" in row.cells[3] or rows == 0 for row in table[1:])
+
+
+@given(st.text(max_size=60), st.integers(4, 60))
+def test_a_short_name_keeps_both_ends(name: str, width: int) -> None:
+    short = shorten(name, width)
+    assert len(short) <= width
+    assert short == name or (short[0] == name[0] and len(short) == width)
+
+
+def test_a_run_that_found_nothing_says_so() -> None:
+    ends = (ModelFinished("a", "success", 0, 0, 0, 0, 0, 9, AT), RunFinished(9, False, AT))
+    assert render_closing(played(RunStarted("dev", ("a",), False, AT), *ends)).startswith("Nothing new")
+    assert not render_closing(played(RunStarted("dev", ("a", "b"), False, AT), *ends)).startswith("Nothing new")
+
+
+@given(st.integers(30, 200), st.integers(4, 60), st.integers(0, 10**9), st.sampled_from([PICTURES, LETTERS]))
+def test_the_live_table_stays_within_the_screen(width: int, height: int, rows: int, signs: Signs) -> None:
+    names = tuple(f"a_model_with_a_rather_long_name_{number}" for number in range(40))
+    board = played(
+        RunStarted("dev", names, True, AT),
+        SessionStarted(1, AT),
+        *(BatchCommitted(name, 3, rows, rows, 7, 1, 1, "", AT) for name in names[5:20]),
+        *(Progress(name, 123.0, 4_321, "records", AT) for name in names[5:20]),
+    )
+    view = render_board(board, width, height, AT + 5_000, signs)
+    lines = view.plain.split("\n")
+    assert len(lines) <= max(height, 7)
+    shown = next(line for line in lines if "ago" in line)
+    assert f"{rows:,}" in shown and "4,321" in shown and "5 s ago" in shown
+    if width >= 60:
+        assert max(len(line) for line in lines[:-1]) <= width
+
+
+def test_a_wide_screen_shows_every_figure_and_an_80_column_one_the_important() -> None:
+    board = played(*RUN[:8])
+    head = {width: render_board(board, width, 24, AT, PICTURES).plain.split("\n")[1].split() for width in (80, 120)}
+    assert head[80] == ["model", "batch", "records/s", "rows", "left", "last", "commit"]
+    assert head[120] == ["model", "batch", "records/s", "records", "rows", "set", "aside", "left", "last", "commit"]
+
+
+class Terminal(io.StringIO):
+    """A terminal as far as `isatty` goes."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environ", "watched"),
+    [
+        ({}, True),
+        ({"TERM": "xterm-256color", "CI": ""}, True),
+        ({"CI": "false"}, True),
+        ({"CI": "true"}, False),
+        ({"CI": "1"}, False),
+        ({"TERM": "dumb"}, False),
+    ],
+)
+def test_who_is_watched(environ: Mapping[str, str], watched: bool) -> None:
+    assert is_watched(Terminal(), environ) is watched
+    assert is_watched(io.StringIO(), environ) is False
+
+
+@contextmanager
+def terminal() -> Iterator[tuple[io.TextIOWrapper, bytearray]]:
+    """A pseudo-terminal's end to write to, and what has arrived at the other end once the block is left."""
+    master, slave = os.openpty()
+    arrived = bytearray()
+
+    def read_all() -> None:
+        while True:
+            try:
+                read = os.read(master, 65_536)
+            except OSError:
+                return
+            arrived.extend(read)
+
+    reader = Thread(target=read_all)
+    reader.start()
+    try:
+        with open(slave, "w", encoding="utf-8") as stream:  # noqa: PTH123
+            yield stream, arrived
+    finally:
+        reader.join()
+        os.close(master)
+
+
+def shown_live(events: tuple[Event, ...], **environ: str) -> str:
+    environ = {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30", **environ}
+    with terminal() as (stream, arrived):
+        render = console(stream, stream, environ=environ, clock=lambda: AT, read_line=read_line, zone=UTC)
+        assert isinstance(render, LiveView)
+        with Emitter([render]) as emit:
+            for event in events:
+                emit(event)
+        assert emit.failures == []
+    return arrived.decode()
+
+
+HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+
+
+def test_the_live_view_ends_with_the_table_the_failures_and_the_cursor() -> None:
+    text = shown_live(RUN)
+    assert text.count(HIDE_CURSOR) == text.count(SHOW_CURSOR) == 1
+    after = text[text.index(SHOW_CURSOR) :]
+    assert "371" in after and "up to date" not in after
+    assert "error[wrong-value] models/b.sql:3:8" in after
+    before = text[: text.index(SHOW_CURSOR)]
+    assert "a note" in before and "orders__dead_letter" in before and "table made" in before
+
+
+def test_the_live_view_gives_the_terminal_back_where_the_run_broke_off() -> None:
+    text = shown_live(RUN[:7])
+    assert text.index(HIDE_CURSOR) < text.index(SHOW_CURSOR)
+
+
+def test_no_color_is_respected() -> None:
+    coloured, colourless = "\x1b[31m", shown_live(RUN, NO_COLOR="1")
+    assert coloured in shown_live(RUN)
+    assert not any(f"\x1b[{code}m" in colourless for code in (*range(30, 38), *range(90, 98), "1;31", "1;32"))
+
+
+def test_dead_letters_for_a_known_reason_get_a_line_now_and_then() -> None:
+    again = [
+        RecordsRejected("orders", 100 + step, "t", 1, (("not-readable", 1),), AT + step * 1_000) for step in range(40)
+    ]
+    other = RecordsRejected("orders", 900, "t", 1, (("missing-value", 1),), AT + 41_000)
+    text = shown_live((RUN[0], *again, other))
+    batches = [step for step in range(100, 140) if f"batch {step}:" in text]
+    assert batches == [100, 130]
+    assert "batch 900:" in text
+
+
+def test_what_the_encoding_does_not_have_is_no_failure() -> None:
+    buffer = io.BytesIO()
+    out = io.TextIOWrapper(buffer, encoding="ascii")
+    render = console(out, out, environ={}, clock=lambda: AT, read_line=read_line, zone=UTC)
+    render(Noted("Größe", AT))
+    assert buffer.getvalue() == b"12:03:05 Gr??e\n"
+
+
+def test_rich_is_not_loaded_where_nobody_watches() -> None:
+    code = "import sys, lakesql.observe.console, lakesql.observe.jsonl; print('rich' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,202 @@
+"""What a run leaves in files: JSON lines, run_results.json, the log."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakesql import __version__
+from lakesql.errors import Place, Problem
+from lakesql.events import (
+    BatchCommitted,
+    Event,
+    ModelFinished,
+    Noted,
+    Progress,
+    QueryStarted,
+    RecordsRejected,
+    RunFinished,
+    RunStarted,
+    SessionStarted,
+)
+from lakesql.observe.jsonl import JsonLines
+from lakesql.observe.logfile import LogFile
+from lakesql.observe.results import RunResults, write_atomically
+
+AT = 1_772_366_585_123
+AT_ISO = "2026-03-01T12:03:05.123Z"
+PROBLEM = Problem("wrong-value", "This is wrong.", "Because.", "Do that.", Place("models/b.sql", 3, 5))
+STARTED = RunStarted("dev", ("a", "b", "c"), False, AT)
+ENDS: tuple[Event, ...] = (
+    ModelFinished("b", "error", 1, 5, 4, 1, 0, 700, AT, (PROBLEM,)),
+    ModelFinished("a", "success", 2, 40, 37, 3, 1, 900, AT),
+    ModelFinished("c", "skipped", 0, 0, 0, 0, 0, 0, AT, because="b failed"),
+)
+
+
+def json_of(event: Event) -> dict[str, Any]:
+    out = io.StringIO()
+    JsonLines(out)(event)
+    assert out.getvalue().count("\n") == 1
+    assert out.getvalue().isascii()
+    loaded: dict[str, Any] = json.loads(out.getvalue(), parse_constant=pytest.fail)
+    return loaded
+
+
+def test_an_event_is_one_line_of_json() -> None:
+    snapshot = 2**63 - 1
+    event = BatchCommitted("orders", 3, 400, 371, 2, snapshot, 812, "2026-03-01T00:00:00Z", AT)
+    assert json_of(event) == {
+        "event": "batch_committed",
+        "at": AT_ISO,
+        "model": "orders",
+        "batch": 3,
+        "records": 400,
+        "rows": 371,
+        "rejected": 2,
+        "snapshot": snapshot,
+        "duration_ms": 812,
+        "event_time": "2026-03-01T00:00:00Z",
+    }
+
+
+def test_problems_keep_their_parts() -> None:
+    (problem,) = json_of(ENDS[0])["problems"]
+    assert problem == {
+        "condition": "wrong-value",
+        "what": "This is wrong.",
+        "why": "Because.",
+        "fix": "Do that.",
+        "place": {"path": "models/b.sql", "line": 3, "column": 5},
+    }
+
+
+def test_reasons_are_an_object() -> None:
+    event = RecordsRejected("a", 1, "t", 3, (("missing-value", 1), ("not-readable", 2)), AT)
+    assert json_of(event)["reasons"] == {"missing-value": 1, "not-readable": 2}
+
+
+@pytest.mark.parametrize("speed", [float("nan"), float("inf")])
+def test_a_speed_that_json_does_not_have_is_null(speed: float) -> None:
+    assert json_of(Progress("a", speed, None, "records", AT))["records_per_second"] is None
+
+
+def test_a_text_of_several_lines_stays_on_one() -> None:
+    assert json_of(Noted("a\nb\u2028c\ud800", AT))["text"] == "a\nb\u2028c\ud800"
+
+
+def results_after(path: Path, *events: Event) -> dict[str, Any]:
+    with RunResults(path, command="run --select a+", clock=lambda: AT + 5) as results:
+        for event in events:
+            results(event)
+    loaded: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return loaded
+
+
+def test_results_hold_the_run_and_each_model_in_its_order(tmp_path: Path) -> None:
+    results = results_after(tmp_path / "target" / "run_results.json", STARTED, *ENDS, RunFinished(1_600, False, AT))
+    assert results["metadata"] == {
+        "lakesql_version": __version__,
+        "generated_at": "2026-03-01T12:03:05.128Z",
+        "started_at": AT_ISO,
+        "command": "run --select a+",
+        "target": "dev",
+        "continuous": False,
+        "interrupted": False,
+        "elapsed_ms": 1_600,
+    }
+    a, b, c = results["results"]
+    assert [result["name"] for result in (a, b, c)] == ["a", "b", "c"]
+    assert [result["status"] for result in (a, b, c)] == ["success", "error", "skipped"]
+    assert (a["batches"], a["records"], a["rows"], a["rejected"], a["skipped_batches"]) == (2, 40, 37, 3, 1)
+    assert a["execution_time_ms"] == 900
+    assert [problem["condition"] for problem in b["problems"]] == ["wrong-value"]
+    assert "wrong-value" in b["message"]
+    assert c["message"] == "b failed"
+
+
+def test_results_of_a_run_that_broke_off(tmp_path: Path) -> None:
+    path = tmp_path / "run_results.json"
+    events = (STARTED, ENDS[1], QueryStarted("b", AT), BatchCommitted("b", 0, 9, 8, 1, 1, 1, "", AT))
+    results = results_after(path, *events)
+    assert results["metadata"]["interrupted"] is True
+    assert results["metadata"]["elapsed_ms"] == 5
+    assert [result["status"] for result in results["results"]] == ["success", "error", "skipped"]
+    assert [result["rows"] for result in results["results"]] == [37, 8, 0]
+
+
+def test_results_of_the_run_before_stay_where_this_one_never_began(tmp_path: Path) -> None:
+    path = tmp_path / "run_results.json"
+    path.write_text("{}", "utf-8")
+    assert results_after(path, SessionStarted(1, AT)) == {}
+
+
+def test_whoever_reads_the_old_text_reads_it_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    write_atomically(path, "old")
+    with path.open(encoding="utf-8") as reader:
+        write_atomically(path, "new")
+        assert reader.read() == "old"
+    assert path.read_text("utf-8") == "new"
+
+
+def test_what_cannot_be_written_leaves_the_old_text_and_nothing_beside(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    write_atomically(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(path, "new \ud800")
+    assert path.read_text("utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_log_holds_a_line_for_each_event_and_problems_in_full(tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "lakesql.log"
+    events = (STARTED, *ENDS, Progress("a", 1.0, 5, "records", AT), RunFinished(1_600, False, AT))
+    with LogFile(path) as log:
+        for event in events:
+            log(event)
+    lines = path.read_text("utf-8").splitlines()
+    stamped = [line for line in lines if line.startswith(AT_ISO)]
+    assert len(stamped) == 5
+    rest = [line for line in lines if line not in stamped]
+    assert all(line.startswith("  ") for line in rest)
+    assert {line.strip() for line in rest} >= {"This is wrong.", "Because.", "Do that."}
+
+
+def test_the_log_of_one_run_follows_the_log_of_another(tmp_path: Path) -> None:
+    path = tmp_path / "lakesql.log"
+    for _ in range(2):
+        with LogFile(path) as log:
+            log(STARTED)
+    assert len(path.read_text("utf-8").splitlines()) == 2
+
+
+def test_the_log_rotates_by_size_and_loses_only_the_oldest(tmp_path: Path) -> None:
+    path = tmp_path / "lakesql.log"
+    with LogFile(path, max_bytes=300, kept=3) as log:
+        for number in range(40):
+            log(Noted(f"note {number:02} {'x' * 30}", AT))
+    files = [path.with_name(f"lakesql.log.{number}") for number in (3, 2, 1)] + [path]
+    assert set(tmp_path.iterdir()) <= set(files)
+    assert all(file.exists() for file in files[:3])
+    kept = [line.split()[2] for file in files if file.exists() for line in file.read_text("utf-8").splitlines()]
+    assert kept == [f"{number:02}" for number in range(40 - len(kept), 40)]
+    assert all(file.stat().st_size < 300 + 80 for file in files if file.exists())
+
+
+def test_the_log_can_be_kept_in_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "lakesql.log"
+    with LogFile(path, max_bytes=1, kept=0) as log:
+        log(STARTED)
+        log(STARTED)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_made_where_nothing_happens(tmp_path: Path) -> None:
+    with LogFile(tmp_path / "logs" / "lakesql.log"):
+        pass
+    assert list(tmp_path.iterdir()) == []

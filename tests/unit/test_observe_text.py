@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakesql.errors import Place, Problem
+from lakesql.events import BatchCommitted, ModelFinished, Noted, Progress
+from lakesql.observe.text import age, count, describe, duration, headline, iso_time, printable, stopwatch
+
+SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (-5, "0.0 s"),
+        (840, "0.8 s"),
+        (41_240, "41.2 s"),
+        (59_949, "59.9 s"),
+        (59_960, "1 min 00 s"),
+        (125 * SECOND, "2 min 05 s"),
+        (3 * HOUR + 4 * MINUTE, "3 h 04 min"),
+        (12 * DAY + 3 * HOUR, "12 d 03 h"),
+    ],
+)
+def test_durations(ms: int, text: str) -> None:
+    assert duration(ms) == text
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (-5, "now"),
+        (999, "now"),
+        (4_900, "4 s ago"),
+        (59_999, "59 s ago"),
+        (12 * MINUTE, "12 min ago"),
+        (2 * HOUR, "2 h ago"),
+        (3 * DAY, "3 d ago"),
+    ],
+)
+def test_ages(ms: int, text: str) -> None:
+    assert age(ms) == text
+
+
+@pytest.mark.parametrize(("ms", "text"), [(-1, "0:00"), (42_900, "0:42"), (3 * HOUR + 7 * SECOND, "3:00:07")])
+def test_the_stopwatch(ms: int, text: str) -> None:
+    assert stopwatch(ms) == text
+
+
+def test_counts() -> None:
+    assert count(1, "row") == "1 row"
+    assert count(0, "row") == "0 rows"
+    assert count(1_204, "batch", "batches") == "1,204 batches"
+
+
+def test_times_are_utc_to_the_millisecond() -> None:
+    assert iso_time(1_772_366_585_123) == "2026-03-01T12:03:05.123Z"
+
+
+def test_a_batch_says_its_figures() -> None:
+    line = describe(BatchCommitted("orders", 3, 400, 371, 2, 77, 812, "", 0))
+    assert line.model == "orders"
+    assert line.text == "batch 3: 400 records, 371 rows, 2 set aside, 0.8 s"
+
+
+def test_a_batch_without_dead_letters_does_not_speak_of_them() -> None:
+    assert describe(BatchCommitted("orders", 3, 1, 1, 0, 77, 812, "", 0)).text == "batch 3: 1 record, 1 row, 0.8 s"
+
+
+@pytest.mark.parametrize("speed", [float("nan"), float("inf")])
+def test_a_speed_that_is_no_number_is_left_out(speed: float) -> None:
+    assert describe(Progress("orders", speed, 12, "records", 0)).text == "12 records left"
+
+
+def test_a_failure_says_condition_place_and_how_many_more() -> None:
+    problem = Problem("wrong-value", "No.", place=Place("models/orders.sql", 3, 5))
+    assert headline((problem,)).startswith("error[wrong-value] models/orders.sql:3:5 ")
+    assert "2 more" in headline((problem, problem, problem))
+
+
+def test_a_model_that_found_nothing_is_not_said_to_have_written() -> None:
+    finished = ModelFinished("orders", "success", 0, 0, 0, 0, 0, 90, 0)
+    worked = ModelFinished("orders", "success", 0, 0, 0, 0, 1, 90, 0)
+    assert "up to date" in describe(finished).text
+    assert "up to date" not in describe(worked).text
+
+
+@given(st.text())
+def test_no_text_gets_past_its_line_or_at_the_terminal(text: str) -> None:
+    assert describe(Noted(text, 0, text)).text.isprintable()
+    assert describe(Noted(text, 0, text)).model.isprintable()
+
+
+def test_what_is_not_printable_can_still_be_told() -> None:
+    assert printable("a\x1b[31mb\nc\u202ed") == "a\\x1b[31mb c\\u202ed"
+    assert printable("a\tb\nc", keep="\t\n") == "a\tb\nc"
+    assert printable("Größe 数") == "Größe 数"
