@@ -42,15 +42,18 @@ def read_columns(
             if isinstance(expression, exp.Alias):
                 refuse_alias(expression.args.get("alias"), walk)
             column = _column(expression, start, sources)
-            if any((column.column or "").lower() == (earlier.name or "").lower() for earlier in columns):
-                column = _unless_alias(column, sources)
-            columns.append(replace(column, cast=_cast_type(expression, span, walk) or column.cast))
+            if column.column is not None and any(source.source for _, source in sources):
+                column = _unless_alias(column, columns)
+            cast = _cast_type(expression, span, walk)
+            columns.append(replace(column, cast=cast) if cast else column)
     return tuple(columns) if known else None
 
 
-def _unless_alias(column: Column, sources: list[tuple[str, Relation]]) -> Column:
-    """A column of the name of an earlier alias, which it may mean when nobody knows the stream's columns."""
-    return replace(column, stream=None, column=None) if any(source.source for _, source in sources) else column
+def _unless_alias(column: Column, earlier: list[Column]) -> Column:
+    """The column, or one that says nothing where it has the name of an earlier alias, which it may mean."""
+    lowered = (column.column or "").lower()
+    named = any((before.name or "").lower() == lowered for before in earlier)
+    return replace(column, stream=None, column=None) if named else column
 
 
 def _star(star: exp.Star | exp.Column, start: int, sources: list[tuple[str, Relation]]) -> list[Column] | None:
@@ -85,11 +88,13 @@ def _column(expression: exp.Expr, start: int, sources: list[tuple[str, Relation]
         case exp.Alias():
             alias = expression.args["alias"]
             inner = _column(expression.this, start, sources)
-            return replace(inner, name=alias.name, offset=offset_of(alias, start))
+            offset = offset_of(alias, start)
+            return Column(alias.name, offset, inner.stream, inner.column, inner.cast, inner.event_time)
         case exp.Paren():
             return _column(expression.this, start, sources)
         case exp.Column():
-            return replace(_resolved(expression, sources), name=expression.name, offset=start)
+            found = _resolved(expression, sources)
+            return Column(expression.name, start, found.stream, found.column, found.cast, found.event_time)
         case exp.Dot() if isinstance(expression.expression, exp.Identifier):
             return Column(expression.expression.name, start)
         case exp.Cast():

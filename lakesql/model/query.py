@@ -119,7 +119,7 @@ def _read(sql: str, streams: Mapping[str, StreamShape], findings: Findings) -> Q
     tree = _parse(text.tokens, sql, findings)
     if tree is None:
         return None
-    if any(token.token_type is TokenType.COLON for token in text.tokens):
+    if ":" in sql:
         _refuse_markers(tree, text, findings)
     relation, walk = read_relation(tree, text, streams, findings)
     if not relation.streams and not findings.problems:

@@ -44,12 +44,12 @@ def refuse_in_stream(select: exp.Select, mark: int, walk: Walk) -> None:
 
 def refuse_order(query: exp.Expr, last: exp.Expr, walk: Walk) -> None:
     """Notes ORDER BY, SORT BY, LIMIT and OFFSET; `last` is the last SELECT before them."""
-    mark = last_mark(last)
     for keys, kinds, what in (
         (("limit", "offset", "fetch"), _LIMITS, "LIMIT and OFFSET count"),
         (("order", "sort", "cluster"), _ORDERS, "ORDER BY and SORT BY order"),
     ):
         if any(query.args.get(key) for key in keys):
+            mark = last_mark(last)
             found = clause(walk.text, mark, kinds)
             walk.findings.add(
                 "order-over-stream",

@@ -103,7 +103,7 @@ def read_text(sql: str, findings: Findings) -> Text | None:
     if tokens is None:
         return None
     tokens, inserts = _without_hints(tokens)
-    if not _is_one_select(tokens, findings):
+    if not _is_one_select(sql, tokens, findings):
         return None
     owners, depths, closes = _brackets(tokens)
     if max(depths, default=0) > MAX_DEPTH or _type_depth(tokens) > MAX_DEPTH:
@@ -261,7 +261,7 @@ def _without_hints(tokens: list[Token]) -> tuple[list[Token], dict[int, int]]:
     return kept, inserts
 
 
-def _is_one_select(tokens: list[Token], findings: Findings) -> bool:
+def _is_one_select(sql: str, tokens: list[Token], findings: Findings) -> bool:
     first = next((token for token in tokens if token.token_type is not TokenType.L_PAREN), None)
     if first is None:
         findings.add("not-a-select", 0, "The model holds no SELECT.", fix="Write one SELECT that reads a stream.")
@@ -274,7 +274,7 @@ def _is_one_select(tokens: list[Token], findings: Findings) -> bool:
             fix="Write one SELECT that reads a stream; lakesql makes the statements that write tables.",
         )
         return False
-    for token in tokens:
+    for token in tokens if ";" in sql or "|>" in sql else ():
         if token.token_type is TokenType.SEMICOLON:
             findings.add(
                 "many-statements",
