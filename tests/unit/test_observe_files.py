@@ -89,6 +89,13 @@ def test_a_text_of_several_lines_stays_on_one() -> None:
     assert json_of(Noted("a\nb\u2028c\ud800", AT))["text"] == "a\nb\u2028c\ud800"
 
 
+def test_a_line_is_not_kept_back() -> None:
+    pipe = io.BytesIO()
+    out = io.TextIOWrapper(pipe, encoding="utf-8", write_through=False)
+    JsonLines(out)(Noted("x", AT))
+    assert pipe.getvalue().endswith(b"\n")
+
+
 def results_after(path: Path, *events: Event) -> dict[str, Any]:
     with RunResults(path, command="run --select a+", clock=lambda: AT + 5) as results:
         for event in events:
