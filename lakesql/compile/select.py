@@ -11,7 +11,7 @@ from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.model.config import Append, Config, Upsert
 from lakesql.model.model import Model
 from lakesql.model.query import Query, StreamShape, carry_position, check_expression, read_query
-from lakesql.model.template import Names, parse_template, render_template
+from lakesql.model.template import Names, Rendered, parse_template, render_template
 from lakesql.stream.stream import Column, Stream, model_stream
 
 
@@ -22,6 +22,7 @@ class Select:
     model: Model
     query: Query
     streams: Mapping[str, Stream]
+    rendered: Rendered
 
     @property
     def positioned(self) -> bool:
@@ -32,6 +33,15 @@ class Select:
     def text(self) -> str:
         """The SELECT that Spark runs: the author's text, with the position carried through it where it is needed."""
         return carry_position(self.query) if self.positioned else self.query.sql
+
+    def place(self, offset: int) -> Place:
+        """Where in the model's file the character at `offset` of `text` stands."""
+        if self.positioned:
+            for at, inserted in reversed(self.query.carry):
+                start = at + sum(len(text) for before, text in self.query.carry if before < at)
+                if offset >= start:
+                    offset -= min(len(inserted), offset - start)
+        return self.rendered.place(offset)
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -59,7 +69,7 @@ def build_select(manifest: Manifest, name: str, built: dict[str, Select] | None 
     problems = [*_check_columns(model, query), *_check_mode(model, query)]
     if problems:
         raise ProjectError(problems)
-    built[name] = Select(model, query, streams)
+    built[name] = Select(model, query, streams, rendered)
     return built[name]
 
 

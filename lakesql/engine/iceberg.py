@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger import Snapshot
+from lakesql.errors import RunError
 from lakesql.model.table import TableName
 
 JavaTable = Any
@@ -56,32 +57,38 @@ def staged_snapshot(table: JavaTable, wap_id: str) -> Snapshot | None:
     return staged[-1] if staged else None
 
 
+class HeadMovedError(Exception):
+    """A staged commit cannot be published: the table has changed since, and the batch must be staged again."""
+
+
 def publish(session: SparkSession, name: TableName, snapshot: Snapshot) -> Snapshot:
     """Make a staged snapshot current, atomically; returns what became the head.
 
-    Raises `Py4JJavaError` when Iceberg refuses it: a snapshot of the same id was published before, or the head has moved
-    and the staged commit cannot be replayed on top (see `is_refusal`).
+    Raises `HeadMovedError` where a foreign commit came between and the staged one cannot be replayed on top of it, and
+    a `RunError` (`batch-published`) where another runner has published the same batch.
     """
-    session.sql(f"CALL {name.catalog}.system.cherrypick_snapshot('{name.namespace}.{name.name}', {snapshot.id})")
+    try:
+        session.sql(f"CALL {name.catalog}.system.cherrypick_snapshot('{name.namespace}.{name.name}', {snapshot.id})")
+    except Exception as error:  # Iceberg's refusals reach Python as different types of PySpark's and py4j's
+        if "DuplicateWAPCommitException" in str(error):
+            raise RunError.of("batch-published", f"Another runner has written this batch of {name}.") from None
+        if "not append, dynamic overwrite, or fast-forward" in str(error):
+            raise HeadMovedError from None
+        raise
     return _snapshot(load_table(session, name).currentSnapshot())
 
 
-def is_duplicate(error: Exception) -> bool:
-    """Whether a publication was refused because the batch is in the table already."""
-    return "DuplicateWAPCommitException" in str(error)
-
-
-def is_refusal(error: Exception) -> bool:
-    """Whether a publication was refused because the head moved: the batch must be computed again."""
-    return "not append, dynamic overwrite, or fast-forward" in str(error)
+def drop_staged(table: JavaTable, snapshot: Snapshot) -> None:
+    """Remove a staged snapshot and the files that are its own. Nothing else is expired, however old it is."""
+    table.expireSnapshots().expireSnapshotId(snapshot.id).expireOlderThan(0).commit()
 
 
 @contextmanager
 def commit_properties(session: SparkSession, properties: Mapping[str, str], wap_id: str | None) -> Iterator[None]:
     """While this is open, the session's writes carry `properties` in their snapshots' summaries.
 
-    With `wap_id` they are staged where the table has `write.wap.enabled`. The session is a batch's own clone, so no other
-    query sees any of this.
+    With `wap_id` they are staged where the table has `write.wap.enabled`. The session is a batch's own clone, so no
+    other query sees any of this.
     """
     settings = {f"{_PROPERTY}{key}": value for key, value in properties.items()}
     if wap_id is not None:

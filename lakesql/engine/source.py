@@ -12,7 +12,7 @@ from typing import assert_never
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import DataStreamReader
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakesql.engine.iceberg import table_exists
 from lakesql.errors import ProjectError, RunError
@@ -48,18 +48,32 @@ class Reading:
         return self.stream.format in ("parquet", "avro") or isinstance(self.source, Rate | TableSource)
 
 
-def read_raw(session: SparkSession, readings: tuple[Reading, ...], directory: Path) -> DataFrame:
+def read_raw(session: SparkSession, readings: tuple[Reading, ...]) -> DataFrame:
     """The raw records of all `readings` as one streaming DataFrame.
 
-    Columns: `key, value` (binary), `topic, partition, offset, timestamp, headers`, `_lakesql_position` (a struct that
-    orders records by arrival), `_lakesql_stream` (the index in `readings`), and `_lakesql_row_<index>` for each reading
-    that has rows of its own. Relative paths of connections are relative to `directory`.
+    Columns: `key, value` (binary), `topic, partition, offset, timestamp, headers`, `_lakesql_stream` (the index in
+    `readings`), and `_lakesql_row_<index>` for each reading that has rows of its own.
     """
     frames = [
-        _read_one(session, reading, directory, index).withColumn(STREAM_INDEX, F.lit(index))
+        _read_one(session, reading, index).withColumn(STREAM_INDEX, F.lit(index))
         for index, reading in enumerate(readings)
     ]
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
+
+
+def with_position(raw: DataFrame) -> DataFrame:
+    """A batch of raw records with `_lakesql_position`, a struct that orders them by arrival.
+
+    A topic's records have an offset. Lines and rows of files have none: their number in the batch stands for it, which
+    rises within a task, as tasks read each file from its start. (Spark numbers batches only, not streams.)
+    """
+    offset = F.coalesce(F.col("offset"), F.monotonically_increasing_id())
+    return raw.withColumn(
+        POSITION,
+        F.struct(
+            F.col("topic").alias("source"), F.col("partition").cast("bigint").alias("partition"), offset.alias("offset")
+        ),
+    )
 
 
 def row_column(index: int) -> str:
@@ -67,13 +81,13 @@ def row_column(index: int) -> str:
     return f"{ROW}_{index}"
 
 
-def _read_one(session: SparkSession, reading: Reading, directory: Path, index: int) -> DataFrame:
+def _read_one(session: SparkSession, reading: Reading, index: int) -> DataFrame:
     stream = reading.stream
     match reading.source:
         case Recorded(path=path):
-            return _read_recorded(session, stream, _resolve(directory, path))
+            return _read_recorded(session, stream, path)
         case Files(path=path):
-            return _read_files(session, stream, _resolve(directory, path), index)
+            return _read_files(session, stream, path, index)
         case Rate(rows_per_second=rows_per_second):
             rows = session.readStream.format("rate").option("rowsPerSecond", rows_per_second).load()
             return _as_rows(rows, stream, index, F.lit("rate"), F.col("value"), F.col("timestamp"))
@@ -106,14 +120,14 @@ def _read_recorded(session: SparkSession, stream: Stream, base: str) -> DataFram
     lines = _text_lines(session, stream, glob)
     topic = F.url_decode(F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2))
     record = F.from_json("value", _RECORDED_TYPE).alias("r")
-    rows = lines.select("value", topic.alias("topic"), _place_in_files().alias("place"), record)
+    rows = lines.select("value", topic.alias("topic"), record)
     if isinstance(stream.origin, TopicPattern):
         rows = rows.where(F.col("topic").rlike(f"^(?:{stream.origin.pattern})$"))
     is_record = F.col("r.partition").isNotNull()
     header = F.transform(
         "r.headers", lambda pair: F.struct(pair[0].alias("key"), F.encode(pair[1], "UTF-8").alias("value"))
     )
-    raw = rows.select(
+    return rows.select(
         F.encode("r.key", "UTF-8").alias("key"),
         F.encode(F.when(is_record, F.col("r.value")).otherwise(F.col("value")), "UTF-8").alias("value"),
         "topic",
@@ -122,7 +136,6 @@ def _read_recorded(session: SparkSession, stream: Stream, base: str) -> DataFram
         F.timestamp_millis("r.timestamp").alias("timestamp"),
         header.alias("headers"),
     )
-    return raw.withColumn(POSITION, _position(F.col("topic"), F.col("partition"), F.col("offset")))
 
 
 def _read_files(session: SparkSession, stream: Stream, base: str, index: int) -> DataFrame:
@@ -140,7 +153,6 @@ def _read_files(session: SparkSession, stream: Stream, base: str, index: int) ->
                 F.lit(None).cast("bigint").alias("offset"),
                 F.col("_metadata.file_modification_time").alias("timestamp"),
                 _no_headers(),
-                _place_in_files().alias(POSITION),
             )
         case "parquet" | "avro":
             ddl = ", ".join(f"`{column.name}` {column.type}" for column in stream.columns)
@@ -168,8 +180,7 @@ def _read_kafka(session: SparkSession, stream: Stream, servers: str, options: Ma
         reader = reader.option("startingOffsets", stream.start)
     if stream.max_per_batch:
         reader = reader.option("maxOffsetsPerTrigger", stream.max_per_batch)
-    raw = reader.load().drop("timestampType")
-    return raw.withColumn(POSITION, _position(F.col("topic"), F.col("partition"), F.col("offset")))
+    return reader.load().drop("timestampType")
 
 
 def _text_lines(session: SparkSession, stream: Stream, glob: str) -> DataFrame:
@@ -196,24 +207,8 @@ def _as_rows(
         offset.cast("bigint").alias("offset"),
         timestamp.cast("timestamp").alias("timestamp"),
         _no_headers(),
-        _position(topic.cast("string"), F.lit(0), F.coalesce(offset, F.monotonically_increasing_id())).alias(POSITION),
         F.struct(*(F.col(f"`{name}`") for name in stream.column_names)).alias(row_column(index)),
     )
-
-
-def _position(source: Column, partition: Column, offset: Column) -> Column:
-    return F.struct(
-        source.alias("source"), partition.cast("bigint").alias("partition"), offset.cast("bigint").alias("offset")
-    )
-
-
-def _place_in_files() -> Column:
-    """The place of a line among the files of a batch: by file name, then by place in the file.
-
-    The id rises within a task, and a task reads each of its blocks from the start; blocks of one file are told apart by
-    where they start.
-    """
-    return _position(F.col("_metadata.file_path"), F.col("_metadata.file_block_start"), F.monotonically_increasing_id())
 
 
 def _no_headers() -> Column:
@@ -227,10 +222,6 @@ def _wrong_origin(stream: Stream, connection: str, wanted: str) -> ProjectError:
         f"{wanted}.",
         place=stream.place,
     )
-
-
-def _resolve(directory: Path, path: str) -> str:
-    return path if "://" in path else str((directory / path).resolve())
 
 
 def _escape_glob(name: str) -> str:

@@ -18,7 +18,7 @@ from lakesql.model.table import TableName
 from lakesql.model.template import Macros, Template, parse_macros, parse_template
 from lakesql.names import check_name
 from lakesql.project.files import ProjectFiles, SourceFile
-from lakesql.project.profiles import Target
+from lakesql.project.profiles import Target, resolve_paths
 from lakesql.project.settings import Settings
 from lakesql.project.yaml import parse_yaml
 from lakesql.stream.stream import Stream, read_stream
@@ -31,7 +31,10 @@ ReadTemplate = Callable[[SourceFile, Macros], TemplateFacts]
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A project on a target. `streams` and `models` are by name; `vars` are the settings' with --vars over them."""
+    """A project on a target, whose local paths are absolute.
+
+    `streams` and `models` are by name; `vars` are the settings' with --vars over them.
+    """
 
     directory: Path
     settings: Settings
@@ -50,6 +53,7 @@ def load_manifest(
 
     Raises `ProjectError` with the problems of all files at once.
     """
+    target = resolve_paths(target, files.directory)
     problems: list[Problem] = []
     nodes = [_collect(problems, partial(parse_yaml, file.path, file.text)) for file in _yaml_files(files)]
     sections = [_collect(problems, partial(read_sections, node)) for node in nodes if node]

@@ -212,3 +212,35 @@ def _text(node: Node) -> str:
 
 def _shown(path: Path) -> str:
     return os.path.relpath(path)
+
+
+def resolve_paths(target: Target, directory: Path) -> Target:
+    """The target with every local path absolute: relative ones are relative to the project's directory."""
+    catalog = target.catalog
+    uri = catalog.uri
+    if uri.startswith(_SQLITE) and uri != _SQLITE:
+        uri = _SQLITE + _absolute(uri.removeprefix(_SQLITE), directory)
+    return replace(
+        target,
+        catalog=replace(catalog, uri=uri, warehouse=_absolute(catalog.warehouse, directory)),
+        checkpoints=_absolute(target.checkpoints, directory),
+        connections={name: _resolve_connection(found, directory) for name, found in target.connections.items()},
+    )
+
+
+_SQLITE = "sqlite:///"
+
+
+def _resolve_connection(connection: Connection, directory: Path) -> Connection:
+    match connection:
+        case Recorded() | Files():
+            return replace(connection, path=_absolute(connection.path, directory))
+        case Rate() | Kafka():
+            return connection
+        case _:
+            assert_never(connection)
+
+
+def _absolute(path: str, directory: Path) -> str:
+    """A path on this machine as an absolute one; a URL, and nothing, as they are."""
+    return path if not path or "://" in path else str((directory / path).resolve())

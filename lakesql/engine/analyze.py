@@ -1,0 +1,32 @@
+"""What Spark's analyzer says of a model's SELECT, before any record is read."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from lakesql.compile.quote import identifier
+from lakesql.compile.select import Select
+from lakesql.compile.table import TableColumn
+from lakesql.engine.records import empty_records
+from lakesql.names import is_reserved
+
+
+def analyze_select(session: SparkSession, select: Select) -> StructType:
+    """The schema of the SELECT's rows, over streams without records. `session` is the model's own.
+
+    Tables that it joins must exist. Raises pyspark's `AnalysisException`.
+    """
+    for name, stream in select.streams.items():
+        empty_records(session, stream, select.positioned).createOrReplaceTempView(identifier(name))
+    rows: DataFrame = session.sql(select.text)
+    return rows.schema
+
+
+def landing_columns(schema: StructType, comments: dict[str, str]) -> tuple[TableColumn, ...]:
+    """The columns of a table that holds rows of this schema: lakesql's own columns stay behind."""
+    return tuple(
+        TableColumn(field.name, field.dataType.simpleString(), comments.get(field.name.lower(), ""))
+        for field in schema.fields
+        if not is_reserved(field.name)
+    )

@@ -1,0 +1,288 @@
+"""One micro-batch, from raw records to a commit that readers see, exactly once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC
+from typing import assert_never
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from lakesql.compile.insert import insert_statement
+from lakesql.compile.merge import merge_statement, newest_rows
+from lakesql.compile.quote import identifier
+from lakesql.compile.select import Select
+from lakesql.engine import iceberg
+from lakesql.engine.bounds import read_keys
+from lakesql.engine.checkpoint import read_checkpoint_id, read_offsets
+from lakesql.engine.dead_letter import Letters, rejected_records, rejected_rows, write_dead_letters
+from lakesql.engine.ledger import Entry, Snapshot, newest_entry, summary_of
+from lakesql.engine.records import Counts, Watch, good_records, parse_reading
+from lakesql.engine.source import Reading, with_position
+from lakesql.errors import RunError, TransientError
+from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected
+from lakesql.model.config import Append, Upsert
+from lakesql.model.model import Model
+from lakesql.names import BATCH_VIEW, ROWS_VIEW
+
+PUBLISH_TRIES = 5
+"""How often a batch is staged anew because a foreign commit moved the head, before it fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where a model's batches go, and what they need on the way: fixed for as long as its query runs.
+
+    `land` brings the table in line with a schema of the SELECT, and says which of its columns land. `now_ms` is the
+    time since the epoch.
+    """
+
+    select: Select
+    readings: tuple[Reading, ...]
+    checkpoint: str
+    query_hash: str
+    land: Callable[[StructType], tuple[str, ...]]
+    emit: Emit
+    now_ms: Callable[[], int]
+
+    @property
+    def model(self) -> Model:
+        """The model whose batches these are."""
+        return self.select.model
+
+
+def write_batch(sink: Sink, raw: DataFrame, batch: int) -> None:
+    """Write one batch of a model. The steps, and what a crash after each leaves:
+
+    1. Look the batch up in the ledger; stop if the table holds it.  Nothing.
+    2. Make views: of each stream's good records, and of the rows that the SELECT makes of them.  Nothing.
+    3. Stage the rows: a snapshot with the ledger entry that no reader sees yet.  A staged snapshot, which is never
+       published: the replay stages another.
+    4. Write the dead letters, with the same entry.  Dead letters of a batch that is not visible; the replay finds them.
+    5. Publish the staged snapshot, which Iceberg checks atomically.  Everything; the replay stops at step 1.
+
+    With `fence='lease'` step 3 is the commit itself, step 5 falls away, and a replay makes up for step 4.
+    """
+    started = time.monotonic()
+    session, model = raw.sparkSession, sink.model
+    raw = with_position(raw) if sink.select.positioned else raw
+    entry = _entry(sink, session, batch)
+    is_staged = model.config.fence == "commit"
+    is_written = _is_written(session, model, entry)
+    if is_written and is_staged:
+        sink.emit(BatchSkipped(model.name, batch, sink.now_ms()))
+        return
+    with ExitStack() as stack:
+        rows = _open_rows(sink, session, raw, stack)
+        if is_written:
+            _set_aside(sink, raw, _letters(sink, raw, rows), entry)
+            sink.emit(BatchSkipped(model.name, batch, sink.now_ms()))
+            return
+        stage = _build_stage(sink, session, rows, entry, stack)
+        snapshot = stage()
+        counts = rows.watch.read()
+        if is_staged:
+            _check_ratio(session, model, counts, snapshot)
+        rejected = _set_aside(sink, raw, _letters(sink, raw, rows), entry) if counts.rejected else 0
+        if snapshot is None:
+            sink.emit(BatchEmpty(model.name, batch, counts.records, rejected, sink.now_ms()))
+            return
+        head = _publish(session, model, snapshot, stage) if is_staged else snapshot
+    sink.emit(
+        BatchCommitted(
+            model=model.name,
+            batch=batch,
+            records=counts.records,
+            rows=_added(snapshot),
+            rejected=rejected,
+            snapshot=head.id,
+            duration_ms=round((time.monotonic() - started) * 1000),
+            event_time=_iso(counts),
+            at_ms=sink.now_ms(),
+        )
+    )
+
+
+def set_aside_batch(sink: Sink, raw: DataFrame, batch: int) -> None:
+    """Write the bad records of one batch of a stateful model's streams: the companion of its streaming query."""
+    _set_aside(sink, raw, _bad_records(sink, raw), _entry(sink, raw.sparkSession, batch))
+
+
+# --- 1. the ledger
+
+
+def _entry(sink: Sink, session: SparkSession, batch: int) -> Entry:
+    offsets = read_offsets(session, sink.checkpoint, batch)
+    names = [reading.stream.name for reading in sink.readings]
+    by_stream = dict(zip(names, offsets, strict=True)) if len(names) == len(offsets) else {"": offsets}
+    return Entry(
+        model=sink.model.name,
+        checkpoint=read_checkpoint_id(session, sink.checkpoint),
+        batch=batch,
+        offsets=json.dumps(by_stream, separators=(",", ":")),
+        query=sink.query_hash,
+        state=sink.select.query.state,
+    )
+
+
+def _is_written(session: SparkSession, model: Model, entry: Entry) -> bool:
+    table = iceberg.load_table(session, model.table)
+    newest = newest_entry(iceberg.read_history(table), model.name, iceberg.find_snapshot(table))
+    return newest is not None and newest.checkpoint == entry.checkpoint and newest.batch >= entry.batch
+
+
+# --- 2. the rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of the batch, which are the view `_lakesql_rows` too; the columns that land; and what was counted."""
+
+    frame: DataFrame
+    columns: tuple[str, ...]
+    watch: Watch
+
+
+def _open_rows(sink: Sink, session: SparkSession, raw: DataFrame, stack: ExitStack) -> _Rows:
+    select, watch = sink.select, Watch()
+    if select.query.stateful:  # the SELECT has run already: it is the streaming query
+        rows = watch.records(raw, F.lit(None).cast("timestamp"), F.lit(False))
+    else:
+        _open_streams(sink, raw, watch, stack)
+        rows = session.sql(select.text)
+    columns = sink.land(rows.schema)
+    if isinstance(sink.model.config, Upsert):
+        rows = watch.rejected(rows, (*sink.model.config.keys, *sink.model.config.sequence_by))
+    rows.createOrReplaceTempView(ROWS_VIEW)
+    return _Rows(rows, columns, watch)
+
+
+def _open_streams(sink: Sink, raw: DataFrame, watch: Watch, stack: ExitStack) -> None:
+    """A view for each stream, under its name, of its good records; those that are read twice are kept in memory."""
+    query = sink.select.query
+    for index, reading in enumerate(sink.readings):
+        records = parse_reading(raw, reading, index, query.record_fields, sink.select.positioned)
+        if len(query.streams_read) > len(sink.readings):
+            records = records.persist()
+            stack.callback(records.unpersist)
+        watched = watch.stream(records, reading.stream)
+        good_records(watched).createOrReplaceTempView(identifier(reading.stream.name))
+
+
+# --- 3. staging
+
+
+def _build_stage(
+    sink: Sink, session: SparkSession, rows: _Rows, entry: Entry, stack: ExitStack
+) -> Callable[[], Snapshot | None]:
+    """A function that writes the rows and returns the snapshot they are in: staged, or with `fence='lease'` current.
+
+    It returns None where there is no row to write, and may be called again when the table has changed under it.
+    """
+    model = sink.model
+    match model.config:
+        case Append():
+            statement = insert_statement(model.table, rows.columns)
+        case Upsert() as config:
+            newest = session.sql(newest_rows(config, sink.select.positioned)).persist()
+            stack.callback(newest.unpersist)
+            newest.createOrReplaceTempView(BATCH_VIEW)
+            keys = read_keys(newest, config.keys)
+            if not keys.rows:
+                return lambda: None
+            statement = merge_statement(model.table, config, rows.columns, keys.ranges)
+        case _:
+            assert_never(model.config)
+    return lambda: _write(session, model, entry, statement)
+
+
+def _write(session: SparkSession, model: Model, entry: Entry, statement: str) -> Snapshot | None:
+    is_staged = model.config.fence == "commit"
+    with iceberg.commit_properties(session, summary_of(entry), entry.wap_id if is_staged else None):
+        session.sql(statement)
+    table = iceberg.load_table(session, model.table)
+    if not is_staged:
+        return next(iceberg.read_history(table))
+    snapshot = iceberg.staged_snapshot(table, entry.wap_id)
+    assert snapshot is not None, "the write was not staged"
+    if isinstance(model.config, Append) and not _added(snapshot):
+        iceberg.drop_staged(table, snapshot)
+        return None
+    return snapshot
+
+
+# --- 4. dead letters
+
+
+def _check_ratio(session: SparkSession, model: Model, counts: Counts, staged: Snapshot | None) -> None:
+    allowed = model.config.max_dead_letter_ratio
+    if counts.rejected <= allowed * counts.records:
+        return
+    if staged is not None:
+        iceberg.drop_staged(iceberg.load_table(session, model.table), staged)
+    raise RunError.of(
+        "too-many-dead-letters",
+        f"{counts.rejected} of {counts.records} records of this batch cannot be used: more than "
+        f"max_dead_letter_ratio={allowed:g} allows. Nothing of the batch was written.",
+        fix=f"Look at the records with `lakesql show {model.name} --preview`, or raise the ratio.",
+        place=model.option_place("max_dead_letter_ratio"),
+    )
+
+
+def _set_aside(sink: Sink, raw: DataFrame, letters: Letters, entry: Entry) -> int:
+    """Write dead letters of a batch, if there are any; how many there are."""
+    rejection = write_dead_letters(raw.sparkSession, sink.model.table, letters, entry)
+    if rejection.count:
+        table = str(sink.model.table.dead_letter)
+        sink.emit(
+            RecordsRejected(sink.model.name, entry.batch, table, rejection.count, rejection.reasons, sink.now_ms())
+        )
+    return rejection.count
+
+
+def _letters(sink: Sink, raw: DataFrame, rows: _Rows) -> Letters:
+    letters = [] if sink.select.query.stateful else _bad_records(sink, raw)
+    if isinstance(sink.model.config, Upsert):
+        letters.append(rejected_rows(rows.frame, raw, sink.model.config, sink.readings))
+    return letters
+
+
+def _bad_records(sink: Sink, raw: DataFrame) -> Letters:
+    return [
+        rejected_records(parse_reading(raw, reading, index, None, positioned=False), reading.stream.name)
+        for index, reading in enumerate(sink.readings)
+    ]
+
+
+# --- 5. publishing
+
+
+def _publish(session: SparkSession, model: Model, snapshot: Snapshot, stage: Callable[[], Snapshot | None]) -> Snapshot:
+    """Make the staged snapshot current. Where a foreign commit came between, a MERGE is staged again on top of it."""
+    for _ in range(PUBLISH_TRIES):
+        try:
+            return iceberg.publish(session, model.table, snapshot)
+        except iceberg.HeadMovedError:
+            iceberg.drop_staged(iceberg.load_table(session, model.table), snapshot)
+            staged = stage()
+            assert staged is not None, "the rows of a batch do not change"
+            snapshot = staged
+    raise TransientError.of(
+        "commit-conflict",
+        f"Other writers committed to {model.table} each of the {PUBLISH_TRIES} times that this batch was ready.",
+        fix="Let them write less often, or into another table.",
+    )
+
+
+def _added(snapshot: Snapshot) -> int:
+    return int(snapshot.summary.get("added-records", 0))
+
+
+def _iso(counts: Counts) -> str:
+    return counts.event_time.astimezone(UTC).isoformat() if counts.event_time else ""

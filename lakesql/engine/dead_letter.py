@@ -1,0 +1,124 @@
+"""Dead letters: records that were set aside, each with everything that is needed to find it and read it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakesql.compile.quote import identifier
+from lakesql.compile.table import DEAD_LETTER_COLUMNS, create_table, dead_letter_spec
+from lakesql.engine.iceberg import commit_properties, find_snapshot, load_table, read_history, table_exists
+from lakesql.engine.ledger import Entry, newest_entry, summary_of
+from lakesql.engine.source import STREAM_INDEX, Reading
+from lakesql.model.config import Upsert
+from lakesql.model.table import TableName
+from lakesql.names import POSITION, RECORD, REJECTED
+
+KEY_MISSING = "key-missing"
+SEQUENCE_MISSING = "sequence-missing"
+"""Why a row of the SELECT is a dead letter: a key, or what orders the rows of a key, is NULL."""
+
+Letters = list[DataFrame]
+"""Frames of `stream, topic, partition, offset, timestamp, key, value, reason, detail`."""
+
+_FOUND = ("stream", "topic", "partition", "offset", "timestamp", "key", "value", "reason", "detail")
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """What was set aside: how many, and how many for each reason."""
+
+    count: int
+    reasons: tuple[tuple[str, int], ...]
+
+
+def write_dead_letters(session: SparkSession, table: TableName, letters: Letters, entry: Entry) -> Rejection:
+    """Append `letters` to the dead-letter table beside `table`, with the batch's ledger entry, once.
+
+    The entry makes it safe to write them before the batch itself becomes visible: a crash between the two replays the
+    batch, and finds them here. Without any, nothing is written, and no table is made.
+    """
+    found = reduce(DataFrame.unionByName, (frame.select(*_FOUND) for frame in letters)).persist()
+    try:
+        by_reason = found.groupBy("reason").count().sort("reason").collect()
+        rejection = Rejection(sum(n for _, n in by_reason), tuple((reason, n) for reason, n in by_reason))
+        if rejection.count and not _is_written(session, table.dead_letter, entry):
+            _create(session, table)
+            with commit_properties(session, summary_of(entry), wap_id=None):
+                _complete(found, entry).writeTo(str(table.dead_letter)).append()
+        return rejection
+    finally:
+        found.unpersist()
+
+
+def rejected_records(parsed: DataFrame, stream: str) -> DataFrame:
+    """The rejected ones of a stream's parsed records, which have the whole `_record`, as letters."""
+    return (
+        parsed.where(F.col(REJECTED).isNotNull())
+        .select(
+            F.lit(stream).alias("stream"),
+            f"{RECORD}.*",
+            f"{REJECTED}.value",
+            f"{REJECTED}.reason",
+            f"{REJECTED}.detail",
+        )
+        .select(*_FOUND)
+    )
+
+
+def rejected_rows(rows: DataFrame, raw: DataFrame, config: Upsert, readings: tuple[Reading, ...]) -> DataFrame:
+    """The rows of the SELECT whose key or sequence is NULL, as letters.
+
+    The record behind a row is found by the row's position; a record behind several such rows is one letter. A stateful
+    row has no one record behind it: the row itself is the value.
+    """
+    missing = _with_reason(rows, config).where(F.col("reason").isNotNull())
+    if POSITION not in rows.columns:
+        columns = [identifier(name) for name in rows.columns]
+        empty = {name: F.lit(None) for name in ("stream", "topic", "partition", "offset", "timestamp", "key")}
+        value = F.encode(F.to_json(F.struct(*columns)), "UTF-8")
+        return missing.withColumns({**empty, "value": value}).select(*_FOUND)
+    stream = F.element_at(F.array(*(F.lit(reading.stream.name) for reading in readings)), F.col(STREAM_INDEX) + 1)
+    places = missing.select(F.col(POSITION).alias("place"), "reason", "detail").dropDuplicates(["place"])
+    found = raw.withColumn("stream", stream).join(places, F.col(POSITION) == F.col("place"))
+    return found.select(*_FOUND)
+
+
+def _with_reason(rows: DataFrame, config: Upsert) -> DataFrame:
+    reason, detail = F.lit(None).cast("string"), F.lit(None).cast("string")
+    for condition, columns in ((SEQUENCE_MISSING, config.sequence_by), (KEY_MISSING, config.keys)):
+        for column in reversed(columns):
+            is_null = F.col(identifier(column)).isNull()
+            reason = F.when(is_null, F.lit(condition)).otherwise(reason)
+            detail = F.when(is_null, F.lit(column)).otherwise(detail)
+    return rows.withColumns({"reason": reason, "detail": detail})
+
+
+def _is_written(session: SparkSession, name: TableName, entry: Entry) -> bool:
+    if not table_exists(session, name):
+        return False
+    table = load_table(session, name)
+    newest = newest_entry(read_history(table), entry.model, find_snapshot(table))
+    return newest is not None and newest.checkpoint == entry.checkpoint and newest.batch >= entry.batch
+
+
+def _create(session: SparkSession, table: TableName) -> None:
+    if not table_exists(session, table.dead_letter):
+        for statement in create_table(dead_letter_spec(table)):
+            session.sql(statement)
+
+
+def _complete(found: DataFrame, entry: Entry) -> DataFrame:
+    values = {
+        "model": F.lit(entry.model),
+        "batch": F.lit(entry.batch),
+        "rejected_at": F.lit(datetime.now(UTC)),
+    }
+    complete = found.withColumns(values)
+    return complete.select(
+        *(F.col(column.name).cast(str(column.type)).alias(column.name) for column in DEAD_LETTER_COLUMNS)
+    )

@@ -1,0 +1,126 @@
+"""A model's streaming query: from its streams to `write_batch`, started, watched and stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lakesql.compile.quote import identifier
+from lakesql.engine.batch import Sink, set_aside_batch, write_batch
+from lakesql.engine.records import good_records, parse_reading
+from lakesql.engine.source import read_raw
+from lakesql.model.config import Append, AvailableNow, Every, Trigger
+from lakesql.names import DEAD_LETTER_SUFFIX
+
+BatchWriter = Callable[[Sink, DataFrame, int], None]
+
+
+class _Stopped(Exception):  # noqa: N818  not an error: it ends a query that was asked to stop
+    """Raised at the start of a batch that is not to be written any more. Nothing of it has happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a query has still to read, as its sources last said it."""
+
+    count: int | None
+    unit: Literal["records", "files"]
+
+
+class ModelQuery:
+    """The running query of a model; a stateful model has a second one beside it that sets bad records aside.
+
+    It stops between batches: a stop in the middle of one makes Spark print what looks like a crash.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self.failure: Exception | None = None
+        self._queries: list[StreamingQuery] = []
+        self._stopping = threading.Event()
+
+    def start(self, session: SparkSession, trigger: Trigger) -> None:
+        """Start reading. `session` is the model's own: its views are named after streams."""
+        raw = read_raw(session, self.sink.readings)
+        if not self.sink.select.query.stateful:
+            self._start(raw, self.sink, write_batch, "append", trigger)
+            return
+        mode = "append" if isinstance(self.sink.model.config, Append) else "update"
+        self._start(self._stateful_rows(session, raw), self.sink, write_batch, mode, trigger)
+        companion = replace(self.sink, checkpoint=self.sink.checkpoint + DEAD_LETTER_SUFFIX)
+        self._start(read_raw(session, self.sink.readings), companion, set_aside_batch, "append", trigger)
+
+    def is_active(self) -> bool:
+        """Whether any of it still runs."""
+        return any(query.isActive for query in self._queries)
+
+    def error(self) -> Exception | None:
+        """Why it ended, if it failed: what `write_batch` raised, or what Spark says."""
+        if self.failure is not None:
+            return self.failure
+        if self._stopping.is_set():
+            return None
+        return next((error for query in self._queries if (error := query.exception()) is not None), None)
+
+    def request_stop(self) -> None:
+        """Let the batch that is being written finish, and begin no other. Returns at once; see `is_active`."""
+        self._stopping.set()
+        for query in self._queries:
+            if query.isActive and not query.status["isTriggerActive"]:
+                query.stop()
+
+    def progress(self) -> tuple[float, Left]:
+        """Records per second of the last batch, and what is left to read."""
+        report: Any = self._queries[0].lastProgress if self._queries else None
+        if report is None:
+            return 0.0, Left(None, "files")
+        return float(report["processedRowsPerSecond"]), _left(report["sources"])
+
+    def _stateful_rows(self, session: SparkSession, raw: DataFrame) -> DataFrame:
+        """The author's SELECT as a streaming query over the good records of its streams."""
+        select = self.sink.select
+        for index, reading in enumerate(self.sink.readings):
+            records = good_records(parse_reading(raw, reading, index, select.query.record_fields, positioned=False))
+            watermark = reading.stream.watermark
+            if watermark:
+                records = records.withWatermark(watermark.column, watermark.delay)
+            records.createOrReplaceTempView(identifier(reading.stream.name))
+        return session.sql(select.text)
+
+    def _start(self, rows: DataFrame, sink: Sink, write: BatchWriter, mode: Any, trigger: Trigger) -> None:
+        def handle(batch_rows: DataFrame, batch: int) -> None:
+            if self._stopping.is_set():
+                raise _Stopped
+            try:
+                write(sink, batch_rows, batch)
+            except Exception as error:
+                self.failure = self.failure or error
+                self._stopping.set()
+                raise
+
+        writer = rows.writeStream.foreachBatch(handle).outputMode(mode).option("checkpointLocation", sink.checkpoint)
+        writer = writer.queryName(Path(sink.checkpoint).name)
+        match trigger:
+            case AvailableNow():
+                writer = writer.trigger(availableNow=True)
+            case Every(interval_ms=interval_ms):
+                writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
+        self._queries.append(writer.start())
+
+
+def _left(sources: list[dict[str, Any]]) -> Left:
+    """What is left, summed over the sources that say: files, or records of a topic."""
+    counts: dict[str, int] = {}
+    for source in sources:
+        for metric, counted in (("numFilesOutstanding", "files"), ("maxOffsetsBehindLatest", "records")):
+            value = (source.get("metrics") or {}).get(metric)
+            if value is not None:
+                counts[counted] = counts.get(counted, 0) + int(value)
+    unit: Literal["records", "files"] = "records" if "records" in counts else "files"
+    return Left(counts.get(unit), unit)

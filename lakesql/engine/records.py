@@ -1,0 +1,134 @@
+"""The records of a batch: parsed, and counted while something else reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.compile.quote import identifier
+from lakesql.engine.parse import REQUIRED_MISSING, Contract, ContractColumn, CsvOptions, parse_records
+from lakesql.engine.source import STREAM_INDEX, Reading, row_column
+from lakesql.names import POSITION, RECORD, REJECTED
+from lakesql.stream.stream import RECORD_FIELDS, Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What one pass over a batch saw: `records` in all, `rejected` among them, and the newest event."""
+
+    records: int
+    rejected: int
+    event_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Counts that the first action over the watched frames brings along, at no pass of their own."""
+
+    observations: list[Observation] = field(default_factory=list)
+
+    def stream(self, records: DataFrame, stream: Stream) -> DataFrame:
+        """Parsed records, watched."""
+        return self.records(records, _event_time(stream, records), F.col(REJECTED).isNotNull())
+
+    def records(self, frame: DataFrame, event_time: Column, is_rejected: Column) -> DataFrame:
+        """`frame`, each row of it counted as a record."""
+        newest = F.max(F.when(~is_rejected, event_time))
+        return self._watch(frame, F.count(F.lit(1)), F.count_if(is_rejected), newest)
+
+    def rejected(self, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
+        """`rows`, those of them counted as rejected in which one of the columns is NULL."""
+        missing = F.count_if(F.greatest(*(F.col(identifier(name)).isNull() for name in not_null), F.lit(False)))
+        return self._watch(rows, F.count_if(F.lit(False)), missing, F.max(F.lit(None).cast("timestamp")))
+
+    def _watch(self, frame: DataFrame, records: Column, rejected: Column, event_time: Column) -> DataFrame:
+        observation = Observation()
+        self.observations.append(observation)
+        return frame.observe(
+            observation, records.alias("records"), rejected.alias("rejected"), event_time.alias("event_time")
+        )
+
+    def read(self) -> Counts:
+        """The counts. Waits until a statement has read all that is watched."""
+        seen = [observation.get for observation in self.observations]
+        times = [row["event_time"] for row in seen if row["event_time"] is not None]
+        return Counts(
+            records=sum(row["records"] for row in seen),
+            rejected=sum(row["rejected"] for row in seen),
+            event_time=max(times) if times else None,
+        )
+
+
+def parse_reading(
+    raw: DataFrame, reading: Reading, index: int, keep: frozenset[str] | None, positioned: bool
+) -> DataFrame:
+    """The records of the model's stream at `index`: the contract's columns, `_record` with the fields of `keep` (None:
+    all), `_lakesql_position` if `positioned`, and `_lakesql_rejected`, which is NULL on the good ones."""
+    fields = frozenset(RECORD_FIELDS) if keep is None else keep
+    own = raw.where(F.col(STREAM_INDEX) == index)
+    carry = (POSITION,) if positioned else ()
+    if reading.has_rows:
+        return _check_rows(own, reading.stream, row_column(index), fields, carry)
+    return parse_records(own, contract_of(reading.stream), fields, carry)
+
+
+def good_records(parsed: DataFrame) -> DataFrame:
+    """The records that were not rejected, without the column that says so."""
+    return parsed.where(F.col(REJECTED).isNull()).drop(REJECTED)
+
+
+def empty_records(session: SparkSession, stream: Stream, positioned: bool) -> DataFrame:
+    """No records, with the columns of a stream's view: what a SELECT is analysed against before there is a batch."""
+    record = ",".join(f"{name}:{kind}" for name, kind in RECORD_FIELDS.items())
+    fields = [f"{identifier(column.name)} {column.type}" for column in stream.columns]
+    fields.append(f"{RECORD} struct<{record}>")
+    if positioned:
+        fields.append(f"{POSITION} struct<source:string,partition:bigint,offset:bigint>")
+    return session.createDataFrame([], ", ".join(fields))
+
+
+def contract_of(stream: Stream) -> Contract:
+    """A declared stream's contract in Spark's types."""
+    csv = stream.csv
+    assert stream.format in ("json", "csv", "string", "bytes")
+    columns = tuple(
+        ContractColumn(column.name, T._parse_datatype_string(column.type), column.required) for column in stream.columns
+    )
+    options = CsvOptions(csv.header, csv.delimiter, csv.null_value, csv.quote, csv.escape, csv.timestamp_format or None)
+    return Contract(columns, stream.format, options)
+
+
+def _check_rows(raw: DataFrame, stream: Stream, row: str, keep: frozenset[str], carry: tuple[str, ...]) -> DataFrame:
+    """Rows that have columns already: nothing to parse, but a required column may still be NULL."""
+    rejected = F.lit(None).cast("struct<reason:string,detail:string,value:binary,key:binary>")
+    value = F.encode(F.to_json(row), "UTF-8")
+    for column in reversed(stream.columns):
+        if column.required:
+            missing = F.struct(
+                F.lit(REQUIRED_MISSING).alias("reason"),
+                F.lit(column.name).alias("detail"),
+                value.alias("value"),
+                F.col("key").alias("key"),
+            )
+            rejected = F.when(F.col(row)[column.name].isNull(), missing).otherwise(rejected)
+    record = [F.struct(*(F.col(name) for name in RECORD_FIELDS if name in keep)).alias(RECORD)] if keep else []
+    return raw.select(
+        *(F.col(row)[column.name].cast(column.type).alias(column.name) for column in stream.columns),
+        *record,
+        *carry,
+        rejected.alias(REJECTED),
+    )
+
+
+def _event_time(stream: Stream, records: DataFrame) -> Column:
+    """The time of an event: the watermark's column, else the record's own time where the SELECT reads it."""
+    if stream.watermark:
+        return F.col(identifier(stream.watermark.column)).cast("timestamp")
+    kept = records.schema[RECORD].dataType if RECORD in records.columns else None
+    if isinstance(kept, T.StructType) and "timestamp" in kept.fieldNames():
+        return F.col(RECORD)["timestamp"]
+    return F.lit(None).cast("timestamp")

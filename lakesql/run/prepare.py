@@ -1,0 +1,120 @@
+"""From a checked model to a query that can start: its table is made or brought in line, its streams are found."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakesql.catalog.tables import OpenCatalog, list_namespaces, load_table_state, open_catalog
+from lakesql.compile.select import Select
+from lakesql.compile.table import build_table_spec
+from lakesql.engine.analyze import analyze_select, landing_columns
+from lakesql.engine.batch import Sink
+from lakesql.engine.source import Reading, TableSource
+from lakesql.errors import ProjectError, nearest
+from lakesql.events import Emit, Event, Noted, StepApplied
+from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.plan.steps import AdoptTable, describe, plan_table, statements
+from lakesql.project.profiles import Files, Target
+from lakesql.run.spark import now_ms
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all models of a run share: the project, Spark, the catalog, and where events go."""
+
+    manifest: Manifest
+    session: SparkSession
+    catalog: OpenCatalog
+    emit: Emit
+
+    @classmethod
+    def open(cls, manifest: Manifest, session: SparkSession, emit: Emit) -> Surroundings:
+        """The surroundings, the catalog opened. Raises `ProfileError`."""
+        return cls(manifest, session, open_catalog(manifest.target.catalog), emit)
+
+    def counting(self, count: Callable[[Event], None]) -> Surroundings:
+        """The same, with every event shown to `count` on its way."""
+
+        def emit(event: Event) -> None:
+            count(event)
+            self.emit(event)
+
+        return replace(self, emit=emit)
+
+
+def prepare_model(around: Surroundings, session: SparkSession, select: Select) -> Sink:
+    """Bring the model's table in line with its SELECT and say where its batches go.
+
+    `session` is the model's own. Raises what planning and analysis raise; a step that was applied stays applied.
+    """
+    schema = analyze_select(session, select)
+    landed = [(schema, land(around, select, schema))]
+
+    def land_batch(schema: StructType) -> tuple[str, ...]:
+        if landed[-1][0] != schema:  # a table that the SELECT joins has changed
+            landed[:] = [(schema, land(around, select, schema))]
+        return landed[-1][1]
+
+    return Sink(
+        select=select,
+        readings=find_readings(around.manifest, select),
+        checkpoint=checkpoint_of(around.manifest.target, select.model.name),
+        query_hash=hashlib.sha256(select.query.sql.encode()).hexdigest()[:16],
+        land=land_batch,
+        emit=around.emit,
+        now_ms=now_ms,
+    )
+
+
+def land(around: Surroundings, select: Select, schema: StructType) -> tuple[str, ...]:
+    """Plan and apply what the table needs to take rows of `schema`; the columns that land in it."""
+    model = select.model
+    comments = {column.name.lower(): column.description for column in model.properties.columns}
+    columns = landing_columns(schema, comments)
+    spec = build_table_spec(model.table, columns, model.config, model.properties.description)
+    state = load_table_state(around.catalog, model.table)
+    namespaces = list_namespaces(around.catalog)
+    for step in plan_table(model.name, spec, model.config.on_schema_change, state, namespaces):
+        for statement in statements(step):
+            around.session.sql(statement)
+        kind = Noted(describe(step), now_ms(), model.name) if isinstance(step, AdoptTable) else None
+        around.emit(kind or StepApplied(model.name, describe(step), now_ms()))
+    if state is None or model.config.on_schema_change != "ignore":
+        return tuple(column.name for column in columns)
+    stored = {column.name.lower() for column in state.columns}
+    return tuple(column.name for column in columns if column.name.lower() in stored)
+
+
+def find_readings(manifest: Manifest, select: Select) -> tuple[Reading, ...]:
+    """The model's streams as the target reads them. Raises `ProjectError` (`unknown-connection`)."""
+    return tuple(_find_reading(manifest, select, name) for name in select.query.streams_read)
+
+
+def _find_reading(manifest: Manifest, select: Select, name: str) -> Reading:
+    read = reads_model(manifest, name)
+    stream = select.streams[name]
+    if read is not None:
+        return Reading(stream, TableSource(read.table))
+    if not stream.connection:
+        return Reading(stream, Files(str(manifest.directory)))
+    connections = manifest.target.connections
+    if stream.connection not in connections:
+        raise ProjectError.of(
+            "unknown-connection",
+            f"Target '{manifest.target.name}' has no connection '{stream.connection}', by which '{name}' is read.",
+            fix=nearest(stream.connection, connections),
+            place=stream.place,
+        )
+    return Reading(stream, connections[stream.connection])
+
+
+def checkpoint_of(target: Target, model: str) -> str:
+    """The folder of a model's checkpoint."""
+    return f"{target.checkpoints.rstrip('/')}/{model}"
