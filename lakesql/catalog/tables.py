@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -17,7 +16,7 @@ from lakesql.model.config import PartitionField, SortField
 from lakesql.model.table import TableName
 from lakesql.names import LEDGER_MODEL
 from lakesql.plan.state import StateColumn, TableState
-from lakesql.project.profiles import Catalog
+from lakesql.project.profiles import Catalog, sqlite_file
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog as IcebergCatalog
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from pyiceberg.transforms import Transform
     from pyiceberg.types import IcebergType
 
-SQLITE = "sqlite:///"
 _BUSY_TIMEOUT_S = 30
 """How long to wait for Spark's commit to let go of the SQLite file; Spark waits as long for ours."""
 
@@ -158,13 +156,6 @@ def spark_type(kind: IcebergType) -> str:
             return f"map<{spark_type(kind.key_type)},{spark_type(kind.value_type)}>"
         case _:
             return str(kind)
-
-
-def sqlite_file(catalog: Catalog) -> Path | None:
-    """The file of a `sql` catalog on SQLite, None for every other catalog."""
-    if catalog.type != "sql" or not catalog.uri.startswith(SQLITE):
-        return None
-    return Path(catalog.uri.removeprefix(SQLITE).split("?")[0])
 
 
 def _open(catalog: Catalog) -> IcebergCatalog:

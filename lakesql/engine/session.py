@@ -6,8 +6,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from lakesql.engine.java import Java
 from lakesql.engine.jvm import Launch, start_jvm, wait_for_jvm
 from lakesql.errors import ProfileError
+from lakesql.project.profiles import Catalog, sqlite_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +25,8 @@ DEFAULTS: dict[str, str] = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.variable.substitute": "false",  # or `${env:X}` in a model would read this process's environment
+    "spark.sql.runSQLOnFiles": "false",
     "spark.sql.catalogImplementation": "in-memory",  # no Hive, and no metastore_db beside the project
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.enabled": "false",
@@ -47,20 +49,11 @@ LOCAL_DEFAULTS: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
-    """The Iceberg catalog of a target. Paths in `properties` are absolute."""
-
-    name: str
-    type: str
-    properties: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class SessionSettings:
     """What `open_session` needs to know.
 
-    `conf` is the target's own and wins over every default; `record` is False for commands that do too little to
-    leave a useful class-data archive behind.
+    Local paths of `catalog` are absolute. `conf` is the target's own and wins over every default; `record` is False
+    for commands that do too little to leave a useful class-data archive behind.
     """
 
     app_name: str
@@ -74,8 +67,11 @@ class SessionSettings:
     record: bool = True
 
 
-def open_session(settings: SessionSettings) -> SparkSession:
+def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lambda: None) -> SparkSession:
     """A session with the target's catalog. Nothing that Spark, Java or a Python worker says reaches the screen.
+
+    `meanwhile` is called while Java starts, which takes seconds that are nobody's. A catalog of type `sql` must have
+    its tables before Spark is asked for one: Spark is told not to make them.
 
     A process has one Java: a second session in it, after the first has been stopped, has the first one's jars and
     memory. Raises ProfileError `jvm-failed` and `catalog-uri`.
@@ -84,12 +80,11 @@ def open_session(settings: SessionSettings) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     jvm = None if _gateway_is_up() else start_jvm(_build_launch(settings, conf))
 
-    # While Java starts: these imports and the catalog's tables take as long as it does.
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     _redirect_python_logs(settings.log_file.with_suffix(".out"))
-    create_catalog(settings.catalog)
+    meanwhile()
     if jvm:
         port, secret = wait_for_jvm(jvm)
         # This is how pyspark is told of a Java that is there already.
@@ -118,46 +113,43 @@ def build_conf(settings: SessionSettings) -> dict[str, str]:
 
 
 def catalog_conf(catalog: Catalog) -> dict[str, str]:
-    """The catalog as Spark is told of it."""
+    """The catalog as Spark is told of it. Raises ProfileError `catalog-uri`."""
     prefix = f"spark.sql.catalog.{catalog.name}"
-    properties = {"cache-enabled": "false", **catalog.properties}  # a cache would hide commits for 30 s
+    own = {"type": catalog.type, "uri": catalog.uri, "warehouse": catalog.warehouse}
+    properties = {"cache-enabled": "false", **catalog.properties, **own}  # a cache would hide commits for 30 s
     if catalog.type == "sql":
         properties |= {
             "type": "jdbc",
-            "uri": f"jdbc:sqlite:{sqlite_path(catalog)}",
-            # pyiceberg makes the tables (create_catalog), and both must read the same columns.
+            "uri": f"jdbc:sqlite:{_sqlite_file(catalog)}",
+            # pyiceberg makes the tables, and both must read the same columns.
             "jdbc.schema-version": "V1",
             "jdbc.init-catalog-tables": "false",
             "jdbc.busy_timeout": "30000",
             "jdbc.journal_mode": "WAL",
         }
-    else:
-        properties["type"] = catalog.type
-    spark = {f"{prefix}.{key}": value for key, value in properties.items()}
+    spark = {f"{prefix}.{key}": value for key, value in properties.items() if value}
     return {prefix: "org.apache.iceberg.spark.SparkCatalog", **spark}
 
 
-def create_catalog(catalog: Catalog) -> None:
-    """Create the file and the tables of a catalog of type `sql`, if they are not there. Other types do nothing."""
-    if catalog.type != "sql":
-        return
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    sqlite_path(catalog).parent.mkdir(parents=True, exist_ok=True)
-    with closing(SqlCatalog(catalog.name, **catalog.properties)):
-        pass
+def new_session(spark: SparkSession) -> SparkSession:
+    """A session on the same Spark with temporary views of its own, and with the settings that `spark` began with."""
+    session = spark.newSession()
+    session.conf.set(_SHUFFLE_PARTITIONS, str(spark.conf.get(_SHUFFLE_PARTITIONS)))
+    return session
 
 
-def sqlite_path(catalog: Catalog) -> Path:
-    """The database file of a catalog of type `sql`. Raises ProfileError `catalog-uri` when it is not SQLite's."""
-    uri = catalog.properties.get("uri", "")
-    if not uri.startswith("sqlite:///"):
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def _sqlite_file(catalog: Catalog) -> Path:
+    file = sqlite_file(catalog)
+    if file is None:
         raise ProfileError.of(
             "catalog-uri",
-            f"The catalog '{catalog.name}' of type sql has the uri '{uri}'.",
+            f"The catalog '{catalog.name}' of type sql has the uri '{catalog.uri}'.",
             fix="Write sqlite:///path/to/catalog.db, or use a catalog of another type.",
         )
-    return Path(uri.removeprefix("sqlite:///"))
+    return file
 
 
 def default_memory_mb() -> int:
@@ -209,8 +201,8 @@ def _redirect_python_logs(output: Path) -> None:
 def _finish(spark: SparkSession, conf: Mapping[str, str]) -> None:
     """Set what is known, or can be set, only when the session is up."""
     context = spark.sparkContext
-    if "spark.sql.shuffle.partitions" not in conf:
-        spark.conf.set("spark.sql.shuffle.partitions", context.defaultParallelism)
+    if _SHUFFLE_PARTITIONS not in conf:
+        spark.conf.set(_SHUFFLE_PARTITIONS, context.defaultParallelism)
     # Without .crc files beside each local file: half the files, and half the `chmod` processes that make them.
     hadoop = context._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
     hadoop.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)

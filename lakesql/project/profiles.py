@@ -228,6 +228,13 @@ def resolve_paths(target: Target, directory: Path) -> Target:
     )
 
 
+def sqlite_file(catalog: Catalog) -> Path | None:
+    """The file of a `sql` catalog on SQLite, None for every other catalog."""
+    if catalog.type != "sql" or not catalog.uri.startswith(_SQLITE):
+        return None
+    return Path(catalog.uri.removeprefix(_SQLITE).split("?")[0])
+
+
 _SQLITE = "sqlite:///"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakesql.catalog.tables import OpenCatalog, list_namespaces, load_table_state, open_catalog
+from lakesql.catalog.tables import OpenCatalog, list_namespaces, load_table_state
 from lakesql.compile.select import Select
 from lakesql.compile.table import build_table_spec
 from lakesql.engine.analyze import analyze_select, landing_columns
@@ -33,11 +33,6 @@ class Surroundings:
     session: SparkSession
     catalog: OpenCatalog
     emit: Emit
-
-    @classmethod
-    def open(cls, manifest: Manifest, session: SparkSession, emit: Emit) -> Surroundings:
-        """The surroundings, the catalog opened. Raises `ProfileError`."""
-        return cls(manifest, session, open_catalog(manifest.target.catalog), emit)
 
     def counting(self, count: Callable[[Event], None]) -> Surroundings:
         """The same, with every event shown to `count` on its way."""

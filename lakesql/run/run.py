@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lakesql.compile.select import Select, build_select
 from lakesql.engine.failure import explain
 from lakesql.engine.query import ModelQuery
+from lakesql.engine.session import new_session
 from lakesql.errors import Problem, ProjectError
 from lakesql.events import (
     BatchCommitted,
@@ -48,11 +49,10 @@ def run_models(manifest: Manifest, names: Sequence[str], continuous: bool, emit:
     started = time.monotonic()
     emit(RunStarted(manifest.target.name, tuple(names), continuous, now_ms()))
     with catch_signals() as interrupt:
-        session = open_spark(manifest, readings, lambda text: emit(Noted(text, now_ms())))
+        session, catalog = open_spark(manifest, readings, lambda text: emit(Noted(text, now_ms())))
         try:
             emit(SessionStarted(_since(started), now_ms()))
-            around = Surroundings.open(manifest, session, emit)
-            runs = _supervise(around, selects, continuous, interrupt)
+            runs = _supervise(Surroundings(manifest, session, catalog, emit), selects, continuous, interrupt)
         finally:
             session.stop()
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
@@ -144,7 +144,7 @@ def _may_start(run: _ModelRun, runs: Mapping[str, _ModelRun], continuous: bool) 
 def _start(around: Surroundings, run: _ModelRun, continuous: bool) -> None:
     name = run.select.model.name
     run.started = time.monotonic()
-    session = around.session.newSession()
+    session = new_session(around.session)
     try:
         counting = around.counting(run.count)
         query = ModelQuery(prepare_model(counting, session, run.select))

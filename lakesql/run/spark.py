@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from lakesql.catalog.tables import OpenCatalog, open_catalog
 from lakesql.engine.jars import ensure_jars, user_cache
 from lakesql.engine.java import find_java
-from lakesql.engine.session import Catalog, SessionSettings, open_session
+from lakesql.engine.session import SessionSettings, open_session
 from lakesql.engine.source import Reading
 from lakesql.graph.manifest import Manifest
 from lakesql.project.profiles import Kafka
@@ -20,26 +21,30 @@ if TYPE_CHECKING:
 LOG_FILE = "logs/spark.log"
 
 
-def open_spark(manifest: Manifest, readings: Iterable[Reading], say: Callable[[str], None]) -> SparkSession:
-    """A session that can read `readings`; `say` hears of what takes long. Raises `ProfileError`."""
+def open_spark(
+    manifest: Manifest, readings: Iterable[Reading], say: Callable[[str], None]
+) -> tuple[SparkSession, OpenCatalog]:
+    """A session that can read `readings`, and the catalog without Spark; `say` hears of what takes long.
+
+    Raises `ProfileError`.
+    """
     java = find_java(os.environ)
     home = user_cache(os.environ)
     target = manifest.target
     jars = ensure_jars(jar_needs(readings), java, home, say)
-    catalog = target.catalog
-    given = {"uri": catalog.uri, "warehouse": catalog.warehouse, **catalog.properties}
-    return open_session(
-        SessionSettings(
-            app_name=f"lakesql {manifest.settings.name}",
-            master=target.spark.master,
-            conf=target.spark.conf,
-            catalog=Catalog(catalog.name, catalog.type, {key: value for key, value in given.items() if value}),
-            jars=jars,
-            log_file=manifest.directory / LOG_FILE,
-            home=home,
-            java=java,
-        )
+    settings = SessionSettings(
+        app_name=f"lakesql {manifest.settings.name}",
+        master=target.spark.master,
+        conf=target.spark.conf,
+        catalog=target.catalog,
+        jars=jars,
+        log_file=manifest.directory / LOG_FILE,
+        home=home,
+        java=java,
     )
+    opened: list[OpenCatalog] = []
+    session = open_session(settings, lambda: opened.append(open_catalog(target.catalog)))
+    return session, opened[0]
 
 
 def jar_needs(readings: Iterable[Reading]) -> frozenset[str]:

@@ -12,14 +12,16 @@ import os, sys
 from pathlib import Path
 from lakesql.engine.jars import ensure_jars, user_cache
 from lakesql.engine.java import find_java
-from lakesql.engine.session import Catalog, SessionSettings, open_session
+from lakesql.catalog.tables import open_catalog
+from lakesql.engine.session import SessionSettings, open_session
+from lakesql.project.profiles import Catalog
 
 work, home, java = Path(sys.argv[1]), user_cache(os.environ), find_java(os.environ)
-catalog = Catalog("lake", "sql", {"uri": f"sqlite:///{work}/catalog.db", "warehouse": f"{work}/warehouse"})
+catalog = Catalog("lake", "sql", f"sqlite:///{work}/catalog.db", f"{work}/warehouse")
 jars = ensure_jars(frozenset({"core"}), java, home, lambda _: None)
 log_file = work / "logs" / "spark.log"
 settings = SessionSettings("silence", "local[2]", {}, catalog, jars, log_file, home, java, record=False)
-spark = open_session(settings)
+spark = open_session(settings, lambda: open_catalog(catalog))
 
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql.functions import udf

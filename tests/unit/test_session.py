@@ -8,10 +8,11 @@ import pytest
 
 from lakesql.engine.java import Java
 from lakesql.engine.jvm import Launch, archive_path, order_jars, render_properties, start_jvm, wait_for_jvm
-from lakesql.engine.session import Catalog, SessionSettings, build_conf, catalog_conf, create_catalog
+from lakesql.engine.session import SessionSettings, build_conf, catalog_conf
 from lakesql.errors import ProfileError
+from lakesql.project.profiles import Catalog
 
-EMBEDDED = Catalog("lake", "sql", {"uri": "sqlite:////data/catalog.db", "warehouse": "/data/warehouse"})
+EMBEDDED = Catalog("lake", "sql", "sqlite:////data/catalog.db", "/data/warehouse")
 
 
 def settings(master: str = "local[2]", **conf: str) -> SessionSettings:
@@ -42,7 +43,7 @@ def test_the_embedded_catalog_is_one_file_for_spark_and_pyiceberg() -> None:
 
 
 def test_other_catalogs_are_passed_through() -> None:
-    conf = catalog_conf(Catalog("lake", "rest", {"uri": "http://catalog", "token": "t", "s3.endpoint": "http://s3"}))
+    conf = catalog_conf(Catalog("lake", "rest", "http://catalog", "", {"token": "t", "s3.endpoint": "http://s3"}))
     assert conf == {
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "rest",
@@ -53,23 +54,11 @@ def test_other_catalogs_are_passed_through() -> None:
     }
 
 
-@pytest.mark.parametrize("properties", [{}, {"uri": "postgresql://host/db"}, {"uri": "sqlite://"}])
-def test_a_sql_catalog_elsewhere_than_in_sqlite_is_refused(properties: dict[str, str]) -> None:
+@pytest.mark.parametrize("uri", ["", "postgresql://host/db", "sqlite://"])
+def test_a_sql_catalog_elsewhere_than_in_sqlite_is_refused(uri: str) -> None:
     with pytest.raises(ProfileError) as error:
-        catalog_conf(Catalog("lake", "sql", properties))
+        catalog_conf(Catalog("lake", "sql", uri))
     assert error.value.problems[0].condition == "catalog-uri"
-
-
-def test_create_catalog_makes_the_tables_once(tmp_path: Path) -> None:
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    properties = {"uri": f"sqlite:///{tmp_path}/new/catalog.db", "warehouse": str(tmp_path / "warehouse")}
-    catalog = Catalog("lake", "sql", properties)
-    create_catalog(catalog)
-    SqlCatalog("lake", **properties).create_namespace("shop")
-    create_catalog(catalog)
-    tables = SqlCatalog("lake", **{**properties, "init_catalog_tables": "false"})
-    assert tables.list_namespaces() == [("shop",)]
 
 
 def test_properties_are_plain_or_escaped() -> None:
