@@ -17,7 +17,7 @@ class Condition(NamedTuple):
 
 CONDITIONS: dict[str, Condition] = {
     "analysis-failed": Condition(
-        "Spark's analyzer refuses the model's SELECT: a column or function that does not exist, types that do not go together.",
+        "Spark's analyzer refuses the model's SELECT: a column that does not exist, types that do not go together.",
         "Correct the SELECT where the message points.",
     ),
     "bad-column-name": Condition(
@@ -52,6 +52,10 @@ CONDITIONS: dict[str, Condition] = {
         "A word of `--select` or `--exclude` is not one of the selector grammar, so it could not select anything.",
         "Correct it as the message says. The methods and operators are those of dbt, with `stream:` for `source:`.",
     ),
+    "bad-start": Condition(
+        "`start` of a stream is neither a word that lakesql knows nor a time.",
+        "Write `earliest`, `latest` or an ISO time.",
+    ),
     "bad-trigger": Condition(
         "`trigger` is neither `available_now` nor an interval.",
         "Write `available_now`, or an interval such as `30 seconds`.",
@@ -75,6 +79,10 @@ CONDITIONS: dict[str, Condition] = {
     "catalog-uri": Condition(
         "A catalog of type `sql` is not on SQLite, the only database that lakesql brings a driver for.",
         "Write `uri: sqlite:///path/to/catalog.db`, or use a catalog of another type.",
+    ),
+    "checkpoints-unwritable": Condition(
+        "The target's folder of checkpoints cannot be written.",
+        "Correct `checkpoints` in profiles.yml, or the folder's permissions.",
     ),
     "client-option": Condition(
         "An option of a connection's client stands in a stream or a model.",
@@ -100,6 +108,10 @@ CONDITIONS: dict[str, Condition] = {
     "config-not-literal": Condition(
         "`config(...)` holds something other than literals: it is read from the file before anything is rendered.",
         "Write the value itself; values that differ by folder stand in `pyproject.toml`.",
+    ),
+    "connection-unreachable": Condition(
+        "What a connection points to is not there: a folder that does not exist, a broker that does not answer.",
+        "Correct the connection in profiles.yml, or start what it points to.",
     ),
     "cycle": Condition(
         "Models read one another in a circle, so none of them could run first.",

@@ -11,7 +11,6 @@ from datetime import UTC
 from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakesql.compile.insert import insert_statement
@@ -21,7 +20,7 @@ from lakesql.compile.select import Select
 from lakesql.engine import iceberg
 from lakesql.engine.bounds import read_keys
 from lakesql.engine.checkpoint import read_checkpoint_id, read_offsets
-from lakesql.engine.dead_letter import Letters, rejected_records, rejected_rows, write_dead_letters
+from lakesql.engine.dead_letter import Letters, rejected_records, rejected_rows, union_letters, write_dead_letters
 from lakesql.engine.ledger import Entry, Snapshot, newest_entry, summary_of
 from lakesql.engine.records import Counts, Watch, good_records, parse_reading
 from lakesql.engine.source import Reading, with_position
@@ -81,7 +80,9 @@ def write_batch(sink: Sink, raw: DataFrame, batch: int) -> None:
     with ExitStack() as stack:
         rows = _open_rows(sink, session, raw, stack)
         if is_written:
-            _set_aside(sink, raw, _letters(sink, raw, rows), entry)
+            letters = _letters(sink, raw, rows)
+            if not union_letters(letters).isEmpty():
+                _set_aside(sink, raw, letters, entry)
             sink.emit(BatchSkipped(model.name, batch, sink.now_ms()))
             return
         stage = _build_stage(sink, session, rows, entry, stack)
@@ -89,9 +90,10 @@ def write_batch(sink: Sink, raw: DataFrame, batch: int) -> None:
         counts = rows.watch.read()
         if is_staged:
             _check_ratio(session, model, counts, snapshot)
-        rejected = _set_aside(sink, raw, _letters(sink, raw, rows), entry) if counts.rejected else 0
+        if counts.rejected:
+            _set_aside(sink, raw, _letters(sink, raw, rows, counts), entry)
         if snapshot is None:
-            sink.emit(BatchEmpty(model.name, batch, counts.records, rejected, sink.now_ms()))
+            sink.emit(BatchEmpty(model.name, batch, counts.records, counts.rejected, sink.now_ms()))
             return
         head = _publish(session, model, snapshot, stage) if is_staged else snapshot
     sink.emit(
@@ -100,7 +102,7 @@ def write_batch(sink: Sink, raw: DataFrame, batch: int) -> None:
             batch=batch,
             records=counts.records,
             rows=_added(snapshot),
-            rejected=rejected,
+            rejected=counts.rejected,
             snapshot=head.id,
             duration_ms=round((time.monotonic() - started) * 1000),
             event_time=_iso(counts),
@@ -111,7 +113,9 @@ def write_batch(sink: Sink, raw: DataFrame, batch: int) -> None:
 
 def set_aside_batch(sink: Sink, raw: DataFrame, batch: int) -> None:
     """Write the bad records of one batch of a stateful model's streams: the companion of its streaming query."""
-    _set_aside(sink, raw, _bad_records(sink, raw), _entry(sink, raw.sparkSession, batch))
+    letters = _bad_records(sink, raw)
+    if not union_letters(letters).isEmpty():
+        _set_aside(sink, raw, letters, _entry(sink, raw.sparkSession, batch))
 
 
 # --- 1. the ledger
@@ -152,13 +156,13 @@ class _Rows:
 def _open_rows(sink: Sink, session: SparkSession, raw: DataFrame, stack: ExitStack) -> _Rows:
     select, watch = sink.select, Watch()
     if select.query.stateful:  # the SELECT has run already: it is the streaming query
-        rows = watch.records(raw, F.lit(None).cast("timestamp"), F.lit(False))
+        rows = watch.stateful_rows(raw)
     else:
         _open_streams(sink, raw, watch, stack)
         rows = session.sql(select.text)
     columns = sink.land(rows.schema)
     if isinstance(sink.model.config, Upsert):
-        rows = watch.rejected(rows, (*sink.model.config.keys, *sink.model.config.sequence_by))
+        rows = watch.keyed_rows(rows, (*sink.model.config.keys, *sink.model.config.sequence_by))
     rows.createOrReplaceTempView(ROWS_VIEW)
     return _Rows(rows, columns, watch)
 
@@ -235,20 +239,23 @@ def _check_ratio(session: SparkSession, model: Model, counts: Counts, staged: Sn
     )
 
 
-def _set_aside(sink: Sink, raw: DataFrame, letters: Letters, entry: Entry) -> int:
-    """Write dead letters of a batch, if there are any; how many there are."""
-    rejection = write_dead_letters(raw.sparkSession, sink.model.table, letters, entry)
-    if rejection.count:
-        table = str(sink.model.table.dead_letter)
-        sink.emit(
-            RecordsRejected(sink.model.name, entry.batch, table, rejection.count, rejection.reasons, sink.now_ms())
+def _set_aside(sink: Sink, raw: DataFrame, letters: Letters, entry: Entry) -> None:
+    """Write the dead letters of a batch that has some, once."""
+    table = sink.model.table
+    written = write_dead_letters(raw.sparkSession, table, letters, entry)
+    if written:
+        event = RecordsRejected(
+            sink.model.name, entry.batch, str(table.dead_letter), written.count, written.reasons, sink.now_ms()
         )
-    return rejection.count
+        sink.emit(event)
 
 
-def _letters(sink: Sink, raw: DataFrame, rows: _Rows) -> Letters:
-    letters = [] if sink.select.query.stateful else _bad_records(sink, raw)
-    if isinstance(sink.model.config, Upsert):
+def _letters(sink: Sink, raw: DataFrame, rows: _Rows, counts: Counts | None = None) -> Letters:
+    """The batch's dead letters, by their kinds; of the kinds alone that `counts` has seen."""
+    letters: Letters = []
+    if not sink.select.query.stateful and (counts is None or counts.bad):
+        letters += _bad_records(sink, raw)
+    if isinstance(sink.model.config, Upsert) and (counts is None or counts.keyless):
         letters.append(rejected_rows(rows.frame, raw, sink.model.config, sink.readings))
     return letters
 

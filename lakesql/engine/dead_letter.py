@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from lakesql.compile.quote import identifier
 from lakesql.compile.table import DEAD_LETTER_COLUMNS, create_table, dead_letter_spec
 from lakesql.engine.iceberg import commit_properties, find_snapshot, load_table, read_history, table_exists
 from lakesql.engine.ledger import Entry, newest_entry, summary_of
+from lakesql.engine.parse import REQUIRED_MISSING, TOMBSTONE, UNPARSABLE
 from lakesql.engine.source import STREAM_INDEX, Reading
 from lakesql.model.config import Upsert
 from lakesql.model.table import TableName
@@ -21,6 +22,9 @@ from lakesql.names import POSITION, RECORD, REJECTED
 KEY_MISSING = "key-missing"
 SEQUENCE_MISSING = "sequence-missing"
 """Why a row of the SELECT is a dead letter: a key, or what orders the rows of a key, is NULL."""
+
+REASONS = (UNPARSABLE, REQUIRED_MISSING, TOMBSTONE, KEY_MISSING, SEQUENCE_MISSING)
+"""All that `reason` may say."""
 
 Letters = list[DataFrame]
 """Frames of `stream, topic, partition, offset, timestamp, key, value, reason, detail`."""
@@ -36,23 +40,27 @@ class Rejection:
     reasons: tuple[tuple[str, int], ...]
 
 
-def write_dead_letters(session: SparkSession, table: TableName, letters: Letters, entry: Entry) -> Rejection:
-    """Append `letters` to the dead-letter table beside `table`, with the batch's ledger entry, once.
+def write_dead_letters(session: SparkSession, table: TableName, letters: Letters, entry: Entry) -> Rejection | None:
+    """Append `letters`, of which there are some, to the dead-letter table beside `table`, with the batch's entry.
 
     The entry makes it safe to write them before the batch itself becomes visible: a crash between the two replays the
-    batch, and finds them here. Without any, nothing is written, and no table is made.
+    batch, and finds them here. None if they are here already.
     """
-    found = reduce(DataFrame.unionByName, (frame.select(*_FOUND) for frame in letters)).persist()
-    try:
-        by_reason = found.groupBy("reason").count().sort("reason").collect()
-        rejection = Rejection(sum(n for _, n in by_reason), tuple((reason, n) for reason, n in by_reason))
-        if rejection.count and not _is_written(session, table.dead_letter, entry):
-            _create(session, table)
-            with commit_properties(session, summary_of(entry), wap_id=None):
-                _complete(found, entry).writeTo(str(table.dead_letter)).append()
-        return rejection
-    finally:
-        found.unpersist()
+    if _is_written(session, table.dead_letter, entry):
+        return None
+    _create(session, table)
+    observation = Observation()
+    by_reason = {reason: F.count_if(F.col("reason") == reason).alias(reason) for reason in REASONS}
+    found = _complete(union_letters(letters), entry).observe(observation, *by_reason.values())
+    with commit_properties(session, summary_of(entry), wap_id=None):
+        found.writeTo(str(table.dead_letter)).append()
+    counts = {reason: int(observation.get[reason]) for reason in REASONS}
+    return Rejection(sum(counts.values()), tuple((reason, n) for reason, n in sorted(counts.items()) if n))
+
+
+def union_letters(letters: Letters) -> DataFrame:
+    """Letters of several origins as one frame."""
+    return reduce(DataFrame.unionByName, (frame.select(*_FOUND) for frame in letters))
 
 
 def rejected_records(parsed: DataFrame, stream: str) -> DataFrame:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -18,49 +20,62 @@ from lakesql.stream.stream import RECORD_FIELDS, Stream
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What one pass over a batch saw: `records` in all, `rejected` among them, and the newest event."""
+    """What one pass over a batch saw.
+
+    `records` arrived; `bad` of them were rejected as they were read; `keyless` rows of the SELECT lack a key or what
+    orders the rows of a key. `event_time` is the newest event among the good records.
+    """
 
     records: int
-    rejected: int
+    bad: int
+    keyless: int
     event_time: datetime | None
 
+    @property
+    def rejected(self) -> int:
+        """How many are set aside."""
+        return self.bad + self.keyless
 
-@dataclass(frozen=True, slots=True)
+
 class Watch:
     """Counts that the first action over the watched frames brings along, at no pass of their own."""
 
-    observations: list[Observation] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._records: list[Observation] = []
+        self._rows: list[Observation] = []
 
     def stream(self, records: DataFrame, stream: Stream) -> DataFrame:
         """Parsed records, watched."""
-        return self.records(records, _event_time(stream, records), F.col(REJECTED).isNotNull())
+        is_bad = F.col(REJECTED).isNotNull()
+        newest = F.max(F.when(~is_bad, _event_time(stream, records)))
+        return _observe(self._records, records, records=F.count("*"), bad=F.count_if(is_bad), event_time=newest)
 
-    def records(self, frame: DataFrame, event_time: Column, is_rejected: Column) -> DataFrame:
-        """`frame`, each row of it counted as a record."""
-        newest = F.max(F.when(~is_rejected, event_time))
-        return self._watch(frame, F.count(F.lit(1)), F.count_if(is_rejected), newest)
+    def stateful_rows(self, rows: DataFrame) -> DataFrame:
+        """Rows of a stateful SELECT, watched: each is a record of the batch that arrives here."""
+        none = F.max(F.lit(None).cast("timestamp"))
+        return _observe(self._records, rows, records=F.count("*"), bad=F.count_if(F.lit(False)), event_time=none)
 
-    def rejected(self, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
-        """`rows`, those of them counted as rejected in which one of the columns is NULL."""
-        missing = F.count_if(F.greatest(*(F.col(identifier(name)).isNull() for name in not_null), F.lit(False)))
-        return self._watch(rows, F.count_if(F.lit(False)), missing, F.max(F.lit(None).cast("timestamp")))
-
-    def _watch(self, frame: DataFrame, records: Column, rejected: Column, event_time: Column) -> DataFrame:
-        observation = Observation()
-        self.observations.append(observation)
-        return frame.observe(
-            observation, records.alias("records"), rejected.alias("rejected"), event_time.alias("event_time")
-        )
+    def keyed_rows(self, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
+        """`rows`, watched for those in which one of the columns is NULL."""
+        is_keyless = reduce(or_, (F.col(identifier(name)).isNull() for name in not_null))
+        return _observe(self._rows, rows, keyless=F.count_if(is_keyless))
 
     def read(self) -> Counts:
         """The counts. Waits until a statement has read all that is watched."""
-        seen = [observation.get for observation in self.observations]
+        seen = [observation.get for observation in self._records]
         times = [row["event_time"] for row in seen if row["event_time"] is not None]
         return Counts(
             records=sum(row["records"] for row in seen),
-            rejected=sum(row["rejected"] for row in seen),
+            bad=sum(row["bad"] for row in seen),
+            keyless=sum(observation.get["keyless"] for observation in self._rows),
             event_time=max(times) if times else None,
         )
+
+
+def _observe(observations: list[Observation], frame: DataFrame, **counted: Column) -> DataFrame:
+    observation = Observation()
+    observations.append(observation)
+    return frame.observe(observation, *(column.alias(name) for name, column in counted.items()))
 
 
 def parse_reading(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import reduce
 from glob import iglob
 from pathlib import Path
 from typing import assert_never
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
@@ -26,6 +27,13 @@ ROW = "_lakesql_row"
 
 STREAM_INDEX = "_lakesql_stream"
 """Which of the model's streams a raw record belongs to."""
+
+
+RATE_SAMPLE = 1000
+"""How many rows a generator has where they are asked for at once."""
+
+Reader = DataStreamReader | DataFrameReader
+"""Spark's two readers, which take the same options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +56,14 @@ class Reading:
         return self.stream.format in ("parquet", "avro") or isinstance(self.source, Rate | TableSource)
 
 
-def read_raw(session: SparkSession, readings: tuple[Reading, ...]) -> DataFrame:
-    """The raw records of all `readings` as one streaming DataFrame.
+def read_raw(session: SparkSession, readings: tuple[Reading, ...], streaming: bool = True) -> DataFrame:
+    """The raw records of all `readings` as one DataFrame: a stream of them, or those that are there now.
 
     Columns: `key, value` (binary), `topic, partition, offset, timestamp, headers`, `_lakesql_stream` (the index in
     `readings`), and `_lakesql_row_<index>` for each reading that has rows of its own.
     """
     frames = [
-        _read_one(session, reading, index).withColumn(STREAM_INDEX, F.lit(index))
+        _read_one(session, reading, index, streaming).withColumn(STREAM_INDEX, F.lit(index))
         for index, reading in enumerate(readings)
     ]
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
@@ -81,22 +89,29 @@ def row_column(index: int) -> str:
     return f"{ROW}_{index}"
 
 
-def _read_one(session: SparkSession, reading: Reading, index: int) -> DataFrame:
+def _read_one(session: SparkSession, reading: Reading, index: int, streaming: bool) -> DataFrame:
     stream = reading.stream
+    reader: Reader = session.readStream if streaming else session.read
     match reading.source:
         case Recorded(path=path):
-            return _read_recorded(session, stream, path)
+            return _read_recorded(reader, stream, path)
         case Files(path=path):
-            return _read_files(session, stream, path, index)
+            return _read_files(reader, stream, path, index)
         case Rate(rows_per_second=rows_per_second):
-            rows = session.readStream.format("rate").option("rowsPerSecond", rows_per_second).load()
+            rows = (
+                reader.format("rate").option("rowsPerSecond", rows_per_second).load()
+                if streaming
+                else session.range(RATE_SAMPLE).select(
+                    F.current_timestamp().alias("timestamp"), F.col("id").alias("value")
+                )
+            )
             return _as_rows(rows, stream, index, F.lit("rate"), F.col("value"), F.col("timestamp"))
         case Kafka(bootstrap_servers=servers, options=options):
-            return _read_kafka(session, stream, servers, options)
+            return _read_kafka(reader, stream, servers, options)
         case TableSource(table=table):
             if not table_exists(session, table):
                 raise RunError.of("table-missing", f"{table} does not exist yet.", fix=f"Run model {table.name} first.")
-            rows = session.readStream.format("iceberg").load(str(table))
+            rows = reader.format("iceberg").load(str(table))
             return _as_rows(rows, stream, index, F.lit(str(table)), F.lit(None), F.lit(None))
         case _:
             assert_never(reading.source)
@@ -107,8 +122,11 @@ _RECORDED_TYPE = (
 )
 
 
-def _read_recorded(session: SparkSession, stream: Stream, base: str) -> DataFrame:
-    """Kafka's records from JSON lines, one folder a topic. A line that is no record keeps its text as the value."""
+def _read_recorded(reader: Reader, stream: Stream, base: str) -> DataFrame:
+    """Kafka's records from JSON lines, one folder a topic. A line that is no record keeps its text as the value.
+
+    `start: latest` reads all of them: nothing arrives in a recording later.
+    """
     match stream.origin:
         case Topics(names=names):
             pattern = "{" + ",".join(_escape_glob(name) for name in names) + "}"
@@ -117,13 +135,16 @@ def _read_recorded(session: SparkSession, stream: Stream, base: str) -> DataFram
         case FilePath() | Generated():
             raise _wrong_origin(stream, "recorded", "topic")
     glob = f"{base}/{pattern}/*.jsonl"
-    lines = _text_lines(session, stream, glob)
+    lines = _text_lines(reader, stream, glob)
     topic = F.url_decode(F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2))
     record = F.from_json("value", _RECORDED_TYPE).alias("r")
     rows = lines.select("value", topic.alias("topic"), record)
     if isinstance(stream.origin, TopicPattern):
         rows = rows.where(F.col("topic").rlike(f"^(?:{stream.origin.pattern})$"))
     is_record = F.col("r.partition").isNotNull()
+    if isinstance(stream.start, datetime):
+        first_ms = round(stream.start.timestamp() * 1000)
+        rows = rows.where(~is_record | (F.col("r.timestamp") >= first_ms))
     header = F.transform(
         "r.headers", lambda pair: F.struct(pair[0].alias("key"), F.encode(pair[1], "UTF-8").alias("value"))
     )
@@ -138,13 +159,13 @@ def _read_recorded(session: SparkSession, stream: Stream, base: str) -> DataFram
     )
 
 
-def _read_files(session: SparkSession, stream: Stream, base: str, index: int) -> DataFrame:
+def _read_files(reader: Reader, stream: Stream, base: str, index: int) -> DataFrame:
     if not isinstance(stream.origin, FilePath):
         raise _wrong_origin(stream, "files", "path")
     glob = f"{base}/{stream.origin.path}"
     match stream.format:
         case "json" | "csv" | "string" | "bytes":
-            lines = _text_lines(session, stream, glob)
+            lines = _text_lines(reader, stream, glob)
             return lines.select(
                 F.lit(None).cast("binary").alias("key"),
                 F.encode("value", "UTF-8").alias("value"),
@@ -156,17 +177,15 @@ def _read_files(session: SparkSession, stream: Stream, base: str, index: int) ->
             )
         case "parquet" | "avro":
             ddl = ", ".join(f"`{column.name}` {column.type}" for column in stream.columns)
-            rows = _file_reader(session, stream, stream.format, glob).schema(ddl).load(glob)
+            rows = _file_reader(reader, stream, stream.format, glob).schema(ddl).load(glob)
             path, time = F.col("_metadata.file_path"), F.col("_metadata.file_modification_time")
             return _as_rows(rows, stream, index, path, F.lit(None), time)
         case _:
             assert_never(stream.format)
 
 
-def _read_kafka(session: SparkSession, stream: Stream, servers: str, options: Mapping[str, str]) -> DataFrame:
-    reader = (
-        session.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("includeHeaders", True)
-    )
+def _read_kafka(reader: Reader, stream: Stream, servers: str, options: Mapping[str, str]) -> DataFrame:
+    reader = reader.format("kafka").option("kafka.bootstrap.servers", servers).option("includeHeaders", True)
     for key, value in options.items():
         reader = reader.option(f"kafka.{key}", value)
     match stream.origin:
@@ -176,20 +195,23 @@ def _read_kafka(session: SparkSession, stream: Stream, servers: str, options: Ma
             reader = reader.option("subscribePattern", pattern)
         case FilePath() | Generated():
             raise _wrong_origin(stream, "kafka", "topic")
-    if stream.start in ("earliest", "latest"):
+    if isinstance(stream.start, datetime):
+        reader = reader.option("startingTimestamp", round(stream.start.timestamp() * 1000))
+        reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
+    else:
         reader = reader.option("startingOffsets", stream.start)
     if stream.max_per_batch:
         reader = reader.option("maxOffsetsPerTrigger", stream.max_per_batch)
     return reader.load().drop("timestampType")
 
 
-def _text_lines(session: SparkSession, stream: Stream, glob: str) -> DataFrame:
+def _text_lines(reader: Reader, stream: Stream, glob: str) -> DataFrame:
     """The lines of text files, `value`, with Spark's `_metadata`."""
-    return _file_reader(session, stream, "text", glob).load(glob)
+    return _file_reader(reader, stream, "text", glob).load(glob)
 
 
-def _file_reader(session: SparkSession, stream: Stream, format_: Format | str, glob: str) -> DataStreamReader:
-    reader = session.readStream.format(format_)
+def _file_reader(reader: Reader, stream: Stream, format_: Format | str, glob: str) -> Reader:
+    reader = reader.format(format_)
     if stream.max_per_batch:
         reader = reader.option("maxBytesPerTrigger", _batch_bytes(glob, stream.max_per_batch))
     return reader

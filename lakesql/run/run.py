@@ -52,10 +52,16 @@ def run_models(manifest: Manifest, names: Sequence[str], continuous: bool, emit:
         session, catalog = open_spark(manifest, readings, lambda text: emit(Noted(text, now_ms())))
         try:
             emit(SessionStarted(_since(started), now_ms()))
-            runs = _supervise(Surroundings(manifest, session, catalog, emit), selects, continuous, interrupt)
+            succeeded = run_selects(Surroundings(manifest, session, catalog, emit), selects, continuous, interrupt)
         finally:
             session.stop()
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
+    return succeeded
+
+
+def run_selects(around: Surroundings, selects: Mapping[str, Select], continuous: bool, interrupt: Interrupt) -> bool:
+    """What `run_models` does once the session is open, which stays open: run the models and say whether none failed."""
+    runs = _supervise(around, selects, continuous, interrupt)
     return all(run.status != "error" for run in runs.values())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
 
 from lakesql.decode import Node, decode, option
@@ -75,6 +76,9 @@ class Generated:
 
 Origin = Topics | TopicPattern | FilePath | Generated
 
+Start = Literal["earliest", "latest"] | datetime
+"""Where a new checkpoint starts. A time without a zone is in UTC."""
+
 
 def _read_columns(node: Node) -> tuple[Column, ...]:
     columns: list[Column] = []
@@ -110,6 +114,29 @@ def _read_column(name: str, node: Node, place: Place) -> Column:
     return Column(name, parsed.text, options.required, options.description)
 
 
+def _read_start(node: Node) -> Start:
+    if node.value == "earliest":
+        return "earliest"
+    if node.value == "latest":
+        return "latest"
+    try:
+        start = datetime.fromisoformat(str(node.value))
+    except ValueError:
+        raise ProjectError.of(
+            "bad-start",
+            f"'{node.plain()}' is no place to start.",
+            fix="Write 'earliest', 'latest', or a time such as '2026-01-31T00:00:00Z'.",
+            place=node.place,
+        ) from None
+    return start if start.tzinfo else start.replace(tzinfo=UTC)
+
+
+def _read_positive(node: Node) -> int:
+    if isinstance(node.value, int) and not isinstance(node.value, bool) and node.value > 0:
+        return node.value
+    raise ProjectError.of("wrong-value", f"'{node.plain()}' is not a positive whole number.", place=node.place)
+
+
 @dataclass(frozen=True, slots=True)
 class _StreamOptions:
     """The keys of one entry under `streams:`."""
@@ -128,8 +155,12 @@ class _StreamOptions:
         "The contract: name to type, or to {type, required, description}.", default=(), read=_read_columns
     )
     watermark: Watermark | None = option("How late events may be; aggregates need it.", default=None)
-    start: str = option("Where a new checkpoint starts: `earliest`, `latest` or an ISO timestamp.", default="earliest")
-    max_per_batch: int | None = option("Records a batch takes at most; for files, about that many.", default=None)
+    start: Start = option(
+        "Where a new checkpoint starts: `earliest`, `latest` or an ISO timestamp.", default="earliest", read=_read_start
+    )
+    max_per_batch: int | None = option(
+        "Records a batch takes at most; for files, about that many.", default=None, read=_read_positive
+    )
     csv: Csv = option("How a CSV stream's lines are read.", factory=Csv)
 
 
@@ -145,7 +176,7 @@ class Stream:
     key: tuple[str, ...]
     columns: tuple[Column, ...]
     watermark: Watermark | None
-    start: str
+    start: Start
     max_per_batch: int | None
     csv: Csv
     place: Place

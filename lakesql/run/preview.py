@@ -1,0 +1,48 @@
+"""`lakesql show --preview`: what a model would make of the first records of its streams. Nothing is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakesql.compile.select import Select, build_select
+from lakesql.engine.failure import explain
+from lakesql.engine.preview import preview_rows
+from lakesql.errors import LakesqlError
+from lakesql.run.prepare import find_readings
+from lakesql.run.spark import open_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakesql.graph.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Rows of a SELECT with their columns' names, of how many records they are, and how many of those were bad."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    records: int
+    rejected: tuple[tuple[str, int], ...]
+
+
+def preview_model(manifest: Manifest, name: str, limit: int, say: Callable[[str], None] = lambda _: None) -> Preview:
+    """At most `limit` rows that the model's SELECT makes of the first records that its streams hold now.
+
+    Raises what compiling raises, `ProfileError` where Spark or the catalog is not to be had, `RunError` where the
+    SELECT fails.
+    """
+    select: Select = build_select(manifest, name)
+    readings = find_readings(manifest, select)
+    session, _ = open_spark(manifest, readings, say)
+    try:
+        columns, rows, records, rejected = preview_rows(session, select, readings, limit)
+        return Preview(columns, rows, records, rejected)
+    except LakesqlError:
+        raise
+    except Exception as error:  # whatever Spark raises is explained with the model's line
+        raise explain(error, select) from None
+    finally:
+        session.stop()
