@@ -1,0 +1,277 @@
+"""Writes the generated parts of docs/*.md: what stands between `<!-- generated: name -->` and `<!-- end -->`.
+
+`python docs/generate.py` rewrites them; with `--check` it changes nothing and fails when one of them is stale.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from lakesql.cli.main import COMMANDS, cli
+from lakesql.cli.options import common_options
+from lakesql.compile.table import DEAD_LETTER_COLUMNS, DEFAULT_PROPERTIES
+from lakesql.conditions import CONDITIONS
+from lakesql.decode import Field, Node, fields_of
+from lakesql.engine.session import DEFAULTS, LOCAL_DEFAULTS
+from lakesql.graph.selector import METHODS
+from lakesql.model.config import MODES, AvailableNow, PartitionField, SortField, TableConfig, Trigger
+from lakesql.model.properties import ColumnProperties, ModelProperties
+from lakesql.model.template import SEVEN
+from lakesql.model.template_values import FILTERS, TESTS
+from lakesql.model.template_values import METHODS as VALUE_METHODS
+from lakesql.project.profiles import CONNECTIONS, Catalog, Spark, Target
+from lakesql.project.settings import Paths, Settings
+from lakesql.stream.stream import RECORD_FIELDS, Column, Csv, Watermark, _ColumnOptions, _StreamOptions
+
+DOCS = Path(__file__).parent
+MARKED = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Rewrite the pages, or say which ones are stale; the exit code."""
+    stale = [(page, fresh) for page in sorted(DOCS.glob("*.md")) if (fresh := render_page(page)) != page.read_text()]
+    if "--check" in arguments:
+        for page, _ in stale:
+            print(f"{page.relative_to(DOCS.parent)} is stale: run `python docs/generate.py`.")
+        return 1 if stale else 0
+    for page, fresh in stale:
+        page.write_text(fresh)
+        print(f"{page.relative_to(DOCS.parent)} is written.")
+    return 0
+
+
+def render_page(page: Path) -> str:
+    """The text of a page with its generated parts fresh."""
+    return MARKED.sub(lambda found: f"{found[1]}{SECTIONS[found[2]]()}\n{found[3]}", page.read_text())
+
+
+# --- tables of options
+
+
+def config_sections() -> str:
+    """What `config(...)` takes: the options of every mode, then each mode's own."""
+    common = fields_of(TableConfig)
+    shared = {field.name for field in common}
+    parts = [f"### Every mode\n\n{option_table(common)}"]
+    for mode, kind in MODES.items():
+        own = [field for field in fields_of(kind) if field.name not in shared]
+        table = option_table(own) if own else "It has no options of its own."
+        parts.append(f"### `mode='{mode}'`\n\n{option_doc(kind)}\n\n{table}")
+    return "\n\n".join(parts)
+
+
+def connection_sections() -> str:
+    """The types of connections and the keys of each."""
+    parts = [
+        f"#### `type: {name}`\n\n{option_doc(kind)}\n\n{option_table(fields_of(kind))}"
+        for name, kind in CONNECTIONS.items()
+    ]
+    return "\n\n".join(parts)
+
+
+def target_table() -> str:
+    """The keys of a target; its name is its key under `outputs:`."""
+    return option_table(field for field in fields_of(Target) if field.name != "name")
+
+
+def properties_table() -> str:
+    """The keys of a model's entry in a properties file."""
+    return option_table(field for field in fields_of(ModelProperties) if field.name != "place")
+
+
+def option_table(fields: Iterable[Field]) -> str:
+    """One row a key: name, what it takes, default, meaning."""
+    rows = [(f"`{field.name}`", kind_text(field.kind), default_text(field), field.doc) for field in fields]
+    return table(("Key", "Takes", "Default", "Meaning"), rows)
+
+
+def option_doc(kind: type) -> str:
+    """The docstring of an options type as a sentence or more; a leading `mode='x': ` falls away."""
+    return sentence(re.sub(r"^`[^`]+`: ", "", " ".join((kind.__doc__ or "").split())))
+
+
+KINDS: Mapping[Any, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "`true` or `false`",
+    Trigger: "`available_now` or an interval",
+    tuple[PartitionField, ...]: "transform, or list of them",
+    tuple[SortField, ...]: "sort column, or list of them",
+    tuple[Column, ...]: "mapping",
+    Node: "mapping",
+}
+
+
+def kind_text(kind: Any) -> str:
+    """What an option takes, in words."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind in KINDS:
+        return KINDS[kind]
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in arguments)
+    if origin in (typing.Union, types.UnionType):
+        return kind_text(next(item for item in arguments if item is not type(None)))
+    if origin is tuple:
+        return "text, or list of texts" if arguments[0] is str else "list"
+    if origin is not None or is_dataclass(kind):
+        return "mapping"
+    raise TypeError(f"docs/generate.py has no words for {kind}")
+
+
+def default_text(field: Field) -> str:
+    """A default as one writes it in the file."""
+    match field.default:
+        case _ if field.required:
+            return "**required**"
+        case AvailableNow():
+            return "`available_now`"
+        case bool() as flag:
+            return "`true`" if flag else "`false`"
+        case float() | int() as number:
+            return f"`{number:g}`"
+        case str() as text if text:
+            return f"`{text}`"
+        case _:
+            return ""
+
+
+# --- other tables
+
+
+def condition_list() -> str:
+    """Every condition: its name, what it means, what to do."""
+    return "\n\n".join(f"### {name}\n\n{entry.meaning} {entry.do}" for name, entry in sorted(CONDITIONS.items()))
+
+
+def command_sections() -> str:
+    """Every command as its `--help` has it, then the options that all of them share."""
+    context = click.Context(cli, info_name="lakesql")
+    parts = [command_section(name, typing.cast("click.Command", cli.get_command(context, name))) for name in COMMANDS]
+    shared = table(
+        ("Option", "Variable", "Meaning"),
+        [
+            (option_names(option), f"`{option.envvar}`", sentence(option.help or ""))
+            for option in common_options()
+            if isinstance(option, click.Option)
+        ],
+    )
+    return "\n\n".join([*parts, f"## Options of every command\n\n{shared}"])
+
+
+def command_section(name: str, command: click.Command) -> str:
+    """One command: how it is called, what it does, its own options."""
+    shared = {option.name for option in common_options()}
+    context = click.Context(command, info_name=name, parent=click.Context(cli, info_name="lakesql"))
+    usage = " ".join([name, *command.collect_usage_pieces(context)])
+    rows = [
+        (option_names(option), default_of(option), sentence(option.help or ""))
+        for option in command.params
+        if isinstance(option, click.Option) and option.name not in shared
+    ]
+    parts = [f"## {name}", f"`lakesql {usage}`", "\n\n".join(paragraphs(command.help or ""))]
+    if rows:
+        parts.append(table(("Option", "Default", "Meaning"), rows))
+    return "\n\n".join(parts)
+
+
+def option_names(option: click.Option) -> str:
+    """`--limit N` with its short form."""
+    names = ", ".join(f"`{name}`" for name in sorted((*option.opts, *option.secondary_opts), key=len, reverse=True))
+    if isinstance(option.type, click.Choice):
+        return f"{names}: {', '.join(f'`{choice}`' for choice in option.type.choices)}"
+    return names
+
+
+def default_of(option: click.Option) -> str:
+    """The default that `--help` shows."""
+    return f"`{option.default}`" if option.show_default else ""
+
+
+def selector_methods() -> str:
+    """The selector methods by their names."""
+    return ", ".join(f"`{name}:`" for name in sorted(METHODS))
+
+
+def template_names() -> str:
+    """The names that templates see, and what they can do with values."""
+    lists = {"Names": SEVEN, "Filters": FILTERS, "Tests": TESTS, "Methods of texts, lists and mappings": method_names()}
+    return "\n".join(f"- {title}: {', '.join(f'`{name}`' for name in sorted(names))}" for title, names in lists.items())
+
+
+def method_names() -> set[str]:
+    """Names of the methods that values have in templates."""
+    return {key if isinstance(key, str) else key[-1] for key in VALUE_METHODS}
+
+
+def setting_table(settings: Mapping[str, str]) -> str:
+    """Settings and their values."""
+    return table(("Setting", "Value"), [(f"`{name}`", f"`{value}`") for name, value in settings.items()])
+
+
+def record_table() -> str:
+    """The fields of `_record`."""
+    return table(("Field", "Type"), [(f"`{name}`", f"`{kind}`") for name, kind in RECORD_FIELDS.items()])
+
+
+def dead_letter_table() -> str:
+    """The columns of a dead-letter table."""
+    rows = [(f"`{column.name}`", f"`{str(column.type).lower()}`", column.comment) for column in DEAD_LETTER_COLUMNS]
+    return table(("Column", "Type", "Meaning"), rows)
+
+
+# --- text
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; a bar in a cell is written so that it stays in it."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def paragraphs(text: str) -> list[str]:
+    """The paragraphs of a help text, each on one line."""
+    return [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
+
+
+def sentence(text: str) -> str:
+    """The text with a full stop."""
+    return text if text.endswith((".", "…")) or not text else f"{text}."
+
+
+SECTIONS: Mapping[str, Callable[[], str]] = {
+    "config": config_sections,
+    "properties": properties_table,
+    "column-properties": lambda: option_table(fields_of(ColumnProperties)),
+    "template": template_names,
+    "table-properties": lambda: setting_table(DEFAULT_PROPERTIES),
+    "settings": lambda: option_table(fields_of(Settings)),
+    "paths": lambda: option_table(fields_of(Paths)),
+    "stream": lambda: option_table(fields_of(_StreamOptions)),
+    "column": lambda: option_table(fields_of(_ColumnOptions)),
+    "watermark": lambda: option_table(fields_of(Watermark)),
+    "csv": lambda: option_table(fields_of(Csv)),
+    "record": record_table,
+    "dead-letters": dead_letter_table,
+    "target": target_table,
+    "spark": lambda: option_table(fields_of(Spark)),
+    "catalog": lambda: option_table(fields_of(Catalog)),
+    "connections": connection_sections,
+    "session": lambda: setting_table(DEFAULTS),
+    "local-session": lambda: setting_table(LOCAL_DEFAULTS),
+    "conditions": condition_list,
+    "commands": command_sections,
+    "methods": selector_methods,
+}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
