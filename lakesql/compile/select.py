@@ -59,7 +59,7 @@ def build_select(manifest: Manifest, name: str, built: dict[str, Select] | None 
         return built[name]
     model = manifest.models[name]
     streams = {found.name: _stream_of(manifest, found.name, built) for found in model.facts.streams}
-    template = parse_template(model.path, model.source, manifest.macros)
+    template = model.facts.template or parse_template(model.path, model.source, manifest.macros)
     rendered = render_template(template, _names(manifest, model))
     shapes = {
         key: StreamShape(stream.column_names or None, stream.watermark.column if stream.watermark else None)

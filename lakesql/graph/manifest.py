@@ -91,7 +91,7 @@ def read_template(file: SourceFile, macros: Macros) -> TemplateFacts:
 def facts_of(template: Template) -> TemplateFacts:
     """The facts of a template that was parsed."""
     return TemplateFacts(
-        template.config, template.streams, template.refs, template.vars, template.macros, template.reads
+        template.config, template.streams, template.refs, template.vars, template.macros, template.reads, template
     )
 
 

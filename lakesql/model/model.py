@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakesql.decode import Node
 from lakesql.errors import Place
 from lakesql.model.config import Config
 from lakesql.model.properties import ModelProperties
 from lakesql.model.table import TableName
-from lakesql.model.template import Reference
+from lakesql.model.template import Reference, Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,7 @@ class TemplateFacts:
     """What a template says without being rendered: all that the graph needs, and what a cache can keep.
 
     `vars` and `macros` are those it can reach; `reads` says which of `this`, `target`, `is_full_refresh` it reads.
+    `template` is the parsed template, where the facts come fresh from it: who renders it need not parse it again.
     """
 
     config: Node
@@ -26,6 +27,7 @@ class TemplateFacts:
     vars: frozenset[str]
     macros: frozenset[str]
     reads: frozenset[str]
+    template: Template | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""Finding and reading the files of a project."""
+"""Finding and reading the files of a project, and writing those beside them."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +64,21 @@ def find_project(start: Path) -> Path:
         if settings.is_file() and "[tool.lakesql" in settings.read_text("utf-8", errors="replace"):
             return directory
     return start
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write `text` so that a reader of `path` meets the old text or the new one, and never half of it."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        try:
+            beside.write_bytes(text.encode())
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_bytes(text.encode())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def _read_folder(directory: Path, folder: str, suffixes: tuple[str, ...]) -> tuple[SourceFile, ...]:

@@ -1,0 +1,5 @@
+"""`python -m lakesql`."""
+
+from lakesql.cli.main import main
+
+main()

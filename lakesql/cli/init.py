@@ -1,0 +1,87 @@
+"""`lakesql init`: start a project from the shop, the example that lakesql is tried with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lakesql.cli.options import Command, Given
+
+FOLDERS = ("models", "streams", "macros")
+FILES = ("profiles.yml", "pyproject.toml")
+IGNORED = "# Made again by lakesql, or kept for this machine only\n.lakesql/\ntarget/\nlogs/\n"
+
+
+@click.command("init", cls=Command)
+@click.argument("directory", metavar="[DIR]", required=False, type=click.Path(file_okay=False, path_type=Path))
+@click.option("--name", metavar="NAME", default="shop", show_default=True, help="The project's name.")
+@click.pass_obj
+def command(given: Given, directory: Path | None, name: str) -> None:
+    """Start a project in DIR, a small shop that is ready to run.
+
+    Its streams are recorded in files, and its tables are kept in a folder, so it needs Java and nothing else.
+    """
+    from lakesql.decode import node_of
+    from lakesql.errors import Place, UsageError
+    from lakesql.names import check_name
+
+    check_name(node_of(name, Place("--name")))
+    root = directory or given.options.project_dir or Path()
+    there = [entry for entry in (*FOLDERS, *FILES) if (root / entry).exists()]
+    if there:
+        raise UsageError.of(
+            "project-exists",
+            f"{root.absolute()} has {', '.join(there)}, and nothing is written over.",
+            fix="Name another folder: lakesql init my_project",
+        )
+    write_project(root, name)
+    steps = ["lakesql run --select orders", "lakesql show orders"]
+    if root.resolve() != Path.cwd():
+        steps.insert(0, f"cd {root}")
+    click.echo(f"A project is in {root.absolute()}. Try it:\n" + "".join(f"  {step}\n" for step in steps), nl=False)
+
+
+def write_project(root: Path, name: str) -> None:
+    """Write the shop into the folder `root` as a project of the name `name`."""
+    import shutil
+
+    shop = find_shop()
+    root.mkdir(parents=True, exist_ok=True)
+    for folder in FOLDERS:
+        shutil.copytree(shop / folder, root / folder)
+    for file in FILES:
+        text = (shop / file).read_text("utf-8")
+        own = only_lakesql(text) if file == "pyproject.toml" else text
+        (root / file).write_text(rename(own, name), "utf-8")
+    if not (root / ".gitignore").exists():
+        (root / ".gitignore").write_text(IGNORED, "utf-8")
+
+
+def find_shop() -> Path:
+    """Where the shop is: in the installed package, or in the repository that the package is part of."""
+    import lakesql
+
+    package = Path(lakesql.__file__).parent
+    return package / "shop" if (package / "shop").is_dir() else package.parent
+
+
+def only_lakesql(text: str) -> str:
+    """The `[tool.lakesql…]` tables of a pyproject.toml."""
+    kept: list[str] = []
+    inside = False
+    for line in text.splitlines():
+        if line.startswith("["):
+            inside = line.startswith(("[tool.lakesql]", "[tool.lakesql."))
+        if inside:
+            kept.append(line)
+    return "\n".join(kept).strip() + "\n"
+
+
+def rename(text: str, name: str) -> str:
+    """The project's settings or its profiles under another name."""
+    import re
+
+    return re.sub(
+        r'^(name = "|profile = "|      namespace: )?shop(?=[":\n])', rf"\g<1>{name}", text, flags=re.MULTILINE
+    )

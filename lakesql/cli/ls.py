@@ -1,0 +1,68 @@
+"""`lakesql ls`: the models and streams of a project."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lakesql.cli.options import Command, Given, select_options
+
+if TYPE_CHECKING:
+    from lakesql.graph.graph import GraphNode
+    from lakesql.graph.manifest import Manifest
+
+
+@click.command("ls", cls=Command)
+@select_options
+@click.option("--resource-type", type=click.Choice(["model", "stream"]), help="List these only.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["name", "path", "json"]),
+    default="name",
+    show_default=True,
+    help="What a line holds; json: an object.",
+)
+@click.pass_obj
+def command(
+    given: Given, select: tuple[str, ...], exclude: tuple[str, ...], resource_type: str | None, output: str
+) -> None:
+    """List models and streams, each after those it reads."""
+    from lakesql.cli import project
+    from lakesql.cli.report import say
+
+    manifest = project.load_project(given.options)
+    nodes = project.select(manifest, select, exclude, given.options)
+    shown = [node for node in nodes if resource_type in (None, node.resource_type)]
+    if not shown:
+        say("Nothing is selected.", given.options)
+    click.echo("".join(f"{_line(manifest, node, output)}\n" for node in shown), nl=False)
+
+
+def _line(manifest: Manifest, node: GraphNode, output: str) -> str:
+    match output:
+        case "path":
+            return node.path
+        case "json":
+            return json.dumps(_fields(manifest, node), ensure_ascii=False)
+        case _:
+            return f"stream:{'.'.join(node.fqn)}" if node.resource_type == "stream" else ".".join(node.fqn)
+
+
+def _fields(manifest: Manifest, node: GraphNode) -> dict[str, Any]:
+    """What `--output json` says of a node; a stream has neither mode nor table."""
+    model = manifest.models[node.name] if node.resource_type == "model" else None
+    return {
+        "unique_id": node.id,
+        "name": node.name,
+        "resource_type": node.resource_type,
+        "path": node.path,
+        "fqn": list(node.fqn),
+        "mode": node.config.get("mode"),
+        "tags": sorted(node.tags),
+        "depends_on": list(node.depends_on),
+        "table": str(model.table) if model else None,
+        "config": node.config,
+    }

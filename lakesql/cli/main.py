@@ -1,0 +1,117 @@
+"""The command `lakesql`: which commands there are, and how every one of them ends.
+
+Nothing heavy is imported here, so that `lakesql --help` answers at once; a command imports what it needs inside.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn, cast
+
+import click
+
+from lakesql import __version__
+from lakesql.cli.options import COMMON_TITLE, Given, common_options, write_options
+from lakesql.cli.report import report_error, report_unexpected
+from lakesql.errors import LakesqlError, UsageError, nearest
+
+COMMANDS = ("init", "debug", "parse", "ls", "compile", "run", "show", "clean")
+
+COMMON = common_options()
+
+EPILOG = """\b
+Selecting models, as in dbt:
+  orders, report*       by name            path:models/reports  by folder or file
+  +orders, orders+      with what it       tag:web              by tag
+  2+orders+1, @orders   reads, what reads  config.mode:upsert   by any option
+  a,b                   what both mean     stream:orders        a stream
+  "a b"                 what either means  stream:orders+       all that reads it
+
+\b
+Completion with Tab: add the line for your shell to its start-up file.
+  bash  eval "$(_LAKESQL_COMPLETE=bash_source lakesql)"
+  zsh   eval "$(_LAKESQL_COMPLETE=zsh_source lakesql)"
+  fish  _LAKESQL_COMPLETE=fish_source lakesql | source
+
+\b
+Exit codes: 0 fine, 1 a model failed, 2 the project or the command line is wrong.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line `arguments`, this process's by default, and exit."""
+    sys.exit(run_command(sys.argv[1:] if arguments is None else arguments))
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Run one command line and give its exit code; every error has been reported then."""
+    given = Given()
+    try:
+        # The complete option of `click` runs here too: it reads its words from the environment, prints and exits.
+        code = cli.main(list(arguments), prog_name="lakesql", standalone_mode=False, obj=given)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.ClickException as error:
+        return report_error(_usage_error(error), given.options)
+    except LakesqlError as error:
+        return report_error(error, given.options)
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # Whoever read the output has seen enough of it; Python would try to write the rest once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except Exception as error:
+        return report_unexpected(error, given.options)
+
+
+class LazyGroup(click.Group):
+    """The group of `COMMANDS`, each in a module of its own that is imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order in which one meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        return cast("click.Command", import_module(f"lakesql.cli.{cmd_name}").command)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands, as that is what somebody looks for, then the options."""
+        self.format_commands(ctx, formatter)
+        write_options("Options", [option for option in self.get_params(ctx) if option not in COMMON], ctx, formatter)
+        write_options(COMMON_TITLE, COMMON, ctx, formatter)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that `args` begin with; a `UsageError` that names the nearest one where there is none."""
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise UsageError.of("usage", f"There is no command '{args[0]}'.", fix=nearest(args[0], COMMANDS))
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup,
+    params=[*COMMON],
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
+    invoke_without_command=True,
+)
+@click.version_option(__version__, "--version", "-V", message="lakesql %(version)s")
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """SQL models that keep Apache Iceberg tables fresh from streams, exactly once."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def _usage_error(error: click.ClickException) -> UsageError:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "lakesql"
+    return UsageError.of("usage", error.format_message(), fix=f"`{path} --help` shows what there is.")

@@ -1,0 +1,170 @@
+"""The options that every command has, before and after the command's name, and those that choose models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from lakesql.errors import LakesqlError
+
+COMMON_TITLE = "Options of every command, before or after its name (in the environment: LAKESQL_TARGET, …)"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the common options say; None and '' where they say nothing."""
+
+    target: str | None = None
+    profiles_dir: Path | None = None
+    project_dir: Path | None = None
+    vars: str = ""
+    log_format: Literal["text", "json"] = "text"
+    debug: bool = False
+
+
+def find_directory(options: Options) -> Path:
+    """The project's directory: the named one, or the nearest upwards that is a project."""
+    from lakesql.project.files import find_project
+
+    return options.project_dir.absolute() if options.project_dir is not None else find_project(Path.cwd())
+
+
+class Given:
+    """The common options as the command line gives them, in two places, while it is being read."""
+
+    def __init__(self) -> None:
+        self.options = Options()
+
+    def keep(self, context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        """Take in one option: what stands after the command wins, and the command line wins over the environment."""
+        source = context.get_parameter_source(str(parameter.name))
+        is_first = context.parent is None
+        if source is ParameterSource.COMMANDLINE or (source is ParameterSource.ENVIRONMENT and is_first):
+            self.options = replace(self.options, **{str(parameter.name): value})
+
+
+def common_options() -> list[click.Parameter]:
+    """The common options, new ones for each command. `Given.keep` takes their values in."""
+    directory = click.Path(file_okay=False, path_type=Path)
+    return [
+        _common(["--target", "-t"], "TARGET", "Target of profiles.yml, if not the default one."),
+        _common(["--project-dir"], "DIR", "The project's folder, if not this one or above.", directory),
+        _common(["--profiles-dir"], "DIR", "Folder of profiles.yml, if not there or ~/.lakesql.", directory),
+        _common(["--vars"], "YAML", "Variables, such as '{big_order: 100}'."),
+        _common(["--log-format"], None, "How events and errors are written.", click.Choice(["text", "json"])),
+        _common(["--debug"], None, "Show the stack trace of an error.", flag=True),
+    ]
+
+
+def _common(
+    names: list[str], metavar: str | None, text: str, kind: click.ParamType[Any] | None = None, flag: bool = False
+) -> click.Option:
+    variable = "LAKESQL_" + names[0].removeprefix("--").replace("-", "_").upper()
+    return click.Option(
+        names,
+        metavar=metavar,
+        type=kind,
+        help=text,
+        is_flag=flag,
+        envvar=variable,
+        expose_value=False,
+        callback=lambda context, parameter, value: context.ensure_object(Given).keep(context, parameter, value),
+    )
+
+
+class Command(click.Command):
+    """A command with the common options, and with options of several values: `--select a b --exclude c d`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.common = common_options()
+        self.params = [*self.params, *self.common]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line, in which each value of an option of several values is given the option's name."""
+        several = {name for option in self.params if isinstance(option, Several) for name in option.opts}
+        expanded = list(expand_several(args, several))
+        ctx.meta["lakesql.arguments"] = expanded
+        return super().parse_args(ctx, expanded)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command's own options, then the common ones."""
+        own = [option for option in self.get_params(ctx) if option not in self.common]
+        write_options("Options", own, ctx, formatter)
+        write_options(COMMON_TITLE, self.common, ctx, formatter)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What may stand next: another value, where an option of several values is open."""
+        before = ctx.meta.get("lakesql.arguments", [])
+        for option in self.params:
+            if isinstance(option, Several) and len(before) > 1 and before[-2] in option.opts and incomplete[:1] != "-":
+                return option.shell_complete(ctx, incomplete)
+        return super().shell_complete(ctx, incomplete)
+
+
+def write_options(
+    title: str, parameters: Sequence[click.Parameter], context: click.Context, formatter: click.HelpFormatter
+) -> None:
+    """A section of the help that lists options."""
+    options = [parameter for parameter in parameters if isinstance(parameter, click.Option)]
+    rows = [row for option in options if (row := option.get_help_record(context)) is not None]
+    if rows:
+        with formatter.section(title):
+            formatter.write_dl(rows)
+
+
+class Several(click.Option):
+    """An option that takes every word up to the next option, as dbt's `--select` does, and may be repeated."""
+
+
+def expand_several(arguments: Sequence[str], several: set[str]) -> Iterator[str]:
+    """`--select a b` as `--select a --select b`, for the options in `several`."""
+    open_option, has_value = "", False
+    for position, argument in enumerate(arguments):
+        if argument == "--":
+            yield from arguments[position:]
+            return
+        if argument.startswith("-"):
+            name, equals, _ = argument.partition("=")
+            open_option, has_value = (name, bool(equals)) if name in several else ("", False)
+        elif open_option:
+            if has_value:
+                yield open_option
+            has_value = True
+        yield argument
+
+
+def select_options(function: F) -> F:
+    """Gives a command `--select` and `--exclude`."""
+    options = (
+        (["--exclude"], "What to leave out. `lakesql --help` tells the words."),
+        (["--select", "-s"], "What to take, everything if left out."),
+    )
+    for names, text in options:
+        option = click.option(
+            *names, cls=Several, multiple=True, metavar="WORDS…", help=text, shell_complete=complete_models
+        )
+        function = option(function)
+    return function
+
+
+def complete_models(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The names of models that go on from `incomplete`, by the files that are there: nothing is read or checked."""
+    from lakesql.project.settings import SETTINGS_FILE, parse_settings
+
+    directory = find_directory(context.ensure_object(Given).options)
+    try:
+        folder = parse_settings(SETTINGS_FILE, (directory / SETTINGS_FILE).read_text("utf-8")).paths.models
+    except (OSError, UnicodeDecodeError, LakesqlError):  # completes nothing; a command will say why
+        return []
+    operators = incomplete[: len(incomplete) - len(incomplete.lstrip("+@"))]
+    names = sorted({path.stem for path in (directory / folder).rglob("*.sql")})
+    return [CompletionItem(operators + name) for name in names if (operators + name).startswith(incomplete)]

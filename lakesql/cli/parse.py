@@ -1,0 +1,27 @@
+"""`lakesql parse`: check the whole project."""
+
+from __future__ import annotations
+
+import click
+
+from lakesql.cli.options import Command, Given
+
+
+@click.command("parse", cls=Command)
+@click.pass_obj
+def command(given: Given) -> None:
+    """Check every file of the project and write target/manifest.json.
+
+    Every SELECT is read too. Neither Java nor Spark is needed.
+    """
+    from lakesql.cli import project
+    from lakesql.compile.manifest_file import render_manifest
+    from lakesql.project.files import write_atomically
+
+    manifest = project.load_project(given.options)
+    compiled = project.compiled_files(manifest)
+    compiled.check(manifest.models)
+    path = project.Outputs(manifest.directory).target / "manifest.json"
+    write_atomically(path, render_manifest(manifest, compiled))
+    models, streams = len(manifest.models), len(manifest.streams)
+    click.echo(f"{models} models and {streams} streams are right: {path.relative_to(manifest.directory)}")

@@ -1,0 +1,110 @@
+"""From a command's options to the project on its target, and to what was selected of it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lakesql.cli.options import Options, find_directory
+from lakesql.cli.report import say
+from lakesql.compile.cache import CompiledFiles
+from lakesql.errors import ProjectError, UsageError
+from lakesql.graph.cache import FactsCache
+from lakesql.graph.graph import GraphNode
+from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.graph.selector import parse_selection, select_nodes
+from lakesql.project.files import read_project
+from lakesql.project.profiles import load_target
+from lakesql.project.yaml import parse_yaml
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What lakesql writes beside the tables, in the project's directory."""
+
+    directory: Path
+
+    @property
+    def target(self) -> Path:
+        """Compiled SQL, manifest, results and caches: all can be made again."""
+        return self.directory / "target"
+
+    @property
+    def compiled(self) -> Path:
+        """The compiled files, each under the path of its model."""
+        return self.target / "compiled"
+
+    @property
+    def cache(self) -> Path:
+        """What was worked out before."""
+        return self.target / "cache"
+
+    @property
+    def logs(self) -> Path:
+        """Logs of runs, and of Spark."""
+        return self.directory / "logs"
+
+
+def load_project(options: Options) -> Manifest:
+    """The project of the working directory, or of --project-dir, on the target that the options name.
+
+    Raises `LakesqlError` with everything that is wrong with it.
+    """
+    overrides = read_vars(options.vars)
+    directory = find_directory(options)
+    files = read_project(directory)
+    target = load_target(files.settings.profile, options.target, profile_folders(options, directory), os.environ)
+    facts = FactsCache(Outputs(directory).cache / "facts.json")
+    manifest = load_manifest(files, target, overrides, facts.read)
+    facts.save()
+    return manifest
+
+
+def compiled_files(manifest: Manifest) -> CompiledFiles:
+    """The compiled files of the project."""
+    outputs = Outputs(manifest.directory)
+    return CompiledFiles(manifest, outputs.compiled, outputs.cache / "compiled.json")
+
+
+def profile_folders(options: Options, directory: Path) -> list[Path]:
+    """The folders in which profiles.yml may be, in the order of the search."""
+    if options.profiles_dir is not None:
+        return [options.profiles_dir.absolute()]
+    return [directory, Path.home() / ".lakesql"]
+
+
+def read_vars(text: str) -> Mapping[str, Any]:
+    """The mapping in `--vars`, YAML or JSON. Raises `UsageError` (`bad-vars`)."""
+    try:
+        return {name: node.plain() for name, node in parse_yaml("--vars", text).entries().items()}
+    except ProjectError as error:
+        what = f"The value of --vars is not a mapping: {error.problems[0].what}"
+        raise UsageError.of("bad-vars", what, fix="Write YAML or JSON: --vars '{big_order: 100}'.") from None
+
+
+def select(manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options) -> tuple[GraphNode, ...]:
+    """The selected models and streams, each after those it reads. Words that match nothing are told on stderr.
+
+    Raises `UsageError` (`bad-selector`).
+    """
+    selected = select_nodes(parse_selection(words, exclude), manifest.graph)
+    for word in selected.unmatched:
+        close = difflib.get_close_matches(word, manifest.models, n=1, cutoff=0.6)
+        hint = f" Did you mean '{close[0]}'?" if close else ""
+        say(f"'{word}' matches nothing.{hint}", options)
+    return tuple(manifest.graph.nodes[id_] for id_ in manifest.graph.order(selected.ids))
+
+
+def select_models(
+    manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
+) -> tuple[str, ...]:
+    """The names of the selected models, each after those it reads. An empty selection is told on stderr."""
+    nodes = select(manifest, words, exclude, options)
+    names = tuple(node.name for node in nodes if node.resource_type == "model")
+    if not names:
+        say("No model is selected: nothing to do.", options)
+    return names

@@ -1,0 +1,44 @@
+"""Who shows a run's events: the console or lines of JSON, the log file, and the results for other tools."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from lakesql.cli.options import Options
+from lakesql.cli.project import Outputs
+from lakesql.cli.report import read_line
+from lakesql.observe.console import console
+from lakesql.observe.emitter import Emitter, Renderer
+from lakesql.observe.jsonl import JsonLines
+from lakesql.observe.logfile import LogFile
+from lakesql.observe.results import RunResults
+
+
+def open_emitter(options: Options, outputs: Outputs, command: str) -> Emitter:
+    """Takes a run's events to everybody who shows them; a context manager. `command` is the command line."""
+    return Emitter(
+        [
+            RunResults(outputs.target / "run_results.json", command=command, clock=now_ms),
+            LogFile(outputs.logs / "lakesql.log"),
+            _shown(options),
+        ]
+    )
+
+
+def _shown(options: Options) -> Renderer:
+    if options.log_format == "json":
+        return JsonLines(sys.stdout)
+    return console(
+        sys.stdout,
+        sys.stderr,
+        environ=os.environ,
+        clock=now_ms,
+        read_line=lambda place: read_line(place, options),
+    )
+
+
+def now_ms() -> int:
+    """The time since the epoch."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,103 @@
+"""How a command says on stderr what went wrong, and what somebody should know: as text, or as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from lakesql.cli.options import Options, find_directory
+from lakesql.errors import InternalError, LakesqlError, Place, Problem, render_problem
+
+
+def report_error(error: LakesqlError, options: Options) -> int:
+    """Show every problem of `error`, and give the exit code of its kind."""
+    if options.debug:
+        _show_trace(error)
+    for problem in error.problems:
+        report_problem(problem, options)
+    return error.exit_code
+
+
+def report_unexpected(error: Exception, options: Options) -> int:
+    """Show an exception that no part of lakesql has foreseen."""
+    what = f"{type(error).__name__}: {error}".rstrip(": ")
+    fix = "This is a defect of lakesql. Please report it" + (
+        "." if options.debug else ", with what the command prints under --debug."
+    )
+    internal = InternalError.of("internal", what, fix=fix)
+    internal.__cause__ = error
+    return report_error(internal, options)
+
+
+def report_problem(problem: Problem, options: Options) -> None:
+    """Show one problem, with the line of the file that it stands in."""
+    if options.log_format == "json":
+        _write_json({"event": "problem", **asdict(problem)})
+        return
+    from lakesql.observe.text import printable
+
+    source = read_line(problem.place, options) if problem.place else None
+    _write(_paint(printable(render_problem(problem, source), keep="\n\t")) + "\n")
+
+
+def say(text: str, options: Options) -> None:
+    """Tell something that nobody needs to act on."""
+    if options.log_format == "json":
+        _write_json({"event": "noted", "text": text})
+    else:
+        _write(text + "\n")
+
+
+def read_line(place: Place, options: Options) -> str | None:
+    """The text of the line at `place`, of a file of the project or, for a profile, of the working directory."""
+    for folder in (find_directory(options), Path.cwd()):
+        try:
+            lines = (folder / place.path).read_text("utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError):
+            continue
+        return lines[place.line - 1] if place.line and place.line <= len(lines) else None
+    return None
+
+
+def is_colourful() -> bool:
+    """Whether stderr is a terminal whose user has nothing against colours."""
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _paint(text: str) -> str:
+    """The first word and the caret red, the place bold, the quoted line faint: what the eye looks for."""
+    if not is_colourful():
+        return text
+    head, *rest = text.split("\n")
+    condition, _, place = head.partition(" ")
+    lines = [f"{click.style(condition, fg='red', bold=True)} {click.style(place, bold=True)}".rstrip()]
+    for line in rest:
+        gutter, bar, quoted = line.partition(" | ")
+        if not bar or gutter.strip().strip("0123456789"):
+            lines.append(line)
+        elif quoted.strip() == "^":
+            lines.append(click.style(gutter + bar, dim=True) + click.style(quoted, fg="red", bold=True))
+        else:
+            lines.append(click.style(gutter + bar, dim=True) + quoted)
+    return "\n".join(lines)
+
+
+def _show_trace(error: BaseException) -> None:
+    _write("".join(traceback.format_exception(error)))
+
+
+def _write_json(fields: dict[str, object]) -> None:
+    _write(json.dumps(fields) + "\n")
+
+
+def _write(text: str) -> None:
+    # Whatever cannot be written in this terminal's encoding is shown escaped rather than not at all.
+    encoding = sys.stderr.encoding or "utf-8"
+    sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    sys.stderr.flush()

@@ -1,0 +1,45 @@
+"""`lakesql run`: run models, and show how they fare."""
+
+from __future__ import annotations
+
+import click
+
+from lakesql.cli.options import Command, Given, select_options
+
+
+@click.command("run", cls=Command)
+@select_options
+@click.option(
+    "--once/--continuous",
+    default=None,
+    help="Take what is there and stop, or keep going until Ctrl-C. The target's `run:` if left out.",
+)
+@click.pass_obj
+def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], once: bool | None) -> int:
+    """Run models: what arrived in their streams goes into their tables.
+
+    A table that does not exist is made first. Ctrl-C ends the run between two batches.
+    """
+    import shlex
+    import sys
+
+    from lakesql.cli import project
+    from lakesql.compile.manifest_file import render_manifest
+    from lakesql.project.files import write_atomically
+
+    options = given.options
+    manifest = project.load_project(options)
+    names = project.select_models(manifest, select, exclude, options)
+    compiled = project.compiled_files(manifest)
+    compiled.compile(names)
+    outputs = project.Outputs(manifest.directory)
+    write_atomically(outputs.target / "manifest.json", render_manifest(manifest, compiled))
+    if not names:
+        return 0
+
+    from lakesql.cli.render import open_emitter
+    from lakesql.run.run import run_models
+
+    continuous = manifest.target.run == "continuous" if once is None else not once
+    with open_emitter(options, outputs, shlex.join(sys.argv[1:])) as emit:
+        return 0 if run_models(manifest, names, continuous, emit) else 1

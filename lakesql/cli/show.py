@@ -1,0 +1,74 @@
+"""`lakesql show`: rows of a model's table, or of its SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from lakesql.cli.options import Command, Given, Options, complete_models
+from lakesql.cli.report import say
+
+if TYPE_CHECKING:
+    from lakesql.cli.rows import Row
+    from lakesql.graph.manifest import Manifest
+
+    Shown = tuple[Sequence[str], Sequence[Row], str]
+
+
+@click.command("show", cls=Command)
+@click.argument("name", metavar="MODEL", shell_complete=complete_models)
+@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="At most so many rows.")
+@click.option(
+    "--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True, help="As what."
+)
+@click.option("--dead-letters", is_flag=True, help="The records that were set aside on the way to the table.")
+@click.option("--preview", is_flag=True, help="Run the SELECT over the first records of its stream; write nothing.")
+@click.pass_obj
+def command(given: Given, name: str, limit: int, output: str, dead_letters: bool, preview: bool) -> None:
+    """Show rows of a model's table, in no order. Without --preview, no Java is needed."""
+    from lakesql.cli import project
+    from lakesql.cli.rows import render_json, render_table
+    from lakesql.errors import UsageError, nearest
+
+    if dead_letters and preview:
+        raise UsageError.of("usage", "--preview writes nothing, so it has no --dead-letters.", fix="Leave one out.")
+    manifest = project.load_project(given.options)
+    if name not in manifest.models:
+        raise UsageError.of("unknown-model", f"There is no model '{name}'.", fix=nearest(name, manifest.models))
+    if preview:
+        columns, rows, note = _preview(manifest, name, limit, given.options)
+    else:
+        columns, rows, note = (_dead_letters if dead_letters else _stored)(manifest, name, limit)
+    click.echo(render_json(columns, rows) if output == "json" else render_table(columns, rows), nl=False)
+    if note:
+        say(note, given.options)
+
+
+def _stored(manifest: Manifest, name: str, limit: int) -> Shown:
+    from lakesql.catalog.tables import open_catalog, read_rows
+
+    table = manifest.models[name].table
+    columns, rows = read_rows(open_catalog(manifest.target.catalog), table, limit)
+    return columns, rows, "" if rows or not limit else f"{table} has no rows."
+
+
+def _dead_letters(manifest: Manifest, name: str, limit: int) -> Shown:
+    """The dead letters; the table of them is there once a record has been set aside."""
+    from lakesql.catalog.tables import load_table_state, open_catalog, read_rows
+
+    table = manifest.models[name].table.dead_letter
+    catalog = open_catalog(manifest.target.catalog)
+    if load_table_state(catalog, table) is None:
+        return (), (), f"No record of '{name}' has been set aside: there is no table {table}."
+    return *read_rows(catalog, table, limit), ""
+
+
+def _preview(manifest: Manifest, name: str, limit: int, options: Options) -> Shown:
+    from lakesql.run.preview import preview_model
+
+    preview = preview_model(manifest, name, limit, lambda text: say(text, options))
+    aside = sum(count for _, count in preview.rejected)
+    note = f"{len(preview.rows)} rows of {preview.records} records"
+    return preview.columns, preview.rows, f"{note}; {aside} would be set aside" if aside else note

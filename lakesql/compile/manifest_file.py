@@ -1,0 +1,101 @@
+"""`target/manifest.json`: every node of the project, for other tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from lakesql import __version__
+from lakesql.compile.cache import CompiledFiles
+from lakesql.graph.graph import GraphNode, node_id
+from lakesql.graph.manifest import Manifest
+from lakesql.model.model import Model
+from lakesql.stream.stream import Column, FilePath, Generated, Stream, TopicPattern, Topics
+
+
+def render_manifest(manifest: Manifest, compiled: CompiledFiles) -> str:
+    """The text of the file. A model whose SELECT is not known to be right has the contract null."""
+    target = manifest.target
+    nodes = {
+        id_: {**_node(node), **_details(manifest, compiled, node)} for id_, node in sorted(manifest.graph.nodes.items())
+    }
+    metadata = {
+        "lakesql_version": __version__,
+        "project": manifest.settings.name,
+        "target": {"name": target.name, "catalog": target.catalog.name, "namespace": target.namespace},
+    }
+    return json.dumps({"metadata": metadata, "nodes": nodes}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _node(node: GraphNode) -> dict[str, Any]:
+    return {
+        "unique_id": node.id,
+        "name": node.name,
+        "resource_type": node.resource_type,
+        "path": node.path,
+        "fqn": list(node.fqn),
+        "tags": sorted(node.tags),
+        "config": node.config,
+        "depends_on": list(node.depends_on),
+    }
+
+
+def _details(manifest: Manifest, compiled: CompiledFiles, node: GraphNode) -> dict[str, Any]:
+    if node.resource_type == "stream":
+        return _stream(manifest.streams[node.name])
+    model = manifest.models[node.name]
+    known = compiled.known(model.name)
+    return {
+        "mode": node.config["mode"],
+        "table": str(model.table),
+        "dead_letter_table": str(model.table.dead_letter),
+        "description": model.properties.description,
+        "compiled_path": compiled.path(model.name).relative_to(manifest.directory).as_posix(),
+        "stateful": known.stateful if known else None,
+        "contract": _model_contract(model, known.columns) if known and known.columns is not None else None,
+        "reads_streams": _names(found.name for found in model.facts.streams),
+        "joins": [node_id("model", name) for name in _names(found.name for found in model.facts.refs)],
+        "vars": sorted(model.facts.vars),
+        "macros": sorted(model.facts.macros),
+    }
+
+
+def _model_contract(model: Model, columns: Iterable[Column]) -> list[dict[str, Any]]:
+    """The columns of the table; the type is null where only Spark's analyzer knows it."""
+    return [
+        {"name": item.name, "type": item.type or None, "description": model.properties.description_of(item.name)}
+        for item in columns
+    ]
+
+
+def _stream(stream: Stream) -> dict[str, Any]:
+    watermark = stream.watermark
+    return {
+        "description": stream.description,
+        "connection": stream.connection,
+        **_origin(stream),
+        "format": stream.format,
+        "key": list(stream.key),
+        "watermark": {"column": watermark.column, "delay": watermark.delay} if watermark else None,
+        "contract": [
+            {"name": item.name, "type": item.type, "required": item.required, "description": item.description}
+            for item in stream.columns
+        ],
+    }
+
+
+def _origin(stream: Stream) -> dict[str, Any]:
+    match stream.origin:
+        case Topics(names):
+            return {"topics": list(names)}
+        case TopicPattern(pattern):
+            return {"pattern": pattern}
+        case FilePath(path):
+            return {"path_of_files": path}
+        case Generated():
+            return {}
+
+
+def _names(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))

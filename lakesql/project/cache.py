@@ -1,0 +1,83 @@
+"""A file of what was worked out before, each entry under a key of everything that it depends on.
+
+A cache is never needed and never wrong: one that cannot be read, or was written by another lakesql, is empty; an entry
+whose key is not the asked one is not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Collection
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from lakesql import __version__
+from lakesql.project.files import write_atomically
+
+
+class CacheFile:
+    """The entries of one file in JSON, by name. What is put in lands in the file with `save`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writer = _writer()
+        self._entries = self._load()
+        self._changed = False
+
+    def get(self, name: str, key: str) -> Any | None:
+        """The entry of `name` if it was put in under `key`."""
+        entry = self._entries.get(name)
+        return entry[1] if entry is not None and entry[0] == key else None
+
+    def put(self, name: str, key: str, value: Any) -> None:
+        """Keep `value`, anything that JSON has, in the place of the entry that `name` had."""
+        self._entries[name] = [key, value]
+        self._changed = True
+
+    def save(self, names: Collection[str]) -> None:
+        """Write the entries of `names`, and forget the others. A folder that takes no file loses the cache only."""
+        gone = self._entries.keys() - set(names)
+        if not self._changed and not gone:
+            return
+        for name in gone:
+            del self._entries[name]
+        text = json.dumps({"writer": self._writer, "entries": self._entries}, separators=(",", ":"))
+        with contextlib.suppress(OSError):
+            write_atomically(self._path, text)
+
+    def _load(self) -> dict[str, list[Any]]:
+        try:
+            found = json.loads(self._path.read_bytes())
+            entries = found["entries"] if found["writer"] == self._writer else {}
+            if all(isinstance(entry, list) and len(entry) == 2 for entry in entries.values()):
+                return dict(entries)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            pass
+        return {}
+
+
+def digest(*parts: str) -> str:
+    """A short name for `parts`, another one for any other parts."""
+    hashed = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        encoded = part.encode("utf-8", "surrogatepass")
+        hashed.update(b"%d:" % len(encoded))
+        hashed.update(encoded)
+    return hashed.hexdigest()
+
+
+def _writer() -> str:
+    """Which lakesql this is: its version, and when its files and those of its parsers were last changed."""
+    package = Path(__file__).parent.parent
+    newest = max(file.stat().st_mtime_ns for folder in package.iterdir() if folder.is_dir() for file in _python(folder))
+    parsers = (spec.origin for name in ("jinja2", "sqlglot") if (spec := find_spec(name)) is not None)
+    return " ".join([__version__, str(newest), *(str(Path(origin).stat().st_mtime_ns) for origin in parsers if origin)])
+
+
+def _python(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return [entry for entry in entries if entry.name.endswith(".py")]
