@@ -96,7 +96,8 @@ def option_table(fields: Iterable[Field]) -> str:
 
 def option_doc(kind: type) -> str:
     """The docstring of an options type as a sentence or more; a leading `mode='x': ` falls away."""
-    return sentence(re.sub(r"^`[^`]+`: ", "", " ".join((kind.__doc__ or "").split())))
+    text = sentence(re.sub(r"^`[^`]+`: ", "", " ".join((kind.__doc__ or "").split())))
+    return text[:1].upper() + text[1:]
 
 
 KINDS: Mapping[Any, str] = {
@@ -186,7 +187,8 @@ def command_section(name: str, command: click.Command) -> str:
 
 def option_names(option: click.Option) -> str:
     """`--limit N` with its short form."""
-    names = ", ".join(f"`{name}`" for name in sorted((*option.opts, *option.secondary_opts), key=len, reverse=True))
+    long_first = sorted(option.opts, key=len, reverse=True)
+    names = ", ".join(f"`{name}`" for name in (*long_first, *option.secondary_opts))
     if isinstance(option.type, click.Choice):
         return f"{names}: {', '.join(f'`{choice}`' for choice in option.type.choices)}"
     return names
@@ -264,7 +266,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "dead-letters": dead_letter_table,
     "target": target_table,
     "spark": lambda: option_table(fields_of(Spark)),
-    "catalog": lambda: option_table(fields_of(Catalog)),
+    "catalog": lambda: option_table(field for field in fields_of(Catalog) if field.name != "properties"),
     "connections": connection_sections,
     "session": lambda: setting_table(DEFAULTS),
     "local-session": lambda: setting_table(LOCAL_DEFAULTS),

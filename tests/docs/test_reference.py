@@ -1,0 +1,142 @@
+"""What a user can write or meet stands in the docs, and what is generated is fresh."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from docs import generate
+from lakesql import names
+from lakesql.cli.main import COMMANDS, cli
+from lakesql.compile.table import DEAD_LETTER_COLUMNS
+from lakesql.conditions import CONDITIONS
+from lakesql.decode import fields_of
+from lakesql.engine import dead_letter, parse
+from lakesql.graph.selector import METHODS
+from lakesql.model.config import MODES
+from lakesql.model.template import SEVEN
+from lakesql.project.profiles import CONNECTIONS, Catalog, Spark, Target
+from lakesql.project.settings import Paths, Settings
+from lakesql.stream.stream import RECORD_FIELDS, Csv, Watermark, _ColumnOptions, _StreamOptions
+
+DOCS = Path(generate.__file__).parent
+PAGES = sorted(DOCS.glob("*.md"))
+
+
+def page(name: str) -> str:
+    return (DOCS / f"{name}.md").read_text("utf-8")
+
+
+def first_cells(text: str) -> set[str]:
+    """The code in the first cell of each row of a page's tables."""
+    rows = re.findall(r"^\| ([^|]*) \|", text, re.MULTILINE)
+    return {code for row in rows for code in re.findall(r"`([^`]+)`", row)}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_generated_parts_are_fresh(path: Path) -> None:
+    assert generate.render_page(path) == path.read_text("utf-8"), "run `python docs/generate.py`"
+
+
+def test_every_generated_section_has_a_page() -> None:
+    found = [name for path in PAGES for _, name, _ in generate.MARKED.findall(path.read_text("utf-8"))]
+    assert sorted(found) == sorted(generate.SECTIONS)
+
+
+def test_check_fails_when_a_page_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in PAGES:
+        (tmp_path / "docs").mkdir(exist_ok=True)
+        (tmp_path / "docs" / path.name).write_text(path.read_text("utf-8"))
+    monkeypatch.setattr(generate, "DOCS", tmp_path / "docs")
+    assert generate.main(["--check"]) == 0
+    stale = tmp_path / "docs" / "errors.md"
+    fresh = stale.read_text("utf-8")
+    stale.write_text(fresh.replace("### unknown-option", "### unknown-opinion"))
+    assert generate.main(["--check"]) == 1
+    assert generate.main([]) == 0
+    assert stale.read_text("utf-8") == fresh
+
+
+def test_every_condition_has_its_heading() -> None:
+    assert set(re.findall(r"^### (\S+)$", page("errors"), re.MULTILINE)) == set(CONDITIONS)
+
+
+def test_every_command_and_option_is_told_of() -> None:
+    text = page("commands")
+    context = click.Context(cli, info_name="lakesql")
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        assert command is not None
+        assert f"\n## {name}\n" in text
+        section = text.split(f"\n## {name}\n")[1].split("\n## ")[0]
+        shared = text.split("\n## Options of every command\n")[1]
+        for option in command.params:
+            if isinstance(option, click.Option):
+                for word in (*option.opts, *option.secondary_opts):
+                    assert f"`{word}`" in section or f"`{word}`" in shared, (name, word)
+                assert option.help, (name, option.name)
+
+
+def test_every_selector_method_is_told_of() -> None:
+    table = page("commands").split("\nThe methods are:")[0]
+    assert {method for method in METHODS if f"{method}:" not in table and f"{method}." not in table} == set()
+
+
+def test_every_key_of_a_model_stands_in_its_table() -> None:
+    text = page("models")
+    cells = first_cells(text)
+    assert {field.name for kind in MODES.values() for field in fields_of(kind)} - cells == set()
+    assert {field.name for kind in (Settings, Paths) for field in fields_of(kind)} - cells == set()
+    assert {mode for mode in MODES if f"### `mode='{mode}'`" not in text} == set()
+    assert {name for name in SEVEN if f"`{name}" not in text} == set()
+
+
+def test_every_key_of_a_stream_stands_in_its_table() -> None:
+    kinds = (_StreamOptions, _ColumnOptions, Watermark, Csv)
+    cells = first_cells(page("streams"))
+    assert {field.name for kind in kinds for field in fields_of(kind)} - cells == set()
+    assert set(RECORD_FIELDS) - cells == set()
+    assert {column.name for column in DEAD_LETTER_COLUMNS} - cells == set()
+
+
+def test_every_key_of_a_target_stands_in_its_table() -> None:
+    text = page("targets")
+    kinds = (Target, Spark, Catalog, *CONNECTIONS.values())
+    keys = {field.name for kind in kinds for field in fields_of(kind)}
+    assert keys - {"name", "properties"} - first_cells(text) == set()
+    assert {name for name in CONNECTIONS if f"#### `type: {name}`" not in text} == set()
+
+
+def test_every_reason_of_a_dead_letter_is_told_of() -> None:
+    reasons = {
+        parse.UNPARSABLE,
+        parse.REQUIRED_MISSING,
+        parse.TOMBSTONE,
+        dead_letter.KEY_MISSING,
+        dead_letter.SEQUENCE_MISSING,
+    }
+    assert reasons - first_cells(page("concepts")) == set()
+
+
+def test_every_key_of_the_ledger_is_told_of() -> None:
+    keys = {value for name, value in vars(names).items() if name.startswith("LEDGER_")}
+    assert len(keys) > 5
+    assert keys - first_cells(page("architecture")) == set()
+
+
+def test_every_variable_of_the_environment_is_told_of() -> None:
+    sources = "".join(path.read_text("utf-8") for path in Path(names.__file__).parent.rglob("*.py"))
+    read = set(re.findall(r"""environ(?:\.get\(|\[)["']([A-Z_]+)["']""", sources))
+    read -= {"XDG_CACHE_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"}  # what lakesql sets, or names inside another
+    assert {"LAKESQL_HOME", "LAKESQL_MAVEN_URL"} <= read
+    assert {name for name in read if f"`{name}`" not in page("targets")} == set()
+
+
+def test_every_package_stands_in_the_picture() -> None:
+    package = Path(names.__file__).parent
+    folders = {path.parent.name for path in package.glob("*/__init__.py")}
+    picture = page("architecture").split("```text")[2].split("```")[0]
+    assert {name for name in folders if not re.search(rf"\b{name}\b", picture)} == set()
