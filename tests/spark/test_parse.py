@@ -1,0 +1,260 @@
+"""Parsing of records: both ways of reading JSON agree, and every bad record is named."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.engine import parse_json
+from lakesql.engine.parse import Contract, ContractColumn, CsvOptions, parse_records
+
+pytestmark = pytest.mark.spark
+
+RAW = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "headers array<struct<key:string,value:binary>>"
+)
+EVERYTHING = (
+    "l bigint, i int, s smallint, t tinyint, d double, f float, m decimal(5,2), c string, b boolean, ts timestamp, "
+    "dt date, n struct<x:int,d:double,ts:timestamp>, a array<int>, ad array<double>"
+)
+
+
+def contract_of(ddl: str, *required: str, **options: Any) -> Contract:
+    fields = T.StructType.fromDDL(ddl).fields
+    return Contract(tuple(ContractColumn(f.name, f.dataType, f.name in required) for f in fields), **options)
+
+
+def raw_of(spark: SparkSession, values: list[bytes | None]) -> DataFrame:
+    rows = [(f"k{i}".encode(), value, "t", 0, i, None, None) for i, value in enumerate(values)]
+    return spark.createDataFrame(rows, RAW).coalesce(1)
+
+
+def parsed(spark: SparkSession, contract: Contract, values: list[bytes | None]) -> list[Row]:
+    return parse_records(raw_of(spark, values), contract, frozenset({"offset"})).orderBy("_record.offset").collect()
+
+
+def reason_of(spark: SparkSession, ddl: str, value: str, *required: str) -> str | None:
+    frame = parse_records(raw_of(spark, [value.encode()]), contract_of(ddl, *required))
+    (row,) = frame.select("_lakesql_rejected").collect()
+    return row._lakesql_rejected.reason if row._lakesql_rejected else None
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.integers(-300, 300),
+    st.sampled_from([127, 128, 255, 256, 2**31, 2**63 - 1, 2**63, 9_223_372_036_855, 1_700_000_000]),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.floats(allow_nan=False, allow_infinity=False, width=32),
+    st.text(max_size=6),
+    st.sampled_from(["1.5", "true", "NaN", "Infinity", "", "2013-1-1", "1,000", "+1.5", ".5", "1e2", "\U0001f600"]),
+    st.dates().map(str),
+    st.datetimes().map(str),
+    st.datetimes().map(lambda at: at.isoformat(timespec="seconds") + "Z"),
+    st.tuples(st.datetimes(), st.sampled_from(["", "Z", "z", "+01:00", "+0100", "-23:59", "+18:00", " UTC"])).map(
+        lambda pair: pair[0].isoformat() + pair[1]
+    ),
+    st.sampled_from(["2013-01-01T05", "2013-01-01T05:00Z", "2013-01-01T05+01:00", "2013-01-01Z", "0000-01-01"]),
+)
+BARE = st.sampled_from(
+    ["-0", "-0.0", "1e400", "1e39", "-1e39", "1e-500", "NaN", "Infinity", "-INF", "Inf", "01", "+1", "1.", "1.005",
+     "999.995", "5.0", "1e2", "1E+2", "12.30", '"\\udc00"', '"\\ud83d\\ude00"', '"\\u0000"', '"\\q"', "tru", "'x'",
+     "1000", "999.99"]
+)  # fmt: skip
+VALUES = st.one_of(
+    SCALARS.map(json.dumps),
+    BARE,
+    st.lists(SCALARS, max_size=3).map(json.dumps),
+    st.dictionaries(st.sampled_from(["x", "d", "ts", "q"]), SCALARS, max_size=3).map(json.dumps),
+)
+FITTING = st.fixed_dictionaries(
+    {},
+    optional={
+        "l": st.integers(-(2**63), 2**63 - 1),
+        "i": st.integers(-(2**31), 2**31 - 1),
+        "t": st.integers(-128, 127),
+        "d": st.floats(allow_nan=False, allow_infinity=False),
+        "f": st.floats(allow_nan=False, allow_infinity=False, width=32),
+        "c": st.text(max_size=8),
+        "b": st.booleans(),
+        "ts": st.datetimes().map(str),
+        "dt": st.dates().map(str),
+        "n": st.fixed_dictionaries({}, optional={"x": st.integers(-9, 9), "ts": st.datetimes().map(str)}),
+        "a": st.lists(st.one_of(st.none(), st.integers(-9, 9)), max_size=3),
+    },
+).map(json.dumps)
+NAMES = st.sampled_from([name.split()[0] for name in EVERYTHING.split(", ")] + ["L", "zz", "_lakesql_corrupt"])
+NEAR = st.lists(st.tuples(NAMES, VALUES), max_size=4).map(
+    lambda members: "{" + ", ".join(f'"{name}": {value}' for name, value in members) + "}"
+)
+BROKEN = st.tuples(
+    NEAR, st.integers(0, 40), st.sampled_from(["", "x", "}", "{", '"', "\n", ",", "[", " {}", "\u00e9"])
+).map(lambda parts: parts[0][: parts[1]] + parts[2] + parts[0][parts[1] :])
+RECORDS = st.one_of(
+    FITTING.map(str.encode),
+    NEAR.map(lambda text: text.encode("utf-8", "replace")),
+    BROKEN.map(lambda text: text.encode("utf-8", "replace")),
+    st.binary(max_size=6),
+    st.sampled_from(
+        [b"", b" ", b"null", b"[]", b"{}", b"{}{}", b"{} x", b'{"c":"\xff"}', b'{"zz":"\xff"}', b"\xef\xbb\xbf{}", None]
+    ),
+)
+
+
+@settings(max_examples=20, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(st.lists(RECORDS, min_size=100, max_size=500))
+def test_both_ways_of_reading_json_give_the_same_rows(spark: SparkSession, values: list[bytes | None]) -> None:
+    contract = contract_of(EVERYTHING, "i")
+    with pytest.MonkeyPatch.context() as patch:  # each record is tried by pyarrow alone, else its neighbours decide
+        patch.setattr(parse_json, "BLOCK_RECORDS", 1)
+        patch.setattr(parse_json, "READS_PER_RECORD", 1000)
+        fast = as_text(spark, contract, values)
+    spark.conf.set("spark.sql.session.timeZone", "Etc/UCT")  # UTC by a name that has no fast path
+    try:
+        slow = as_text(spark, contract, values)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    different = [(v, one, other) for v, one, other in zip(values, fast, slow, strict=True) if one != other]
+    assert different[:3] == []
+
+
+def as_text(spark: SparkSession, contract: Contract, values: list[bytes | None]) -> list[tuple[str | None, ...]]:
+    """What is read, in words: tells 0.0 from -0.0, NaN is itself, and a year is not bound to Python's. The columns of
+    rejected records mean nothing, and are left out."""
+    frame = parse_records(raw_of(spark, values), contract, frozenset({"offset"}))
+    rejected = F.col("_lakesql_rejected")
+    columns = [F.when(rejected.isNull(), F.col(column.name).cast("string")) for column in contract.columns]
+    read = frame.orderBy("_record.offset").select(
+        *columns, rejected["reason"], rejected["detail"], F.hex(rejected["value"])
+    )
+    return [tuple(row) for row in read.collect()]
+
+
+def test_good_records_are_decided_without_spark() -> None:
+    values = [json.dumps({"a": i, "at": "2013-01-01T05:00:00Z", "n": {"x": i / 3}}).encode() for i in range(3000)]
+    values[1500] = b'{"a": "x"}'
+    values[7] = b"{"
+    shape = parse_json.Shape(
+        (("a", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("n", pa.struct([("x", pa.float64())]))), (0,)
+    )
+    columns, undecided = parse_json.parse_values(pa.array(values, pa.binary()), shape)
+    left = [i for i, flag in enumerate(undecided.to_pylist()) if flag]
+    assert {7, 1500} <= set(left) and len(left) <= 1 + parse_json.FEW_RECORDS
+    assert [columns[0][i].as_py() for i in range(3000) if i not in left] == [i for i in range(3000) if i not in left]
+
+
+@pytest.mark.parametrize(
+    ("ddl", "value"),
+    [
+        ("a bigint", '{"a": 9223372036854775808}'),
+        ("a int", '{"a": 2147483648}'),
+        ("a int", '{"a": 5.0}'),
+        ("a smallint", '{"a": 32768}'),
+        ("a tinyint", '{"a": 128}'),
+        ("a tinyint", '{"a": 255}'),
+        ("a array<tinyint>", '{"a": [1, 200]}'),
+        ("a struct<b:tinyint>", '{"a": {"b": 200}}'),
+        ("a map<string,tinyint>", '{"a": {"b": 200}}'),
+        ("a double", '{"a": 1e400}'),
+        ("a float", '{"a": 1e39}'),
+        ("a array<float>", '{"a": [-1e39]}'),
+        ("a decimal(5,2)", '{"a": 1000}'),
+        ("a decimal(5,2)", '{"a": 999.995}'),
+        ("a decimal(5,2)", '{"a": 1e100000000}'),
+        ("a timestamp", '{"a": 9223372036855}'),
+        ("a timestamp", '{"a": 9223372036854775807}'),
+        ("a timestamp", '{"a": "2013-02-30"}'),
+        ("a date", '{"a": 5}'),
+        ("a boolean", '{"a": "true"}'),
+        ("a int", '{"a": 1} x'),
+        ("a int", '{"a": 1}{"a": 2}'),
+        ("a int", '{"a": 1},{"a": 2}'),
+        ("a int", '{"a": 1}],[{}'),
+        ("a int", '{"a": 1}}'),
+        ("a int", '[{"a": 1}]'),
+        ("a int", "null"),
+        ("a int", ""),
+        ("a int", "{'a': 1"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_unparsable(spark: SparkSession, ddl: str, value: str) -> None:
+    assert reason_of(spark, ddl, value) == "unparsable"
+
+
+@pytest.mark.parametrize(
+    ("ddl", "value", "expected"),
+    [
+        ("a double", '{"a": "Infinity"}', math.inf),
+        ("a double", '{"a": -INF}', -math.inf),
+        ("a tinyint", '{"a": -1}', -1),
+        ("a int", " {'a': 1} ", 1),
+        ("a int", '{"a": 1, "z": {"b": "}{"}}', 1),
+        ("a int", '{"a": 1, "z": NaN, "y": {}}', 1),
+        ("a string", '{"a": 5}', "5"),
+        ("a map<string,int>", '{"a": {"x": 1}}', {"x": 1}),
+    ],
+)
+def test_what_spark_reads_stays(spark: SparkSession, ddl: str, value: str, expected: Any) -> None:
+    (row,) = parsed(spark, contract_of(ddl), [value.encode()])
+    assert (row.a, row._lakesql_rejected) == (expected, None)
+
+
+def test_the_detail_names_the_field(spark: SparkSession) -> None:
+    contract = contract_of("a int, n struct<b:int,c:array<int>>, r string", "r")
+    values = [b'{"a": 1, "n": {"b": "x"}, "r": ""}', b'{"a": 1, "n": {"c": [1, "x"]}}', b'{"a": "x"}', b'{"a": 1}']
+    rejected = [row._lakesql_rejected for row in parsed(spark, contract, values)]
+    assert [r.detail.split(":")[0] for r in rejected] == ["n.b", "n.c", "a", "r"]
+    assert [r.reason for r in rejected] == ["unparsable"] * 3 + ["required-missing"]
+    assert [(bytes(r.value), bytes(r.key)) for r in rejected] == [(v, f"k{i}".encode()) for i, v in enumerate(values)]
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "string", "bytes"])
+def test_a_record_without_a_value_is_a_tombstone(spark: SparkSession, form: Any) -> None:
+    (row,) = parsed(spark, contract_of("value string", format=form), [None])
+    assert row._lakesql_rejected.reason == "tombstone"
+
+
+def test_csv(spark: SparkSession) -> None:
+    contract = contract_of("id bigint, at timestamp, name string", "id", format="csv", csv=CsvOptions(True, ";", "NA"))
+    lines = [
+        b"id;at;name",
+        b'1;2013-01-01 05:00:00;"a;b"',
+        b"2;NA;NA",
+        b"x;NA;c",
+        b"NA;NA;c",
+        b"3;NA",
+        b"",
+        b'"id";"at";"name"',
+    ]
+    rows = parsed(spark, contract, lines)
+    assert [(r.id, r.name) for r in rows if not r._lakesql_rejected] == [(1, "a;b"), (2, None)]
+    bad = [(r._record.offset, r._lakesql_rejected.reason) for r in rows if r._lakesql_rejected]
+    assert bad == [(3, "unparsable"), (4, "required-missing"), (5, "unparsable")]
+
+
+def test_text_must_be_utf8_and_bytes_need_not(spark: SparkSession) -> None:
+    values = [b"caf\xc3\xa9", b"\xff"]
+    text = parsed(spark, contract_of("value string", format="string"), values)
+    assert [r._lakesql_rejected and r._lakesql_rejected.reason for r in text] == [None, "unparsable"]
+    assert text[0].value == "café"
+    raw = parsed(spark, contract_of("value binary", format="bytes"), values)
+    assert [bytes(r.value) for r in raw] == values
+
+
+def test_columns_are_those_of_the_contract_and_what_is_kept(spark: SparkSession) -> None:
+    contract = contract_of("`a.b` int, `key` string, `value` int")
+    frame = parse_records(raw_of(spark, [b'{"a.b": 1, "key": "x", "value": 2}']), contract, frozenset({"key", "topic"}))
+    assert frame.columns == ["a.b", "key", "value", "_record", "_lakesql_rejected"]
+    assert frame.schema["_record"].dataType.names == ["topic", "key"]
+    assert tuple(frame.select("`a.b`", "key", F.col("value")).collect()[0]) == (1, "x", 2)
