@@ -13,7 +13,7 @@ from lakesql.compile.table import build_table_spec
 from lakesql.engine.analyze import analyze_select, landing_columns
 from lakesql.engine.batch import Sink
 from lakesql.engine.source import Reading, TableSource
-from lakesql.errors import ProjectError, nearest
+from lakesql.errors import Problem, ProjectError, RunError, nearest
 from lakesql.events import Emit, Event, Noted, StepApplied
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.plan.steps import AdoptTable, describe, plan_table, statements
@@ -49,6 +49,7 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
 
     `session` is the model's own. Raises what planning and analysis raise; a step that was applied stays applied.
     """
+    _check_refs(around, select)
     schema = analyze_select(session, select)
     landed = [(schema, land(around, select, schema))]
 
@@ -66,6 +67,22 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
         emit=around.emit,
         now_ms=now_ms,
     )
+
+
+def _check_refs(around: Surroundings, select: Select) -> None:
+    missing = [
+        Problem(
+            "table-missing",
+            f"ref('{reference.name}') has no table yet.",
+            "",
+            f"Run it first, or with this model: lakesql run --select +{select.model.name}",
+            reference.place,
+        )
+        for reference in select.model.facts.refs
+        if load_table_state(around.catalog, around.manifest.models[reference.name].table) is None
+    ]
+    if missing:
+        raise RunError(missing)
 
 
 def land(around: Surroundings, select: Select, schema: StructType) -> tuple[str, ...]:
