@@ -1,0 +1,127 @@
+"""Imports go one way, and heavy libraries are imported where they belong."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "lakesql"
+
+LAYERS = (
+    ("cli",),
+    ("run",),
+    ("engine", "catalog", "observe"),
+    ("plan",),
+    ("compile",),
+    ("graph",),
+    ("model", "stream"),
+    ("project",),
+    ("decode", "errors", "events", "names", "conditions"),
+)
+"""From top to bottom: a module imports its own layer and those below."""
+
+EXCEPTIONS: dict[tuple[str, str], str] = {}
+"""Imports upwards that are meant, each with its reason."""
+
+PLACES = {
+    "pyspark": ("engine/",),
+    "py4j": ("engine/",),
+    "pyiceberg": ("catalog/",),
+    "click": ("cli/",),
+    "jinja2": ("model/template.py", "project/profiles.py"),
+    "sqlglot": ("model/", "compile/"),
+    "rich": ("observe/", "cli/"),
+    "yaml": ("project/yaml.py",),
+}
+"""Where a library may be imported; for types alone it may be anywhere."""
+
+LAYER_OF = {name: depth for depth, layer in enumerate(LAYERS) for name in layer}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def imports(path: Path, types_too: bool) -> Iterator[str]:
+    """The names of the modules that a file imports, also inside functions."""
+
+    def walk(node: ast.AST) -> Iterator[str]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test) and not types_too:
+                for other in child.orelse:
+                    yield from walk(other)
+            elif isinstance(child, ast.Import):
+                yield from (alias.name for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                assert child.module is not None and child.level == 0, f"{path} has a relative import"
+                yield from (f"{child.module}.{alias.name}" for alias in child.names)
+            else:
+                yield from walk(child)
+
+    yield from walk(ast.parse(path.read_text("utf-8")))
+
+
+def layer_name(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def test_every_module_has_a_layer() -> None:
+    names = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MODULES}
+    assert names - {"__init__", "__main__"} == set(LAYER_OF)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_down(path: Path) -> None:
+    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    if own in ("__init__", "__main__"):
+        return
+    for module in imports(path, types_too=True):
+        target = layer_name(module)
+        if module.startswith("lakesql.") and target in LAYER_OF and (own, target) not in EXCEPTIONS:
+            assert LAYER_OF[target] >= LAYER_OF[own], f"lakesql/{own} imports {module}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_libraries_are_imported_where_they_belong(path: Path) -> None:
+    place = path.relative_to(PACKAGE).as_posix()
+    for module in imports(path, types_too=False):
+        allowed = PLACES.get(module.split(".")[0])
+        assert allowed is None or place.startswith(allowed), f"{place} imports {module}"
+
+
+def test_compiling_loads_neither_spark_nor_iceberg(tmp_path: Path) -> None:
+    for name in ("models", "streams", "macros"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("recorded"))
+    for name in ("profiles.yml", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    program = (
+        "import sys\n"
+        "from lakesql.cli.main import run_command\n"
+        "codes = [run_command([name]) for name in ('parse', 'ls', 'compile')]\n"
+        "loaded = {'pyspark', 'py4j', 'pyiceberg', 'pyarrow', 'rich'} & set(sys.modules)\n"
+        "sys.exit(f'{codes} {loaded}' if any(codes) or loaded else 0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "target" / "compiled" / "models" / "orders.sql").is_file()
+
+
+def test_imports_are_seen_wherever_they_stand() -> None:
+    batch = set(imports(PACKAGE / "engine" / "batch.py", types_too=False))
+    assert {"pyspark.sql.DataFrame", "lakesql.compile.merge.merge_statement"} <= batch
+    inside = set(imports(PACKAGE / "catalog" / "tables.py", types_too=False))
+    assert any(module.startswith("pyiceberg") for module in inside)
+    prepare = PACKAGE / "run" / "prepare.py"
+    assert "pyspark.sql.SparkSession" in set(imports(prepare, types_too=True)) - set(imports(prepare, types_too=False))
