@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import TypeVar, assert_never
 
 from lakesql.cli.options import Options, find_directory
-from lakesql.cli.project import Outputs, profile_folders, read_vars
+from lakesql.cli.project import load_files, profile_folders, read_vars
 from lakesql.errors import LakesqlError, ProfileError
-from lakesql.graph.cache import FactsCache
-from lakesql.graph.manifest import load_manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import (
     Catalog,
@@ -56,8 +54,7 @@ def check_everything(options: Options) -> Iterator[Result]:
     if isinstance(target, LakesqlError):
         return
     target = resolve_paths(target, directory)
-    facts = FactsCache(Outputs(directory).cache / "facts.json")
-    manifest = _attempt(partial(load_manifest, files, target, read_vars(options.vars), facts.read))
+    manifest = _attempt(partial(load_files, files, target, read_vars(options.vars)))
     yield _result("models", manifest, lambda found: f"{len(found.models)}, of {len(found.streams)} streams")
     formats = () if isinstance(manifest, LakesqlError) else {stream.format for stream in manifest.streams.values()}
     yield _result("jars", _attempt(partial(_check_jars, _jar_needs(target, formats))))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,12 @@ from lakesql.cli.options import Options, find_directory
 from lakesql.cli.report import say
 from lakesql.compile.cache import CompiledFiles
 from lakesql.errors import ProjectError, UsageError
-from lakesql.graph.cache import FactsCache
+from lakesql.graph.cache import FileCache
 from lakesql.graph.graph import GraphNode
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.graph.selector import parse_selection, select_nodes
-from lakesql.project.files import read_project
-from lakesql.project.profiles import load_target
+from lakesql.project.files import ProjectFiles, read_project
+from lakesql.project.profiles import Target, load_target
 from lakesql.project.yaml import parse_yaml
 
 
@@ -56,12 +58,32 @@ def load_project(options: Options) -> Manifest:
     """
     overrides = read_vars(options.vars)
     directory = find_directory(options)
-    files = read_project(directory)
-    target = load_target(files.settings.profile, options.target, profile_folders(options, directory), os.environ)
-    facts = FactsCache(Outputs(directory).cache / "facts.json")
-    manifest = load_manifest(files, target, overrides, facts.read)
-    facts.save()
+    with _without_collecting():
+        files = read_project(directory)
+        target = load_target(files.settings.profile, options.target, profile_folders(options, directory), os.environ)
+        return load_files(files, target, overrides)
+
+
+def load_files(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]) -> Manifest:
+    """The manifest of these files, those that have not changed as they were read before."""
+    cache = FileCache(Outputs(files.directory).cache / "files.json")
+    manifest = load_manifest(files, target, overrides, cache.read_declarations, cache.read_model)
+    cache.save()
     return manifest
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Leaves out the search for garbage, which would walk through all that is being read again and again.
+
+    What was read stays until the process ends: the collector need not look at it later either.
+    """
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
 
 
 def compiled_files(manifest: Manifest) -> CompiledFiles:

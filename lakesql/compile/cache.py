@@ -13,7 +13,6 @@ from lakesql.graph.cache import digest_macros
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.model.model import Model
 from lakesql.project.cache import CacheFile, digest
-from lakesql.project.files import write_atomically
 from lakesql.stream.stream import Column, Stream
 
 if TYPE_CHECKING:
@@ -93,7 +92,10 @@ class CompiledFiles:
 
     def _write(self, name: str) -> str:
         text = self._build(name)
-        write_atomically(self.path(name), text)
+        path = self.path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # In place: half a file, from a command that broke off, has another digest and is written anew.
+        path.write_bytes(text.encode())
         return text
 
     def _build(self, name: str) -> str:

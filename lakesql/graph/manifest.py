@@ -24,9 +24,30 @@ from lakesql.project.yaml import parse_yaml
 from lakesql.stream.stream import Stream, read_stream
 
 T = TypeVar("T")
+Named = TypeVar("Named", Stream, ModelProperties)
 
-ReadTemplate = Callable[[SourceFile, Macros], TemplateFacts]
-"""Reads a model's template: `read_template`, or a cache in front of it."""
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """What one properties file declares and describes. `problems` are of the entries that are not among these."""
+
+    streams: tuple[Stream, ...] = ()
+    models: tuple[ModelProperties, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """What one model's file says: its template, and its configuration over the defaults of its folder."""
+
+    facts: TemplateFacts
+    config: Config
+    options: Mapping[str, object]
+
+
+ReadDeclarations = Callable[[SourceFile], Declarations]
+ReadModel = Callable[[SourceFile, Node, Macros], ModelFile]
+"""Reads a model's file, given the options of its folder and the project's macros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +68,26 @@ class Manifest:
 
 
 def load_manifest(
-    files: ProjectFiles, target: Target, overrides: Mapping[str, Any], read: ReadTemplate | None = None
+    files: ProjectFiles,
+    target: Target,
+    overrides: Mapping[str, Any],
+    read_declarations: ReadDeclarations | None = None,
+    read_model: ReadModel | None = None,
 ) -> Manifest:
     """The project that `files` hold, checked as far as it can be without rendering a SELECT.
 
+    What one file says is read by `parse_declarations` and `parse_model`, or by what a caller puts in front of them.
     Raises `ProjectError` with the problems of all files at once.
     """
     target = resolve_paths(target, files.directory)
     problems: list[Problem] = []
-    nodes = [_collect(problems, partial(parse_yaml, file.path, file.text)) for file in _yaml_files(files)]
-    sections = [_collect(problems, partial(read_sections, node)) for node in nodes if node]
-    stream_nodes = [node for found in sections if found for node in found[1]]
-    model_nodes = tuple(node for found in sections if found for node in found[0])
-
-    streams = _read_streams(stream_nodes, problems)
-    properties = _collect(problems, lambda: read_model_properties(model_nodes)) or {}
+    declared = [(read_declarations or parse_declarations)(file) for file in (*files.streams, *files.properties)]
+    problems.extend(problem for found in declared for problem in found.problems)
+    streams = _by_name((stream for found in declared for stream in found.streams), "Stream", problems)
+    properties = _by_name((model for found in declared for model in found.models), "Model", problems)
     macros = _collect(problems, lambda: parse_macros([(file.path, file.text) for file in files.macros])) or Macros()
     _collect(problems, lambda: check_defaults(files.settings.models))
-    models = _read_models(files, target, properties, macros, read or read_template, problems)
+    models = _read_models(files, target, properties, macros, read_model or parse_model, problems)
 
     problems.extend(_check_tables(models.values()))
     problems.extend(_check_properties(properties, models))
@@ -83,9 +106,26 @@ def load_manifest(
     )
 
 
-def read_template(file: SourceFile, macros: Macros) -> TemplateFacts:
-    """What a model's template says."""
-    return facts_of(parse_template(file.path, file.text, macros))
+def parse_declarations(file: SourceFile) -> Declarations:
+    """What a properties file says, as far as it can be understood."""
+    problems: list[Problem] = []
+    root = _collect(problems, partial(parse_yaml, file.path, file.text))
+    sections = _collect(problems, partial(read_sections, root)) if root else None
+    model_nodes, stream_nodes = sections or ((), ())
+    models = [_collect(problems, partial(read_model_properties, node)) for node in model_nodes]
+    streams = [_collect(problems, partial(read_stream, node)) for node in stream_nodes]
+    return Declarations(
+        streams=tuple(stream for stream in streams if stream),
+        models=tuple(model for model in models if model),
+        problems=tuple(problems),
+    )
+
+
+def parse_model(file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
+    """What a model's file says. Raises `ProjectError` with everything that is wrong with it."""
+    facts = facts_of(parse_template(file.path, file.text, macros))
+    config = read_config(facts.config, defaults)
+    return ModelFile(facts, config, merge_config(defaults, facts.config).plain())
 
 
 def facts_of(template: Template) -> TemplateFacts:
@@ -100,10 +140,6 @@ def reads_model(manifest: Manifest, stream: str) -> Model | None:
     return None if stream in manifest.streams else manifest.models[stream]
 
 
-def _yaml_files(files: ProjectFiles) -> tuple[SourceFile, ...]:
-    return (*files.streams, *files.properties)
-
-
 def _collect(problems: list[Problem], read: Callable[[], T]) -> T | None:
     try:
         return read()
@@ -112,18 +148,16 @@ def _collect(problems: list[Problem], read: Callable[[], T]) -> T | None:
         return None
 
 
-def _read_streams(nodes: Iterable[Node], problems: list[Problem]) -> dict[str, Stream]:
-    streams: dict[str, Stream] = {}
-    for node in nodes:
-        stream = _collect(problems, partial(read_stream, node))
-        if stream is None:
-            continue
-        if stream.name in streams:
-            first = streams[stream.name].place
-            what = f"Stream '{stream.name}' is declared twice, first at {first}."
-            problems.append(Problem("duplicate-name", what, place=stream.place))
-        streams[stream.name] = stream
-    return streams
+def _by_name(found: Iterable[Named], what: str, problems: list[Problem]) -> dict[str, Named]:
+    """The streams or the descriptions of models by name; of two with one name, the second is a problem."""
+    named: dict[str, Named] = {}
+    for item in found:
+        first = named.setdefault(item.name, item)
+        if first is not item:
+            problems.append(
+                Problem("duplicate-name", f"{what} '{item.name}' stands at {first.place} already.", place=item.place)
+            )
+    return named
 
 
 def _read_models(
@@ -131,7 +165,7 @@ def _read_models(
     target: Target,
     properties: Mapping[str, ModelProperties],
     macros: Macros,
-    read: ReadTemplate,
+    read: ReadModel,
     problems: list[Problem],
 ) -> dict[str, Model]:
     models: dict[str, Model] = {}
@@ -152,23 +186,21 @@ def _read_model(
     target: Target,
     properties: Mapping[str, ModelProperties],
     macros: Macros,
-    read: ReadTemplate,
+    read: ReadModel,
 ) -> Model:
     path = PurePosixPath(file.path)
     name = check_name(node_of(path.stem, Place(file.path)))
     fqn = (settings.name, *path.relative_to(settings.paths.models).parts[:-1], name)
-    facts = read(file, macros)
-    defaults = folder_defaults(settings.models, fqn)
-    config = read_config(facts.config, defaults)
+    said = read(file, folder_defaults(settings.models, fqn), macros)
     return Model(
         name=name,
         path=file.path,
         fqn=fqn,
         source=file.text,
-        table=TableName(target.catalog.name, config.namespace or target.namespace, config.table or name),
-        config=config,
-        options=merge_config(defaults, facts.config).plain(),
-        facts=facts,
+        table=TableName(target.catalog.name, said.config.namespace or target.namespace, said.config.table or name),
+        config=said.config,
+        options=said.options,
+        facts=said.facts,
         properties=properties.get(name) or ModelProperties(Place(file.path), name),
     )
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lakesql.decode import Node, decode, option
-from lakesql.errors import Place, Problem, ProjectError
+from lakesql.errors import Place
 from lakesql.names import check_name
 
 
@@ -46,23 +45,10 @@ def read_sections(root: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     return _items(file.models), _items(file.streams)
 
 
-def read_model_properties(nodes: tuple[Node, ...]) -> Mapping[str, ModelProperties]:
-    """Properties by model. Raises `ProjectError` for a model that is described twice (`duplicate-name`)."""
-    found: dict[str, ModelProperties] = {}
-    problems: list[Problem] = []
-    for node in nodes:
-        place = node.keys.get("name", node.place)
-        try:
-            properties = decode(node, ModelProperties, what="a model's properties", given={"place": place})
-        except ProjectError as error:
-            problems.extend(error.problems)
-            continue
-        if properties.name in found:
-            problems.append(Problem("duplicate-name", f"Model '{properties.name}' is described twice.", place=place))
-        found[properties.name] = properties
-    if problems:
-        raise ProjectError(problems)
-    return found
+def read_model_properties(node: Node) -> ModelProperties:
+    """One entry of a file's `models:`. Raises `ProjectError` with everything that is wrong with it."""
+    place = node.keys.get("name", node.place)
+    return decode(node, ModelProperties, what="a model's properties", given={"place": place})
 
 
 def _items(node: Node | None) -> tuple[Node, ...]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import Any
 
 import yaml
 
 from lakesql.decode import Node
 from lakesql.errors import Place, ProjectError
 
-if TYPE_CHECKING:
-    from lakesql.decode import Scalar
-
 MAX_NODES = 100_000
 """More values than any project file has: what a document may grow to when its aliases are expanded."""
 MAX_DEPTH = 60
 _TAG = "tag:yaml.org,2002:"
+_TEXTS = ("str", "timestamp", "value", "merge")
+_BOOLS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_FORBIDDEN = re.compile(r"[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that cannot stand in YAML, of which its two parsers say different things."""
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -23,92 +25,157 @@ def parse_yaml(path: str, text: str) -> Node:
     """The document in `text` as a tree; an empty document is an empty mapping.
 
     Raises `ProjectError`: `yaml-syntax`, `yaml-duplicate-key`, `yaml-tag` (only plain scalars, lists and mappings are
-    data), `yaml-too-large` (aliases that expand without end).
+    data), `yaml-too-large` (values that nest without end, or aliases that expand without end).
     """
+    if bad := _FORBIDDEN.search(text):
+        line = text.count("\n", 0, bad.start())
+        place = Place(path, line + 1, bad.start() - text.rfind("\n", 0, bad.start()))
+        raise ProjectError.of("yaml-syntax", f"The character U+{ord(bad[0]):04X} cannot stand in YAML.", place=place)
     try:
-        root = yaml.compose(text, Loader=_Loader)
+        return _Reader(path, _Loader(text)).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(path, mark.line + 1, mark.column + 1) if mark else Place(path)
         raise ProjectError.of(
             "yaml-syntax", f"This is not YAML: {error.problem or error.context}.", place=place
         ) from None
-    except yaml.YAMLError as error:
-        raise ProjectError.of("yaml-syntax", f"This is not YAML: {error}.", place=Place(path)) from None
-    if root is None:
-        return Node({}, Place(path, 1, 1))
-    return _Reader(path).node(root, depth=0)
 
 
 class _Reader:
-    """Walks one composed document and counts what it has seen."""
+    """Turns the events of one document into nodes and counts them.
 
-    def __init__(self, path: str) -> None:
+    PyYAML's own trees are not used: making one takes as much of the machine's stack as the document nests deep.
+    """
+
+    def __init__(self, path: str, events: Any) -> None:
         self.path = path
+        self.events = events
+        self.anchors: dict[str, Node] = {}
         self.seen = 0
 
-    def node(self, node: yaml.Node, depth: int) -> Node:
-        place = self.place(node)
-        self.seen += 1
-        if self.seen > MAX_NODES or depth > MAX_DEPTH:
-            raise ProjectError.of("yaml-too-large", "This document has more values than lakesql reads.", place=place)
-        match node:
-            case yaml.ScalarNode():
-                return Node(self.scalar(node), place)
-            case yaml.SequenceNode() if node.tag == f"{_TAG}seq":
-                return Node(tuple(self.node(item, depth + 1) for item in node.value), place)
-            case yaml.MappingNode() if node.tag == f"{_TAG}map":
-                return self.mapping(node, depth)
-            case _:
-                raise self.bad_tag(node)
+    def document(self) -> Node:
+        empty = Node({}, Place(self.path, 1, 1))
+        self.events.get_event()
+        if self.events.check_event(yaml.StreamEndEvent):
+            return empty
+        self.events.get_event()
+        root = self.node(0)
+        self.events.get_event()
+        if not self.events.check_event(yaml.StreamEndEvent):
+            raise self.syntax_error("A file holds one document.", self.place(self.events.peek_event()))
+        return empty if root.value is None else root
 
-    def mapping(self, node: yaml.MappingNode, depth: int) -> Node:
+    def node(self, depth: int) -> Node:
+        event = self.events.get_event()
+        place = self.place(event)
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self.anchors:
+                raise self.syntax_error(f"No value before '*{event.anchor}' has this name.", place)
+            self.count(self.anchors[event.anchor], place, depth)
+            return self.anchors[event.anchor]
+        self.count(None, place, depth)
+        match event:
+            case yaml.ScalarEvent():
+                node = self.scalar(event, place)
+            case yaml.SequenceStartEvent():
+                self.check_tag(event, "seq")
+                node = Node(tuple(self.sequence(depth + 1)), place)
+            case _:
+                self.check_tag(event, "map")
+                node = self.mapping(place, depth + 1)
+        if event.anchor:
+            self.anchors[event.anchor] = node
+        return node
+
+    def sequence(self, depth: int) -> list[Node]:
+        items = []
+        while not self.events.check_event(yaml.SequenceEndEvent):
+            items.append(self.node(depth))
+        self.events.get_event()
+        return items
+
+    def mapping(self, place: Place, depth: int) -> Node:
         merged: dict[str, Node] = {}
         entries: dict[str, Node] = {}
+        merged_keys: dict[str, Place] = {}
         keys: dict[str, Place] = {}
-        for key_node, value_node in node.value:
-            place = self.place(key_node)
-            if key_node.tag == f"{_TAG}merge":
-                bases = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
-                for base in reversed(bases):
-                    merged.update(self.node(base, depth + 1).entries())
-                continue
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise ProjectError.of("yaml-syntax", "A key of a mapping is a text.", place=place)
-            key = key_node.value
-            if key in entries:
-                raise ProjectError.of(
-                    "yaml-duplicate-key", f"'{key}' stands twice, first at line {keys[key].line}.", place=place
-                )
-            entries[key] = self.node(value_node, depth + 1)
-            keys[key] = place
-        return Node({**merged, **entries}, self.place(node), keys)
+        merge: Place | None = None
+        while not self.events.check_event(yaml.MappingEndEvent):
+            event = self.events.get_event()
+            key_place = self.place(event)
+            if not isinstance(event, yaml.ScalarEvent):
+                fix = "Put a text that starts with {{ in quotes." if isinstance(event, yaml.MappingStartEvent) else ""
+                raise self.syntax_error("A key of a mapping is a text.", key_place, fix)
+            is_merge = self.tag(event) == "merge"
+            first = merge if is_merge else keys.get(event.value)
+            if first:
+                what = f"'{event.value}' stands twice, first at line {first.line}."
+                raise ProjectError.of("yaml-duplicate-key", what, place=key_place)
+            value = self.node(depth)
+            if is_merge:
+                merge = key_place
+                for base in reversed(value.items() if isinstance(value.value, tuple) else (value,)):
+                    merged.update(base.entries())
+                    merged_keys.update(base.keys)
+            else:
+                entries[event.value] = value
+                keys[event.value] = key_place
+        self.events.get_event()
+        return Node({**merged, **entries}, place, {**merged_keys, **keys})
 
-    def scalar(self, node: yaml.ScalarNode) -> Scalar:
-        text: str = node.value
-        match node.tag.removeprefix(_TAG):
+    def scalar(self, event: yaml.ScalarEvent, place: Place) -> Node:
+        text: str = event.value
+        match self.tag(event):
             case "null":
-                return None
+                return Node(None, place)
             case "bool":
-                return text.lower() in ("true", "yes", "on")
+                return Node(_BOOLS.get(text.lower(), text), place, written=text)
             case "int":
-                return _number(text, lambda digits: int(digits, 0))
+                return Node(_number(text, lambda digits: int(digits, 0)), place, written=text)
             case "float":
-                return _number(text.replace(".inf", "inf").replace(".nan", "nan"), float)
-            case "str" | "timestamp":
-                return text
+                digits = text.lower().replace(".inf", "inf").replace(".nan", "nan")
+                number = _number(digits, float)
+                return Node(text if number is digits else number, place, written=text)
             case _:
-                raise self.bad_tag(node)
+                return Node(text, place)
 
-    def bad_tag(self, node: yaml.Node) -> ProjectError:
-        return ProjectError.of("yaml-tag", f"The tag '{node.tag}' is not read.", place=self.place(node))
+    def tag(self, event: yaml.ScalarEvent) -> str:
+        """The kind of a scalar, without what all kinds begin with. Raises `yaml-tag` for one that is no data."""
+        tag = event.tag
+        if tag is None or tag == "!":
+            tag = self.events.resolve(yaml.ScalarNode, event.value, event.implicit)
+        kind: str = tag.removeprefix(_TAG)
+        if kind not in (*_TEXTS, "null", "bool", "int", "float"):
+            raise self.bad_tag(event)
+        return kind
 
-    def place(self, node: yaml.Node) -> Place:
-        return Place(self.path, node.start_mark.line + 1, node.start_mark.column + 1)
+    def check_tag(self, event: Any, kind: str) -> None:
+        if event.tag not in (None, "!", _TAG + kind):
+            raise self.bad_tag(event)
+
+    def count(self, node: Node | None, place: Place, depth: int) -> None:
+        """Count a value, and with a `node` that an alias stands for all that is in it."""
+        self.seen += 1
+        if self.seen > MAX_NODES or depth > MAX_DEPTH:
+            what = f"This document has more values than {MAX_NODES}, or nests deeper than {MAX_DEPTH} levels."
+            raise ProjectError.of("yaml-too-large", what, place=place)
+        if node is not None and not isinstance(node.value, str | int | float | None):
+            for child in node.value if isinstance(node.value, tuple) else node.value.values():
+                self.count(child, place, depth + 1)
+
+    def bad_tag(self, event: Any) -> ProjectError:
+        return ProjectError.of("yaml-tag", f"The tag '{event.tag}' is not read.", place=self.place(event))
+
+    def syntax_error(self, what: str, place: Place, fix: str = "") -> ProjectError:
+        return ProjectError.of("yaml-syntax", what, fix=fix, place=place)
+
+    def place(self, event: Any) -> Place:
+        return Place(self.path, event.start_mark.line + 1, event.start_mark.column + 1)
 
 
-def _number(text: str, read: type[float] | object) -> Scalar:
+def _number(text: str, read: Any) -> Any:
+    """A number, or the text: 12:30 is a number to the base of 60 in YAML 1.1, 010 one to the base of 8."""
     try:
-        return read(text.replace("_", ""))  # type: ignore[operator]
-    except ValueError:  # 12:30 is a number to the base of 60 in YAML 1.1, 010 one to the base of 8; here both are texts
+        return read(text.replace("_", ""))
+    except ValueError:
         return text

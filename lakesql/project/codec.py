@@ -1,0 +1,82 @@
+"""Our own frozen values as JSON and back: what a cache keeps. Nothing but the classes that a reader names is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, fields
+from functools import cache
+from typing import Any, cast
+
+
+def encode(value: Any) -> Any:
+    """`value` as JSON: a scalar as it is, everything else as a list whose head says what it is.
+
+    Values are scalars, tuples, lists, frozen sets of texts, mappings from texts, and dataclasses of these. Of a
+    dataclass, the last fields are left out as long as they have their defaults.
+    """
+    kind: Any = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is tuple:
+        return ["()", *map(encode, value)]
+    if kind is list:
+        return ["[]", *map(encode, value)]
+    if kind is frozenset:
+        return ["{}", *sorted(value)]
+    if isinstance(value, Mapping):
+        return [":", {key: encode(item) for key, item in value.items()}]
+    values = [getattr(value, field.name) for field in _fields(kind)]
+    defaults = _defaults(kind)
+    while values and values[-1] == defaults[len(values) - 1]:
+        values.pop()
+    return [kind.__name__, *map(encode, values)]
+
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def decoder(kinds: Iterable[type[Any]]) -> Callable[[Any], Any]:
+    """What turns the JSON of `encode` back into values, made of the classes `kinds` only.
+
+    It raises ValueError, KeyError, TypeError or IndexError for what is not such JSON.
+    """
+    makers = {kind.__name__: _maker(kind) for kind in kinds}
+
+    def decode(found: Any) -> Any:
+        if type(found) is not list:
+            return found
+        head = found[0]
+        make = makers.get(head)
+        if make is not None:
+            return make(*[decode(item) if type(item) is list else item for item in found[1:]])
+        if head == "()":
+            return tuple([decode(item) if type(item) is list else item for item in found[1:]])
+        if head == ":":
+            return {key: decode(item) if type(item) is list else item for key, item in found[1].items()}
+        if head == "[]":
+            return [decode(item) for item in found[1:]]
+        if head == "{}":
+            return frozenset(found[1:])
+        raise ValueError(f"no value of kind {head!r} is known")
+
+    return decode
+
+
+def _maker(kind: Any) -> Callable[..., Any]:
+    """What makes a `kind` out of its first fields in order, also where it takes them by name only."""
+    names = [field.name for field in _fields(kind)]
+    if any(field.kw_only for field in _fields(kind)):
+        return lambda *values: kind(**dict(zip(names, values, strict=False)))
+    return cast("Callable[..., Any]", kind)
+
+
+@cache
+def _fields(kind: Any) -> tuple[Field[Any], ...]:
+    return fields(kind)
+
+
+@cache
+def _defaults(kind: Any) -> tuple[Any, ...]:
+    return tuple(
+        field.default if field.default_factory is MISSING else field.default_factory() for field in _fields(kind)
+    )
