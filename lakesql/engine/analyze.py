@@ -9,16 +9,18 @@ from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableColumn
 from lakesql.engine.records import empty_records
+from lakesql.engine.source import Reading
 from lakesql.names import is_reserved
 
 
-def analyze_select(session: SparkSession, select: Select) -> StructType:
+def analyze_select(session: SparkSession, select: Select, readings: tuple[Reading, ...]) -> StructType:
     """The schema of the SELECT's rows, over streams without records. `session` is the model's own.
 
-    Tables that it joins must exist. Raises pyspark's `AnalysisException`.
+    Tables that it reads must exist. Raises pyspark's `AnalysisException`.
     """
-    for name, stream in select.streams.items():
-        empty_records(session, stream, select.positioned).createOrReplaceTempView(identifier(name))
+    for reading in readings:
+        records = empty_records(session, reading, select.positioned)
+        records.createOrReplaceTempView(identifier(reading.stream.name))
     rows: DataFrame = session.sql(select.text)
     return rows.schema
 

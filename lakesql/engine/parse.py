@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from typing import Literal
 
 import pyarrow as pa
@@ -66,8 +66,8 @@ def parse_records(
 
     `raw` has Kafka's shape: `key, value, topic, partition, offset, timestamp, headers`; batch or streaming. `_record`
     holds the fields of `keep` alone (it is absent when there are none), and columns of `raw` named in `carry` come
-    along as they are: what is kept and carried goes through Python. `_lakesql_rejected` is NULL on good rows and `struct<reason, detail, value, key>` on bad ones, whose other
-    columns mean nothing.
+    along as they are: what is kept and carried goes through Python. `_lakesql_rejected` is NULL on good rows and
+    `struct<reason, detail, value, key>` on bad ones, whose other columns mean nothing.
     """
     kept = [field for field in RECORD_FIELDS if field in keep]
     record = [F.struct(*(F.col(field) for field in kept)).alias(names.RECORD)] if kept else []
@@ -75,9 +75,9 @@ def parse_records(
     match contract.format:
         case "json":
             shape = _shape(contract) if _session_is_utc(raw) else None
-            rows = _read_json_fast(source, contract, shape) if shape else _read_text(source, contract, _from_json)
+            rows = _read_json_fast(source, contract, shape) if shape else _read_text(source, contract)
         case "csv":
-            rows = _read_text(_without_headers(source, contract), contract, _from_csv(contract.csv))
+            rows = _read_text(_without_headers(source, contract), contract)
         case "string" | "bytes":
             rows = _read_plain(source, contract)
     return rows.select(
@@ -107,7 +107,7 @@ def _read_json_fast(source: DataFrame, contract: Contract, shape: parse_json.Sha
     )
     arrived = source.mapInArrow(parse_json.batch_parser(shape), schema)
     decided = ~F.col(_UNDECIDED)
-    row = F.when(F.col(_UNDECIDED), _guarded(contract, _from_json))
+    row = F.when(F.col(_UNDECIDED), _guarded(contract))
     arrived = arrived.withColumn(_ROW, _once(row))
     return arrived.select(
         *(
@@ -115,16 +115,16 @@ def _read_json_fast(source: DataFrame, contract: Contract, shape: parse_json.Sha
             for name, column in zip(parsed, contract.columns, strict=True)
         ),
         *_carried(source),
-        _once(F.when(F.col(_UNDECIDED), _rejected(contract, _from_json))).alias(names.REJECTED),
+        _once(F.when(F.col(_UNDECIDED), _rejected(contract))).alias(names.REJECTED),
     )
 
 
-def _read_text(source: DataFrame, contract: Contract, read: Reader) -> DataFrame:
+def _read_text(source: DataFrame, contract: Contract) -> DataFrame:
     """Every record by Spark's own parser."""
-    return source.withColumn(_ROW, _once(_guarded(contract, read))).select(
+    return source.withColumn(_ROW, _once(_guarded(contract))).select(
         *(F.col(_ROW)[column.name].alias(column.name) for column in contract.columns),
         *_carried(source),
-        _once(_rejected(contract, read)).alias(names.REJECTED),
+        _once(_rejected(contract)).alias(names.REJECTED),
     )
 
 
@@ -159,6 +159,10 @@ def _without_headers(source: DataFrame, contract: Contract) -> DataFrame:
     return source.where(F.col(_VALUE).isNull() | is_record)
 
 
+def _reader(contract: Contract) -> Reader:
+    return _from_json if contract.format == "json" else _from_csv(contract.csv)
+
+
 def _from_json(text: Column, schema: T.StructType) -> Column:
     return F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
 
@@ -178,10 +182,14 @@ def _from_csv(options: CsvOptions) -> Reader:
     return lambda text, schema: F.from_csv(text, _ddl(schema), spark_options)
 
 
-def _rejected(contract: Contract, read: Reader) -> Column:
-    """Why the record is bad, over the columns `_lakesql_row` (what Spark read), `_lakesql_value`, `_lakesql_key`."""
-    text, row, is_json = _text(), F.col(_ROW), read is _from_json
-    misfit = _misfit(contract, read)
+@cache
+def _rejected(contract: Contract) -> Column:
+    """Why the record is bad, over the columns `_lakesql_row` (what Spark read), `_lakesql_value`, `_lakesql_key`.
+
+    Built once for a contract: it takes hundreds of calls into Java, which each batch would wait for.
+    """
+    text, row, is_json = _text(), F.col(_ROW), contract.format == "json"
+    misfit = _misfit(contract)
     shapeless = F.lit("not a JSON object" if is_json else "not a line of the contract's columns")
     rejected = (
         F.when(F.col(_VALUE).isNull(), _reject(TOMBSTONE, F.lit("the record has no value")))
@@ -245,13 +253,13 @@ def _suspicious(value: Column, wanted: T.DataType, text: Column) -> Column | Non
     return None if found is None else F.coalesce(found, F.lit(False))
 
 
-def _misfit(contract: Contract, read: Reader) -> Column:
+def _misfit(contract: Contract) -> Column:
     """The first field whose value does not fit its type, in words; NULL when there is none to be named.
 
     The record is read once more with text in place of every other type: what is text there and NULL in the row did
     not fit.
     """
-    mirror = read(_text(), _with_corrupt(contract, _as_text))
+    mirror = _reader(contract)(_text(), _with_corrupt(contract, _as_text))
 
     def first(seen: Column) -> Column:
         return F.coalesce(
@@ -312,9 +320,10 @@ EXPONENT_BOMB = r"[:\[,]\s*\"?[-+]?[0-9.]+[eE][-+]?[0-9]{6,}[\"\s,}\]]"
 13 s for 1e10000000."""
 
 
-def _guarded(contract: Contract, read: Reader) -> Column:
+@cache
+def _guarded(contract: Contract) -> Column:
     """`_lakesql_row`: the record as Spark reads it; NULL for a number that would stop the stream for minutes."""
-    row = read(_text(), _with_corrupt(contract))
+    row = _reader(contract)(_text(), _with_corrupt(contract))
     if any(_holds_decimal(column.type) for column in contract.columns):
         return F.when(~_text().rlike(EXPONENT_BOMB), row)
     return row

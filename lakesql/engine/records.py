@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 
 from lakesql.compile.quote import identifier
 from lakesql.engine.parse import REQUIRED_MISSING, Contract, ContractColumn, CsvOptions, parse_records
-from lakesql.engine.source import STREAM_INDEX, Reading, row_column
+from lakesql.engine.source import STREAM_INDEX, Reading, TableSource, row_column
 from lakesql.names import POSITION, RECORD, REJECTED
 from lakesql.stream.stream import RECORD_FIELDS, Stream
 
@@ -87,7 +87,7 @@ def parse_reading(
     own = raw.where(F.col(STREAM_INDEX) == index)
     carry = (POSITION,) if positioned else ()
     if reading.has_rows:
-        return _check_rows(own, reading.stream, row_column(index), fields, carry)
+        return _check_rows(own, reading, row_column(index), fields, carry)
     return parse_records(own, contract_of(reading.stream), fields, carry)
 
 
@@ -96,14 +96,18 @@ def good_records(parsed: DataFrame) -> DataFrame:
     return parsed.where(F.col(REJECTED).isNull()).drop(REJECTED)
 
 
-def empty_records(session: SparkSession, stream: Stream, positioned: bool) -> DataFrame:
+def empty_records(session: SparkSession, reading: Reading, positioned: bool) -> DataFrame:
     """No records, with the columns of a stream's view: what a SELECT is analysed against before there is a batch."""
     record = ",".join(f"{name}:{kind}" for name, kind in RECORD_FIELDS.items())
-    fields = [f"{identifier(column.name)} {column.type}" for column in stream.columns]
-    fields.append(f"{RECORD} struct<{record}>")
+    added = [f"CAST(NULL AS struct<{record}>) AS {RECORD}"]
     if positioned:
-        fields.append(f"{POSITION} struct<source:string,partition:bigint,offset:bigint>")
-    return session.createDataFrame([], ", ".join(fields))
+        added.append(f"CAST(NULL AS struct<source:string,partition:bigint,offset:bigint>) AS {POSITION}")
+    if isinstance(reading.source, TableSource):
+        rows = session.table(str(reading.source.table)).limit(0)
+    else:
+        fields = (f"{identifier(column.name)} {column.type}" for column in reading.stream.columns)
+        rows = session.createDataFrame([], ", ".join(fields))
+    return rows.selectExpr("*", *added)
 
 
 def contract_of(stream: Stream) -> Contract:
@@ -117,11 +121,14 @@ def contract_of(stream: Stream) -> Contract:
     return Contract(columns, stream.format, options)
 
 
-def _check_rows(raw: DataFrame, stream: Stream, row: str, keep: frozenset[str], carry: tuple[str, ...]) -> DataFrame:
-    """Rows that have columns already: nothing to parse, but a required column may still be NULL."""
+def _check_rows(raw: DataFrame, reading: Reading, row: str, keep: frozenset[str], carry: tuple[str, ...]) -> DataFrame:
+    """Rows that have columns already: nothing to parse, but a required column may still be NULL.
+
+    Files have the contract's columns and their types by their reader, a table has its own; a generator's are cast.
+    """
     rejected = F.lit(None).cast("struct<reason:string,detail:string,value:binary,key:binary>")
     value = F.encode(F.to_json(row), "UTF-8")
-    for column in reversed(stream.columns):
+    for column in reversed(reading.stream.columns):
         if column.required:
             missing = F.struct(
                 F.lit(REQUIRED_MISSING).alias("reason"),
@@ -130,9 +137,13 @@ def _check_rows(raw: DataFrame, stream: Stream, row: str, keep: frozenset[str], 
                 F.col("key").alias("key"),
             )
             rejected = F.when(F.col(row)[column.name].isNull(), missing).otherwise(rejected)
+    types = {} if isinstance(reading.source, TableSource) else {c.name: c.type for c in reading.stream.columns}
+    kind = raw.schema[row].dataType
+    assert isinstance(kind, T.StructType)
+    columns = [(F.col(row)[name], name) for name in kind.names]
     record = [F.struct(*(F.col(name) for name in RECORD_FIELDS if name in keep)).alias(RECORD)] if keep else []
     return raw.select(
-        *(F.col(row)[column.name].cast(column.type).alias(column.name) for column in stream.columns),
+        *((value.cast(types[name]) if name in types else value).alias(name) for value, name in columns),
         *record,
         *carry,
         rejected.alias(REJECTED),

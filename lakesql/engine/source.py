@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
@@ -16,8 +16,8 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from lakesql.engine.iceberg import table_exists
-from lakesql.errors import ProjectError, RunError
+from lakesql.compile.quote import identifier
+from lakesql.errors import ProjectError
 from lakesql.model.table import TableName
 from lakesql.names import POSITION
 from lakesql.project.profiles import Connection, Files, Kafka, Rate, Recorded
@@ -106,14 +106,13 @@ def _read_one(session: SparkSession, reading: Reading, index: int, streaming: bo
                     F.current_timestamp().alias("timestamp"), F.col("id").alias("value")
                 )
             )
-            return _as_rows(rows, stream, index, F.lit("rate"), F.col("value"), F.col("timestamp"))
+            time = F.col("timestamp")
+            return _as_rows(rows, stream.column_names, index, F.lit("rate"), F.col("value"), time)
         case Kafka(bootstrap_servers=servers, options=options):
             return _read_kafka(reader, stream, servers, options)
         case TableSource(table=table):
-            if not table_exists(session, table):
-                raise RunError.of("table-missing", f"{table} does not exist yet.", fix=f"Run model {table.name} first.")
             rows = reader.format("iceberg").load(str(table))
-            return _as_rows(rows, stream, index, F.lit(str(table)), F.lit(None), F.lit(None))
+            return _as_rows(rows, rows.columns, index, F.lit(str(table)), F.lit(None), F.lit(None))
         case _:
             assert_never(reading.source)
 
@@ -194,10 +193,10 @@ def _read_files(reader: Reader, stream: Stream, base: str, index: int) -> DataFr
                 _no_headers(),
             )
         case "parquet" | "avro":
-            ddl = ", ".join(f"`{column.name}` {column.type}" for column in stream.columns)
+            ddl = ", ".join(f"{identifier(column.name)} {column.type}" for column in stream.columns)
             rows = _file_reader(reader, stream, stream.format, glob).schema(ddl).load(glob)
             path, time = F.col("_metadata.file_path"), F.col("_metadata.file_modification_time")
-            return _as_rows(rows, stream, index, path, F.lit(None), time)
+            return _as_rows(rows, stream.column_names, index, path, F.lit(None), time)
         case _:
             assert_never(stream.format)
 
@@ -237,7 +236,7 @@ def _file_reader(reader: Reader, stream: Stream, format_: Format | str, glob: st
 
 
 def _as_rows(
-    rows: DataFrame, stream: Stream, index: int, topic: Column, offset: Column, timestamp: Column
+    rows: DataFrame, columns: Sequence[str], index: int, topic: Column, offset: Column, timestamp: Column
 ) -> DataFrame:
     """Rows of a structured source in the shape of raw records: the row itself stands in one struct."""
     return rows.select(
@@ -248,7 +247,7 @@ def _as_rows(
         offset.cast("bigint").alias("offset"),
         timestamp.cast("timestamp").alias("timestamp"),
         _no_headers(),
-        F.struct(*(F.col(f"`{name}`") for name in stream.column_names)).alias(row_column(index)),
+        F.struct(*(F.col(identifier(name)) for name in columns)).alias(row_column(index)),
     )
 
 

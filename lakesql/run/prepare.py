@@ -49,8 +49,9 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
 
     `session` is the model's own. Raises what planning and analysis raise; a step that was applied stays applied.
     """
-    _check_refs(around, select)
-    schema = analyze_select(session, select)
+    _check_tables(around, select)
+    readings = find_readings(around.manifest, select)
+    schema = analyze_select(session, select, readings)
     landed = [(schema, land(around, select, schema))]
 
     def land_batch(schema: StructType) -> tuple[str, ...]:
@@ -60,7 +61,7 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
 
     return Sink(
         select=select,
-        readings=find_readings(around.manifest, select),
+        readings=readings,
         checkpoint=checkpoint_of(around.manifest.target, select.model.name),
         query_hash=hashlib.sha256(select.query.sql.encode()).hexdigest()[:16],
         land=land_batch,
@@ -69,17 +70,21 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
     )
 
 
-def _check_refs(around: Surroundings, select: Select) -> None:
+def _check_tables(around: Surroundings, select: Select) -> None:
+    """Raise `RunError` (`table-missing`) for models that this one reads and that have never run."""
+    facts, manifest = select.model.facts, around.manifest
+    read = [(found, manifest.models[found.name]) for found in facts.refs]
+    read += [(found, model) for found in facts.streams if (model := reads_model(manifest, found.name)) is not None]
     missing = [
         Problem(
             "table-missing",
-            f"ref('{reference.name}') has no table yet.",
+            f"Model '{model.name}' has no table yet.",
             "",
             f"Run it first, or with this model: lakesql run --select +{select.model.name}",
             reference.place,
         )
-        for reference in select.model.facts.refs
-        if load_table_state(around.catalog, around.manifest.models[reference.name].table) is None
+        for reference, model in read
+        if load_table_state(around.catalog, model.table) is None
     ]
     if missing:
         raise RunError(missing)

@@ -21,6 +21,7 @@ from lakesql.events import (
     Noted,
     Progress,
     QueryStarted,
+    RecordsRejected,
     RunFinished,
     RunStarted,
     SessionStarted,
@@ -102,10 +103,10 @@ class _ModelRun:
                 self.batches += 1
                 self.records += event.records
                 self.rows += event.rows
-                self.rejected += event.rejected
             case BatchEmpty():
                 self.records += event.records
-                self.rejected += event.rejected
+            case RecordsRejected():
+                self.rejected += event.count
             case BatchSkipped():
                 self.skipped_batches += 1
             case _:
