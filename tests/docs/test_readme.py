@@ -1,4 +1,4 @@
-"""The README shows what the compiler writes, and its commands do what it says."""
+"""The README and the docs show what lakesql prints, and the README's commands do what it says."""
 
 from __future__ import annotations
 
@@ -31,11 +31,18 @@ def shop(tmp_path: Path) -> Path:
 
 
 def lakesql(directory: Path, *arguments: str) -> str:
+    """What a command prints; it must succeed."""
+    done = call(directory, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def call(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKESQL_")}
     if home := os.environ.get("LAKESQL_HOME"):
         environment["LAKESQL_HOME"] = home
     environment["PYTHONPATH"] = str(ROOT)
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "lakesql", *arguments],
         cwd=directory,
         env=environment,
@@ -44,8 +51,6 @@ def lakesql(directory: Path, *arguments: str) -> str:
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def commands() -> list[list[str]]:
@@ -83,6 +88,16 @@ def test_the_extras_that_it_installs_exist() -> None:
     extras = {name for line in fenced("bash") for name in re.findall(r"\[(\w+)\]", line)}
     assert extras
     assert extras <= set(settings["project"]["optional-dependencies"])
+
+
+def test_the_error_that_the_docs_show(shop: Path) -> None:
+    shown = re.findall(
+        r"^```text\n(error\[.*?)^```$", (ROOT / "docs" / "errors.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    model = shop / "models" / "orders.sql"
+    model.write_text(model.read_text().replace("trigger=", "triger="))
+    done = call(shop, "compile")
+    assert (done.returncode, [done.stderr]) == (2, shown)
 
 
 def test_the_changelog_has_this_version() -> None:
