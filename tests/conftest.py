@@ -19,6 +19,10 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
 """The first compiler alone: most of a test's code runs a few times only."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="Write what is found into tests/golden/**/*.case.")
+
+
 @pytest.fixture(scope="session")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """An open session on a warehouse and a catalog of its own."""

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,9 +20,19 @@ def report_error(error: LakesqlError, options: Options) -> int:
     """Show every problem of `error`, and give the exit code of its kind."""
     if options.debug:
         _show_trace(error)
-    for problem in error.problems:
+    for problem in in_order(error.problems):
         report_problem(problem, options)
     return error.exit_code
+
+
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems as somebody walks through the files: those without a place first, each file from its top."""
+
+    def key(problem: Problem) -> tuple[str, int, int]:
+        place = problem.place
+        return (place.path, place.line or 0, place.column or 0) if place else ("", 0, 0)
+
+    return sorted(problems, key=key)
 
 
 def report_unexpected(error: Exception, options: Options) -> int:

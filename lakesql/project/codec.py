@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
+from datetime import datetime
 from functools import cache
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ from typing import Any, cast
 def encode(value: Any) -> Any:
     """`value` as JSON: a scalar as it is, everything else as a list whose head says what it is.
 
-    Values are scalars, tuples, lists, frozen sets of texts, mappings from texts, and dataclasses of these. Of a
+    Values are scalars, times, tuples, lists, frozen sets of texts, mappings from texts, and dataclasses of these. Of a
     dataclass, the last fields are left out as long as they have their defaults.
     """
     kind: Any = type(value)
@@ -23,6 +24,8 @@ def encode(value: Any) -> Any:
         return ["[]", *map(encode, value)]
     if kind is frozenset:
         return ["{}", *sorted(value)]
+    if kind is datetime:
+        return ["@", value.isoformat()]
     if isinstance(value, Mapping):
         return [":", {key: encode(item) for key, item in value.items()}]
     values = [getattr(value, field.name) for field in _fields(kind)]
@@ -57,6 +60,8 @@ def decoder(kinds: Iterable[type[Any]]) -> Callable[[Any], Any]:
             return [decode(item) for item in found[1:]]
         if head == "{}":
             return frozenset(found[1:])
+        if head == "@":
+            return datetime.fromisoformat(found[1])
         raise ValueError(f"no value of kind {head!r} is known")
 
     return decode

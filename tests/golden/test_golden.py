@@ -1,0 +1,123 @@
+"""Every `.case` file: a project of a few lines, and the SQL or the problems that compiling it ends with.
+
+A case opens with a sentence. A section `=== models/orders.sql` is a file of its project, laid over those of `default/`.
+What is expected stands in sections of these kinds:
+
+- `=== compiled orders`: everything that the model runs;
+- `=== table orders`, `=== rows orders`, `=== batch orders`: the statements that make its table, the SELECT as it runs,
+  and what a batch runs on its rows;
+- `=== errors`: each problem's condition, place and line. What it says besides is in no case.
+
+`pytest tests/golden --update-golden` writes what is there now into the cases; read the difference like code.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lakesql.cli.options import Options
+from lakesql.cli.project import compiled_files, load_project
+from lakesql.cli.report import in_order, read_line
+from lakesql.errors import LakesqlError, Problem, render_problem
+
+FOLDER = Path(__file__).parent
+CASES = sorted(FOLDER.rglob("*.case"))
+HEAD = re.compile(r"^=== (.+)\n", re.MULTILINE)
+EXPECTED = ("compiled ", "table ", "rows ", "batch ", "errors")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One file: its sentence, the project's files by path, and the bodies of what is expected by head."""
+
+    says: str
+    files: dict[str, str]
+    expected: dict[str, str]
+
+
+def parse_case(text: str) -> Case:
+    says, *parts = HEAD.split(text)
+    sections = dict(zip(parts[::2], parts[1::2], strict=True))
+    assert len(sections) == len(parts) / 2, "two sections have one head"
+    expected = {head: body.strip("\n") for head, body in sections.items() if head.startswith(EXPECTED)}
+    files = {head: body.rstrip("\n") + "\n" for head, body in sections.items() if head not in expected}
+    return Case(says.strip(), files, expected)
+
+
+def render_case(case: Case) -> str:
+    sections = {**case.files, **case.expected}
+    return f"{case.says}\n\n" + "\n".join(f"=== {head}\n{body.rstrip()}\n" for head, body in sections.items())
+
+
+def compile_case(case: Case, directory: Path) -> dict[str, str]:
+    """The expected sections as they are now: those that the case asks for, or the problems instead."""
+    shutil.copytree(FOLDER / "default", directory, dirs_exist_ok=True)
+    for path, text in case.files.items():
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_bytes(text.encode())
+    options = Options(project_dir=directory)
+    try:
+        manifest = load_project(options)
+        texts = compiled_files(manifest).compile(manifest.models)
+    except LakesqlError as error:
+        return {"errors": "\n".join(show_problem(problem, options) for problem in in_order(error.problems))}
+    heads = [head for head in case.expected if head != "errors"] or [f"compiled {name}" for name in texts]
+    return {head: pick(texts, *head.split(" ", 1)) for head in heads}
+
+
+def show_problem(problem: Problem, options: Options) -> str:
+    line = read_line(problem.place, options) if problem.place else None
+    head, *rest = render_problem(problem, line).split("\n")
+    return "\n".join([head, *(text for text in rest if re.match(r" +\d* \| ", text))])
+
+
+def pick(texts: Mapping[str, str], kind: str, name: str) -> str:
+    heading, *sections = re.split(r"\n\n(?=-- )", texts[name].rstrip("\n"))
+    wanted = {
+        "compiled": lambda section: True,
+        "table": lambda section: section.startswith("-- when the table"),
+        "rows": lambda section: section.startswith(("-- each batch: the rows", "-- the streaming query")),
+        "batch": lambda section: section.startswith(("-- each batch: the newest", "-- each batch: the commit")),
+    }[kind]
+    chosen = [section for section in sections if wanted(section)]
+    return "\n\n".join([heading, *chosen] if kind == "compiled" else chosen)
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())
+def test_case(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    monkeypatch.chdir(tmp_path)
+    case = parse_case(path.read_text("utf-8"))
+    found = compile_case(case, tmp_path)
+    if request.config.getoption("--update-golden"):
+        path.write_text(render_case(Case(case.says, case.files, found)), "utf-8")
+    else:
+        assert found == case.expected
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())
+def test_what_was_kept_says_the_same(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read once more, every case gives the same values out of the cache, and nothing is parsed."""
+    monkeypatch.chdir(tmp_path)
+    case = parse_case(path.read_text("utf-8"))
+    first = compile_case(case, tmp_path)
+    assert compile_case(case, tmp_path) == first
+    if "errors" not in first:
+        kept = load_project(Options(project_dir=tmp_path))
+        shutil.rmtree(tmp_path / "target")
+        fresh = load_project(Options(project_dir=tmp_path))
+        assert (kept.models, kept.streams, kept.graph) == (fresh.models, fresh.streams, fresh.graph)
+        assert all(model.facts.template is None for model in kept.models.values())
+        assert all(model.facts.template is not None for model in fresh.models.values())
+
+
+def test_there_are_cases() -> None:
+    assert CASES
+    for path in CASES:
+        case = parse_case(path.read_text("utf-8"))
+        assert case.says and case.expected, path
