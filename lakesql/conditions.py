@@ -60,6 +60,10 @@ CONDITIONS: dict[str, Condition] = {
         "`trigger` is neither `available_now` nor an interval.",
         "Write `available_now`, or an interval such as `30 seconds`.",
     ),
+    "bad-topic": Condition(
+        "A stream's topic has a name that Kafka does not take.",
+        "Correct the name; several topics are `topics: [a, b]` or `pattern: '…'`.",
+    ),
     "bad-vars": Condition(
         "The value of `--vars` is not a mapping in YAML or JSON.",
         "Write `--vars '{name: value}'`.",

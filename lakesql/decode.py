@@ -20,14 +20,22 @@ from lakesql.errors import Place, Problem, ProjectError, nearest
 T = TypeVar("T")
 Scalar = str | int | float | bool | None
 
+MAX_SHOWN = 80
+"""How many characters of a value a problem shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value out of a file and where it stands. Keys of a mapping keep their own places in `keys`."""
+    """A value out of a file and where it stands. Keys of a mapping keep their own places in `keys`.
+
+    `written` is how the file has a scalar that was worked out of another text: the digits of a number, the template of
+    a rendered text.
+    """
 
     value: Scalar | tuple[Node, ...] | Mapping[str, Node]
     place: Place
     keys: Mapping[str, Place] = dataclasses.field(default_factory=dict)
+    written: str | None = None
 
     def plain(self) -> Any:
         """The value without places: scalars, lists and dicts."""
@@ -38,6 +46,24 @@ class Node:
                 return {key: item.plain() for key, item in self.value.items()}
             case _:
                 return self.value
+
+    @property
+    def shown(self) -> str:
+        """What a problem calls the value, at the start of a sentence: as it is written, or its kind.
+
+        Never more than a line of it, and of a rendered text its template, as what was rendered may be a secret.
+        """
+        match self.value:
+            case None:
+                return "An empty value"
+            case tuple():
+                return "A list"
+            case Mapping():
+                return "A mapping"
+            case _:
+                text = self.written if self.written is not None else str(self.value)
+                text = text if text.isprintable() else repr(text)[1:-1]
+                return f"'{text}'" if len(text) <= MAX_SHOWN else f"'{text[:MAX_SHOWN]}…'"
 
     def entries(self) -> Mapping[str, Node]:
         """The entries of a mapping; a `ProjectError` for anything else."""
@@ -162,35 +188,64 @@ def read_value(node: Node, kind: Any, what: str) -> Any:
         return _read_literal(node, arguments, what)
     if origin is tuple:
         items = node.value if isinstance(node.value, tuple) else (node,)
-        return tuple(_each(items, lambda item: read_value(item, arguments[0], what)))
+        return read_each(items, lambda item: read_value(item, arguments[0], what))
     if origin in (dict, Mapping):
-        entries = node.entries()
-        read = _each(list(entries.values()), lambda item: read_value(item, arguments[1], what))
-        return dict(zip(entries, read, strict=True))
+        return read_entries(node, lambda _, item: read_value(item, arguments[1], what))
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return decode(node, kind, what=what)
     return _read_scalar(node, kind)
 
 
-def _each(nodes: typing.Sequence[Node], read: Callable[[Node], T]) -> list[T]:
+def read_each(nodes: typing.Iterable[Node], read: Callable[[Node], T]) -> tuple[T, ...]:
+    """What `read` makes of each node. Raises `ProjectError` with the problems of all of them."""
+    return tuple(_collect([(node.place, functools.partial(read, node)) for node in nodes]))
+
+
+def read_entries(node: Node, read: Callable[[str, Node], T]) -> dict[str, T]:
+    """What `read` makes of each entry of a mapping, by key. Raises `ProjectError` with the problems of all of them."""
+    entries = node.entries()
+    reads = [(node.keys.get(key, entry.place), functools.partial(read, key, entry)) for key, entry in entries.items()]
+    return dict(zip(entries, _collect(reads), strict=True))
+
+
+def _collect(reads: typing.Iterable[tuple[Place, Callable[[], T]]]) -> list[T]:
     values: list[T] = []
     problems: list[Problem] = []
-    for node in nodes:
+    for place, read in reads:
         try:
-            values.append(read(node))
+            values.append(read())
         except ProjectError as error:
-            problems.extend(problem.at(node.place) for problem in error.problems)
+            problems.extend(problem.at(place) for problem in error.problems)
     if problems:
         raise ProjectError(problems)
     return values
 
 
+def read_positive(node: Node) -> int:
+    """A whole number of one at least, or a `ProjectError`."""
+    if isinstance(node.value, int) and not isinstance(node.value, bool) and node.value > 0:
+        return node.value
+    raise ProjectError.of("wrong-value", f"{node.shown} is not a positive whole number.", place=node.place)
+
+
+def read_option_text(node: Node) -> str:
+    """The text of an option that is handed on to others: a text, a number as it is written, `true` or `false`."""
+    match node.value:
+        case bool() as value:
+            return "true" if value else "false"
+        case str() as text:
+            return text
+        case int() | float() as number:
+            return node.written if node.written is not None else str(number)
+        case _:
+            raise ProjectError([_wrong_type(node, "a text, a number, true or false")])
+
+
 def _read_literal(node: Node, allowed: tuple[Any, ...], what: str) -> Any:
     if node.value in allowed and isinstance(node.value, type(allowed[0])):
         return node.value
-    fix = nearest(str(node.plain()), [str(item) for item in allowed])
-    problem = Problem("wrong-value", f"'{node.plain()}' is not a value of '{what}'.", "", fix, node.place)
-    raise ProjectError([problem])
+    fix = nearest(str(node.value) if isinstance(node.value, str) else "", [str(item) for item in allowed])
+    raise ProjectError.of("wrong-value", f"{node.shown} is not a value of '{what}'.", fix=fix, place=node.place)
 
 
 _SCALARS: dict[type, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -206,16 +261,4 @@ def _read_scalar(node: Node, kind: type) -> Any:
 
 
 def _wrong_type(node: Node, wanted: str) -> Problem:
-    return Problem("wrong-type", f"{_shown(node)} is not {wanted}.", place=node.place)
-
-
-def _shown(node: Node) -> str:
-    match node.value:
-        case None:
-            return "An empty value"
-        case tuple():
-            return "A list"
-        case Mapping():
-            return "A mapping"
-        case _:
-            return f"'{node.value}'"
+    return Problem("wrong-type", f"{node.shown} is not {wanted}.", place=node.place)

@@ -14,6 +14,9 @@ from typing import ClassVar, Self
 
 from lakesql.conditions import CONDITIONS
 
+MAX_LISTED = 20
+"""How many known names a suggestion lists."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -94,11 +97,13 @@ class InternalError(LakesqlError):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A sentence that suggests the known name nearest to `name`, or lists the known names when none is near."""
-    names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    names = sorted(set(known))
+    in_small_letters = {known_name.lower(): known_name for known_name in names}
+    close = difflib.get_close_matches(name.lower(), in_small_letters, n=1, cutoff=0.6)
     if close:
-        return f"Did you mean '{close[0]}'?"
-    return f"Known: {', '.join(names)}." if names else ""
+        return f"Did you mean '{in_small_letters[close[0]]}'?"
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return f"Known: {', '.join(names[:MAX_LISTED])}{more}." if names else ""
 
 
 def render_problem(problem: Problem, source: str | None = None) -> str:

@@ -85,7 +85,8 @@ def _clauses(config: Upsert, columns: tuple[str, ...] | None) -> list[str]:
         update, insert = "UPDATE SET *", "INSERT *"
     else:
         values = [column_of("source", column) for column in columns]
-        changed = [column for column in columns if column not in config.keys]
+        keys = {key.lower() for key in config.keys}
+        changed = [column for column in columns if column.lower() not in keys]
         sets = ",\n  ".join(f"{identifier(column)} = {column_of('source', column)}" for column in changed)
         update = f"UPDATE SET\n  {sets}" if changed else ""
         insert = f"INSERT ({identifiers(columns)})\n  VALUES ({', '.join(values)})"

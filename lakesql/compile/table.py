@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakesql.compile.quote import identifier, text
-from lakesql.model.config import Append, Config, PartitionField, SortField, Upsert
+from lakesql.model.config import STAGING_PROPERTY, Append, Config, PartitionField, SortField, Upsert
 from lakesql.model.table import TableName
 
 DEFAULT_PROPERTIES: Mapping[str, str] = {
@@ -26,6 +26,8 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
 that write deletes beside the data, no shuffle before a small write, and metadata files that do not pile up."""
 
 _UNKNOWN_TYPE = "/* its type in the SELECT */"
+_UNKNOWN_COLUMNS = "/* the columns of the SELECT */"
+"""What stands in a compiled statement for what only Spark's analyzer will know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
     """The table that a model's configuration asks for; keyed tables are ordered by their keys by default."""
     properties = {**DEFAULT_PROPERTIES}
     if config.fence == "commit":
-        properties["write.wap.enabled"] = "true"
+        properties[STAGING_PROPERTY] = "true"
     return TableSpec(
         name=name,
         columns=columns,
@@ -66,7 +68,8 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
 
 def create_table(spec: TableSpec) -> tuple[str, ...]:
     """The statements that make the table: CREATE TABLE, and where rows are to be ordered the ALTER that says so."""
-    lines = [f"CREATE TABLE {spec.name} (", ",\n".join(f"  {_column(column)}" for column in spec.columns), ")"]
+    columns = ",\n".join(f"  {_column(column)}" for column in spec.columns) or f"  {_UNKNOWN_COLUMNS}"
+    lines = [f"CREATE TABLE {spec.name} (", columns, ")"]
     lines.append("USING iceberg")
     if spec.partition_by:
         lines.append(f"PARTITIONED BY ({', '.join(partition_text(field) for field in spec.partition_by)})")

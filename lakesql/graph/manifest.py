@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -81,17 +81,21 @@ def load_manifest(
     """
     target = resolve_paths(target, files.directory)
     problems: list[Problem] = []
-    declared = [(read_declarations or parse_declarations)(file) for file in (*files.streams, *files.properties)]
+    yaml_files = {file.path: file for file in (*files.streams, *files.properties)}
+    declared = [(read_declarations or parse_declarations)(file) for file in yaml_files.values()]
     problems.extend(problem for found in declared for problem in found.problems)
+    all_declared = not problems
     streams = _by_name((stream for found in declared for stream in found.streams), "Stream", problems)
     properties = _by_name((model for found in declared for model in found.models), "Model", problems)
     macros = _collect(problems, lambda: parse_macros([(file.path, file.text) for file in files.macros])) or Macros()
     _collect(problems, lambda: check_defaults(files.settings.models))
     models = _read_models(files, target, properties, macros, read_model or parse_model, problems)
 
+    model_names = {PurePosixPath(file.path).stem for file in files.models}
+    problems.extend(_check_names(models.values(), streams.values()))
     problems.extend(_check_tables(models.values()))
-    problems.extend(_check_properties(properties, models))
-    problems.extend(_check_references(models, streams))
+    problems.extend(_check_properties(properties, model_names))
+    problems.extend(_check_references(models, streams, model_names, all_declared))
     if problems:
         raise ProjectError(problems)
     return Manifest(
@@ -152,12 +156,16 @@ def _by_name(found: Iterable[Named], what: str, problems: list[Problem]) -> dict
     """The streams or the descriptions of models by name; of two with one name, the second is a problem."""
     named: dict[str, Named] = {}
     for item in found:
-        first = named.setdefault(item.name, item)
+        first = named.setdefault(item.name.lower(), item)
         if first is not item:
-            problems.append(
-                Problem("duplicate-name", f"{what} '{item.name}' stands at {first.place} already.", place=item.place)
-            )
-    return named
+            problems.append(_duplicate_name(what, item.name, str(first.place), item.place))
+    return {item.name: item for item in named.values()}
+
+
+def _duplicate_name(what: str, name: str, first: str, place: Place) -> Problem:
+    return Problem(
+        "duplicate-name", f"{what} '{name}' stands at {first} already.", "Capitals make no difference.", place=place
+    )
 
 
 def _read_models(
@@ -171,13 +179,11 @@ def _read_models(
     models: dict[str, Model] = {}
     for file in files.models:
         model = _collect(problems, partial(_read_model, file, files.settings, target, properties, macros, read))
-        if model is None:
-            continue
-        if model.name in models:
-            what = f"Model '{model.name}' stands in {models[model.name].path} too."
-            problems.append(Problem("duplicate-name", what, "", "A model's name is its file's.", model.place))
-        models[model.name] = model
-    return models
+        if model is not None:
+            first = models.setdefault(model.name.lower(), model)
+            if first is not model:
+                problems.append(_duplicate_name("Model", model.name, first.path, model.place))
+    return {model.name: model for model in models.values()}
 
 
 def _read_model(
@@ -205,28 +211,42 @@ def _read_model(
     )
 
 
-def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
-    owners: dict[TableName, str] = {}
+def _check_names(models: Iterable[Model], streams: Iterable[Stream]) -> Iterable[Problem]:
+    """A model may have the name of a stream, and not one that Spark would take for it."""
+    spelled = {stream.name.lower(): stream for stream in streams}
     for model in models:
-        for table in (model.table, model.table.dead_letter):
-            if table in owners:
-                what = f"Models '{owners[table]}' and '{model.name}' both write {table}."
-                fix = "Give one of them another table= or namespace=."
-                yield Problem("duplicate-table", what, "", fix, model.option_place("table"))
-            owners[table] = model.name
+        stream = spelled.get(model.name.lower())
+        if stream and stream.name != model.name:
+            yield _duplicate_name("A stream like model", model.name, str(stream.place), model.place)
 
 
-def _check_properties(properties: Mapping[str, ModelProperties], models: Mapping[str, Model]) -> Iterable[Problem]:
+def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
+    owners: dict[str, str] = {}
+    for model in models:
+        tables = [str(table) for table in (model.table, model.table.dead_letter)]
+        taken = next((table for table in tables if table.lower() in owners), None)
+        if taken:
+            what = f"Models '{owners[taken.lower()]}' and '{model.name}' both write {taken}."
+            fix = "Give one of them another table= or namespace=."
+            yield Problem("duplicate-table", what, "Capitals make no difference.", fix, model.option_place("table"))
+        for table in tables:
+            owners.setdefault(table.lower(), model.name)
+
+
+def _check_properties(properties: Mapping[str, ModelProperties], models: Collection[str]) -> Iterable[Problem]:
     for name, found in properties.items():
         if name not in models:
             yield Problem("unknown-model", f"There is no model '{name}'.", "", nearest(name, models), found.place)
 
 
-def _check_references(models: Mapping[str, Model], streams: Mapping[str, Stream]) -> Iterable[Problem]:
+def _check_references(
+    models: Mapping[str, Model], streams: Mapping[str, Stream], model_names: Collection[str], all_declared: bool
+) -> Iterable[Problem]:
+    """What the models read exists. A model or a stream that could not be read is there all the same."""
     for model in models.values():
         for reference in model.facts.refs:
-            if reference.name not in models:
-                hint = nearest(reference.name, models)
+            if reference.name not in model_names:
+                hint = nearest(reference.name, model_names)
                 if reference.name in streams:
                     hint = f"'{reference.name}' is a stream: read it with stream('{reference.name}')."
                 what = f"ref('{reference.name}') names no model."
@@ -236,8 +256,10 @@ def _check_references(models: Mapping[str, Model], streams: Mapping[str, Stream]
                 continue
             read = models.get(reference.name)
             if read is None:
-                what = f"stream('{reference.name}') names no stream."
-                yield Problem("unknown-stream", what, "", nearest(reference.name, {*streams, *models}), reference.place)
+                if all_declared and reference.name not in model_names:
+                    hint = nearest(reference.name, {*streams, *models})
+                    what = f"stream('{reference.name}') names no stream."
+                    yield Problem("unknown-stream", what, "", hint, reference.place)
             elif not isinstance(read.config, Append):
                 yield Problem(
                     "stream-of-keyed-model",

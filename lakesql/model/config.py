@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lakesql.decode import Field, Node, decode, fields_of, option
+from lakesql.decode import Node, decode, fields_of, option, read_each, read_entries, read_option_text
 from lakesql.errors import ProjectError, nearest
 from lakesql.names import check_name
 from lakesql.stream.duration import parse_duration
+
+STAGING_PROPERTY = "write.wap.enabled"
+"""The table property by which Iceberg stages what is written, as `fence='commit'` needs it."""
 
 SchemaChange = Literal["ignore", "fail", "append_new_columns", "sync_all_columns"]
 
@@ -57,7 +60,7 @@ def _read_trigger(node: Node) -> Trigger:
     except ProjectError:
         raise ProjectError.of(
             "bad-trigger",
-            f"'{node.plain()}' is not a trigger.",
+            f"{node.shown} is not a trigger.",
             fix="Write 'available_now', or an interval such as '30 seconds'.",
             place=node.place,
         ) from None
@@ -65,34 +68,38 @@ def _read_trigger(node: Node) -> Trigger:
 
 
 _COLUMN = r"(?:`(?P<quoted>[^`]+)`|(?P<plain>[^\s`(),]+))"
-_TRANSFORMS = {"years": 0, "months": 0, "days": 0, "hours": 0, "identity": 0, "bucket": 1, "truncate": 1}
+_TRANSFORMS = {
+    **dict.fromkeys(("identity", "years", "months", "days", "hours"), False),
+    **dict.fromkeys(("bucket", "truncate"), True),
+}
+"""Iceberg's transforms, and whether each takes a number."""
 _PARTITION = re.compile(rf"(?:(?P<transform>\w+)\s*\(\s*(?:(?P<width>\d+)\s*,\s*)?)?{_COLUMN}\s*(?P<close>\))?\Z")
 _SORT = re.compile(rf"{_COLUMN}(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\Z", re.IGNORECASE)
 
 
 def _read_partition(node: Node) -> PartitionField:
-    text = str(node.value).strip()
+    text = node.value.strip() if isinstance(node.value, str) else ""
     found = _PARTITION.match(text)
     if found and bool(found["transform"]) == bool(found["close"]):
         transform = (found["transform"] or "identity").lower()
-        width = int(found["width"]) if found["width"] else None
-        if transform in _TRANSFORMS and (width is not None) == bool(_TRANSFORMS[transform]) and width != 0:
-            return PartitionField(transform, found["quoted"] or found["plain"], width)
+        has_width, width = _TRANSFORMS.get(transform), int(found["width"] or 0)
+        if has_width is not None and (0 < width < 2**31 if has_width else found["width"] is None):
+            return PartitionField(transform, found["quoted"] or found["plain"], width or None)
     raise ProjectError.of(
         "bad-partition",
-        f"'{text}' is not a partition transform.",
-        why=nearest(text.split("(")[0], _TRANSFORMS),
+        f"{node.shown} is not a partition transform.",
+        why=nearest(text.split("(")[0], _TRANSFORMS) if "(" in text else "",
         fix="Write a column, days(ts), bucket(16, id), truncate(4, s) …",
         place=node.place,
     )
 
 
 def _read_sort(node: Node) -> SortField:
-    found = _SORT.match(str(node.value).strip())
+    found = _SORT.match(node.value.strip()) if isinstance(node.value, str) else None
     if not found:
         raise ProjectError.of(
             "bad-order",
-            f"'{node.plain()}' is not a sort order.",
+            f"{node.shown} is not a sort order.",
             fix="Write a column, then 'desc' and 'nulls last' as you need them.",
             place=node.place,
         )
@@ -101,24 +108,26 @@ def _read_sort(node: Node) -> SortField:
     return SortField(found["quoted"] or found["plain"], descending, nulls_first)
 
 
-def _read_many(read: Any) -> Any:
-    def read_items(node: Node) -> tuple[Any, ...]:
-        items = node.value if isinstance(node.value, tuple) else (node,)
-        return tuple(read(item) for item in items)
+def _read_partitions(node: Node) -> tuple[PartitionField, ...]:
+    return read_each(_as_items(node), _read_partition)
 
-    return read_items
+
+def _read_order(node: Node) -> tuple[SortField, ...]:
+    return read_each(_as_items(node), _read_sort)
 
 
 def _read_properties(node: Node) -> dict[str, str]:
-    return {key: _property(entry) for key, entry in node.entries().items()}
+    return read_entries(node, _read_property)
 
 
-def _property(node: Node) -> str:
-    if isinstance(node.value, bool):
-        return "true" if node.value else "false"
-    if isinstance(node.value, str | int | float):
-        return str(node.value)
-    raise ProjectError.of("wrong-type", "A table property is a text, a number, true or false.", place=node.place)
+def _read_property(key: str, node: Node) -> str:
+    if key == STAGING_PROPERTY:
+        raise ProjectError.of("wrong-value", f"'{key}' is set by the option fence.")
+    return read_option_text(node)
+
+
+def _read_meta(node: Node) -> Any:
+    return {key: entry.plain() for key, entry in node.entries().items()}
 
 
 def _read_ratio(node: Node) -> float:
@@ -128,13 +137,19 @@ def _read_ratio(node: Node) -> float:
 
 
 def _read_keys(node: Node) -> tuple[str, ...]:
-    items = node.value if isinstance(node.value, tuple) else (node,)
-    keys = tuple(str(item.value) for item in items if isinstance(item.value, str) and item.value)
-    if not keys or len(keys) != len(items):
-        raise ProjectError.of("wrong-type", "Keys are names of columns, one at least.", place=node.place)
-    if len({key.lower() for key in keys}) != len(keys):
-        raise ProjectError.of("duplicate-key", f"A key stands twice in {list(keys)}.", place=node.place)
+    keys = read_each(_as_items(node), _read_key)
+    if not keys:
+        raise ProjectError.of("wrong-value", "Keys are names of columns, one at least.", place=node.place)
+    for index, key in enumerate(keys):
+        if key.lower() in (earlier.lower() for earlier in keys[:index]):
+            raise ProjectError.of("duplicate-key", f"'{key}' stands twice.", place=_as_items(node)[index].place)
     return keys
+
+
+def _read_key(node: Node) -> str:
+    if isinstance(node.value, str) and node.value:
+        return node.value
+    raise ProjectError.of("wrong-type", f"{node.shown} is not the name of a column.", place=node.place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +162,9 @@ class TableConfig:
     namespace: str = option("Namespace of the table; the target's if left out.", default="", read=check_name)
     table: str = option("Name of the table; the model's if left out.", default="", read=check_name)
     partition_by: tuple[PartitionField, ...] = option(
-        "Iceberg partition transforms.", default=(), read=_read_many(_read_partition)
+        "Iceberg partition transforms.", default=(), read=_read_partitions
     )
-    order_by: tuple[SortField, ...] = option("The table's sort order.", default=(), read=_read_many(_read_sort))
+    order_by: tuple[SortField, ...] = option("The table's sort order.", default=(), read=_read_order)
     properties: Mapping[str, str] = option("Table properties.", factory=dict, read=_read_properties)
     on_schema_change: SchemaChange = option(
         "What happens when the SELECT's columns and the table's differ.", default="append_new_columns"
@@ -162,7 +177,7 @@ class TableConfig:
         default="commit",
     )
     tags: tuple[str, ...] = option("Words to select by.", default=())
-    meta: Mapping[str, Any] = option("Anything, for other tools.", factory=dict, read=lambda node: node.plain())
+    meta: Mapping[str, Any] = option("Anything, for other tools.", factory=dict, read=_read_meta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,10 +221,10 @@ def read_config(node: Node, defaults: Node) -> Config:
             fix=f"Add mode='…' to config(…). {nearest('', MODES)}",
             place=node.place,
         )
-    kind = MODES.get(str(mode.value))
+    kind = MODES.get(mode.value) if isinstance(mode.value, str) else None
     if kind is None:
         raise ProjectError.of(
-            "unknown-mode", f"'{mode.plain()}' is not a mode.", fix=nearest(str(mode.plain()), MODES), place=mode.place
+            "unknown-mode", f"{mode.shown} is not a mode.", fix=nearest(str(mode.value), MODES), place=mode.place
         )
     inherited = set(defaults.entries()) - set(node.entries())
     elsewhere = {field.name for other in MODES.values() for field in fields_of(other)}
@@ -224,7 +239,8 @@ def merge_config(outer: Node, inner: Node) -> Node:
         if key == "tags" and key in entries:
             entries[key] = Node((*_as_items(entries[key]), *_as_items(node)), node.place)
         elif key in ("meta", "properties") and key in entries:
-            entries[key] = Node({**entries[key].entries(), **node.entries()}, node.place, {**node.keys})
+            under = entries[key]
+            entries[key] = Node({**under.entries(), **node.entries()}, node.place, {**under.keys, **node.keys})
         else:
             entries[key] = node
     return Node(entries, inner.place, {**outer.keys, **inner.keys})
@@ -249,18 +265,16 @@ def folder_defaults(settings: Node, fqn: tuple[str, ...]) -> Node:
 
 
 def check_defaults(settings: Node) -> None:
-    """Raise `ProjectError` (`unknown-option`) for a default that no mode has."""
-    known: dict[str, Field] = {field.name: field for kind in MODES.values() for field in fields_of(kind)}
-    for key, node in settings.entries().items():
-        if _is_folder(key, node):
-            check_defaults(node)
-        elif key not in known and key != "mode":
-            raise ProjectError.of(
-                "unknown-option",
-                f"No mode has an option '{key}'.",
-                fix=nearest(key, known),
-                place=settings.keys.get(key, node.place),
-            )
+    """Raise `ProjectError` with every default that no mode has (`unknown-option`)."""
+    read_entries(settings, _check_default)
+
+
+def _check_default(key: str, node: Node) -> None:
+    known = {"mode", *(field.name for kind in MODES.values() for field in fields_of(kind))}
+    if _is_folder(key, node):
+        check_defaults(node)
+    elif key not in known:
+        raise ProjectError.of("unknown-option", f"No mode has an option '{key}'.", fix=nearest(key, known))
 
 
 def _is_folder(key: str, node: Node) -> bool:

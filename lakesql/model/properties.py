@@ -16,7 +16,9 @@ class ColumnProperties:
 
     name: str = option("The column's name.")
     description: str = option("What the column holds.", default="")
-    tests: tuple[Any, ...] = option("Tests of the column.", default=(), read=lambda node: tuple(node.plain() or ()))
+    tests: tuple[Any, ...] = option(
+        "Tests of the column.", default=(), read=lambda node: tuple(item.plain() for item in node.items())
+    )
 
 
 @dataclass(frozen=True, slots=True)

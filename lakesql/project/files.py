@@ -45,7 +45,7 @@ def read_project(directory: Path) -> ProjectFiles:
             f"There is no {SETTINGS_FILE} in {directory}.",
             fix="Go to the project's directory, name it with --project-dir, or start one with `lakesql init`.",
         )
-    settings = parse_settings(SETTINGS_FILE, settings_path.read_text("utf-8"))
+    settings = parse_settings(SETTINGS_FILE, read_text(settings_path, SETTINGS_FILE))
     paths = settings.paths
     return ProjectFiles(
         directory=directory,
@@ -90,7 +90,7 @@ def _read_folder(directory: Path, folder: str, suffixes: tuple[str, ...]) -> tup
             relative = path.relative_to(directory).as_posix()
             if path.is_symlink():
                 _check_inside(directory, path, relative)
-            found.append(SourceFile(relative, _read_text(path, relative)))
+            found.append(SourceFile(relative, read_text(path, relative)))
     return tuple(sorted(found, key=lambda file: file.path))
 
 
@@ -99,10 +99,11 @@ def _check_inside(directory: Path, path: Path, shown: str) -> None:
         raise ProjectError.of("outside-project", f"'{shown}' lies outside the project.", place=Place(SETTINGS_FILE))
 
 
-def _read_text(path: Path, relative: str) -> str:
+def read_text(path: Path, shown: str) -> str:
+    """The text of a file, which problems call `shown`. Raises `ProjectError` (`not-text`) if it is not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ProjectError.of(
-            "not-text", f"Byte {error.start} of this file is not UTF-8.", place=Place(relative)
+            "not-text", f"Byte {error.start} of this file is not UTF-8.", place=Place(shown)
         ) from None

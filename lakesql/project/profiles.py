@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, assert_never
+from typing import Literal, assert_never
 
 import jinja2
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import nodes
 
-from lakesql.decode import Node, decode, option
-from lakesql.errors import Place, ProfileError, ProjectError, nearest
+from lakesql.decode import Node, decode, option, read_entries, read_option_text, read_positive
+from lakesql.errors import Place, Problem, ProfileError, ProjectError, nearest
 from lakesql.names import check_name
+from lakesql.project.files import read_text
 from lakesql.project.yaml import parse_yaml
 
 PROFILES_FILE = "profiles.yml"
@@ -37,11 +39,11 @@ class Files:
 class Rate:
     """Spark's generator of rows `timestamp, value`."""
 
-    rows_per_second: int = option("Rows a second.", default=1)
+    rows_per_second: int = option("Rows a second.", default=1, read=read_positive)
 
 
 def _plain_options(node: Node) -> dict[str, str]:
-    return {key: _text(entry) for key, entry in node.entries().items()}
+    return read_entries(node, lambda _, entry: read_option_text(entry))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,27 +80,27 @@ class Catalog:
 def _read_catalog(node: Node) -> Catalog:
     known = {"name", "type", "uri", "warehouse"}
     entries = node.entries()
-    others = {key: entry for key, entry in entries.items() if key not in known}
+    others = Node({key: entry for key, entry in entries.items() if key not in known}, node.place, node.keys)
     own = Node({key: entry for key, entry in entries.items() if key in known}, node.place, node.keys)
-    catalog = decode(own, Catalog, what="a catalog")
-    return replace(catalog, properties={key: _text(entry) for key, entry in others.items()})
+    return replace(decode(own, Catalog, what="a catalog"), properties=_plain_options(others))
 
 
 def _read_connections(node: Node) -> dict[str, Connection]:
-    return {name: _read_connection(name, entry) for name, entry in node.entries().items()}
+    return read_entries(node, _read_connection)
 
 
 def _read_connection(name: str, node: Node) -> Connection:
-    kind = node.get("type")
-    if kind is None or kind.value not in CONNECTIONS:
-        known = nearest(str(kind.plain()) if kind else "", CONNECTIONS)
+    given = node.get("type")
+    word = given.value if given and isinstance(given.value, str) else ""
+    kind = CONNECTIONS.get(word)
+    if kind is None:
         raise ProjectError.of(
             "unknown-connection-type",
             f"Connection '{name}' has no type that lakesql knows.",
-            fix=known,
-            place=kind.place if kind else node.place,
+            fix=nearest(word, CONNECTIONS),
+            place=given.place if given else node.place,
         )
-    return decode(node, CONNECTIONS[str(kind.value)], what=f"connection '{name}'", ignore=frozenset({"type"}))
+    return decode(node, kind, what=f"connection '{name}'", ignore=frozenset({"type"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +114,19 @@ class Target:
     run: Literal["once", "continuous"] = option(
         "What `lakesql run` does without --once or --continuous.", default="once"
     )
-    threads: int = option("How many models run side by side with --once.", default=4)
+    threads: int = option("How many models run side by side with --once.", default=4, read=read_positive)
     spark: Spark = option("How Spark is started.", factory=Spark)
     connections: Mapping[str, Connection] = option(
         "Where streams are read from, by name.", factory=dict, read=_read_connections
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    """One entry of profiles.yml. Only the output that is asked for is decoded: each has its own secrets."""
+
+    outputs: Node = option("The profile's targets, by name.", read=lambda node: node)
+    target: Node | None = option("The output without --target.", default=None, read=lambda node: node)
 
 
 def load_target(profile: str, target: str | None, directories: list[Path], environ: Mapping[str, str]) -> Target:
@@ -129,13 +139,14 @@ def load_target(profile: str, target: str | None, directories: list[Path], envir
     if path is None:
         looked = ", ".join(str(folder / PROFILES_FILE) for folder in directories)
         raise ProfileError.of("no-profiles", f"There is no {PROFILES_FILE}.", why=f"Looked for: {looked}.")
+    shown = os.path.relpath(path)
     try:
-        return _read_target(parse_yaml(_shown(path), path.read_text("utf-8")), profile, target, path, environ)
+        return _read_target(parse_yaml(shown, read_text(path, shown)), profile, target, environ)
     except ProjectError as error:
         raise ProfileError(error.problems) from None
 
 
-def _read_target(root: Node, profile: str, wanted: str | None, path: Path, environ: Mapping[str, str]) -> Target:
+def _read_target(root: Node, profile: str, wanted: str | None, environ: Mapping[str, str]) -> Target:
     profiles = root.entries()
     if profile not in profiles:
         raise ProfileError.of(
@@ -144,74 +155,97 @@ def _read_target(root: Node, profile: str, wanted: str | None, path: Path, envir
             fix=nearest(profile, [key for key in profiles if not key.startswith("x-")]),
             place=root.place,
         )
-    node = profiles[profile]
-    outputs = node.get("outputs") or Node({}, node.place)
-    default = node.get("target")
-    name = wanted or (str(render_env(default, environ, path).value) if default else "dev")
-    if name not in outputs.entries():
+    found = decode(profiles[profile], _Profile, what=f"profile '{profile}'")
+    name = wanted or (_read_name(render_env(found.target, environ)) if found.target else "dev")
+    outputs = found.outputs.entries()
+    if name not in outputs:
         raise ProfileError.of(
             "unknown-target",
             f"Profile '{profile}' has no output '{name}'.",
-            fix=nearest(name, outputs.entries()),
-            place=outputs.place,
+            fix=nearest(name, outputs),
+            place=found.target.place if found.target and not wanted else found.outputs.place,
         )
-    output = render_env(outputs.entries()[name], environ, path)
-    found = decode(output, Target, what=f"target '{name}'", given={"name": name})
-    return replace(found, namespace=found.namespace or profile)
+    target = decode(render_env(outputs[name], environ), Target, what=f"target '{name}'", given={"name": name})
+    if target.namespace:
+        return target
+    return replace(target, namespace=check_name(Node(profile, root.keys[profile])))
 
 
-def render_env(node: Node, environ: Mapping[str, str], profiles_path: Path) -> Node:
-    """The tree with every `{{ env_var('X') }}` in its texts replaced."""
+def _read_name(node: Node) -> str:
+    if isinstance(node.value, str):
+        return node.value
+    raise ProjectError.of("wrong-type", f"{node.shown} is not the name of an output.", place=node.place)
+
+
+def render_env(node: Node, environ: Mapping[str, str]) -> Node:
+    """The tree with every `{{ env_var('X') }}` in its texts replaced.
+
+    Raises `ProfileError` with every variable that is missing (`env-var-missing`), and every text with anything else of
+    Jinja in it (`bad-profile-template`).
+    """
+    problems: list[Problem] = []
+    rendered = _render_tree(node, environ, problems)
+    if problems:
+        raise ProfileError(problems)
+    return rendered
+
+
+def _render_tree(node: Node, environ: Mapping[str, str], problems: list[Problem]) -> Node:
     match node.value:
-        case str() as text if "{{" in text or "{%" in text:
-            return replace(node, value=_render(text, node.place, environ, profiles_path))
+        case str() as text if "{" in text:
+            return replace(node, value=_render(text, node.place, environ, problems), written=text)
         case str() | int() | float() | bool() | None:
             return node
         case tuple() as items:
-            return replace(node, value=tuple(render_env(item, environ, profiles_path) for item in items))
+            return replace(node, value=tuple(_render_tree(item, environ, problems) for item in items))
         case Mapping() as entries:
-            rendered = {key: render_env(entry, environ, profiles_path) for key, entry in entries.items()}
-            return replace(node, value=rendered)
+            return replace(node, value={key: _render_tree(item, environ, problems) for key, item in entries.items()})
         case _:
             assert_never(node.value)
 
 
-def _render(text: str, place: Place, environ: Mapping[str, str], profiles_path: Path) -> str:
-    def env_var(name: str, default: str | None = None) -> str:
-        value = environ.get(name, default)
-        if value is None:
-            raise ProfileError.of(
-                "env-var-missing",
-                f"The environment variable {name} is not set.",
-                why=f"Looked in: this process's environment; a default in env_var('{name}', '…') of {profiles_path}.",
-                fix=f"Set it (`export {name}=…`), or give it a default.",
-                place=place,
-            )
-        return value
-
+def _render(text: str, place: Place, environ: Mapping[str, str], problems: list[Problem]) -> str:
+    """The text with its variables' values. Nothing is executed: a template is texts and calls of `env_var`."""
+    pieces: list[str] = []
     try:
-        return _ENVIRONMENT.from_string(text).render(env_var=env_var)
-    except jinja2.TemplateError as error:
-        raise ProfileError.of(
-            "bad-profile-template", f"{error}.", fix="profiles.yml knows env_var('NAME', 'default') only.", place=place
-        ) from None
+        for node in _ENVIRONMENT.parse(text).iter_child_nodes():
+            for part in node.iter_child_nodes() if isinstance(node, nodes.Output) else (node,):
+                pieces.append(_read_part(part, place, environ, problems))
+    except jinja2.TemplateSyntaxError as error:
+        problems.append(_bad_template(str(error.message), place))
+    return "".join(pieces)
 
 
-_ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined)
-_ENVIRONMENT.globals.clear()
+def _read_part(part: nodes.Node, place: Place, environ: Mapping[str, str], problems: list[Problem]) -> str:
+    match part:
+        case nodes.TemplateData(data=text):
+            return text
+        case nodes.Call(node=nodes.Name(name="env_var"), args=args, kwargs=[], dyn_args=None, dyn_kwargs=None):
+            texts = [arg.value for arg in args if isinstance(arg, nodes.Const) and isinstance(arg.value, str)]
+            if len(texts) == len(args) and len(texts) in (1, 2):
+                value = environ.get(*texts)
+                if value is None:
+                    problems.append(_missing(texts[0], place))
+                return value or ""
+    problems.append(_bad_template("This is not a call of env_var.", place))
+    return ""
 
 
-def _text(node: Node) -> str:
-    value: Any = node.plain()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str | int | float):
-        return str(value)
-    raise ProjectError.of("wrong-type", "An option is a text, a number, true or false.", place=node.place)
+def _missing(name: str, place: Place) -> Problem:
+    return Problem(
+        "env-var-missing",
+        f"The environment variable {name} is not set.",
+        f"Looked in: this process's environment; a default in env_var('{name}', '…') of {place}.",
+        f"Set it (`export {name}=…`), or give it a default.",
+        place,
+    )
 
 
-def _shown(path: Path) -> str:
-    return os.path.relpath(path)
+def _bad_template(what: str, place: Place) -> Problem:
+    return Problem("bad-profile-template", what, "", "profiles.yml knows env_var('NAME', 'default') only.", place)
+
+
+_ENVIRONMENT = jinja2.Environment()
 
 
 def resolve_paths(target: Target, directory: Path) -> Target:
@@ -236,6 +270,7 @@ def sqlite_file(catalog: Catalog) -> Path | None:
 
 
 _SQLITE = "sqlite:///"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def _resolve_connection(connection: Connection, directory: Path) -> Connection:
@@ -250,4 +285,4 @@ def _resolve_connection(connection: Connection, directory: Path) -> Connection:
 
 def _absolute(path: str, directory: Path) -> str:
     """A path on this machine as an absolute one; a URL, and nothing, as they are."""
-    return path if not path or "://" in path else str((directory / path).resolve())
+    return path if not path or _URL.match(path) else str((directory / Path(path).expanduser()).resolve())

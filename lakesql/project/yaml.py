@@ -133,9 +133,7 @@ class _Reader:
             case "int":
                 return Node(_number(text, lambda digits: int(digits, 0)), place, written=text)
             case "float":
-                digits = text.lower().replace(".inf", "inf").replace(".nan", "nan")
-                number = _number(digits, float)
-                return Node(text if number is digits else number, place, written=text)
+                return Node(_number(text, _float), place, written=text)
             case _:
                 return Node(text, place)
 
@@ -171,6 +169,10 @@ class _Reader:
 
     def place(self, event: Any) -> Place:
         return Place(self.path, event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _float(digits: str) -> float:
+    return float(digits.lower().replace(".inf", "inf").replace(".nan", "nan"))
 
 
 def _number(text: str, read: Any) -> Any:

@@ -18,6 +18,10 @@ _UNITS_MS = {
 }
 _PART = re.compile(r"\s*(\d+)\s*(" + "|".join(_UNITS_MS) + r")s?\b", re.IGNORECASE)
 
+MAX_TEXT = 200
+MAX_MS = 100 * 366 * _UNITS_MS["day"]
+"""A hundred years: far beyond any use, and far from where Spark's numbers end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Duration:
@@ -29,14 +33,14 @@ class Duration:
 
 def parse_duration(node: Node) -> Duration:
     """The interval in `node`. Raises `ProjectError` (`bad-interval`); months and years have no fixed length."""
-    text = node.value if isinstance(node.value, str) else ""
-    parts = _PART.findall(text)
-    if not parts or _PART.sub("", text).strip():
+    text = node.value if isinstance(node.value, str) and len(node.value) <= MAX_TEXT else ""
+    parts = [(int(number), unit.lower()) for number, unit in _PART.findall(text)]
+    length_ms = sum(number * _UNITS_MS[unit] for number, unit in parts)
+    if not parts or _PART.sub("", text).strip() or length_ms > MAX_MS:
         raise ProjectError.of(
             "bad-interval",
-            f"'{node.plain()}' is not an interval.",
+            f"{node.shown} is not an interval.",
             fix="Write a number and a unit, such as '30 seconds' or '10 minutes'.",
             place=node.place,
         )
-    length_ms = sum(int(number) * _UNITS_MS[unit.lower()] for number, unit in parts)
-    return Duration(" ".join(text.split()), length_ms)
+    return Duration(" ".join(f"{number} {unit}{'' if number == 1 else 's'}" for number, unit in parts), length_ms)

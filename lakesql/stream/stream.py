@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from lakesql.decode import Node, decode, option
-from lakesql.errors import Place, Problem, ProjectError
+from lakesql.decode import Node, decode, option, read_entries, read_positive
+from lakesql.errors import Place, Problem, ProjectError, nearest
 from lakesql.names import check_column, check_name
 from lakesql.stream.duration import parse_duration
 from lakesql.stream.types import parse_type
@@ -81,17 +82,8 @@ Start = Literal["earliest", "latest"] | datetime
 
 
 def _read_columns(node: Node) -> tuple[Column, ...]:
-    columns: list[Column] = []
-    problems: list[Problem] = []
-    for name, entry in node.entries().items():
-        place = node.keys.get(name, entry.place)
-        try:
-            columns.append(_read_column(name, entry, place))
-        except ProjectError as error:
-            problems.extend(problem.at(place) for problem in error.problems)
-    if problems:
-        raise ProjectError(problems)
-    return tuple(columns)
+    columns = read_entries(node, lambda name, entry: _read_column(name, entry, node.keys.get(name, entry.place)))
+    return tuple(columns.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +116,11 @@ def _read_start(node: Node) -> Start:
     except ValueError:
         raise ProjectError.of(
             "bad-start",
-            f"'{node.plain()}' is no place to start.",
+            f"{node.shown} is no place to start.",
             fix="Write 'earliest', 'latest', or a time such as '2026-01-31T00:00:00Z'.",
             place=node.place,
         ) from None
     return start if start.tzinfo else start.replace(tzinfo=UTC)
-
-
-def _read_positive(node: Node) -> int:
-    if isinstance(node.value, int) and not isinstance(node.value, bool) and node.value > 0:
-        return node.value
-    raise ProjectError.of("wrong-value", f"'{node.plain()}' is not a positive whole number.", place=node.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +145,7 @@ class _StreamOptions:
         "Where a new checkpoint starts: `earliest`, `latest` or an ISO timestamp.", default="earliest", read=_read_start
     )
     max_per_batch: int | None = option(
-        "Records a batch takes at most; for files, about that many.", default=None, read=_read_positive
+        "Records a batch takes at most; for files, about that many.", default=None, read=read_positive
     )
     csv: Csv = option("How a CSV stream's lines are read.", factory=Csv)
 
@@ -187,15 +173,21 @@ class Stream:
         return tuple(column.name for column in self.columns)
 
 
-_CLIENT_OPTIONS = "Options of a connection's client (SASL, SSL, …) stand in profiles.yml, under the connection."
+_CLIENT_OPTIONS = frozenset({"options", "conf", "properties", "kafka", "bootstrap_servers", "connections"})
+"""What people call the options of a connection's client, beside the dotted names of the options themselves."""
+_TIMES = ("timestamp", "timestamp_ntz")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
+"""What Kafka takes as the name of a topic, beside `.` and `..` which it does not."""
 
 
 def read_stream(node: Node) -> Stream:
     """One entry of a file's `streams:`. Raises `ProjectError` with everything that is wrong with it."""
+    client_options = frozenset(key for key in node.entries() if "." in key or key in _CLIENT_OPTIONS)
+    problems = [_client_option(key, node) for key in sorted(client_options)]
     try:
-        options = decode(node, _StreamOptions, what="a stream")
+        options = decode(node, _StreamOptions, what="a stream", ignore=client_options)
     except ProjectError as error:
-        raise ProjectError(_explain_client_option(problem) for problem in error.problems) from None
+        raise ProjectError([*problems, *error.problems]) from None
     origin = _read_origin(options, node)
     columns = _offered_columns(options, origin, node)
     stream = Stream(
@@ -212,18 +204,19 @@ def read_stream(node: Node) -> Stream:
         csv=options.csv,
         place=node.keys.get("name", node.place),
     )
-    problems = [*_check_references(stream, node), *_check_columns(stream, node)]
+    problems += [*_check_topics(stream, node), *_check_references(stream, node), *_check_columns(stream, node)]
     if problems:
         raise ProjectError(problems)
     return stream
 
 
-def _explain_client_option(problem: Problem) -> Problem:
-    option_name = problem.what.rsplit("'", 2)[-2] if problem.condition == "unknown-option" else ""
-    is_client_option = "." in option_name or option_name in ("options", "bootstrap_servers", "properties", "conf")
-    if is_client_option:
-        return Problem("client-option", problem.what, _CLIENT_OPTIONS, "", problem.place)
-    return problem
+def _client_option(key: str, node: Node) -> Problem:
+    return Problem(
+        "client-option",
+        f"'{key}' is no option of a stream.",
+        "Options of a connection's client (SASL, SSL, …) stand in profiles.yml, under the connection.",
+        place=node.keys.get(key, node.place),
+    )
 
 
 def _read_origin(options: _StreamOptions, node: Node) -> Origin:
@@ -250,7 +243,7 @@ def _read_origin(options: _StreamOptions, node: Node) -> Origin:
 
 
 def _check_relative(path: str, place: Place) -> None:
-    if path.startswith(("/", "~")) or "://" in path or ".." in path.split("/"):
+    if path.startswith(("/", "~")) or re.match(r"[^/]*:", path) or ".." in re.split(r"[/{},\\]", path):
         raise ProjectError.of(
             "outside-project",
             f"The path '{path}' leaves its connection's folder.",
@@ -277,28 +270,57 @@ def _offered_columns(options: _StreamOptions, origin: Origin, node: Node) -> tup
             )
 
 
-def _check_references(stream: Stream, node: Node) -> list[Problem]:
-    known = {name.lower() for name in stream.column_names}
-    asked = [("key", name) for name in stream.key]
-    if stream.watermark:
-        asked.append(("watermark", stream.watermark.column))
+def _check_topics(stream: Stream, node: Node) -> list[Problem]:
+    names = stream.origin.names if isinstance(stream.origin, Topics) else ()
+    key = "topic" if "topic" in node.entries() else "topics"
     return [
         Problem(
-            "unknown-column",
-            f"'{name}' in '{key}' is not a column of stream '{stream.name}'.",
-            place=node.entries()[key].place,
+            "bad-topic",
+            f"'{name}' is not the name of a topic.",
+            "A topic's name has at most 249 letters, digits, '.', '_' and '-'.",
+            "Several topics are topics: [a, b], or pattern: 'a regular expression'.",
+            node.entries()[key].place,
         )
-        for key, name in asked
-        if name.lower() not in known
+        for name in names
+        if not _TOPIC.match(name) or name in (".", "..")
     ]
 
 
+def _check_references(stream: Stream, node: Node) -> list[Problem]:
+    types = {column.name.lower(): column.type for column in stream.columns}
+    entries = node.entries()
+    asked = [("key", name, entries["key"].place) for name in stream.key]
+    if stream.watermark:
+        asked.append(("watermark", stream.watermark.column, entries["watermark"].entries()["column"].place))
+    problems = [
+        Problem(
+            "unknown-column",
+            f"'{name}' in '{key}' is not a column of stream '{stream.name}'.",
+            fix=nearest(name, stream.column_names),
+            place=place,
+        )
+        for key, name, place in asked
+        if name.lower() not in types
+    ]
+    if stream.watermark and (kind := types.get(stream.watermark.column.lower(), "timestamp")) not in _TIMES:
+        what = f"The watermark's column '{stream.watermark.column}' is {kind}, and not timestamp."
+        problems.append(Problem("wrong-type", what, place=asked[-1][2]))
+    return problems
+
+
 def _check_columns(stream: Stream, node: Node) -> list[Problem]:
-    problems, seen = [], set()
+    problems: list[Problem] = []
+    seen: set[str] = set()
     for column in stream.columns:
         if column.name.lower() in seen:
-            problems.append(Problem("duplicate-column", f"'{column.name}' stands twice.", place=node.place))
+            what = f"'{column.name}' stands twice. Capitals make no difference."
+            place = node.entries()["columns"].keys.get(column.name)
+            problems.append(Problem("duplicate-column", what, place=place or node.place))
         seen.add(column.name.lower())
+        if stream.format == "csv" and column.type.startswith(("array<", "map<", "struct<", "variant")):
+            what = f"'{column.name}' is {column.type}, which a CSV value cannot be."
+            place = node.entries()["columns"].keys.get(column.name)
+            problems.append(Problem("wrong-type", what, place=place or node.place))
     one = {"string": "string", "bytes": "binary"}.get(stream.format)
     if one and [column.type.lower() for column in stream.columns] != [one]:
         problems.append(
