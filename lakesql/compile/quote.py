@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import date, datetime
+from dataclasses import dataclass
 from decimal import Decimal
 
 from lakesql.errors import InternalError
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
-Literal = str | int | bool | Decimal | date | datetime
+
+@dataclass(frozen=True, slots=True, order=True)
+class Instant:
+    """A point in time, in microseconds since the epoch: no time zone and no calendar can misread it."""
+
+    epoch_us: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Day:
+    """A date, in days since the epoch, whatever its year."""
+
+    epoch_days: int
+
+
+Literal = str | int | bool | Decimal | Instant | Day
 
 
 def identifier(name: str) -> str:
@@ -38,7 +53,7 @@ def text(value: str) -> str:
 
 
 def literal(value: Literal) -> str:
-    """A literal of the value's own type. Times without a zone and in UTC are both the session's, which is UTC."""
+    """A literal of the value's own type; of times and dates, an expression that Spark folds into one."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -48,9 +63,9 @@ def literal(value: Literal) -> str:
             return f"{value:f}BD"
         case str():
             return text(value)
-        case datetime():
-            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
-        case date():
-            return f"DATE '{value.isoformat()}'"
+        case Instant(epoch_us):
+            return f"timestamp_micros({epoch_us})"
+        case Day(epoch_days):
+            return f"date_from_unix_date({epoch_days})"
         case _:
             raise InternalError.of("internal", f"A {type(value).__name__} has no literal.")

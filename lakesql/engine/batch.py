@@ -74,6 +74,8 @@ def write_batch(sink: Sink, raw: DataFrame, batch: int) -> None:
     entry = _entry(sink, session, batch)
     is_staged = model.config.fence == "commit"
     is_written = _is_written(session, model, entry)
+    if is_written and sink.select.query.stateful:
+        raw.write.format("noop").mode("append").save()  # the state store takes part in every batch, or Spark gives up
     if is_written and is_staged:
         sink.emit(BatchSkipped(model.name, batch, sink.now_ms()))
         return
@@ -81,7 +83,7 @@ def write_batch(sink: Sink, raw: DataFrame, batch: int) -> None:
         rows = _open_rows(sink, session, raw, stack)
         if is_written:
             letters = _letters(sink, raw, rows)
-            if not union_letters(letters).isEmpty():
+            if letters and not union_letters(letters).isEmpty():
                 _set_aside(sink, raw, letters, entry)
             sink.emit(BatchSkipped(model.name, batch, sink.now_ms()))
             return

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.compile.merge import KeyRange
-from lakesql.compile.quote import identifier
+from lakesql.compile.quote import Day, Instant, identifier
 
 FEW = 1000
 """Up to so many keys are named one by one: Iceberg filters files by the list before the join, where a range over random
 keys would hold them all. More literals than this cost more to plan than they save."""
-
-_LITERAL_TYPES = (
-    T.ByteType,
-    T.ShortType,
-    T.IntegerType,
-    T.LongType,
-    T.DecimalType,
-    T.StringType,
-    T.DateType,
-    T.TimestampType,
-)
-"""Types whose values are compared alike by Spark, by Iceberg's file statistics and as literals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +29,45 @@ class KeyFacts:
 def read_keys(newest: DataFrame, keys: tuple[str, ...]) -> KeyFacts:
     """The bounds of the batch's keys, which are not NULL. Each holds for every key, or an update would become a second
     row; a key whose type has no literal is left unbounded."""
-    bounded = [key for key in keys if isinstance(_type_of(newest, key), _LITERAL_TYPES)]
-    extremes = [pick(identifier(key)) for key in bounded for pick in (F.min, F.max)]
-    count, *found = newest.agg(F.count(F.lit(1)), *extremes).collect()[0]
+    forms = {key: form for key in keys if (form := _form(_type_of(newest, key)))}
+    values = [form.collected(F.col(identifier(key))).alias(f"k{i}") for i, (key, form) in enumerate(forms.items())]
+    narrow = newest.select(*values)
+    extremes = [pick(name) for name in narrow.columns for pick in (F.min, F.max)]
+    count, *found = narrow.agg(F.count("*"), *extremes).collect()[0]
     if not count:
         return KeyFacts(0, ())
-    lows, highs = found[0::2], found[1::2]
-    ranges = [KeyRange(key, low=low, high=high) for key, low, high in zip(bounded, lows, highs, strict=True)]
-    if count <= FEW and bounded:
-        rows = newest.select(*(identifier(key) for key in bounded)).collect()
-        ranges = [KeyRange(key, values=_distinct(row[i] for row in rows)) for i, key in enumerate(bounded)]
-    return KeyFacts(count, tuple(ranges))
+    if count <= FEW:
+        rows = narrow.collect()
+        lists = [sorted({form.literal(row[i]) for row in rows}) for i, form in enumerate(forms.values())]
+        return KeyFacts(count, tuple(KeyRange(key, values=tuple(v)) for key, v in zip(forms, lists, strict=True)))
+    ends = zip(forms.items(), found[0::2], found[1::2], strict=True)
+    return KeyFacts(
+        count, tuple(KeyRange(key, low=form.literal(low), high=form.literal(high)) for (key, form), low, high in ends)
+    )
 
 
-def _distinct(values: Any) -> tuple[Any, ...]:
-    return tuple(sorted(set(values)))
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How the values of a type come out of Spark without loss, and what literal they make."""
+
+    collected: Callable[[Column], Column]
+    literal: Callable[[Any], Any]
+
+
+def _form(kind: T.DataType) -> _Form | None:
+    """None for types whose order is not the same to Spark, to Iceberg's file statistics and as literals.
+
+    A timestamp travels as a number: as a datetime it would be in the time zone of this process.
+    """
+    match kind:
+        case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType() | T.DecimalType() | T.StringType():
+            return _Form(lambda column: column, lambda value: value)
+        case T.TimestampType():
+            return _Form(F.unix_micros, Instant)
+        case T.DateType():
+            return _Form(F.unix_date, Day)
+        case _:
+            return None
 
 
 def _type_of(frame: DataFrame, column: str) -> T.DataType:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 
 from lakesql.compile.select import Select
 from lakesql.errors import LakesqlError, Place, RunError
 
 _IN_SQL = re.compile(r"== SQL(?: of [^(]*)? \(line (\d+), position (\d+)\) ==")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (.+?)(?: SQLSTATE: \w+)?(?:\n|$)")
+_CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
 _CAST = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW")
 
 
@@ -18,9 +19,9 @@ def explain(error: Exception, select: Select) -> LakesqlError:
     """The error of a model's run: lakesql's own as it is, Spark's with the line of the model that it speaks of."""
     if isinstance(error, LakesqlError):
         return error
-    message = _message(error)
-    found = _CONDITION.search(message)
-    name, what = (found[1], found[2]) if found else ("", message.strip().splitlines()[0] if message.strip() else "")
+    message = str(error)  # of Spark's errors, with the causes in it: the last one is at the bottom of it
+    found = [*_CONDITION.finditer(message)][-1:] or [*_CAUSE.finditer(message)][-1:]
+    name, what = (found[0][1], found[0][2]) if found else ("", message.strip().split("\n")[0])
     place = _place(message, select)
     if any(condition in name for condition in _CAST):
         return RunError.of(
@@ -41,17 +42,11 @@ def explain(error: Exception, select: Select) -> LakesqlError:
     )
 
 
-def _message(error: Exception) -> str:
-    if isinstance(error, PySparkException):
-        return error.getMessage() or str(error)
-    return str(error)
-
-
 def _place(message: str, select: Select) -> Place:
     """Where the model's file says what Spark complains of; the model's file where Spark names no line."""
-    found = _IN_SQL.search(message)
+    found = [*_IN_SQL.finditer(message)]
     if not found:
         return Place(select.model.path)
-    line, column = int(found[1]), int(found[2])
+    line, column = int(found[-1][1]), int(found[-1][2])
     offset = sum(len(text) for text in select.text.splitlines(keepends=True)[: line - 1]) + column - 1
     return select.place(offset)
