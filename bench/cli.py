@@ -1,0 +1,98 @@
+"""How long the command line takes on a project of 1,000 models: `python bench/cli.py [--smoke]`.
+
+Each figure is the median of several runs, in a process of its own. CPU time is what this machine's load disturbs least.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from generate import generate_project, model_name
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A command to measure: with nothing kept from before (`cold`) or with nothing changed, and what it may take."""
+
+    name: str
+    arguments: tuple[str, ...]
+    cold: bool
+    limit_s: float
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one run took."""
+
+    cpu_s: float
+    wall_s: float
+
+
+def figures(models: int) -> tuple[Figure, ...]:
+    one = model_name(models // 2)
+    return (
+        Figure("--help", ("--help",), False, 0.15),
+        Figure("--version", ("--version",), False, 0.15),
+        Figure("ls, cold", ("ls",), True, 3.0),
+        Figure("ls, nothing changed", ("ls",), False, 0.5),
+        Figure("compile, cold", ("compile",), True, 3.0),
+        Figure("compile, nothing changed", ("compile",), False, 0.5),
+        Figure(f"compile --select {one}", ("compile", "--select", one), False, 0.4),
+        Figure("parse, nothing changed", ("parse",), False, 0.5),
+    )
+
+
+def measure(figure: Figure, project: Path, runs: int) -> Taken:
+    """The medians of `runs` runs."""
+    taken = []
+    if not figure.cold:
+        run(figure.arguments, project)
+    for _ in range(runs):
+        if figure.cold:
+            shutil.rmtree(project / "target", ignore_errors=True)
+        taken.append(run(figure.arguments, project))
+    return Taken(statistics.median(it.cpu_s for it in taken), statistics.median(it.wall_s for it in taken))
+
+
+def run(arguments: tuple[str, ...], project: Path) -> Taken:
+    """Run lakesql in `project` and say what it took; its failure ends the measuring."""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    before, started = os.times(), time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-m", "lakesql", *arguments], cwd=project, env=environ, check=True, stdout=subprocess.DEVNULL
+    )
+    after, wall = os.times(), time.perf_counter() - started
+    cpu = after.children_user - before.children_user + after.children_system - before.children_system
+    return Taken(cpu, wall)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", type=int, default=1000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--smoke", action="store_true", help="prove that it runs: a small project, each command once")
+    options = parser.parse_args()
+    models, runs = (20, 1) if options.smoke else (options.models, options.runs)
+    with tempfile.TemporaryDirectory(prefix="lakesql-bench-") as name:
+        project = Path(name)
+        generate_project(project, models)
+        print(f"{models} models, median of {runs} runs, Python {sys.version.split()[0]}, {os.cpu_count()} cores")
+        print(f"{'':32} {'CPU s':>7} {'wall s':>7} {'limit s':>7}")
+        for figure in figures(models):
+            taken = measure(figure, project, runs)
+            print(f"{figure.name:32} {taken.cpu_s:7.2f} {taken.wall_s:7.2f} {figure.limit_s:7.2f}")
+
+
+if __name__ == "__main__":
+    main()
