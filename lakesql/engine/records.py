@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 from operator import or_
+from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -41,41 +44,56 @@ class Watch:
     """Counts that the first action over the watched frames brings along, at no pass of their own."""
 
     def __init__(self) -> None:
-        self._records: list[Observation] = []
-        self._rows: list[Observation] = []
+        self._records: list[_Watched] = []
+        self._rows: list[_Watched] = []
 
     def stream(self, records: DataFrame, stream: Stream) -> DataFrame:
         """Parsed records, watched."""
         is_bad = F.col(REJECTED).isNotNull()
         newest = F.max(F.when(~is_bad, _event_time(stream, records)))
-        return _observe(self._records, records, records=F.count("*"), bad=F.count_if(is_bad), event_time=newest)
+        return _watch(self._records, records, records=F.count("*"), bad=F.count_if(is_bad), event_time=newest)
 
     def stateful_rows(self, rows: DataFrame) -> DataFrame:
         """Rows of a stateful SELECT, watched: each is a record of the batch that arrives here."""
         none = F.max(F.lit(None).cast("timestamp"))
-        return _observe(self._records, rows, records=F.count("*"), bad=F.count_if(F.lit(False)), event_time=none)
+        return _watch(self._records, rows, records=F.count("*"), bad=F.count_if(F.lit(False)), event_time=none)
 
     def keyed_rows(self, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
         """`rows`, watched for those in which one of the columns is NULL."""
         is_keyless = reduce(or_, (F.col(identifier(name)).isNull() for name in not_null))
-        return _observe(self._rows, rows, keyless=F.count_if(is_keyless))
+        return _watch(self._rows, rows, keyless=F.count_if(is_keyless))
 
     def read(self) -> Counts:
         """The counts. Waits until a statement has read all that is watched."""
-        seen = [observation.get for observation in self._records]
+        seen = [watched.read() for watched in self._records]
         times = [row["event_time"] for row in seen if row["event_time"] is not None]
         return Counts(
             records=sum(row["records"] for row in seen),
             bad=sum(row["bad"] for row in seen),
-            keyless=sum(observation.get["keyless"] for observation in self._rows),
+            keyless=sum(watched.read()["keyless"] for watched in self._rows),
             event_time=max(times) if times else None,
         )
 
 
-def _observe(observations: list[Observation], frame: DataFrame, **counted: Column) -> DataFrame:
-    observation = Observation()
-    observations.append(observation)
-    return frame.observe(observation, *(column.alias(name) for name, column in counted.items()))
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """A frame, what is counted of it, and the observation that brings the counts."""
+
+    frame: DataFrame
+    counted: tuple[Column, ...]
+    observation: Observation
+
+    def read(self) -> Mapping[str, Any]:
+        try:
+            return self.observation.get
+        except Py4JError:  # the optimizer saw that no row comes of the frame, and left it out of the plan
+            return self.frame.agg(*self.counted).collect()[0].asDict()
+
+
+def _watch(watched: list[_Watched], frame: DataFrame, **counted: Column) -> DataFrame:
+    columns = tuple(column.alias(name) for name, column in counted.items())
+    watched.append(_Watched(frame, columns, Observation()))
+    return frame.observe(watched[-1].observation, *columns)
 
 
 def parse_reading(
