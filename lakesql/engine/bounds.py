@@ -39,11 +39,16 @@ def read_keys(newest: DataFrame, keys: tuple[str, ...]) -> KeyFacts:
     if count <= FEW:
         rows = narrow.collect()
         lists = [sorted({form.literal(row[i]) for row in rows}) for i, form in enumerate(forms.values())]
-        return KeyFacts(count, tuple(KeyRange(key, values=tuple(v)) for key, v in zip(forms, lists, strict=True)))
-    ends = zip(forms.items(), found[0::2], found[1::2], strict=True)
-    return KeyFacts(
-        count, tuple(KeyRange(key, low=form.literal(low), high=form.literal(high)) for (key, form), low, high in ends)
-    )
+        ranges = [KeyRange(key, values=tuple(values)) for key, values in zip(forms, lists, strict=True)]
+    else:
+        ends = zip(forms.items(), found[0::2], found[1::2], strict=True)
+        ranges = [KeyRange(key, low=form.literal(low), high=form.literal(high)) for (key, form), low, high in ends]
+    return KeyFacts(count, tuple(bound for bound in ranges if not _is_damaged(bound)))
+
+
+def _is_damaged(bound: KeyRange) -> bool:
+    """Whether a text may have lost bytes on its way here: a string of Spark's can hold some that are no UTF-8."""
+    return any(isinstance(value, str) and "\ufffd" in value for value in (*bound.values, bound.low, bound.high))
 
 
 @dataclass(frozen=True, slots=True)

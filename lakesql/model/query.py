@@ -238,6 +238,8 @@ def _read_condition(text: str, columns: Collection[str] | None, findings: Findin
         return ""
     if len(read.sql) <= len(prefix):
         return "It is empty."
+    if read.sql != (prefix + text).rstrip():
+        return "It ends in a comment or a semicolon, where more is to follow."
     if len(read.inserts) > 1:
         return "It holds a query."
     if read.aggregates or read.windows:

@@ -401,7 +401,7 @@ def test_the_rest_of_spark_sql_is_left_alone(sql: str) -> None:
     ("text", "columns"),
     [
         ("status = 'purged'", ("status",)),
-        ("Status IN ('a', ';', '--') OR amount < 0 -- gone", ("Status", "amount")),
+        ("Status IN ('a', ';', '--') OR amount < 0", ("Status", "amount")),
         ("exists(tags, t -> t = status)", ("tags", "status")),
         ("payload.state = 1", ("payload",)),
         ("is_deleted", ("is_deleted",)),
@@ -419,6 +419,8 @@ def test_an_expression_names_the_columns_that_it_reads(text: str, columns: tuple
         "  ",
         "statuss = 1",
         "status = 1; SELECT 2",
+        "status = 1;",
+        "status = 1 -- placed",
         "status, amount",
         "status AS s",
         "*",
