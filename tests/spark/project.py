@@ -1,0 +1,260 @@
+"""A project in a folder of its own, run on the session that all tests share."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pyspark.sql import SparkSession
+
+from lakesql.catalog.tables import OpenCatalog
+from lakesql.errors import render_problem
+from lakesql.events import Event, ModelFinished
+from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.project.files import read_project
+from lakesql.project.profiles import load_target
+from lakesql.run.interrupt import Interrupt
+from lakesql.run.prepare import Surroundings
+from lakesql.run.run import build_selects, run_selects
+
+E = TypeVar("E")
+Row = dict[str, Any]
+T0_MS = 1_772_400_000_000
+HANGS_AFTER_S = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """What all projects share."""
+
+    session: SparkSession
+    catalog: OpenCatalog
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run came to."""
+
+    succeeded: bool
+    events: tuple[Event, ...]
+
+    def check(self) -> Ran:
+        """The same, if no model failed."""
+        problems = [render_problem(problem) for event in self.of(ModelFinished) for problem in event.problems]
+        assert self.succeeded and not problems, "\n".join(problems)
+        return self
+
+    def of(self, kind: type[E], model: str | None = None) -> list[E]:
+        """The events of a kind."""
+        found = [event for event in self.events if isinstance(event, kind)]
+        return [event for event in found if model is None or getattr(event, "model", None) == model]
+
+    def finished(self, model: str) -> ModelFinished:
+        (found,) = self.of(ModelFinished, model)
+        return found
+
+    def conditions(self, model: str) -> list[str]:
+        """The conditions that ended a model."""
+        return [problem.condition for problem in self.finished(model).problems]
+
+
+class Project:
+    """Writes files, runs models, reads tables."""
+
+    def __init__(self, lake: Lake, directory: Path, namespace: str) -> None:
+        self.lake = lake
+        self.directory = directory
+        self.namespace = namespace
+        self._offsets: Counter[tuple[str, int]] = Counter()
+        profile = lake.catalog.profile
+        self.connections: dict[str, Mapping[str, Any]] = {"broker": {"type": "recorded", "path": "recorded"}}
+        self._target = {
+            "run": "once",
+            "threads": 2,
+            "namespace": namespace,
+            "checkpoints": "checkpoints",
+            "catalog": {
+                "name": profile.name,
+                "type": profile.type,
+                "uri": profile.uri,
+                "warehouse": profile.warehouse,
+            },
+        }
+        self.write("pyproject.toml", '[tool.lakesql]\nname = "p"\nprofile = "p"\n')
+
+    # Writing
+
+    def write(self, path: str, content: str | bytes) -> Path:
+        file = self.directory / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+        return file
+
+    def model(self, name: str, select: str, **config: Any) -> None:
+        """A model of this SELECT, in which `{x}` stands for `{{ stream('x') }}` and `{x!r}` for `{{ ref('x') }}`."""
+        arguments = ", ".join(f"{key}={value!r}" for key, value in config.items())
+        self.write(f"models/{name}.sql", f"{{{{ config({arguments}) }}}}\n{select.format_map(_References())}\n")
+
+    def stream(self, name: str, columns: Mapping[str, Any] | None = None, **options: Any) -> None:
+        """A declared stream; of the recorded topic of its name, unless `options` say something else."""
+        entry: dict[str, Any] = {"name": name, **({"columns": columns} if columns else {}), **options}
+        if not {"connection", "path"} & set(options):
+            entry["connection"] = "broker"
+        if entry.get("connection") == "broker" and not {"topics", "pattern", "topic"} & set(options):
+            entry["topic"] = name
+        self.write(f"streams/{name}.yml", json.dumps({"streams": [entry]}, ensure_ascii=False))
+
+    def record(self, topic: str, values: Iterable[Any], *, partition: int | None = 0) -> Path:
+        """One more file of a topic: a record for each value, each with the next offset of its partition.
+
+        A value that is a `dict` with `value` in it gives the record's other fields too.
+        """
+        folder = self.directory / "recorded" / topic
+        number = len(list(folder.glob("*.jsonl"))) + 1
+        lines = []
+        for value in values:
+            fields = dict(value) if isinstance(value, Fields) else {"value": value}
+            place = fields.setdefault("partition", partition)
+            fields.setdefault("offset", self._offsets[topic, place])
+            self._offsets[topic, place] = fields["offset"] + 1
+            fields.setdefault("timestamp", T0_MS + number * 1000 + len(lines))
+            lines.append(json.dumps(fields, default=str, ensure_ascii=False))
+        file = self.write(f"recorded/{topic}/part-{number:05d}.jsonl", "".join(f"{line}\n" for line in lines))
+        # Spark takes files in the order of their times, which this machine's clock may not tell apart.
+        os.utime(file, (time.time() - 10_000 + number, time.time() - 10_000 + number))
+        return file
+
+    # Running
+
+    def manifest(self) -> Manifest:
+        self._target["connections"] = self.connections
+        self.write("profiles.yml", json.dumps({"p": {"target": "dev", "outputs": {"dev": self._target}}}))
+        return load_manifest(read_project(self.directory), load_target("p", None, [self.directory], os.environ), {})
+
+    def run(
+        self,
+        *names: str,
+        continuous: bool = False,
+        until: Callable[[], bool] = lambda: False,
+        meet: Callable[[Event], None] = lambda event: None,
+    ) -> Ran:
+        """Run models, all of them if none is named. The run is ended as soon as `until` says so.
+
+        `meet` is called with each event, in the thread that it happened in: what it raises hits the batch there.
+        """
+        return run_manifest(self.lake, self.manifest(), names, continuous, until, meet)
+
+    # Reading
+
+    def table(self, name: str) -> str:
+        return f"lake.{self.namespace}.{name}"
+
+    def rows(self, name: str, order: str | None = None) -> list[Row]:
+        """A table's rows as Spark reads them, sorted by the column `order`, else by all of them."""
+        return sorted_rows(self.lake.session.table(self.table(name)).toArrow().to_pylist(), order)
+
+    def iceberg(self, name: str) -> Any:
+        """A table as pyiceberg has it."""
+        return self.lake.catalog.iceberg.load_table((self.namespace, name))
+
+    def rows_without_spark(self, name: str) -> list[Row]:
+        return sorted_rows(self.iceberg(name).scan().to_arrow().to_pylist())
+
+    def has(self, name: str) -> bool:
+        return bool(self.lake.catalog.iceberg.table_exists((self.namespace, name)))
+
+    def summaries(self, name: str) -> list[dict[str, str]]:
+        """The summaries of a table's history, oldest first; staged snapshots are not in it."""
+        metadata = self.iceberg(name).metadata
+        by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+        found, at = [], metadata.current_snapshot_id
+        while at is not None and at in by_id:
+            found.append(dict(by_id[at].summary.additional_properties))
+            at = by_id[at].parent_snapshot_id
+        return found[::-1]
+
+    def snapshot_ids(self, name: str) -> list[int]:
+        """All snapshots, those that are staged and not published too."""
+        return [snapshot.snapshot_id for snapshot in self.iceberg(name).metadata.snapshots]
+
+    def reasons(self, name: str) -> Counter[str]:
+        """How many dead letters of each reason stand beside a table."""
+        dead_letters = f"{name}__dead_letter"
+        return Counter(row["reason"] for row in self.rows(dead_letters)) if self.has(dead_letters) else Counter()
+
+    def sql(self, statement: str) -> list[Row]:
+        return self.lake.session.sql(statement).toArrow().to_pylist()
+
+    # Spark's checkpoint
+
+    def forget(self, model: str, batch: int | None = None) -> int:
+        """Delete `commits/N` of the newest batch, as a crash after the table's commit leaves it; the batch."""
+        commits = self.directory / "checkpoints" / model / "commits"
+        newest = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+        assert batch is None or batch == newest
+        (commits / str(newest)).unlink()
+        return newest
+
+
+class Fields(dict[str, Any]):
+    """The fields of a recorded line, where `Project.record` is to write others than those it makes up."""
+
+
+def run_manifest(
+    lake: Lake,
+    manifest: Manifest,
+    names: Sequence[str] = (),
+    continuous: bool = False,
+    until: Callable[[], bool] = lambda: False,
+    meet: Callable[[Event], None] = lambda event: None,
+) -> Ran:
+    """Run models of a manifest on the shared session: see `Project.run`."""
+    ids = manifest.graph.order(node for node in manifest.graph.nodes if node.startswith("model."))
+    order = [node.removeprefix("model.") for node in ids]
+    events: list[Event] = []
+    interrupt = Interrupt()
+    started = time.monotonic()
+
+    def emit(event: Event) -> None:
+        events.append(event)
+        meet(event)
+        if until():
+            interrupt.set()
+        if time.monotonic() - started > HANGS_AFTER_S:
+            raise TimeoutError("The run hangs.")
+
+    selects = build_selects(manifest, [name for name in order if not names or name in names])
+    around = Surroundings(manifest, lake.session, lake.catalog, emit)
+    return Ran(run_selects(around, selects, continuous, interrupt), tuple(events))
+
+
+def sorted_rows(rows: Iterable[Row], order: str | None = None) -> list[Row]:
+    """Rows in an order that depends on their values alone: of one column, NULL first, or of all."""
+    if order is None:
+        return sorted(rows, key=lambda row: repr(sorted(row.items())))
+    return sorted(rows, key=lambda row: (row[order] is not None, 0 if row[order] is None else row[order]))
+
+
+class _References(dict[str, Any]):
+    def __missing__(self, name: str) -> _Reference:
+        return _Reference(name)
+
+
+class _Reference:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"{{{{ stream('{self.name}') }}}}"
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+    def __repr__(self) -> str:
+        return f"{{{{ ref('{self.name}') }}}}"

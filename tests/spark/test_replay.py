@@ -1,0 +1,173 @@
+"""A batch that is run again: after a crash between any two of its steps each row stands once, each dead letter too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from lakesql.events import BatchCommitted, BatchSkipped, Event, RecordsRejected
+from tests.spark.project import Lake, Project, Row
+
+FENCES = ("commit", "lease")
+STATELESS = tuple(f"{mode}_{fence}" for mode in ("append", "upsert") for fence in FENCES)
+STATEFUL = tuple(f"{mode}_stateful_{fence}" for mode in ("append", "upsert") for fence in FENCES)
+MODELS = (*STATELESS, *STATEFUL)
+
+EVENTS = {"id": "int", "at": "timestamp", "kind": "string"}
+UPSERT = {"mode": "upsert", "keys": "id"}
+
+
+def write_models(project: Project) -> None:
+    """Every way in which a batch is written, all over one stream, in batches of one file."""
+    project.stream("e", EVENTS, watermark={"column": "at", "delay": "1 minute"}, max_per_batch=1)
+    for fence in FENCES:
+        project.model(f"append_{fence}", "SELECT * FROM {e}", mode="append", fence=fence)
+        project.model(f"upsert_{fence}", "SELECT * FROM {e}", fence=fence, sequence_by="at", **UPSERT)
+        counts = "SELECT window.start AS id, count(*) AS n FROM {e} GROUP BY window(at, '1 hour')"
+        project.model(f"append_stateful_{fence}", counts, mode="append", fence=fence)
+        by_kind = "SELECT kind AS id, count(*) AS n FROM {e} GROUP BY kind"
+        project.model(f"upsert_stateful_{fence}", by_kind, fence=fence, **UPSERT)
+
+
+def write_batches(project: Project, first_hour: int = 0, batches: int = 3) -> None:
+    for hour in range(first_hour, first_hour + batches):
+        rows: list[Any] = [
+            {"id": number % 7 + hour, "at": f"2026-03-02T{hour:02d}:{number:02d}:00Z", "kind": "abc"[number % 3]}
+            for number in range(20)
+        ]
+        project.record("e", [*rows, {"id": None, "at": f"2026-03-02T{hour:02d}:30:00Z", "kind": None}, "broken"])
+
+
+def tables(project: Project) -> dict[str, list[Row]]:
+    names = [name for model in MODELS for name in (model, f"{model}__dead_letter") if project.has(name)]
+    return {name: project.rows(name) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A project whose newest batches were forgotten and run again, and its tables before that."""
+
+    project: Project
+    forgotten: dict[str, int]
+    before: dict[str, list[Row]]
+    snapshots: dict[str, list[int]]
+    skipped: dict[str, list[int]]
+
+
+@pytest.fixture(scope="module")
+def replayed(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
+    project = Project(lake, tmp_path_factory.mktemp("replay"), "replay")
+    write_models(project)
+    write_batches(project)
+    first = project.run().check()
+    assert all(len(first.of(BatchCommitted, model)) >= 2 for model in MODELS)
+    before = tables(project)
+    snapshots = {name: project.snapshot_ids(name) for name in before}
+    forgotten = {model: project.forget(model) for model in MODELS}
+    for model in STATEFUL:
+        project.forget(f"{model}__dead_letter")
+    second = project.run().check()
+    skipped = {model: [event.batch for event in second.of(BatchSkipped, model)] for model in MODELS}
+    yield Replayed(project, forgotten, before, snapshots, skipped)
+
+
+def test_the_tables_are_as_plain_python_says(replayed: Replayed) -> None:
+    rows = replayed.before
+    for fence in FENCES:
+        assert len(rows[f"append_{fence}"]) == 3 * 21
+        assert {row["id"] for row in rows[f"upsert_{fence}"]} == set(range(9))
+        assert [row["n"] for row in rows[f"append_stateful_{fence}"]] == [21, 21]
+        kinds = {row["id"]: row["n"] for row in rows[f"upsert_stateful_{fence}"]}
+        assert kinds == {"a": 21, "b": 21, "c": 18}
+        assert replayed.project.reasons(f"append_{fence}") == {"unparsable": 3}
+        assert replayed.project.reasons(f"append_stateful_{fence}") == {"unparsable": 3}
+        assert replayed.project.reasons(f"upsert_{fence}") == {"unparsable": 3, "key-missing": 3}
+        # The group of the records without a kind has changed in each batch.
+        assert replayed.project.reasons(f"upsert_stateful_{fence}") == {"unparsable": 3, "key-missing": 3}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_replayed_batch_is_skipped_and_nothing_is_written(replayed: Replayed, model: str) -> None:
+    assert replayed.skipped[model] == [replayed.forgotten[model]]
+    for name in (model, f"{model}__dead_letter"):
+        assert replayed.project.rows(name) == replayed.before[name]
+        assert replayed.project.snapshot_ids(name) == replayed.snapshots[name]
+
+
+class Crash(Exception):  # noqa: N818
+    """Raised where a batch is to end as if its process had died there."""
+
+
+@pytest.mark.parametrize("point", [RecordsRejected, BatchCommitted], ids=["before-publish", "after-publish"])
+def test_a_crash_on_the_way(project: Project, point: type[Event]) -> None:
+    """The second batch ends after its dead letters and before it is published, or right after it was."""
+    write_models(project)
+    write_batches(project, batches=1)
+    project.run(*STATELESS).check()
+    write_batches(project, 1, batches=2)
+
+    def crash(event: Event) -> None:
+        if isinstance(event, point) and event.batch == 1:
+            raise Crash
+
+    crashed = project.run(*STATELESS, meet=crash)
+    assert not crashed.succeeded
+    assert {model: crashed.conditions(model) for model in STATELESS} == {model: ["batch-failed"] for model in STATELESS}
+    for model in STATELESS:
+        is_visible = point is BatchCommitted or model.endswith("lease")
+        assert len(project.summaries(model)) == (2 if is_visible else 1)
+        assert project.reasons(model)["unparsable"] == 2
+
+    again = project.run(*STATELESS).check()
+
+    for model in STATELESS:
+        is_visible = point is BatchCommitted or model.endswith("lease")
+        assert [event.batch for event in again.of(BatchSkipped, model)] == ([1] if is_visible else [])
+        assert [event.batch for event in again.of(BatchCommitted, model)] == ([2] if is_visible else [1, 2])
+        assert [int(summary["lakesql.batch"]) for summary in project.summaries(model)] == [0, 1, 2]
+        assert project.reasons(model)["unparsable"] == 3
+    assert len(project.rows("append_commit")) == len(project.rows("append_lease")) == 63
+    assert project.rows("upsert_commit") == project.rows("upsert_lease")
+    assert len(project.rows("upsert_commit")) == 9
+
+
+def test_a_foreign_commit_between_staging_and_publishing(project: Project) -> None:
+    """An append is replayed on top of it, a MERGE is staged again; both know their batch afterwards."""
+    models = ("append_commit", "upsert_commit")
+    write_models(project)
+    write_batches(project, batches=1)
+    project.run(*models).check()
+    write_batches(project, 1, batches=1)
+
+    def intrude(event: Event) -> None:
+        if isinstance(event, RecordsRejected):
+            project.sql(f"INSERT INTO {project.table(event.model)} VALUES (1000, NULL, 'foreign')")
+
+    project.run(*models, meet=intrude).check()
+
+    for model in models:
+        assert [row["id"] for row in project.rows(model) if row["kind"] == "foreign"] == [1000]
+    assert len(project.rows("append_commit")) == 42 + 1
+    assert len(project.rows("upsert_commit")) == 8 + 1
+    before = tables(project)
+    for model in models:
+        assert project.forget(model) == 1
+
+    again = project.run(*models).check()
+
+    assert [event.batch for event in again.of(BatchSkipped)] == [1, 1]
+    assert tables(project) == before
+
+    project.sql(f"INSERT INTO {project.table('upsert_commit')} VALUES (2000, NULL, 'foreign')")
+    write_batches(project, 2, batches=1)
+    project.run(*models).check()
+    assert len(project.rows("append_commit")) == 63 + 1
+    assert len(project.rows("upsert_commit")) == 9 + 2
+
+
+def test_staged_snapshots_do_not_pile_up(replayed: Replayed) -> None:
+    for model in MODELS:
+        assert len(replayed.project.snapshot_ids(model)) == len(replayed.project.summaries(model))

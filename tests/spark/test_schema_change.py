@@ -1,0 +1,85 @@
+"""What happens when a model's SELECT and its table have grown apart."""
+
+from __future__ import annotations
+
+from lakesql.events import StepApplied
+from tests.spark.project import Project
+
+POLICIES = ("append_new_columns", "sync_all_columns", "ignore", "fail")
+
+
+def test_each_policy(project: Project) -> None:
+    """The stream's contract gets a column and a wider type, and the SELECT loses a column."""
+    project.stream("s", {"id": "int", "n": "int", "old": "string"}, max_per_batch=1)
+    project.record("s", [{"id": 1, "n": 1, "old": "o1"}])
+    for policy in POLICIES:
+        project.model(f"a_{policy}", "SELECT * FROM {s}", mode="append", on_schema_change=policy)
+        project.model(f"u_{policy}", "SELECT * FROM {s}", mode="upsert", keys="id", on_schema_change=policy)
+    project.run().check()
+
+    project.stream("s", {"id": "int", "n": "bigint", "extra": "string"}, max_per_batch=1)
+    project.record("s", [{"id": 1, "n": 2**40, "extra": "e1"}, {"id": 2, "n": 2, "extra": "e2"}])
+    ran = project.run()
+
+    upserted = {
+        "append_new_columns": [
+            {"id": 1, "n": 2**40, "old": "o1", "extra": "e1"},
+            {"id": 2, "n": 2, "old": None, "extra": "e2"},
+        ],
+        "sync_all_columns": [{"id": 1, "n": 2**40, "extra": "e1"}, {"id": 2, "n": 2, "extra": "e2"}],
+        "fail": [{"id": 1, "n": 1, "old": "o1"}],
+    }
+    appended = {
+        "append_new_columns": [
+            {"id": 1, "n": 1, "old": "o1", "extra": None},
+            {"id": 1, "n": 2**40, "old": None, "extra": "e1"},
+            {"id": 2, "n": 2, "old": None, "extra": "e2"},
+        ],
+        "sync_all_columns": [
+            {"id": 1, "n": 1, "extra": None},
+            {"id": 1, "n": 2**40, "extra": "e1"},
+            {"id": 2, "n": 2, "extra": "e2"},
+        ],
+        "fail": [{"id": 1, "n": 1, "old": "o1"}],
+    }
+    for policy in POLICIES:
+        if policy == "ignore":
+            continue
+        assert project.rows(f"u_{policy}", "id") == upserted[policy], policy
+        assert sorted(project.rows(f"a_{policy}"), key=lambda row: (row["id"], row["n"])) == appended[policy], policy
+    for model in ("a_fail", "u_fail"):
+        assert ran.conditions(model) == ["schema-change"]
+    # Columns stay as they are under `ignore`: a value that the column cannot hold fails, and nothing is cut off.
+    for model in ("a_ignore", "u_ignore"):
+        assert ran.finished(model).status == "error"
+        assert project.rows(model) == [{"id": 1, "n": 1, "old": "o1"}]
+
+    project.stream("s", {"id": "int", "n": "int", "extra": "string"}, max_per_batch=1)
+    project.record("s", [{"id": 3, "n": 3, "extra": "e3"}])
+    for model in ("a_ignore", "u_ignore"):
+        mode = {"mode": "append"} if model.startswith("a") else {"mode": "upsert", "keys": "id"}
+        project.model(model, "SELECT * FROM {s} WHERE n IS NOT NULL", on_schema_change="ignore", **mode)
+    project.run("a_ignore", "u_ignore").check()
+    for model in ("a_ignore", "u_ignore"):
+        found = [(row["id"], row["n"], row["old"]) for row in project.rows(model, "id")]
+        assert (3, 3, None) in found
+        assert set(project.rows(model)[0]) == {"id", "n", "old"}
+
+
+def test_a_table_made_by_somebody_else_is_taken_over(project: Project) -> None:
+    project.stream("s", {"id": "int", "n": "bigint"})
+    project.model("m", "SELECT * FROM {s}", mode="upsert", keys="id", sequence_by="n")
+    project.sql(f"CREATE NAMESPACE lake.{project.namespace}")
+    project.sql(f"CREATE TABLE {project.table('m')} (id int, n bigint, note string) USING iceberg")
+    project.sql(f"INSERT INTO {project.table('m')} VALUES (1, NULL, 'kept'), (2, 9, 'newer'), (3, 1, 'alone')")
+    project.record("s", [{"id": 1, "n": 5}, {"id": 2, "n": 8}, {"id": 4, "n": 1}])
+
+    ran = project.run().check()
+
+    assert project.rows("m", "id") == [
+        {"id": 1, "n": 5, "note": "kept"},
+        {"id": 2, "n": 9, "note": "newer"},
+        {"id": 3, "n": 1, "note": "alone"},
+        {"id": 4, "n": 1, "note": None},
+    ]
+    assert not [event for event in ran.of(StepApplied) if "create" in event.text]

@@ -1,0 +1,269 @@
+"""Upsert against a replay in plain Python: one row a key, the newest."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from lakesql.events import BatchCommitted, BatchEmpty
+from tests.spark.project import Fields, Project, Row, sorted_rows
+
+Batch = Sequence[Row]
+
+
+def replayed(
+    batches: Sequence[Batch],
+    keys: Sequence[str],
+    sequence: Sequence[str] = (),
+    is_deleted: Callable[[Row], bool] = lambda row: False,
+) -> list[Row]:
+    """What stands after the batches: of each batch a key's last row by `sequence`, then by its place in the batch, is
+    written unless the stored row is newer."""
+    table: dict[tuple[Any, ...], Row] = {}
+
+    def age(row: Row) -> tuple[Any, ...]:
+        return tuple(row[name] for name in sequence)
+
+    for batch in batches:
+        newest: dict[tuple[Any, ...], Row] = {}
+        for row in batch:
+            key = tuple(row[name] for name in keys)
+            if key not in newest or age(row) >= age(newest[key]):
+                newest[key] = row
+        for key, row in newest.items():
+            if key in table and age(row) < age(table[key]):
+                continue
+            table.pop(key, None)
+            if not is_deleted(row):
+                table[key] = row
+    return sorted_rows(table.values())
+
+
+def write(project: Project, batches: Sequence[Sequence[Any]]) -> None:
+    """A topic `s` that is read one file, so one of `batches`, at a time."""
+    for batch in batches:
+        project.record("s", batch)
+
+
+PAIRS = {"a": "int", "b": "string", "seq": "int", "sub": "int", "v": "string"}
+
+
+def pair(a: int, b: str, seq: int, sub: int, v: str) -> Row:
+    return {"a": a, "b": b, "seq": seq, "sub": sub, "v": v}
+
+
+def test_a_key_of_two_columns_and_a_sequence_of_two(project: Project) -> None:
+    batches = [
+        [pair(1, "x", 5, 1, "first"), pair(1, "x", 5, 2, "second"), pair(1, "x", 5, 1, "late"), pair(1, "y", 1, 1, "")],
+        [pair(1, "x", 5, 1, "older"), pair(1, "y", 1, 1, "equal"), pair(2, "x", 0, 0, "new"), pair(1, "x", 4, 9, "o")],
+        [pair(2, "x", 0, 1, "newer"), pair(1, "x", 6, 0, "newest"), pair(2, "X", 1, 1, "another case")],
+    ]
+    project.stream("s", PAIRS, max_per_batch=1)
+    project.model("m", "SELECT * FROM {s}", mode="upsert", keys=["a", "b"], sequence_by=["seq", "sub"])
+    write(project, batches)
+
+    ran = project.run().check()
+
+    assert len(ran.of(BatchCommitted)) == 3
+    assert project.rows("m") == replayed(batches, ["a", "b"], ["seq", "sub"])
+    assert [row["v"] for row in project.rows("m", "v")] == ["another case", "equal", "newer", "newest"]
+
+
+def test_without_a_sequence_the_source_position_decides(project: Project) -> None:
+    def at(partition: int, offset: int, key: int, v: str) -> Fields:
+        return Fields(partition=partition, offset=offset, value={"k": key, "v": v})
+
+    project.stream("s", {"k": "int", "v": "string"}, max_per_batch=1)
+    project.model("m", "SELECT v, k FROM {s}", mode="upsert", keys="k")
+    write(project, [[at(0, 7, 1, "later"), at(0, 3, 1, "earlier"), at(1, 0, 2, "partition 1"), at(0, 9, 2, "p 0")]])
+    write(project, [[at(0, 10, 3, "a"), at(0, 12, 3, "c"), at(0, 11, 3, "b")], [at(0, 13, 1, "last")]])
+
+    project.run().check()
+
+    assert {row["k"]: row["v"] for row in project.rows("m")} == {1: "last", 2: "partition 1", 3: "c"}
+
+
+def test_deletes(project: Project) -> None:
+    columns = {"id": "int", "seq": "int", "op": "string"}
+    batches = [
+        [{"id": 1, "seq": 1, "op": "put"}, {"id": 2, "seq": 1, "op": "put"}, {"id": 3, "seq": 5, "op": "put"}],
+        [
+            {"id": 1, "seq": 2, "op": "del"},  # goes
+            {"id": 2, "seq": 0, "op": "del"},  # older than what stands
+            {"id": 9, "seq": 1, "op": "del"},  # unknown
+            {"id": 4, "seq": 1, "op": "put"},  # put and deleted in one batch
+            {"id": 4, "seq": 2, "op": "del"},
+            {"id": 3, "seq": 6, "op": "del"},  # deleted and put in one batch
+            {"id": 3, "seq": 7, "op": "put"},
+            {"id": 5, "seq": 1, "op": None},  # neither
+        ],
+        [{"id": 1, "seq": 3, "op": "put"}],
+    ]
+    project.stream("s", columns, max_per_batch=1)
+    project.model("m", "SELECT * FROM {s}", mode="upsert", keys="id", sequence_by="seq", delete_when="op = 'del'")
+    write(project, batches)
+
+    project.run().check()
+
+    assert project.rows("m") == replayed(batches, ["id"], ["seq"], lambda row: row["op"] == "del")
+    assert [row["id"] for row in project.rows("m", "id")] == [1, 2, 3, 5]
+
+
+def test_rows_without_a_key_or_a_sequence_are_dead_letters(project: Project) -> None:
+    good = {"id": 1, "part": "p", "seq": 1}
+    bad = [{**good, "id": None}, {**good, "part": None}, {**good, "seq": None}, {"id": None, "part": None, "seq": None}]
+    project.stream("s", {"id": "int", "part": "string", "seq": "int"}, max_per_batch=1)
+    project.model("m", "SELECT * FROM {s}", mode="upsert", keys=["id", "part"], sequence_by="seq")
+    project.record("s", [good, *bad, "broken"])
+    project.record("s", bad[:1])
+
+    ran = project.run().check()
+
+    assert project.rows("m") == [good]
+    assert project.reasons("m") == {"key-missing": 4, "sequence-missing": 1, "unparsable": 1}
+    letters = project.rows("m__dead_letter", "offset")
+    assert [letter["offset"] for letter in letters] == [1, 2, 3, 4, 5, 6]
+    assert [letter["detail"] for letter in letters[:4]] == ["id", "part", "seq", "id"]
+    assert [event.rejected for event in ran.of(BatchCommitted)] == [5]
+    assert [event.rejected for event in ran.of(BatchEmpty) if event.records] == [1]
+    assert len(project.snapshot_ids("m")) == 1
+
+
+KINDS: dict[str, tuple[str, list[Any]]] = {
+    "string": ("string", ["", "a'b", 'back\\slash "q"', "zwölf\n", "日本", "a%_b"]),
+    "bigint": ("bigint", [-(2**63), -(2**31), -1, 0, 2**31, 2**63 - 1]),
+    "tinyint": ("tinyint", [-128, -1, 0, 127]),
+    "decimal": ("decimal(20,3)", [Decimal("-12345678901234567.891"), Decimal("-0.001"), Decimal("0.000")]),
+    "date": ("date", [date(1, 1, 1), date(1969, 12, 31), date(2026, 3, 2), date(9999, 12, 31)]),
+    "timestamp": (
+        "timestamp",
+        [
+            datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
+            datetime(2026, 3, 29, 1, 30, tzinfo=UTC),
+            datetime(2026, 10, 25, 0, 30, tzinfo=UTC),
+            datetime(2026, 10, 25, 1, 30, 0, 1, UTC),
+        ],
+    ),
+    "timestamp_ntz": ("timestamp_ntz", [datetime(1969, 12, 31, 23, 59), datetime(2026, 10, 25, 2, 30, 0, 1)]),
+    "boolean": ("boolean", [True, False]),
+    "double": ("double", [-1.5, 0.0, 1e300]),
+}
+
+
+@pytest.fixture
+def far_away() -> Iterator[None]:
+    """A machine whose clock shows another time than UTC, with summer time."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = "Europe/Berlin"
+    time.tzset()
+    yield
+    os.environ.pop("TZ")
+    if before is not None:
+        os.environ["TZ"] = before
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_away")
+def test_keys_of_every_type(project: Project) -> None:
+    """Each key is written twice: if the MERGE's literal bounds left one out, it would stand twice."""
+    for kind, (type_, values) in KINDS.items():
+        project.stream(f"s_{kind}", {"k": type_, "v": "int"}, max_per_batch=1)
+        project.model(f"m_{kind}", f"SELECT * FROM {{s_{kind}}}", mode="upsert", keys="k")
+        for v in (1, 2):
+            project.record(f"s_{kind}", [f'{{"k": {_json(value)}, "v": {v}}}' for value in values])
+
+    project.run().check()
+
+    for kind, (_, values) in KINDS.items():
+        assert project.rows(f"m_{kind}") == sorted_rows({"k": value, "v": 2} for value in values), kind
+
+
+def _json(value: Any) -> str:
+    match value:
+        case datetime():
+            return json.dumps(value.isoformat().replace("+00:00", "Z"))
+        case Decimal():
+            return f"{value:f}"
+        case date():
+            return json.dumps(value.isoformat())
+        case _:
+            return json.dumps(value)
+
+
+@pytest.mark.usefixtures("far_away")
+def test_more_keys_than_are_listed_are_bounded_by_their_range(project: Project) -> None:
+    ids = range(-1100, 1100)
+    moment = datetime(2026, 10, 24, 23, tzinfo=UTC).timestamp()
+    rows = [
+        {"id": number, "at": datetime.fromtimestamp(moment + number * 60, UTC).isoformat(), "s": f"{number:x}"}
+        for number in ids
+    ]
+    project.stream("s", {"id": "int", "at": "timestamp", "s": "string", "v": "int"}, max_per_batch=1)
+    project.model("m", "SELECT * FROM {s}", mode="upsert", keys=["id", "at", "s"])
+    for v in (1, 2):
+        project.record("s", [{**row, "v": v} for row in rows])
+
+    project.run().check()
+
+    assert sorted((row["id"], row["v"]) for row in project.rows("m")) == [(number, 2) for number in ids]
+
+
+def test_keys_are_found_whatever_their_case(project: Project) -> None:
+    project.stream("s", {"Id": "int", "Seq": "int", "v": "int"}, max_per_batch=1)
+    project.model("m", "SELECT * FROM {s}", mode="upsert", keys="ID", sequence_by="sEQ", delete_when="SEQ = 9")
+    write(project, [[{"Id": 1, "Seq": 1, "v": 1}, {"Id": 2, "Seq": 1, "v": 1}]])
+    write(project, [[{"Id": 1, "Seq": 2, "v": 2}, {"Id": 2, "Seq": 9, "v": 2}]])
+
+    project.run().check()
+
+    assert project.rows("m") == [{"Id": 1, "Seq": 2, "v": 2}]
+
+
+RECORDS = st.fixed_dictionaries(
+    {
+        "a": st.integers(-2, 2) | st.none(),
+        "b": st.sampled_from(["", "x", "ü'"]),
+        "seq": st.integers(0, 4) | st.none(),
+        "gone": st.booleans(),
+        "v": st.integers(0, 99),
+    }
+)
+
+
+@settings(
+    max_examples=2,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(batches=st.lists(st.lists(RECORDS, min_size=15, max_size=40), min_size=3, max_size=3))
+def test_any_batches(new_project: Callable[[], Project], batches: list[list[Row]]) -> None:
+    """Two models read the same records: one by sequence, one by arrival, one without deletes."""
+    project = new_project()
+    project.stream("s", {"a": "int", "b": "string", "seq": "int", "gone": "boolean", "v": "int"}, max_per_batch=1)
+    keys, gone = ["a", "b"], lambda row: row["gone"]
+    project.model("sequenced", "SELECT * FROM {s}", mode="upsert", keys=keys, sequence_by="seq", delete_when="gone")
+    project.model("arrived", "SELECT * FROM {s}", mode="upsert", keys=keys, delete_when="gone", fence="lease")
+    project.model("kept", "SELECT * FROM {s}", mode="upsert", keys=keys, sequence_by=["seq", "v"])
+    write(project, batches)
+
+    project.run().check()
+
+    keyed = [[row for row in batch if row["a"] is not None] for batch in batches]
+    ordered = [[row for row in batch if row["seq"] is not None] for batch in keyed]
+    assert project.rows("sequenced") == replayed(ordered, keys, ["seq"], gone)
+    assert project.rows("arrived") == replayed(keyed, keys, [], gone)
+    assert project.rows("kept") == replayed(ordered, keys, ["seq", "v"])
+    rejected = sum(len(batch) for batch in batches) - sum(len(batch) for batch in ordered)
+    assert project.reasons("sequenced").total() == rejected
