@@ -56,13 +56,13 @@ CONDITIONS: dict[str, Condition] = {
         "`start` of a stream is neither a word that lakesql knows nor a time.",
         "Write `earliest`, `latest` or an ISO time.",
     ),
-    "bad-trigger": Condition(
-        "`trigger` is neither `available_now` nor an interval.",
-        "Write `available_now`, or an interval such as `30 seconds`.",
-    ),
     "bad-topic": Condition(
         "A stream's topic has a name that Kafka does not take.",
         "Correct the name; several topics are `topics: [a, b]` or `pattern: '…'`.",
+    ),
+    "bad-trigger": Condition(
+        "`trigger` is neither `available_now` nor an interval.",
+        "Write `available_now`, or an interval such as `30 seconds`.",
     ),
     "bad-vars": Condition(
         "The value of `--vars` is not a mapping in YAML or JSON.",
@@ -228,6 +228,10 @@ CONDITIONS: dict[str, Condition] = {
     "not-a-select": Condition(
         "A model's file is not one SELECT.",
         "Write one SELECT; lakesql makes the statements that create and write tables.",
+    ),
+    "not-accessible": Condition(
+        "The machine refused to read or write a file of the project.",
+        "Look at the permissions of what the message names, and at the space that is left.",
     ),
     "not-text": Condition(
         "A file of the project is not UTF-8.",

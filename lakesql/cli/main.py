@@ -16,7 +16,7 @@ import click
 from lakesql import __version__
 from lakesql.cli.options import COMMON_TITLE, Given, common_options, write_options
 from lakesql.cli.report import report_error, report_unexpected
-from lakesql.errors import LakesqlError, UsageError, nearest
+from lakesql.errors import LakesqlError, ProfileError, UsageError, nearest
 
 COMMANDS = ("init", "debug", "parse", "ls", "compile", "run", "show", "clean")
 
@@ -64,6 +64,8 @@ def run_command(arguments: Sequence[str]) -> int:
         # Whoever read the output has seen enough of it; Python would try to write the rest once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+    except OSError as error:
+        return report_error(_access_error(error), given.options)
     except Exception as error:
         return report_unexpected(error, given.options)
 
@@ -109,6 +111,11 @@ def cli(context: click.Context) -> None:
     """SQL models that keep Apache Iceberg tables fresh from streams, exactly once."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+def _access_error(error: OSError) -> ProfileError:
+    what = f"{error.filename}: {error.strerror}." if error.filename else f"{error}."
+    return ProfileError.of("not-accessible", what, fix="Look at its permissions, and at the space that is left.")
 
 
 def _usage_error(error: click.ClickException) -> UsageError:

@@ -75,6 +75,7 @@ def _common(
         help=text,
         is_flag=flag,
         envvar=variable,
+        is_eager=True,  # so that a wrong option after it is reported in the format that it asks for
         expose_value=False,
         callback=lambda context, parameter, value: context.ensure_object(Given).keep(context, parameter, value),
     )
@@ -92,7 +93,7 @@ class Command(click.Command):
         """Read the command line, in which each value of an option of several values is given the option's name."""
         several = {name for option in self.params if isinstance(option, Several) for name in option.opts}
         expanded = list(expand_several(args, several))
-        ctx.meta["lakesql.arguments"] = expanded
+        ctx.meta["lakesql.arguments"] = tuple(expanded)
         return super().parse_args(ctx, expanded)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -103,7 +104,7 @@ class Command(click.Command):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """What may stand next: another value, where an option of several values is open."""
-        before = ctx.meta.get("lakesql.arguments", [])
+        before = ctx.meta.get("lakesql.arguments", ())
         for option in self.params:
             if isinstance(option, Several) and len(before) > 1 and before[-2] in option.opts and incomplete[:1] != "-":
                 return option.shell_complete(ctx, incomplete)

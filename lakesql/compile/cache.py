@@ -13,6 +13,7 @@ from lakesql.graph.cache import digest_macros
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.model.model import Model
 from lakesql.project.cache import CacheFile, digest
+from lakesql.project.codec import decoder, encode
 from lakesql.stream.stream import Column, Stream
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class CompiledFiles:
         self._keys: dict[str, str] = {}
         self._contracts: dict[str, str] = {}
         self._built: dict[str, Select] = {}
+        self._decode: Callable[[Any], Compiled] = decoder([Compiled, Column])
 
     def check(self, names: Iterable[str]) -> None:
         """Compile those of the models `names` that are not known to be right; write no compiled file.
@@ -62,7 +64,7 @@ class CompiledFiles:
     def known(self, name: str) -> Compiled | None:
         """What was said of a model when it was compiled last, if nothing has changed since."""
         found = self._cache.get(name, self._key(name))
-        return _decode(found) if found is not None else None
+        return None if found is None else self._decode(found)
 
     def path(self, name: str) -> Path:
         """The compiled file of a model."""
@@ -83,12 +85,12 @@ class CompiledFiles:
 
     def _written(self, name: str) -> str | None:
         """The text in the compiled file, if it is what would be written there."""
-        found = self._cache.get(name, self._key(name))
+        known = self.known(name)
         try:
-            text = self.path(name).read_bytes().decode() if found is not None else ""
+            text = self.path(name).read_bytes().decode() if known else ""
         except (OSError, UnicodeDecodeError):
             return None
-        return text if found is not None and digest(text) == found["digest"] else None
+        return text if known and digest(text) == known.digest else None
 
     def _write(self, name: str) -> str:
         text = self._build(name)
@@ -106,7 +108,7 @@ class CompiledFiles:
         select = build_select(self._manifest, name, self._built)
         text = compiled_text(select)
         columns = output_columns(select) if select.columns is not None else None
-        self._cache.put(name, self._key(name), _encode(Compiled(digest(text), columns, select.query.stateful)))
+        self._cache.put(name, self._key(name), encode(Compiled(digest(text), columns, select.query.stateful)))
         return text
 
     def _key(self, name: str) -> str:
@@ -139,24 +141,6 @@ class CompiledFiles:
         if stream not in self._contracts:
             self._contracts[stream] = _contract_of(self._manifest.streams[stream])
         return self._contracts[stream]
-
-
-def _encode(compiled: Compiled) -> dict[str, Any]:
-    columns = compiled.columns
-    return {
-        "digest": compiled.digest,
-        "columns": None if columns is None else [[column.name, column.type] for column in columns],
-        "stateful": compiled.stateful,
-    }
-
-
-def _decode(found: Mapping[str, Any]) -> Compiled:
-    columns = found["columns"]
-    return Compiled(
-        digest=found["digest"],
-        columns=None if columns is None else tuple(Column(name, kind) for name, kind in columns),
-        stateful=found["stateful"],
-    )
 
 
 def _contract_of(stream: Stream) -> str:

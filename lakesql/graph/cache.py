@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from lakesql.decode import Node
 from lakesql.errors import Place
@@ -43,9 +42,9 @@ class FileCache:
         """What `parse_declarations` says, or said before."""
         self._read.add(file.path)
         key = digest(file.text)
-        found: Declarations | None = self._kept(file.path, key, self._decode_declarations)
+        found = self._cache.get(file.path, key)
         if found is not None:
-            return found
+            return self._decode_declarations(found)  # type: ignore[no-any-return]
         declarations = parse_declarations(file)
         if not declarations.problems:
             self._cache.put(file.path, key, encode(declarations))
@@ -57,25 +56,17 @@ class FileCache:
         # A macro of the model's own must not have the name of one of the project's: there all names matter.
         names = sorted(macros.by_name) if "endmacro" in file.text else []
         key = digest(file.text, json.dumps(defaults.plain(), sort_keys=True), *names)
-        kept: tuple[dict[str, str], ModelFile] | None = self._kept(file.path, key, self._decode_model)
-        if kept is not None and kept[0] == digest_macros(kept[0], macros):
-            return kept[1]
+        found = self._cache.get(file.path, key)
+        if found is not None and found["macros"] == digest_macros(found["macros"], macros):
+            return self._decode_model(found["said"])  # type: ignore[no-any-return]
         said = parse_model(file, defaults, macros)
-        lasting = replace(said, facts=replace(said.facts, template=None))
-        self._cache.put(file.path, key, encode((digest_macros(said.facts.macros, macros), lasting)))
+        kept = replace(said, facts=replace(said.facts, template=None))
+        self._cache.put(file.path, key, {"macros": digest_macros(said.facts.macros, macros), "said": encode(kept)})
         return said
 
     def save(self) -> None:
         """Keep what was read, and nothing else."""
         self._cache.save(self._read)
-
-    def _kept(self, path: str, key: str, decode: Callable[[Any], Any]) -> Any:
-        """The value that was kept, None if there is none or if somebody has changed the cache's file."""
-        found = self._cache.get(path, key)
-        try:
-            return None if found is None else decode(found)
-        except (ValueError, KeyError, TypeError, IndexError):
-            return None
 
 
 def digest_macros(names: Collection[str], macros: Macros) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """A file of what was worked out before, each entry under a key of everything that it depends on.
 
-A cache is never needed and never wrong: one that cannot be read, or was written by another lakesql, is empty; an entry
-whose key is not the asked one is not there.
+A cache is never needed and never wrong: one that cannot be read, that somebody has changed, or that another lakesql has
+written, is empty; an entry whose key is not the asked one is not there.
 """
 
 from __future__ import annotations
@@ -45,19 +45,20 @@ class CacheFile:
             return
         for name in gone:
             del self._entries[name]
-        text = json.dumps({"writer": self._writer, "entries": self._entries}, separators=(",", ":"))
+        entries = json.dumps(self._entries, separators=(",", ":"))
         with contextlib.suppress(OSError):
-            write_atomically(self._path, text)
+            write_atomically(self._path, f"{_head(self._writer, entries)}\n{entries}")
 
     def _load(self) -> dict[str, list[Any]]:
         try:
-            found = json.loads(self._path.read_bytes())
-            entries = found["entries"] if found["writer"] == self._writer else {}
-            if all(isinstance(entry, list) and len(entry) == 2 for entry in entries.values()):
-                return dict(entries)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            pass
-        return {}
+            head, _, entries = self._path.read_bytes().decode().partition("\n")
+        except (OSError, UnicodeDecodeError):
+            return {}
+        return json.loads(entries) if head == _head(self._writer, entries) else {}
+
+
+def _head(writer: str, entries: str) -> str:
+    return f"{writer} {digest(entries)}"
 
 
 def digest(*parts: str) -> str:

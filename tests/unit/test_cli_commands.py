@@ -1,0 +1,379 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from lakesql.catalog.tables import open_catalog
+from lakesql.cli.checks import check_connection
+from lakesql.cli.init import find_shop, only_lakesql, rename, write_project
+from lakesql.cli.main import run_command
+from lakesql.cli.options import Options
+from lakesql.cli.project import load_project
+from lakesql.cli.rows import render_json, render_table
+from lakesql.errors import ProfileError
+from lakesql.project.profiles import Files, Kafka, Rate, Recorded
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs one command line: its exit code, what it said on stdout and on stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = run_command(arguments)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh shop, and the working directory in it."""
+    write_project(tmp_path / "shop", "shop")
+    monkeypatch.chdir(tmp_path / "shop")
+    for name in tuple(os.environ):
+        if name.startswith("LAKESQL_") and name != "LAKESQL_HOME":
+            monkeypatch.delenv(name)
+    return tmp_path / "shop"
+
+
+def conditions(stderr: str) -> list[str]:
+    return [line["condition"] for line in map(json.loads, stderr.splitlines()) if line["event"] == "problem"]
+
+
+# ls
+
+
+def test_ls_lists_each_node_after_those_it_reads(run: Run, shop: Path) -> None:
+    code, out, err = run("ls")
+    names = out.splitlines()
+    assert (code, err, len(names)) == (0, "", 10)
+    assert names.index("stream:shop.page_views") < names.index("shop.clicks") < names.index("shop.checkouts")
+    assert names.index("shop.customers") < names.index("shop.order_states")
+    assert "shop.reports.visits_per_day" in names
+
+
+def test_ls_of_one_kind(run: Run, shop: Path) -> None:
+    assert run("ls", "--resource-type", "stream")[1].splitlines() == [
+        "stream:shop.customers",
+        "stream:shop.orders",
+        "stream:shop.page_views",
+    ]
+    assert len(run("ls", "--resource-type", "model")[1].splitlines()) == 7
+
+
+def test_ls_of_paths(run: Run, shop: Path) -> None:
+    assert run("ls", "-s", "+checkouts", "-o", "path")[1].splitlines() == [
+        "streams/shop.yml",
+        "models/clicks.sql",
+        "models/checkouts.sql",
+    ]
+
+
+def test_ls_as_json_lines(run: Run, shop: Path) -> None:
+    _, out, _ = run("ls", "-s", "stream:page_views", "clicks", "order_states", "--output", "json")
+    found = {line["unique_id"]: line for line in map(json.loads, out.splitlines())}
+    clicks, states = found["model.clicks"], found["model.order_states"]
+    assert {key: clicks[key] for key in ("name", "resource_type", "path", "mode", "tags", "depends_on", "table")} == {
+        "name": "clicks",
+        "resource_type": "model",
+        "path": "models/clicks.sql",
+        "mode": "append",
+        "tags": ["web"],
+        "depends_on": ["stream.page_views"],
+        "table": "lake.shop.clicks",
+    }
+    assert set(states["depends_on"]) == {"stream.orders", "model.customers"}
+    assert found["stream.page_views"]["resource_type"] == "stream"
+    assert found["stream.page_views"]["table"] is None
+
+
+def test_a_selection_of_nothing_is_said_and_is_no_error(run: Run, shop: Path) -> None:
+    for command in ("ls", "compile", "run"):
+        code, out, err = run(command, "--log-format", "json", "-s", "ordesr", "tag:none")
+        notes = [json.loads(line)["text"] for line in err.splitlines()]
+        assert (code, out, len(notes)) == (0, "", 3)
+        assert "'ordesr'" in notes[0] and "'orders'" in notes[0] and "'tag:none'" in notes[1]
+
+
+def test_a_method_that_does_not_exist_is_a_usage_error(run: Run, shop: Path) -> None:
+    code, out, err = run("ls", "--log-format", "json", "-s", "tga:web")
+    assert (code, out, conditions(err)) == (2, "", ["bad-selector"])
+
+
+def test_there_is_no_project_here(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("ls", "--log-format", "json")
+    assert (code, conditions(err)) == (2, ["no-project"])
+
+
+def test_a_project_without_profiles(run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.move("profiles.yml", "elsewhere.yml")
+    monkeypatch.setenv("HOME", str(shop.parent))
+    code, _, err = run("ls", "--log-format", "json")
+    assert (code, conditions(err)) == (2, ["no-profiles"])
+    (shop.parent / ".lakesql").mkdir()
+    shutil.move("elsewhere.yml", shop.parent / ".lakesql" / "profiles.yml")
+    assert run("ls")[0] == 0
+
+
+def test_a_file_that_is_not_text(run: Run, shop: Path) -> None:
+    (shop / "models" / "odd.sql").write_bytes(b"SELECT '\xff'")
+    code, _, err = run("ls", "--log-format", "json")
+    assert (code, conditions(err)) == (2, ["not-text"])
+
+
+# compile, parse, clean
+
+
+def test_compile_prints_what_it_writes(run: Run, shop: Path) -> None:
+    code, out, err = run("compile", "-s", "orders")
+    assert (code, err) == (0, "")
+    assert (shop / "target" / "compiled" / "models" / "orders.sql").read_text() == out
+    assert "MERGE INTO lake.shop.orders" in out
+    _, both, _ = run("compile", "-s", "orders", "path:models/reports")
+    reports = shop / "target" / "compiled" / "models" / "reports"
+    texts = [out, *(path.read_text() for path in sorted(reports.iterdir()))]
+    assert len(texts) == 3
+    assert both == "\n".join(texts)
+
+
+def test_compile_shows_the_problems_of_all_models_and_writes_the_others(run: Run, shop: Path) -> None:
+    for name in ("clicks", "orders"):
+        path = shop / "models" / f"{name}.sql"
+        path.write_text(path.read_text() + "ORDER BY 1\n")
+    code, out, err = run("compile", "--log-format", "json")
+    assert (code, out) == (2, "")
+    # What reads clicks as a stream has the problems of clicks, which are told once.
+    assert conditions(err) == ["order-over-stream", "order-over-stream"]
+    written = {path.name for path in (shop / "target" / "compiled").rglob("*.sql")}
+    assert written == {"customers.sql", "order_states.sql", "views_per_10_minutes.sql", "visits_per_day.sql"}
+
+
+def test_parse_writes_the_manifest_alone(run: Run, shop: Path) -> None:
+    code, out, err = run("parse")
+    assert (code, len(out.splitlines()), err) == (0, 1, "")
+    assert not (shop / "target" / "compiled").exists()
+    text = (shop / "target" / "manifest.json").read_text()
+    run("compile")
+    run("parse")
+    assert (shop / "target" / "manifest.json").read_text() == text
+
+
+def test_the_manifest_holds_every_node(run: Run, shop: Path) -> None:
+    run("parse")
+    nodes = json.loads((shop / "target" / "manifest.json").read_text())["nodes"]
+    assert len(nodes) == 10
+    orders = nodes["model.orders"]
+    assert orders["compiled_path"] == "target/compiled/models/orders.sql"
+    assert orders["config"]["keys"] == ["order_id"]
+    assert orders["depends_on"] == ["stream.orders"]
+    assert orders["contract"][0] == {
+        "name": "order_id",
+        "type": "bigint",
+        "description": "The shop's number of the order.",
+    }
+    assert nodes["model.order_states"]["vars"] == ["big_order"]
+    assert nodes["model.clicks"]["macros"] == ["page_of"]
+    assert (nodes["model.clicks"]["stateful"], nodes["model.visits_per_day"]["stateful"]) == (False, True)
+    stream = nodes["stream.page_views"]
+    assert stream["watermark"] == {"column": "viewed_at", "delay": "2 hours"}
+    assert [column["name"] for column in stream["contract"] if column["required"]] == ["view_id", "viewed_at"]
+
+
+def test_parse_reads_every_select(run: Run, shop: Path) -> None:
+    path = shop / "models" / "reports" / "visits_per_day.sql"
+    path.write_text(path.read_text().replace("AS views", ""))
+    code, out, err = run("parse", "--log-format", "json")
+    assert (code, out, conditions(err)) == (2, "", ["unnamed-column"])
+
+
+def test_clean_removes_what_can_be_made_again(run: Run, shop: Path) -> None:
+    run("compile")
+    for folder in ("logs", ".lakesql"):
+        (shop / folder).mkdir()
+    assert run("clean")[0] == 0
+    assert not (shop / "target").exists() and not (shop / "logs").exists()
+    assert (shop / ".lakesql").exists() and (shop / "models").exists()
+    assert run("clean") == (0, "", "")
+
+
+def test_clean_follows_no_link_out_of_the_project(run: Run, shop: Path) -> None:
+    outside = shop.parent / "outside"
+    outside.mkdir()
+    (outside / "kept").touch()
+    (shop / "target").symlink_to(outside, target_is_directory=True)
+    assert run("clean")[0] == 0
+    assert (outside / "kept").exists()
+
+
+# init
+
+
+def test_init_writes_a_project_that_compiles(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("init", "bakery", "--name", "bakery")[0] == 0
+    assert run("parse", "--project-dir", "bakery")[0] == 0
+    manifest = load_project(Options(project_dir=tmp_path / "bakery"))
+    assert manifest.settings.name == manifest.settings.profile == manifest.target.namespace == "bakery"
+    written = {path.relative_to(tmp_path / "bakery").parts[0] for path in (tmp_path / "bakery").rglob("*")}
+    assert written == {".gitignore", "macros", "models", "profiles.yml", "pyproject.toml", "streams", "target"}
+
+
+def test_init_writes_over_nothing(run: Run, shop: Path) -> None:
+    (shop / "models" / "orders.sql").write_text("-- mine\n")
+    code, _, err = run("init", "--log-format", "json")
+    assert (code, conditions(err)) == (2, ["project-exists"])
+    assert (shop / "models" / "orders.sql").read_text() == "-- mine\n"
+
+
+def test_init_keeps_a_gitignore(run: Run, tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("mine\n")
+    assert run("init", str(tmp_path))[0] == 0
+    assert (tmp_path / ".gitignore").read_text() == "mine\n"
+
+
+def test_init_takes_a_name_that_everything_can_have(run: Run, tmp_path: Path) -> None:
+    code, _, err = run("init", str(tmp_path / "new"), "--name", "my shop", "--log-format", "json")
+    assert (code, conditions(err)) == (2, ["bad-name"])
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_shop_is_the_repositorys(run: Run, shop: Path) -> None:
+    for folder in ("models", "streams", "macros"):
+        for path in filter(Path.is_file, (shop / folder).rglob("*")):
+            assert path.read_bytes() == (find_shop() / path.relative_to(shop)).read_bytes()
+    assert (shop / "profiles.yml").read_bytes() == (find_shop() / "profiles.yml").read_bytes()
+
+
+def test_only_lakesqls_settings_are_taken() -> None:
+    text = "[project]\nname = 'x'\n\n[tool.lakesql]\nname = 'a'\n\n[tool.other]\nb = 1\n[tool.lakesql.vars]\nc = 2\n"
+    assert only_lakesql(text) == "[tool.lakesql]\nname = 'a'\n\n[tool.lakesql.vars]\nc = 2\n"
+
+
+def test_only_the_projects_name_is_changed() -> None:
+    assert rename('name = "shop"\n# a shop\nnames = ["shop"]\n', "b") == 'name = "b"\n# a shop\nnames = ["shop"]\n'
+    assert (
+        rename("shop:\n      namespace: shop\n        shop: {}\n", "b") == "b:\n      namespace: b\n        shop: {}\n"
+    )
+
+
+# show
+
+
+@pytest.fixture
+def clicks(shop: Path) -> None:
+    """The table of the model clicks with three rows, written by pyiceberg."""
+    import pyarrow
+
+    catalog = open_catalog(load_project(Options(project_dir=shop)).target.catalog).iceberg
+    catalog.create_namespace("shop")
+    rows = pyarrow.table({"view_id": ["a", "b", None], "amount": [1, 2, 3]})
+    catalog.create_table("shop.clicks", rows.schema).append(rows)
+
+
+@pytest.mark.usefixtures("clicks")
+def test_show_reads_rows_of_a_table(run: Run) -> None:
+    code, out, err = run("show", "clicks", "--output", "json")
+    assert (code, err) == (0, "")
+    assert sorted(line["amount"] for line in map(json.loads, out.splitlines())) == [1, 2, 3]
+    assert len(run("show", "clicks", "-o", "json", "--limit", "2")[1].splitlines()) == 2
+    assert len(run("show", "clicks")[1].splitlines()) == 5
+
+
+@pytest.mark.usefixtures("clicks")
+def test_show_of_what_is_not_there(run: Run) -> None:
+    for arguments, code, expected in (
+        (["show", "orders"], 1, ["table-missing"]),
+        (["show", "clikcs"], 2, ["unknown-model"]),
+        (["show", "clicks", "--limit", "-1"], 2, ["usage"]),
+        (["show", "clicks", "--preview", "--dead-letters"], 2, ["usage"]),
+    ):
+        found, out, err = run(*arguments, "--log-format", "json")
+        assert (found, out, conditions(err)) == (code, "", expected)
+
+
+@pytest.mark.usefixtures("clicks")
+def test_no_dead_letters_are_no_error(run: Run) -> None:
+    code, out, err = run("show", "clicks", "--dead-letters")
+    assert (code, out) == (0, "")
+    assert "lake.shop.clicks__dead_letter" in err
+
+
+def test_a_table_of_rows() -> None:
+    columns = ("id", "text", "at", "nested")
+    rows = [
+        (1, "a\nb", datetime(2026, 3, 1, 12, tzinfo=UTC), {"x": [1, None]}),
+        (None, "日本", None, None),
+        (23, "x" * 80, datetime(2026, 3, 1), []),
+    ]
+    wide = "-" * 60
+    assert render_table(columns, rows).splitlines() == [
+        f"  id | text{' ' * 56} | at                   | nested",
+        f"-----+-{wide}-+----------------------+-----------------",
+        f'   1 | a b{" " * 57} | 2026-03-01 12:00:00Z | {{"x": [1, null]}}',
+        f"NULL | 日本{' ' * 56} | NULL                 | NULL",
+        f"  23 | {'x' * 59}… | 2026-03-01 00:00:00  | []",
+    ]
+
+
+def test_rows_as_json_lose_nothing() -> None:
+    row = (Decimal("1.10"), date(2026, 3, 1), b"\xff\x00", b"text", float("nan"), {"k": (1, b"b")}, True, None)
+    (line,) = render_json([f"c{number}" for number in range(len(row))], [row]).splitlines()
+    assert list(json.loads(line).values()) == ["1.10", "2026-03-01", "/wA=", "text", "nan", {"k": [1, "b"]}, True, None]
+
+
+def test_no_columns_are_no_table() -> None:
+    assert render_table((), []) == ""
+
+
+# debug
+
+
+def test_debug_finds_what_is_wrong(run: Run, shop: Path) -> None:
+    shutil.rmtree(shop / "streams" / "recorded")
+    (shop / "models" / "orders.sql").write_text("{{ config(mode='upsert') }}")
+    code, out, _ = run("debug", "--log-format", "json")
+    found = {line["check"]: line for line in map(json.loads, out.splitlines())}
+    wrong = {name: [it["condition"] for it in line["problems"]] for name, line in found.items() if not line["ok"]}
+    assert code == 1
+    assert wrong.pop("models") == ["missing-option"]
+    assert wrong.pop("connection shop") == ["connection-unreachable"]
+    assert not wrong.keys() - {"Java", "jars"}
+    assert {"project", "Java", "pyspark", "target", "jars", "catalog", "checkpoints"} <= found.keys()
+
+
+def test_debug_without_a_target_still_looks_at_the_machine(run: Run, shop: Path) -> None:
+    code, out, _ = run("debug", "--log-format", "json", "--target", "prod")
+    found = {line["check"]: line for line in map(json.loads, out.splitlines())}
+    assert code == 1
+    assert found.keys() == {"project", "Java", "pyspark", "target"}
+    assert {problem["condition"] for problem in found["target"]["problems"]} == {"env-var-missing"}
+
+
+def test_debug_makes_nothing(run: Run, shop: Path) -> None:
+    run("debug")
+    assert not (shop / ".lakesql").exists()
+
+
+def test_connections(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert check_connection(Kafka(f"127.0.0.1:1,127.0.0.1:{port}"))
+        assert check_connection(Files(str(tmp_path)))
+        assert check_connection(Recorded("s3://somewhere/else"))
+        assert check_connection(Rate())
+    for wrong in (Kafka(f"127.0.0.1:{port}"), Kafka("no-port"), Files(str(tmp_path / "none")), Recorded("/none")):
+        with pytest.raises(ProfileError) as caught:
+            check_connection(wrong)
+        assert [problem.condition for problem in caught.value.problems] == ["connection-unreachable"]
