@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+
+from lakesql.errors import (
+    MAX_LISTED,
+    InternalError,
+    LakesqlError,
+    Place,
+    Problem,
+    ProfileError,
+    ProjectError,
+    RunError,
+    TransientError,
+    UsageError,
+    nearest,
+    render_problem,
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        (Place("a.sql"), "a.sql"),
+        (Place("a.sql", 3), "a.sql:3"),
+        (Place("a.sql", 3, 5), "a.sql:3:5"),
+    ],
+)
+def test_a_place_is_what_an_editor_opens(place: Place, text: str) -> None:
+    assert str(place) == text
+
+
+def test_a_problem_keeps_the_place_that_it_has() -> None:
+    placed = Problem("cycle", "x", place=Place("a", 1, 1))
+    assert placed.at(Place("b")) is placed
+    assert Problem("cycle", "x").at(Place("b")).place == Place("b")
+
+
+def test_only_named_conditions_can_be_told() -> None:
+    with pytest.raises(InternalError) as caught:
+        Problem("no-such-condition", "x")
+    assert [problem.condition for problem in caught.value.problems] == ["internal"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "exit_code"),
+    [(ProjectError, 2), (ProfileError, 2), (UsageError, 2), (RunError, 1), (TransientError, 1), (InternalError, 1)],
+)
+def test_the_type_of_an_error_says_who_must_act(kind: type[LakesqlError], exit_code: int) -> None:
+    error = kind.of("cycle", "x", place=Place("a", 1))
+    assert type(error) is kind
+    assert error.exit_code == exit_code
+    assert error.problems == (Problem("cycle", "x", place=Place("a", 1)),)
+    assert getattr(error, "transient", False) == (kind is TransientError)
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "found"),
+    [
+        ("ordres", ["orders", "clicks"], "'orders'"),
+        ("ORDERS", ["clicks", "orders"], "'orders'"),
+        ("orders", ["ORDERS"], "'ORDERS'"),
+        ("zzz", ["b", "a", "a"], "a, b."),
+        ("", ["b", "a"], "a, b."),
+    ],
+)
+def test_the_nearest_name_is_suggested(name: str, known: list[str], found: str) -> None:
+    assert found in nearest(name, known)
+
+
+def test_a_suggestion_stays_short() -> None:
+    assert nearest("x", []) == ""
+    listed = nearest("zzz", [f"model_{number:03}" for number in range(1000)])
+    assert listed.count("model_") == MAX_LISTED
+    assert "model_000" in listed and "980" in listed
+
+
+def test_a_caret_stands_under_the_column_whatever_is_before_it() -> None:
+    problem = Problem("unknown-option", "what", "why", "fix", Place("m.sql", 12, 4))
+    lines = render_problem(problem, "\té keyz=1").split("\n")
+    assert lines[0] == "error[unknown-option] m.sql:12:4"
+    assert lines[1] == "  12 | \té keyz=1"
+    assert lines[2] == "     | \t  ^"
+    assert lines[3:] == ["  what", "  why", "  fix"]
+
+
+def test_a_problem_without_a_line_is_its_sentences() -> None:
+    assert render_problem(Problem("cycle", "what", fix="fix")) == "error[cycle]\n  what\n  fix"

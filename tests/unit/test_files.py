@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from lakesql.errors import LakesqlError, ProjectError, UsageError
+from lakesql.project.files import SourceFile, find_project, read_project, write_atomically
+
+SETTINGS = "[tool.lakesql]\nname = 'shop'\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write(tmp_path / "project", {"pyproject.toml": SETTINGS})
+
+
+def write(directory: Path, files: Mapping[str, str | bytes]) -> Path:
+    for name, content in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return directory
+
+
+def problems(caught: pytest.ExceptionInfo[LakesqlError]) -> list[tuple[str, str]]:
+    return [(problem.condition, str(problem.place)) for problem in caught.value.problems]
+
+
+def test_files_are_found_by_folder_and_kind_in_the_order_of_their_paths(project: Path) -> None:
+    write(
+        project,
+        {
+            "models/b.sql": "B",
+            "models/a/z.sql": "Z",
+            "models/shop.yml": "y: 1",
+            "models/deep/er/x.yaml": "x: 1",
+            "models/readme.md": "no",
+            "models/c.SQL": "no",
+            "streams/s.yml": "s: 1",
+            "streams/recorded/t/1.jsonl": "no",
+            "macros/m.sql": "M",
+            "elsewhere/e.sql": "no",
+        },
+    )
+    files = read_project(project)
+    assert files.models == (SourceFile("models/a/z.sql", "Z"), SourceFile("models/b.sql", "B"))
+    assert files.properties == (SourceFile("models/deep/er/x.yaml", "x: 1"), SourceFile("models/shop.yml", "y: 1"))
+    assert files.streams == (SourceFile("streams/s.yml", "s: 1"),)
+    assert files.macros == (SourceFile("macros/m.sql", "M"),)
+    assert files.settings.name == "shop"
+
+
+def test_an_empty_project_is_one(project: Path) -> None:
+    files = read_project(project)
+    assert (files.models, files.streams, files.macros, files.properties) == ((), (), (), ())
+
+
+def test_folders_are_those_of_the_settings(project: Path) -> None:
+    write(project, {"pyproject.toml": SETTINGS + "paths.models = './sql/'\n", "sql/a.sql": "A", "models/b.sql": "B"})
+    assert read_project(project).models == (SourceFile("sql/a.sql", "A"),)
+
+
+def test_a_byte_order_mark_is_no_text_and_line_ends_stay(project: Path) -> None:
+    mark = "\ufeff"
+    write(project, {"pyproject.toml": mark + SETTINGS, "models/a.sql": mark + "SELECT 1\r\nFROM x"})
+    assert read_project(project).models == (SourceFile("models/a.sql", "SELECT 1\r\nFROM x"),)
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "models/a.sql", "streams/s.yml"])
+def test_a_file_that_is_not_utf8_is_named(project: Path, name: str) -> None:
+    write(project, {name: b"a = '\xe4'"})
+    with pytest.raises(ProjectError) as caught:
+        read_project(project)
+    assert problems(caught) == [("not-text", name)]
+
+
+def test_a_directory_without_settings_is_no_project(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_project(tmp_path)
+    assert problems(caught) == [("no-project", "None")]
+
+
+def test_links_that_leave_the_project_are_refused(project: Path, tmp_path: Path) -> None:
+    write(tmp_path, {"secret.sql": "SELECT 1", "folder/other.sql": "SELECT 2"})
+    (project / "models").mkdir()
+    (project / "models/a.sql").symlink_to(tmp_path / "secret.sql")
+    with pytest.raises(ProjectError) as caught:
+        read_project(project)
+    assert problems(caught) == [("outside-project", "pyproject.toml")]
+
+    (project / "models/a.sql").unlink()
+    (project / "models").rmdir()
+    (project / "models").symlink_to(tmp_path / "folder")
+    with pytest.raises(ProjectError) as caught:
+        read_project(project)
+    assert problems(caught) == [("outside-project", "pyproject.toml")]
+
+
+def test_links_inside_the_project_are_files_and_linked_folders_are_not_followed(project: Path, tmp_path: Path) -> None:
+    write(project, {"shared/a.sql": "A", "models/b.sql": "B"})
+    write(tmp_path, {"folder/other.sql": "no"})
+    (project / "models/a.sql").symlink_to(project / "shared/a.sql")
+    (project / "models/gone.sql").symlink_to(project / "nowhere.sql")
+    (project / "models/linked").symlink_to(tmp_path / "folder")
+    assert read_project(project).models == (SourceFile("models/a.sql", "A"), SourceFile("models/b.sql", "B"))
+
+
+def test_a_linked_project_is_read_as_if_it_stood_there(project: Path, tmp_path: Path) -> None:
+    write(project, {"models/a.sql": "A"})
+    (tmp_path / "link").symlink_to(project)
+    assert read_project(tmp_path / "link").models == (SourceFile("models/a.sql", "A"),)
+
+
+def test_the_nearest_project_above_is_found(project: Path, tmp_path: Path) -> None:
+    deep = write(project, {"models/deep/pyproject.toml": b"[tool.other]\nx = '\xff'\n"}) / "models/deep"
+    assert find_project(deep) == project
+    assert find_project(project) == project
+    assert find_project(tmp_path) == tmp_path
+
+
+def test_a_file_is_written_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "new/folder/f.txt"
+    write_atomically(path, "one\r\nä")
+    write_atomically(path, "two")
+    assert path.read_bytes() == b"two"
+    assert [file.name for file in path.parent.iterdir()] == ["f.txt"]
+
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(OSError, match="taken"):
+        write_atomically(tmp_path / "taken", "x")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["new", "taken"]
