@@ -106,7 +106,6 @@ connections:
 @pytest.mark.parametrize(
     ("default", "wanted", "found"),
     [
-    [
         ("", None, "dev"),
         ("target: prod", None, "prod"),
         ("target: prod", "dev", "dev"),
