@@ -20,10 +20,10 @@ POSITION = "_lakesql_position"
 """The source position of a row, carried through the author's SELECT: a struct that orders rows by arrival."""
 
 REJECTED = "_lakesql_rejected"
-"""A struct `reason, detail, value, key` on a stream's parsed rows; NULL on the good ones."""
+"""On a record that cannot be used: a struct of the reason and of the record's raw fields; NULL on the good ones."""
 
-VALUE = "_lakesql_value"
-"""The raw bytes of a record, kept beside its parsed columns for the dead letters."""
+RAW = "_lakesql_raw"
+"""A record's raw fields, where a good record may yet become a dead letter: its row's key may be NULL."""
 
 DELETE = "_lakesql_delete"
 """Whether a row of a keyed batch deletes its key (`delete_when`)."""

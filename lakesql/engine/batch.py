@@ -22,8 +22,8 @@ from lakesql.engine.bounds import read_keys
 from lakesql.engine.checkpoint import read_checkpoint_id, read_offsets
 from lakesql.engine.dead_letter import Letters, rejected_records, rejected_rows, union_letters, write_dead_letters
 from lakesql.engine.ledger import Entry, Snapshot, newest_entry, summary_of
-from lakesql.engine.records import Counts, Watch, good_records, parse_reading
-from lakesql.engine.source import Reading, with_position
+from lakesql.engine.records import Counts, Watch, good_records, unpack
+from lakesql.engine.source import Reading
 from lakesql.errors import RunError, TransientError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected
 from lakesql.model.config import Append, Upsert
@@ -56,8 +56,10 @@ class Sink:
         return self.select.model
 
 
-def write_batch(sink: Sink, raw: DataFrame, batch: int) -> None:
-    """Write one batch of a model. The steps, and what a crash after each leaves:
+def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
+    """Write one batch of a model: `arrived` are its parsed records, or the rows of a stateful SELECT.
+
+    The steps, and what a crash after each leaves:
 
     1. Look the batch up in the ledger; stop if the table holds it.  Nothing.
     2. Make views: of each stream's good records, and of the rows that the SELECT makes of them.  Nothing.
@@ -69,31 +71,22 @@ def write_batch(sink: Sink, raw: DataFrame, batch: int) -> None:
     With `fence='lease'` step 3 is the commit itself, step 5 falls away, and a replay makes up for step 4.
     """
     started = time.monotonic()
-    session, model = raw.sparkSession, sink.model
-    raw = with_position(raw) if sink.select.positioned else raw
+    session, model = arrived.sparkSession, sink.model
     entry = _entry(sink, session, batch)
-    is_staged = model.config.fence == "commit"
-    is_written = _is_written(session, model, entry)
-    if is_written and sink.select.query.stateful:
-        raw.write.format("noop").mode("append").save()  # the state store takes part in every batch, or Spark gives up
-    if is_written and is_staged:
+    if _is_written(session, model, entry):
+        _finish_replay(sink, session, arrived, entry)
         sink.emit(BatchSkipped(model.name, batch, sink.now_ms()))
         return
+    rows = _open_rows(sink, session, arrived)
+    is_staged = model.config.fence == "commit"
     with ExitStack() as stack:
-        rows = _open_rows(sink, session, raw, stack)
-        if is_written:
-            letters = _letters(sink, raw, rows)
-            if letters and not union_letters(letters).isEmpty():
-                _set_aside(sink, raw, letters, entry)
-            sink.emit(BatchSkipped(model.name, batch, sink.now_ms()))
-            return
         stage = _build_stage(sink, session, rows, entry, stack)
         snapshot = stage()
         counts = rows.watch.read()
         if is_staged:
             _check_ratio(session, model, counts, snapshot)
         if counts.rejected:
-            _set_aside(sink, raw, _letters(sink, raw, rows, counts), entry)
+            _set_aside(sink, session, _letters(sink, rows, counts), entry)
         if snapshot is None:
             sink.emit(BatchEmpty(model.name, batch, counts.records, counts.rejected, sink.now_ms()))
             return
@@ -113,11 +106,12 @@ def write_batch(sink: Sink, raw: DataFrame, batch: int) -> None:
     )
 
 
-def set_aside_batch(sink: Sink, raw: DataFrame, batch: int) -> None:
+def set_aside_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     """Write the bad records of one batch of a stateful model's streams: the companion of its streaming query."""
-    letters = _bad_records(sink, raw)
+    letters = _bad_records(sink, unpack(arrived, sink.select, sink.readings))
     if not union_letters(letters).isEmpty():
-        _set_aside(sink, raw, letters, _entry(sink, raw.sparkSession, batch))
+        session = arrived.sparkSession
+        _set_aside(sink, session, letters, _entry(sink, session, batch))
 
 
 # --- 1. the ledger
@@ -143,42 +137,52 @@ def _is_written(session: SparkSession, model: Model, entry: Entry) -> bool:
     return newest is not None and newest.checkpoint == entry.checkpoint and newest.batch >= entry.batch
 
 
+def _finish_replay(sink: Sink, session: SparkSession, arrived: DataFrame, entry: Entry) -> None:
+    """What is still to be done for a batch that is in the table: Spark's state, and dead letters that came after it."""
+    if sink.select.query.stateful:  # its state store must see every batch, or Spark ends the query
+        arrived.write.format("noop").mode("append").save()
+    if sink.model.config.fence == "lease":
+        letters = _letters(sink, _open_rows(sink, session, arrived))
+        if letters and not union_letters(letters).isEmpty():
+            _set_aside(sink, session, letters, entry)
+
+
 # --- 2. the rows
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of the batch, which are the view `_lakesql_rows` too; the columns that land; and what was counted."""
+    """The rows of the batch, which are the view `_lakesql_rows` too; the records that they are made of, by stream; the
+    columns that land; and what was counted."""
 
     frame: DataFrame
+    records: list[DataFrame]
     columns: tuple[str, ...]
     watch: Watch
 
 
-def _open_rows(sink: Sink, session: SparkSession, raw: DataFrame, stack: ExitStack) -> _Rows:
+def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
     select, watch = sink.select, Watch()
     if select.query.stateful:  # the SELECT has run already: it is the streaming query
-        rows = watch.stateful_rows(raw)
+        records: list[DataFrame] = []
+        rows = watch.stateful_rows(arrived)
     else:
-        _open_streams(sink, raw, watch, stack)
+        records = _open_streams(sink, arrived, watch)
         rows = session.sql(select.text)
     columns = sink.land(rows.schema)
     if isinstance(sink.model.config, Upsert):
         rows = watch.keyed_rows(rows, (*sink.model.config.keys, *sink.model.config.sequence_by))
     rows.createOrReplaceTempView(ROWS_VIEW)
-    return _Rows(rows, columns, watch)
+    return _Rows(rows, records, columns, watch)
 
 
-def _open_streams(sink: Sink, raw: DataFrame, watch: Watch, stack: ExitStack) -> None:
-    """A view for each stream, under its name, of its good records; those that are read twice are kept in memory."""
-    query = sink.select.query
-    for index, reading in enumerate(sink.readings):
-        records = parse_reading(raw, reading, index, query.record_fields, sink.select.positioned)
-        if len(query.streams_read) > len(sink.readings):
-            records = records.persist()
-            stack.callback(records.unpersist)
+def _open_streams(sink: Sink, arrived: DataFrame, watch: Watch) -> list[DataFrame]:
+    """The records of each stream, and a view of the good ones under the stream's name."""
+    all_records = unpack(arrived, sink.select, sink.readings)
+    for reading, records in zip(sink.readings, all_records, strict=True):
         watched = watch.stream(records, reading.stream)
         good_records(watched).createOrReplaceTempView(identifier(reading.stream.name))
+    return all_records
 
 
 # --- 3. staging
@@ -241,10 +245,10 @@ def _check_ratio(session: SparkSession, model: Model, counts: Counts, staged: Sn
     )
 
 
-def _set_aside(sink: Sink, raw: DataFrame, letters: Letters, entry: Entry) -> None:
+def _set_aside(sink: Sink, session: SparkSession, letters: Letters, entry: Entry) -> None:
     """Write the dead letters of a batch that has some, once."""
     table = sink.model.table
-    written = write_dead_letters(raw.sparkSession, table, letters, entry)
+    written = write_dead_letters(session, table, letters, entry)
     if written:
         event = RecordsRejected(
             sink.model.name, entry.batch, str(table.dead_letter), written.count, written.reasons, sink.now_ms()
@@ -252,21 +256,19 @@ def _set_aside(sink: Sink, raw: DataFrame, letters: Letters, entry: Entry) -> No
         sink.emit(event)
 
 
-def _letters(sink: Sink, raw: DataFrame, rows: _Rows, counts: Counts | None = None) -> Letters:
+def _letters(sink: Sink, rows: _Rows, counts: Counts | None = None) -> Letters:
     """The batch's dead letters, by their kinds; of the kinds alone that `counts` has seen."""
     letters: Letters = []
-    if not sink.select.query.stateful and (counts is None or counts.bad):
-        letters += _bad_records(sink, raw)
+    if counts is None or counts.bad:
+        letters += _bad_records(sink, rows.records)
     if isinstance(sink.model.config, Upsert) and (counts is None or counts.keyless):
-        letters.append(rejected_rows(rows.frame, raw, sink.model.config, sink.readings))
+        letters += rejected_rows(rows.frame, rows.records, sink.model.config, sink.readings)
     return letters
 
 
-def _bad_records(sink: Sink, raw: DataFrame) -> Letters:
-    return [
-        rejected_records(parse_reading(raw, reading, index, None, positioned=False), reading.stream.name)
-        for index, reading in enumerate(sink.readings)
-    ]
+def _bad_records(sink: Sink, records: list[DataFrame]) -> Letters:
+    """The rejected ones of the streams' records; a stateful model's are its companion's to set aside."""
+    return [rejected_records(parsed, reading) for parsed, reading in zip(records, sink.readings, strict=False)]
 
 
 # --- 5. publishing

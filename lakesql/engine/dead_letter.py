@@ -13,11 +13,12 @@ from lakesql.compile.quote import identifier
 from lakesql.compile.table import DEAD_LETTER_COLUMNS, create_table, dead_letter_spec
 from lakesql.engine.iceberg import commit_properties, find_snapshot, load_table, read_history, table_exists
 from lakesql.engine.ledger import Entry, newest_entry, summary_of
-from lakesql.engine.parse import REQUIRED_MISSING, TOMBSTONE, UNPARSABLE
-from lakesql.engine.source import STREAM_INDEX, Reading
+from lakesql.engine.parse import REQUIRED_MISSING, TOMBSTONE, UNPARSABLE, with_detail
+from lakesql.engine.records import contract_of
+from lakesql.engine.source import Reading
 from lakesql.model.config import Upsert
 from lakesql.model.table import TableName
-from lakesql.names import POSITION, RECORD, REJECTED
+from lakesql.names import POSITION, RAW, REJECTED
 
 KEY_MISSING = "key-missing"
 SEQUENCE_MISSING = "sequence-missing"
@@ -63,37 +64,37 @@ def union_letters(letters: Letters) -> DataFrame:
     return reduce(DataFrame.unionByName, (frame.select(*_FOUND) for frame in letters))
 
 
-def rejected_records(parsed: DataFrame, stream: str) -> DataFrame:
-    """The rejected ones of a stream's parsed records, which have the whole `_record`, as letters."""
-    return (
-        parsed.where(F.col(REJECTED).isNotNull())
-        .select(
-            F.lit(stream).alias("stream"),
-            f"{RECORD}.*",
-            f"{REJECTED}.value",
-            f"{REJECTED}.reason",
-            f"{REJECTED}.detail",
-        )
-        .select(*_FOUND)
-    )
+def rejected_records(parsed: DataFrame, reading: Reading) -> DataFrame:
+    """The rejected ones of a stream's parsed records, as letters."""
+    rejected = parsed.where(F.col(REJECTED).isNotNull()).select(f"{REJECTED}.*")
+    if reading.has_rows:
+        required = [column.name for column in reading.stream.columns if column.required]
+        rejected = rejected.withColumn("detail", F.lit(", ".join(required)))
+    else:
+        rejected = with_detail(rejected, contract_of(reading.stream))
+    return rejected.withColumn("stream", F.lit(reading.stream.name)).select(*_FOUND)
 
 
-def rejected_rows(rows: DataFrame, raw: DataFrame, config: Upsert, readings: tuple[Reading, ...]) -> DataFrame:
+def rejected_rows(rows: DataFrame, records: list[DataFrame], config: Upsert, readings: tuple[Reading, ...]) -> Letters:
     """The rows of the SELECT whose key or sequence is NULL, as letters.
 
-    The record behind a row is found by the row's position; a record behind several such rows is one letter. A stateful
-    row has no one record behind it: the row itself is the value.
+    The record behind a row is found by the row's position among `records`, the parsed records of each stream; a record
+    behind several such rows is one letter. A stateful row has no one record behind it: the row itself is the value.
     """
     missing = _with_reason(rows, config).where(F.col("reason").isNotNull())
     if POSITION not in rows.columns:
         columns = [identifier(name) for name in rows.columns]
         empty = {name: F.lit(None) for name in ("stream", "topic", "partition", "offset", "timestamp", "key")}
         value = F.encode(F.to_json(F.struct(*columns)), "UTF-8")
-        return missing.withColumns({**empty, "value": value}).select(*_FOUND)
-    stream = F.element_at(F.array(*(F.lit(reading.stream.name) for reading in readings)), F.col(STREAM_INDEX) + 1)
+        return [missing.withColumns({**empty, "value": value}).select(*_FOUND)]
     places = missing.select(F.col(POSITION).alias("place"), "reason", "detail").dropDuplicates(["place"])
-    found = raw.withColumn("stream", stream).join(places, F.col(POSITION) == F.col("place"))
-    return found.select(*_FOUND)
+    return [
+        parsed.select(F.col(POSITION), f"{RAW}.*")
+        .join(places, F.col(POSITION) == F.col("place"))
+        .withColumn("stream", F.lit(reading.stream.name))
+        .select(*_FOUND)
+        for parsed, reading in zip(records, readings, strict=True)
+    ]
 
 
 def _with_reason(rows: DataFrame, config: Upsert) -> DataFrame:

@@ -1,4 +1,8 @@
-"""From the raw records of a stream to its columns, with every bad record marked for the dead letters."""
+"""From the raw records of a stream to its columns, with every bad record marked for the dead letters.
+
+Spark's own readers have the only say about what a value is. They pass over some errors in silence (`_lossy`,
+`_is_one_value`); those are looked for here, as cheaply as a good record can be told from a bad one.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,21 @@ from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Literal
 
-import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql import names
-from lakesql.engine import parse_json
-
-RECORD_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "headers")
-"""The fields of `_record`, in order."""
+from lakesql.compile.quote import identifier
+from lakesql.names import RAW, RECORD, REJECTED
+from lakesql.stream.stream import RECORD_FIELDS
 
 UNPARSABLE = "unparsable"
 REQUIRED_MISSING = "required-missing"
 TOMBSTONE = "tombstone"
 """Why a record is a dead letter: `_lakesql_rejected.reason`."""
+
+RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
+"""What a dead letter keeps of its record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,76 +59,54 @@ class Contract:
     csv: CsvOptions = CsvOptions()
 
 
-def parse_records(
-    raw: DataFrame,
-    contract: Contract,
-    keep: frozenset[str] = frozenset(RECORD_FIELDS),
-    carry: tuple[str, ...] = (),
-) -> DataFrame:
-    """The contract's columns of raw records, `_record` and `_lakesql_rejected`.
+def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
+    """The contract's columns of raw records, `_record` with the fields of `keep` (if any), and `_lakesql_rejected`.
 
-    `raw` has Kafka's shape: `key, value, topic, partition, offset, timestamp, headers`; batch or streaming. `_record`
-    holds the fields of `keep` alone (it is absent when there are none), and columns of `raw` named in `carry` come
-    along as they are: what is kept and carried goes through Python. `_lakesql_rejected` is NULL on good rows and
-    `struct<reason, detail, value, key>` on bad ones, whose other columns mean nothing.
+    `raw` has Kafka's shape: `key, value, topic, partition, offset, timestamp, headers`; batch or streaming.
+    `_lakesql_rejected` is NULL on a good record; on a bad one it is a struct of `reason` and `RAW_FIELDS`; the other
+    columns mean nothing. With `keep_raw` every record has its own raw fields too, as `_lakesql_raw`.
     """
-    kept = [field for field in RECORD_FIELDS if field in keep]
-    record = [F.struct(*(F.col(field) for field in kept)).alias(names.RECORD)] if kept else []
-    source = raw.select(F.col("value").alias(_VALUE), F.col("key").alias(_KEY), *record, *carry)
-    match contract.format:
-        case "json":
-            shape = _shape(contract) if _session_is_utc(raw) else None
-            rows = _read_json_fast(source, contract, shape) if shape else _read_text(source, contract)
-        case "csv":
-            rows = _read_text(_without_headers(source, contract), contract)
-        case "string" | "bytes":
-            rows = _read_plain(source, contract)
-    return rows.select(
-        *(F.col(_quoted(column.name)) for column in contract.columns),
-        *([F.col(names.RECORD)] if kept else []),
-        *carry,
-        F.col(names.REJECTED),
+    if contract.format == "csv":
+        raw = _without_headers(raw, contract)
+    # Projections of their own, which Spark does not merge: a record is read once, and judged once.
+    read = raw.withColumn(_ROW, _once(_row(contract))).withColumn(_REASON, _once(_reason(contract)))
+    return read.select(
+        *(F.col(_ROW)[column.name].cast(column.type).alias(column.name) for column in contract.columns),
+        *([record_struct(keep)] if keep else []),
+        *([raw_struct()] if keep_raw else []),
+        rejected_struct(F.col(_REASON)),
     )
 
 
-_VALUE, _KEY = names.VALUE, "_lakesql_key"
-_UNDECIDED = "_lakesql_undecided"
+def record_struct(keep: frozenset[str]) -> Column:
+    """`_record`, of a raw record's fields that are asked for."""
+    return F.struct(*(F.col(name) for name in RECORD_FIELDS if name in keep)).alias(RECORD)
+
+
+def raw_struct() -> Column:
+    """`_lakesql_raw`."""
+    return F.struct(*(F.col(name) for name in RAW_FIELDS)).alias(RAW)
+
+
+def rejected_struct(reason: Column) -> Column:
+    """`_lakesql_rejected`, NULL where `reason` is."""
+    return F.when(reason.isNotNull(), F.struct(reason.alias("reason"), *RAW_FIELDS)).alias(REJECTED)
+
+
+def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
+    """Rejected raw records with the column `detail`: what was wrong, the field named where that is knowable."""
+    details = F.lit(None).cast("string")
+    for fault in reversed(_faults(contract)):
+        details = F.when(fault.holds, fault.detail()).otherwise(details)
+    return rejected.withColumn(_ROW, _once(_row(contract))).withColumn("detail", details).drop(_ROW)
+
+
 _ROW = "_lakesql_row"
+_REASON = "_lakesql_reason"
 _CORRUPT = "_lakesql_corrupt"
 
 Reader = Callable[[Column, T.StructType], Column]
 """Reads a text as a struct whose last field gets the text when it does not fit."""
-
-
-def _read_json_fast(source: DataFrame, contract: Contract, shape: parse_json.Shape) -> DataFrame:
-    """JSON by pyarrow; the records that it leaves undecided, and those alone, by `from_json` in the same plan."""
-    parsed = [f"_lakesql_{i}" for i in range(len(contract.columns))]
-    schema = T.StructType(
-        [T.StructField(name, column.type) for name, column in zip(parsed, contract.columns, strict=True)]
-        + [T.StructField(_UNDECIDED, T.BooleanType(), nullable=False)]
-        + list(source.schema.fields)
-    )
-    arrived = source.mapInArrow(parse_json.batch_parser(shape), schema)
-    decided = ~F.col(_UNDECIDED)
-    row = F.when(F.col(_UNDECIDED), _guarded(contract))
-    arrived = arrived.withColumn(_ROW, _once(row))
-    return arrived.select(
-        *(
-            F.when(decided, F.col(name)).otherwise(F.col(_ROW)[column.name]).alias(column.name)
-            for name, column in zip(parsed, contract.columns, strict=True)
-        ),
-        *_carried(source),
-        _once(F.when(F.col(_UNDECIDED), _rejected(contract))).alias(names.REJECTED),
-    )
-
-
-def _read_text(source: DataFrame, contract: Contract) -> DataFrame:
-    """Every record by Spark's own parser."""
-    return source.withColumn(_ROW, _once(_guarded(contract))).select(
-        *(F.col(_ROW)[column.name].alias(column.name) for column in contract.columns),
-        *_carried(source),
-        _once(_rejected(contract)).alias(names.REJECTED),
-    )
 
 
 def _once(column: Column) -> Column:
@@ -136,81 +117,100 @@ def _once(column: Column) -> Column:
     return F.when(F.spark_partition_id() >= 0, column)
 
 
-def _read_plain(source: DataFrame, contract: Contract) -> DataFrame:
-    """The value as it is; text must be UTF-8."""
-    (column,) = contract.columns
-    is_text = contract.format == "string"
-    reason = F.when(F.col(_VALUE).isNull(), _reject(TOMBSTONE, F.lit("the record has no value")))
-    if is_text:
-        reason = reason.when(~F.is_valid_utf8(_text()), _reject(UNPARSABLE, F.lit("not UTF-8")))
-    value = _text() if is_text else F.col(_VALUE)
-    return source.select(value.alias(column.name), *_carried(source), reason.alias(names.REJECTED))
+@cache
+def _row(contract: Contract) -> Column:
+    """`_lakesql_row`: the record as Spark reads it; NULL for a number that would stop the stream for minutes."""
+    match contract.format:
+        case "string":
+            return F.struct(_text().alias(contract.columns[0].name))
+        case "bytes":
+            return F.struct(F.col("value").alias(contract.columns[0].name))
+        case "json" | "csv":
+            row = _reader(contract)(_text(), _with_corrupt(contract, _widened))
+            if any(_holds_decimal(column.type) for column in contract.columns):
+                return F.when(~_text().rlike(EXPONENT_BOMB), row)
+            return row
 
 
-def _without_headers(source: DataFrame, contract: Contract) -> DataFrame:
-    """The lines that are records: not blank, and with `header` not the line of column names."""
-    line = F.rtrim(_text())
-    is_record = line != ""
-    if contract.csv.header:
-        plain = [column.name for column in contract.columns]
-        quote = contract.csv.quote
-        quoted = [f"{quote}{name.replace(quote, contract.csv.escape + quote)}{quote}" for name in plain]
-        is_record &= ~line.isin(contract.csv.delimiter.join(plain), contract.csv.delimiter.join(quoted))
-    return source.where(F.col(_VALUE).isNull() | is_record)
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """One thing that makes a record bad, asked in order. The detail is built only where it is wanted: it is costly."""
 
-
-def _reader(contract: Contract) -> Reader:
-    return _from_json if contract.format == "json" else _from_csv(contract.csv)
-
-
-def _from_json(text: Column, schema: T.StructType) -> Column:
-    return F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
-
-
-def _from_csv(options: CsvOptions) -> Reader:
-    spark_options = {
-        "mode": "PERMISSIVE",
-        "columnNameOfCorruptRecord": _CORRUPT,
-        "sep": options.delimiter,
-        "nullValue": options.null_value,
-        "quote": options.quote,
-        "escape": options.escape,
-    }
-    if options.timestamp_format is not None:
-        spark_options["timestampFormat"] = options.timestamp_format
-    # The typed method takes the schema as DDL only.
-    return lambda text, schema: F.from_csv(text, _ddl(schema), spark_options)
+    holds: Column
+    reason: str
+    detail: Callable[[], Column]
 
 
 @cache
-def _rejected(contract: Contract) -> Column:
-    """Why the record is bad, over the columns `_lakesql_row` (what Spark read), `_lakesql_value`, `_lakesql_key`.
+def _reason(contract: Contract) -> Column:
+    """Why the record is bad, over the columns `_lakesql_row` and `value`; NULL if it is not."""
+    reason = F.lit(None).cast("string")
+    for fault in reversed(_faults(contract)):
+        reason = F.when(fault.holds, F.lit(fault.reason)).otherwise(reason)
+    return reason
 
-    Built once for a contract: it takes hundreds of calls into Java, which each batch would wait for.
-    """
-    text, row, is_json = _text(), F.col(_ROW), contract.format == "json"
-    misfit = _misfit(contract)
-    shapeless = F.lit("not a JSON object" if is_json else "not a line of the contract's columns")
-    rejected = (
-        F.when(F.col(_VALUE).isNull(), _reject(TOMBSTONE, F.lit("the record has no value")))
-        .when(~F.is_valid_utf8(text), _reject(UNPARSABLE, F.lit("not UTF-8")))
-        .when(row.isNull() | row[_CORRUPT].isNotNull(), _reject(UNPARSABLE, F.coalesce(misfit, shapeless)))
-    )
-    if is_json:
-        rejected = rejected.when(~_is_one_value(text), _reject(UNPARSABLE, F.lit("more than one JSON value")))
-    suspicious = _any(_suspicious(row[column.name], column.type, text) for column in contract.columns)
-    if suspicious is not None:
-        rejected = rejected.when(suspicious & misfit.isNotNull(), _reject(UNPARSABLE, misfit))
+
+@cache
+def _faults(contract: Contract) -> tuple[_Fault, ...]:
+    row = F.col(_ROW)
+    faults = [_Fault(F.col("value").isNull(), TOMBSTONE, lambda: F.lit("the record has no value"))]
+    if contract.format != "bytes":
+        faults.append(_Fault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
+    if contract.format in ("json", "csv"):
+        shapeless = "not a JSON object" if contract.format == "json" else "not a line of the contract's columns"
+        unread = row.isNull() | row[_CORRUPT].isNotNull()
+        faults.append(_Fault(unread, UNPARSABLE, lambda: F.coalesce(_misfit(contract), F.lit(shapeless))))
+    if contract.format == "json":
+        faults.append(_Fault(~_is_one_value(_text()), UNPARSABLE, lambda: F.lit("more than one JSON value")))
     for column in contract.columns:
+        has_path = contract.format == "json" and "'" not in column.name
+        lossy = _lossy(row[column.name], column.type, f"$['{column.name}']" if has_path else "")
+        if lossy is not None:
+            what = f"{column.name}: out of the range of {column.type.simpleString()}"
+            faults.append(_Fault(lossy, UNPARSABLE, lambda what=what: F.lit(what)))  # type: ignore[misc]
         if column.required:
-            rejected = rejected.when(row[column.name].isNull(), _reject(REQUIRED_MISSING, F.lit(column.name)))
-    return rejected
+            name = column.name
+            faults.append(_Fault(row[name].isNull(), REQUIRED_MISSING, lambda name=name: F.lit(name)))  # type: ignore[misc]
+    return tuple(faults)
 
 
-def _reject(reason: str, detail: Column) -> Column:
-    return F.struct(
-        F.lit(reason).alias("reason"), detail.alias("detail"), F.col(_VALUE).alias("value"), F.col(_KEY).alias("key")
-    )
+def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
+    """Whether a value is what is left of one that did not fit: errors that Spark's readers do not report.
+
+    A double or float too large becomes infinite, which no JSON number is. A tinyint from 128 to 255 becomes negative:
+    it is read as an int and compared. A timestamp given as a number of 13 digits and more, seconds to Spark, becomes
+    any other time: outside the years 1 to 9999, or with a fraction that no number of seconds has; `path` finds its
+    text ('' where there is none: in an array, a map, a line of CSV). None for types to which nothing of this happens.
+    """
+    match wanted:
+        case T.DoubleType() | T.FloatType():
+            found: Column | None = F.abs(value) == F.lit(float("inf"))
+        case T.ByteType():
+            found = ~value.between(-128, 127)
+        case T.TimestampType():
+            micros = F.unix_micros(value)
+            found = ~micros.between(*_COMMON_TIMES)
+            if path:
+                is_long = F.get_json_object(_text(), path).rlike(r"^-?[0-9]{13,}$")
+                found |= (micros % 1_000_000 != 0) & is_long
+        case T.StructType(fields=fields):
+            below = [_lossy(value[f.name], f.dataType, path and f"{path}['{f.name}']") for f in fields]
+            found = _any(below)
+        case T.ArrayType(elementType=element):
+            found = _exists(value, lambda item: _lossy(item, element, ""))
+        case T.MapType(valueType=element):
+            found = _exists(F.map_values(value), lambda item: _lossy(item, element, ""))
+        case _:
+            found = None
+    return None if found is None else F.coalesce(found, F.lit(False))
+
+
+_COMMON_TIMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+"""The years 1 to 9999, in microseconds."""
+
+EXPONENT_BOMB = r"[:\[,]\s*\"?[-+]?[0-9.]+[eE][-+]?[0-9]{6,}[\"\s,}\]]"
+"""A number of a hundred thousand digits and more in a dozen bytes: Spark writes them out to round it to a decimal,
+13 s for 1e10000000."""
 
 
 def _is_one_value(text: Column) -> Column:
@@ -224,33 +224,6 @@ def _is_one_value(text: Column) -> Column:
     members = F.size(F.json_object_keys(F.concat(F.lit('{"v":'), strict, F.lit("}"))))
     one = F.coalesce((elements == 1) & (members == 1), F.lit(False))
     return (F.instr(text, "}") == F.length(text)) | one
-
-
-def _suspicious(value: Column, wanted: T.DataType, text: Column) -> Column | None:
-    """Whether a value may come from a number that overflowed without a word; None for types where none does.
-
-    `from_json` reports numbers out of range, but for: double and float (infinite), tinyint from 128 to 255 (negative),
-    and a timestamp given in seconds, of 13 digits and more (any other time).
-    """
-    match wanted:
-        case T.DoubleType() | T.FloatType():
-            found: Column | None = F.abs(value) == F.lit(float("inf")).cast(wanted)
-        case T.ByteType():
-            found = value < 0
-        case T.TimestampType():
-            micros = F.unix_micros(value)
-            # The expression costs as much as the parsing, so it is asked of times that no ISO text in seconds gives.
-            unusual = (micros % 1_000_000 != 0) | ~micros.between(*_COMMON_TIMES) | micros.isin(-1_000_000, 0)
-            found = unusual & text.rlike("[0-9]{13}")
-        case T.StructType(fields=fields):
-            found = _any(_suspicious(value[field.name], field.dataType, text) for field in fields)
-        case T.ArrayType(elementType=element):
-            found = _exists(value, lambda item: _suspicious(item, element, text))
-        case T.MapType(valueType=element):
-            found = _exists(F.map_values(value), lambda item: _suspicious(item, element, text))
-        case _:
-            found = None
-    return None if found is None else F.coalesce(found, F.lit(False))
 
 
 def _misfit(contract: Contract) -> Column:
@@ -281,52 +254,42 @@ def _misfits(value: Column, seen: Column, wanted: T.DataType, path: str) -> list
     if isinstance(wanted, T.StructType):
         fields = [_misfits(value[f.name], seen[f.name], f.dataType, f"{path}.{f.name}") for f in wanted.fields]
         return [each for field in fields for each in field]
-    absent = value.isNull() & seen.isNotNull()
-    overflowed = _overflowed(seen, wanted)
-    wrong = absent if overflowed is None else absent | F.coalesce(overflowed, F.lit(False))
-    return [(path, wanted.simpleString(), wrong)]
+    return [(path, wanted.simpleString(), value.isNull() & seen.isNotNull())]
 
 
-def _overflowed(seen: Column, wanted: T.DataType) -> Column | None:
-    """Whether the text of a number is beyond its type, for the types of `_suspicious`."""
-    match wanted:
-        case T.DoubleType() | T.FloatType():
-            # A number that is no double arrives in quotes, and so do the bare words, which are allowed.
-            word = _text().rlike(r"[:\[,]\s*[-+]?(INF|Infinity)")
-            is_number = seen.rlike(r"^[-+]?[0-9.]") & (F.abs(seen.try_cast(wanted)) == F.lit(float("inf")).cast(wanted))
-            return is_number | (seen.isin('"Infinity"', '"-Infinity"') & ~word)
-        case T.ByteType():
-            return seen.rlike("^[0-9]+$") & (seen.try_cast("int") > 127)
-        case T.TimestampType():
-            return seen.rlike("^-?[0-9]{13,}$") & (F.abs(seen.try_cast("decimal(38,0)")) > LAST_TIMESTAMP_S)
-        case T.StructType(fields=fields):
-            return _any(_overflowed(seen[field.name], field.dataType) for field in fields)
-        case T.ArrayType(elementType=element):
-            return _exists(seen, lambda item: _overflowed(item, element))
-        case T.MapType(valueType=element):
-            return _exists(F.map_values(seen), lambda item: _overflowed(item, element))
-        case _:
-            return None
+def _reader(contract: Contract) -> Reader:
+    return _from_json if contract.format == "json" else _from_csv(contract.csv)
 
 
-_COMMON_TIMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-"""The years 1 to 9999, in microseconds."""
-
-LAST_TIMESTAMP_S = 9_223_372_036_854
-"""The seconds that Spark can multiply into microseconds."""
-
-EXPONENT_BOMB = r"[:\[,]\s*\"?[-+]?[0-9.]+[eE][-+]?[0-9]{6,}[\"\s,}\]]"
-"""A number of a hundred thousand digits and more in a dozen bytes: Spark writes them out to round it to a decimal,
-13 s for 1e10000000."""
+def _from_json(text: Column, schema: T.StructType) -> Column:
+    return F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
 
 
-@cache
-def _guarded(contract: Contract) -> Column:
-    """`_lakesql_row`: the record as Spark reads it; NULL for a number that would stop the stream for minutes."""
-    row = _reader(contract)(_text(), _with_corrupt(contract))
-    if any(_holds_decimal(column.type) for column in contract.columns):
-        return F.when(~_text().rlike(EXPONENT_BOMB), row)
-    return row
+def _from_csv(options: CsvOptions) -> Reader:
+    spark_options = {
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": _CORRUPT,
+        "sep": options.delimiter,
+        "nullValue": options.null_value,
+        "quote": options.quote,
+        "escape": options.escape,
+    }
+    if options.timestamp_format is not None:
+        spark_options["timestampFormat"] = options.timestamp_format
+    # The typed method takes the schema as DDL only.
+    return lambda text, schema: F.from_csv(text, _ddl(schema), spark_options)
+
+
+def _without_headers(source: DataFrame, contract: Contract) -> DataFrame:
+    """The lines that are records: not blank, and with `header` not the line of column names."""
+    line = F.rtrim(_text())
+    is_record = line != ""
+    if contract.csv.header:
+        plain = [column.name for column in contract.columns]
+        quote = contract.csv.quote
+        quoted = [f"{quote}{name.replace(quote, contract.csv.escape + quote)}{quote}" for name in plain]
+        is_record &= ~line.isin(contract.csv.delimiter.join(plain), contract.csv.delimiter.join(quoted))
+    return source.where(F.col("value").isNull() | is_record)
 
 
 def _holds_decimal(wanted: T.DataType) -> bool:
@@ -359,57 +322,23 @@ def _as_text(wanted: T.DataType) -> T.DataType:
             return T.StringType()
 
 
-def _shape(contract: Contract) -> parse_json.Shape | None:
-    """The contract for the fast path, or None when it has a type that pyarrow and Spark read differently."""
-    fields = []
-    for column in contract.columns:
-        arrow = _arrow_type(column.type)
-        if arrow is None:
-            return None
-        fields.append((column.name, arrow))
-    required = tuple(i for i, column in enumerate(contract.columns) if column.required)
-    return parse_json.Shape(tuple(fields), required)
-
-
-def _arrow_type(wanted: T.DataType) -> pa.DataType | None:
+def _widened(wanted: T.DataType) -> T.DataType:
+    """The type that is read for a wanted one: an int for a tinyint, whose overflow nobody reports."""
     match wanted:
+        case T.ByteType():
+            return T.IntegerType()
         case T.StructType(fields=fields):
-            children = [(field.name, _arrow_type(field.dataType)) for field in fields]
-            return pa.struct(children) if children and all(child for _name, child in children) else None
+            return T.StructType([T.StructField(field.name, _widened(field.dataType)) for field in fields])
         case T.ArrayType(elementType=element):
-            child = _arrow_type(element)
-            return pa.list_(child) if child else None
-        case T.DecimalType(precision=precision, scale=scale):
-            return pa.decimal128(precision, scale)
+            return T.ArrayType(_widened(element))
+        case T.MapType(keyType=key, valueType=element):
+            return T.MapType(key, _widened(element))
         case _:
-            return _ARROW_TYPES.get(type(wanted))
-
-
-_ARROW_TYPES: dict[type[T.DataType], pa.DataType] = {
-    T.ByteType: pa.int8(),
-    T.ShortType: pa.int16(),
-    T.IntegerType: pa.int32(),
-    T.LongType: pa.int64(),
-    T.FloatType: pa.float32(),
-    T.DoubleType: pa.float64(),
-    T.BooleanType: pa.bool_(),
-    T.StringType: pa.string(),
-    T.DateType: pa.date32(),
-    T.TimestampType: pa.timestamp("us", "UTC"),
-}
-
-
-def _session_is_utc(frame: DataFrame) -> bool:
-    """Whether a timestamp without a zone means UTC, as the fast path takes it."""
-    return frame.sparkSession.conf.get("spark.sql.session.timeZone") in ("UTC", "Etc/UTC", "Z", "+00:00", "GMT")
+            return wanted
 
 
 def _text() -> Column:
-    return F.col(_VALUE).cast("string")
-
-
-def _carried(source: DataFrame) -> list[Column]:
-    return [F.col(name) for name in source.columns if name not in (_VALUE, _KEY)]
+    return F.col("value").cast("string")
 
 
 def _exists(items: Column, test: Callable[[Column], Column | None]) -> Column | None:
@@ -431,12 +360,4 @@ def _any(conditions: Iterable[Column | None]) -> Column | None:
 
 
 def _ddl(schema: T.StructType) -> str:
-    return ", ".join(f"{_quoted(field.name)} {field.dataType.simpleString()}" for field in schema.fields)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-# Executors need pyarrow, but not lakesql: the parser travels with the query.
-cloudpickle.register_pickle_by_value(parse_json)  # type: ignore[no-untyped-call]
+    return ", ".join(f"{identifier(field.name)} {field.dataType.simpleString()}" for field in schema.fields)

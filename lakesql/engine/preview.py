@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
-from lakesql.engine.records import good_records, parse_reading
-from lakesql.engine.source import STREAM_INDEX, Reading, read_raw, with_position
+from lakesql.engine.records import good_records, read_records, unpack
+from lakesql.engine.source import Reading
 from lakesql.names import REJECTED, is_reserved
 
 RECORDS = 1000
@@ -21,15 +21,14 @@ def preview_rows(
     session: SparkSession, select: Select, readings: tuple[Reading, ...], limit: int
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]], int, tuple[tuple[str, int], ...]]:
     """The columns and at most `limit` rows of the SELECT; how many records were read, and the bad ones by reason."""
-    raw = with_position(read_raw(session, readings, streaming=False))
     records, rejected = 0, dict[str, int]()
-    for index, reading in enumerate(readings):
-        first = raw.where(F.col(STREAM_INDEX) == index).limit(RECORDS)
-        parsed = parse_reading(first, reading, index, select.query.record_fields, select.positioned).persist()
-        for reason, count in parsed.groupBy(F.col(f"{REJECTED}.reason").alias("reason")).count().collect():
+    for reading in readings:
+        first = read_records(session, select, (reading,), streaming=False).limit(RECORDS).persist()
+        for reason, count in first.groupBy(F.col(f"{REJECTED}.reason").alias("reason")).count().collect():
             records += count
             if reason is not None:
                 rejected[reason] = rejected.get(reason, 0) + count
+        (parsed,) = unpack(first, select, (reading,))
         good_records(parsed).createOrReplaceTempView(identifier(reading.stream.name))
     rows = session.sql(select.text)
     landed = [name for name in rows.columns if not is_reserved(name)]

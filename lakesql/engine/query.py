@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakesql.compile.quote import identifier
 from lakesql.engine.batch import Sink, set_aside_batch, write_batch
-from lakesql.engine.records import good_records, parse_reading
+from lakesql.engine.records import good_records, parse_reading, read_records
 from lakesql.engine.source import read_raw
 from lakesql.model.config import Append, AvailableNow, Every, Trigger
 from lakesql.names import DEAD_LETTER_SUFFIX
@@ -47,14 +47,14 @@ class ModelQuery:
 
     def start(self, session: SparkSession, trigger: Trigger) -> None:
         """Start reading. `session` is the model's own: its views are named after streams."""
-        raw = read_raw(session, self.sink.readings)
-        if not self.sink.select.query.stateful:
-            self._start(raw, self.sink, write_batch, "append", trigger)
+        select, readings = self.sink.select, self.sink.readings
+        if not select.query.stateful:
+            self._start(read_records(session, select, readings), self.sink, write_batch, "append", trigger)
             return
         mode = "append" if isinstance(self.sink.model.config, Append) else "update"
-        self._start(self._stateful_rows(session, raw), self.sink, write_batch, mode, trigger)
+        self._start(self._stateful_rows(session), self.sink, write_batch, mode, trigger)
         companion = replace(self.sink, checkpoint=self.sink.checkpoint + DEAD_LETTER_SUFFIX)
-        self._start(read_raw(session, self.sink.readings), companion, set_aside_batch, "append", trigger)
+        self._start(read_records(session, select, readings), companion, set_aside_batch, "append", trigger)
 
     def is_active(self) -> bool:
         """Whether any of it still runs."""
@@ -82,11 +82,11 @@ class ModelQuery:
             return 0.0, Left(None, "files")
         return float(report["processedRowsPerSecond"]), _left(report["sources"])
 
-    def _stateful_rows(self, session: SparkSession, raw: DataFrame) -> DataFrame:
+    def _stateful_rows(self, session: SparkSession) -> DataFrame:
         """The author's SELECT as a streaming query over the good records of its streams."""
         select = self.sink.select
-        for index, reading in enumerate(self.sink.readings):
-            records = good_records(parse_reading(raw, reading, index, select.query.record_fields, positioned=False))
+        for reading in self.sink.readings:
+            records = good_records(parse_reading(read_raw(session, reading), reading, select))
             watermark = reading.stream.watermark
             if watermark:
                 records = records.withWatermark(watermark.column, watermark.delay)

@@ -15,9 +15,19 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.compile.quote import identifier
-from lakesql.engine.parse import REQUIRED_MISSING, Contract, ContractColumn, CsvOptions, parse_records
-from lakesql.engine.source import STREAM_INDEX, Reading, TableSource, row_column
-from lakesql.names import POSITION, RECORD, REJECTED
+from lakesql.compile.select import Select
+from lakesql.engine.parse import (
+    REQUIRED_MISSING,
+    Contract,
+    ContractColumn,
+    CsvOptions,
+    parse_records,
+    raw_struct,
+    record_struct,
+    rejected_struct,
+)
+from lakesql.engine.source import ROW, Reading, TableSource, read_raw
+from lakesql.names import POSITION, RAW, RECORD, REJECTED
 from lakesql.stream.stream import RECORD_FIELDS, Stream
 
 
@@ -96,22 +106,58 @@ def _watch(watched: list[_Watched], frame: DataFrame, **counted: Column) -> Data
     return frame.observe(watched[-1].observation, *columns)
 
 
-def parse_reading(
-    raw: DataFrame, reading: Reading, index: int, keep: frozenset[str] | None, positioned: bool
+def read_records(
+    session: SparkSession, select: Select, readings: tuple[Reading, ...], streaming: bool = True
 ) -> DataFrame:
-    """The records of the model's stream at `index`: the contract's columns, `_record` with the fields of `keep` (None:
-    all), `_lakesql_position` if `positioned`, and `_lakesql_rejected`, which is NULL on the good ones."""
-    fields = frozenset(RECORD_FIELDS) if keep is None else keep
-    own = raw.where(F.col(STREAM_INDEX) == index)
-    carry = (POSITION,) if positioned else ()
+    """The parsed records of a model's streams in one DataFrame: what `foreachBatch` gets, a batch at a time.
+
+    Several streams have several sets of columns: each then stands in a struct of its own; `unpack` takes them apart.
+    """
+    parsed = [parse_reading(read_raw(session, reading, streaming), reading, select) for reading in readings]
+    if len(parsed) == 1:
+        return parsed[0]
+    packed = [frame.select(F.struct("*").alias(_packed(index))) for index, frame in enumerate(parsed)]
+    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), packed)
+
+
+def unpack(batch: DataFrame, select: Select, readings: tuple[Reading, ...]) -> list[DataFrame]:
+    """The records of each stream of a batch, with their position where the SELECT carries it."""
+    frames = [batch]
+    if len(readings) > 1:
+        names = [_packed(index) for index in range(len(readings))]
+        frames = [batch.where(F.col(name).isNotNull()).select(f"{name}.*") for name in names]
+    return [frame.withColumn(POSITION, _position()) for frame in frames] if select.positioned else frames
+
+
+def parse_reading(raw: DataFrame, reading: Reading, select: Select) -> DataFrame:
+    """A stream's raw records as the model needs them: the contract's columns, `_record` with the fields that the SELECT
+    uses, `_lakesql_raw` if a row may yet turn out to have no key, and `_lakesql_rejected`."""
+    keep = select.query.record_fields
     if reading.has_rows:
-        return _check_rows(own, reading, row_column(index), fields, carry)
-    return parse_records(own, contract_of(reading.stream), fields, carry)
+        return _check_rows(raw, reading, keep, select.positioned)
+    return parse_records(raw, contract_of(reading.stream), keep, select.positioned)
 
 
 def good_records(parsed: DataFrame) -> DataFrame:
     """The records that were not rejected, without the column that says so."""
     return parsed.where(F.col(REJECTED).isNull()).drop(REJECTED)
+
+
+def _packed(index: int) -> str:
+    return f"_lakesql_records_{index}"
+
+
+def _position() -> Column:
+    """What orders the records of a batch by arrival.
+
+    A topic's records have an offset. Lines and rows of files have none: their number in the batch stands for it, which
+    rises within a task, as tasks read each file from its start. (Spark numbers the rows of batches, not of streams.)
+    """
+    raw = F.col(RAW)
+    offset = F.coalesce(raw["offset"], F.monotonically_increasing_id())
+    return F.struct(
+        raw["topic"].alias("source"), raw["partition"].cast("bigint").alias("partition"), offset.alias("offset")
+    )
 
 
 def empty_records(session: SparkSession, reading: Reading, positioned: bool) -> DataFrame:
@@ -139,32 +185,27 @@ def contract_of(stream: Stream) -> Contract:
     return Contract(columns, stream.format, options)
 
 
-def _check_rows(raw: DataFrame, reading: Reading, row: str, keep: frozenset[str], carry: tuple[str, ...]) -> DataFrame:
+def _check_rows(raw: DataFrame, reading: Reading, keep: frozenset[str], keep_raw: bool) -> DataFrame:
     """Rows that have columns already: nothing to parse, but a required column may still be NULL.
 
-    Files have the contract's columns and their types by their reader, a table has its own; a generator's are cast.
+    Files have the contract's columns and their types by their reader, a table has its own; a generator's are cast. The
+    raw value of a bad row is the row as JSON.
     """
-    rejected = F.lit(None).cast("struct<reason:string,detail:string,value:binary,key:binary>")
-    value = F.encode(F.to_json(row), "UTF-8")
-    for column in reversed(reading.stream.columns):
+    row = F.col(ROW)
+    reason = F.lit(None).cast("string")
+    for column in reading.stream.columns:
         if column.required:
-            missing = F.struct(
-                F.lit(REQUIRED_MISSING).alias("reason"),
-                F.lit(column.name).alias("detail"),
-                value.alias("value"),
-                F.col("key").alias("key"),
-            )
-            rejected = F.when(F.col(row)[column.name].isNull(), missing).otherwise(rejected)
+            reason = F.when(row[column.name].isNull(), F.lit(REQUIRED_MISSING)).otherwise(reason)
     types = {} if isinstance(reading.source, TableSource) else {c.name: c.type for c in reading.stream.columns}
-    kind = raw.schema[row].dataType
+    kind = raw.schema[ROW].dataType
     assert isinstance(kind, T.StructType)
-    columns = [(F.col(row)[name], name) for name in kind.names]
-    record = [F.struct(*(F.col(name) for name in RECORD_FIELDS if name in keep)).alias(RECORD)] if keep else []
+    values = [(row[name].cast(types[name]) if name in types else row[name]).alias(name) for name in kind.names]
+    raw = raw.withColumn("value", F.encode(F.to_json(row), "UTF-8"))
     return raw.select(
-        *((value.cast(types[name]) if name in types else value).alias(name) for value, name in columns),
-        *record,
-        *carry,
-        rejected.alias(REJECTED),
+        *values,
+        *([record_struct(keep)] if keep else []),
+        *([raw_struct()] if keep_raw else []),
+        rejected_struct(reason),
     )
 
 

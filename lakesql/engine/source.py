@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce
 from glob import iglob
 from pathlib import Path
 from typing import assert_never
@@ -19,15 +18,11 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from lakesql.compile.quote import identifier
 from lakesql.errors import ProjectError
 from lakesql.model.table import TableName
-from lakesql.names import POSITION
 from lakesql.project.profiles import Connection, Files, Kafka, Rate, Recorded
 from lakesql.stream.stream import FilePath, Format, Generated, Stream, TopicPattern, Topics
 
 ROW = "_lakesql_row"
 """The row of a format that has columns of its own (Parquet, Avro, a generator, a table), as a struct."""
-
-STREAM_INDEX = "_lakesql_stream"
-"""Which of the model's streams a raw record belongs to."""
 
 
 RATE_SAMPLE = 1000
@@ -57,47 +52,19 @@ class Reading:
         return self.stream.format in ("parquet", "avro") or isinstance(self.source, Rate | TableSource)
 
 
-def read_raw(session: SparkSession, readings: tuple[Reading, ...], streaming: bool = True) -> DataFrame:
-    """The raw records of all `readings` as one DataFrame: a stream of them, or those that are there now.
+def read_raw(session: SparkSession, reading: Reading, streaming: bool = True) -> DataFrame:
+    """The raw records of a stream: as they arrive, or those that are there now.
 
-    Columns: `key, value` (binary), `topic, partition, offset, timestamp, headers`, `_lakesql_stream` (the index in
-    `readings`), and `_lakesql_row_<index>` for each reading that has rows of its own.
+    Columns: `key, value` (binary), `topic, partition, offset, timestamp, headers`, and `_lakesql_row` where the records
+    are rows already.
     """
-    frames = [
-        _read_one(session, reading, index, streaming).withColumn(STREAM_INDEX, F.lit(index))
-        for index, reading in enumerate(readings)
-    ]
-    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
-
-
-def with_position(raw: DataFrame) -> DataFrame:
-    """A batch of raw records with `_lakesql_position`, a struct that orders them by arrival.
-
-    A topic's records have an offset. Lines and rows of files have none: their number in the batch stands for it, which
-    rises within a task, as tasks read each file from its start. (Spark numbers batches only, not streams.)
-    """
-    offset = F.coalesce(F.col("offset"), F.monotonically_increasing_id())
-    return raw.withColumn(
-        POSITION,
-        F.struct(
-            F.col("topic").alias("source"), F.col("partition").cast("bigint").alias("partition"), offset.alias("offset")
-        ),
-    )
-
-
-def row_column(index: int) -> str:
-    """The raw column that holds the rows of the reading at `index`."""
-    return f"{ROW}_{index}"
-
-
-def _read_one(session: SparkSession, reading: Reading, index: int, streaming: bool) -> DataFrame:
     stream = reading.stream
     reader: Reader = session.readStream if streaming else session.read
     match reading.source:
         case Recorded(path=path):
             return _read_recorded(reader, stream, path)
         case Files(path=path):
-            return _read_files(reader, stream, path, index)
+            return _read_files(reader, stream, path)
         case Rate(rows_per_second=rows_per_second):
             rows = (
                 reader.format("rate").option("rowsPerSecond", rows_per_second).load()
@@ -107,12 +74,12 @@ def _read_one(session: SparkSession, reading: Reading, index: int, streaming: bo
                 )
             )
             time = F.col("timestamp")
-            return _as_rows(rows, stream.column_names, index, F.lit("rate"), F.col("value"), time)
+            return _as_rows(rows, stream.column_names, F.lit("rate"), F.col("value"), time)
         case Kafka(bootstrap_servers=servers, options=options):
             return _read_kafka(reader, stream, servers, options)
         case TableSource(table=table):
             rows = reader.format("iceberg").load(str(table))
-            return _as_rows(rows, rows.columns, index, F.lit(str(table)), F.lit(None), F.lit(None))
+            return _as_rows(rows, rows.columns, F.lit(str(table)), F.lit(None), F.lit(None))
         case _:
             assert_never(reading.source)
 
@@ -176,7 +143,7 @@ def _date_by_name(base: Path) -> None:
             newest_ms = age_ms
 
 
-def _read_files(reader: Reader, stream: Stream, base: str, index: int) -> DataFrame:
+def _read_files(reader: Reader, stream: Stream, base: str) -> DataFrame:
     if not isinstance(stream.origin, FilePath):
         raise _wrong_origin(stream, "files", "path")
     glob = f"{base}/{stream.origin.path}"
@@ -196,7 +163,7 @@ def _read_files(reader: Reader, stream: Stream, base: str, index: int) -> DataFr
             ddl = ", ".join(f"{identifier(column.name)} {column.type}" for column in stream.columns)
             rows = _file_reader(reader, stream, stream.format, glob).schema(ddl).load(glob)
             path, time = F.col("_metadata.file_path"), F.col("_metadata.file_modification_time")
-            return _as_rows(rows, stream.column_names, index, path, F.lit(None), time)
+            return _as_rows(rows, stream.column_names, path, F.lit(None), time)
         case _:
             assert_never(stream.format)
 
@@ -235,9 +202,7 @@ def _file_reader(reader: Reader, stream: Stream, format_: Format | str, glob: st
     return reader
 
 
-def _as_rows(
-    rows: DataFrame, columns: Sequence[str], index: int, topic: Column, offset: Column, timestamp: Column
-) -> DataFrame:
+def _as_rows(rows: DataFrame, columns: Sequence[str], topic: Column, offset: Column, timestamp: Column) -> DataFrame:
     """Rows of a structured source in the shape of raw records: the row itself stands in one struct."""
     return rows.select(
         F.lit(None).cast("binary").alias("key"),
@@ -247,7 +212,7 @@ def _as_rows(
         offset.cast("bigint").alias("offset"),
         timestamp.cast("timestamp").alias("timestamp"),
         _no_headers(),
-        F.struct(*(F.col(identifier(name)) for name in columns)).alias(row_column(index)),
+        F.struct(*(F.col(identifier(name)) for name in columns)).alias(ROW),
     )
 
 
