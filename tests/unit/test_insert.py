@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+from lakesql.compile.insert import insert_statement
+from lakesql.model.table import TableName
+
+NAME = TableName("lake", "shop", "clicks")
+
+
+def test_columns_are_named_on_both_sides() -> None:
+    assert insert_statement(NAME, ("id", "a b", "true")) == (
+        "INSERT INTO lake.shop.clicks (id, `a b`, `true`)\nSELECT id, `a b`, `true`\nFROM _lakesql_rows"
+    )
+
+
+def test_columns_that_only_spark_knows_land_by_their_names() -> None:
+    assert insert_statement(NAME, None) == "INSERT INTO lake.shop.clicks BY NAME\nSELECT *\nFROM _lakesql_rows"

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakesql.engine.ledger import Entry, Snapshot, newest_entry, summary_of
+
+ENTRY = Entry("orders", "c-1", 7, '{"orders":{"p":1}}', "hash", "state", "2026-01-31T00:00:00+00:00")
+
+
+def entry(batch: int, model: str = "orders") -> Entry:
+    return Entry(model, "c-1", batch, "{}", "hash")
+
+
+def history(*summaries: dict[str, str]) -> list[Snapshot]:
+    """Snapshots from the head to the root."""
+    count = len(summaries)
+    return [Snapshot(count - index, count - index - 1 or None, summary) for index, summary in enumerate(summaries)]
+
+
+def never(snapshot_id: int) -> Snapshot | None:
+    raise AssertionError(f"nobody asked for {snapshot_id}")
+
+
+def test_an_entry_survives_its_summary() -> None:
+    assert summary_of(ENTRY) == {
+        "lakesql.model": "orders",
+        "lakesql.checkpoint": "c-1",
+        "lakesql.batch": "7",
+        "lakesql.offsets": '{"orders":{"p":1}}',
+        "lakesql.query": "hash",
+        "lakesql.state": "state",
+        "lakesql.event-time": "2026-01-31T00:00:00+00:00",
+    }
+    assert newest_entry(history(summary_of(ENTRY)), "orders", never) == ENTRY
+
+
+def test_what_is_empty_is_left_out_and_batch_nought_is_not() -> None:
+    summary = summary_of(entry(0))
+    assert summary["lakesql.batch"] == "0"
+    assert "lakesql.state" not in summary and "lakesql.event-time" not in summary
+    assert newest_entry(history(summary), "orders", never) == entry(0)
+
+
+def test_the_newest_entry_of_the_model_counts() -> None:
+    snapshots = history(
+        {"operation": "replace"},
+        summary_of(entry(9, "other")),
+        summary_of(entry(3)),
+        summary_of(entry(4)),
+    )
+    assert newest_entry(snapshots, "orders", never) == entry(3)
+    assert newest_entry(snapshots, "nobody", never) is None
+    assert newest_entry([], "orders", never) is None
+
+
+def test_the_walk_ends_at_the_entry() -> None:
+    def endless() -> Iterator[Snapshot]:
+        yield Snapshot(2, 1, summary_of(entry(1)))
+        raise AssertionError("the walk went on")
+
+    assert newest_entry(endless(), "orders", never) == entry(1)
+
+
+def test_a_snapshot_that_was_replayed_has_the_entry_of_its_source() -> None:
+    staged = {5: Snapshot(5, 1, summary_of(entry(2))), 6: Snapshot(6, 1, {})}
+    replayed = {"source-snapshot-id": "5", "published-wap-id": "c-1:2"}
+    assert newest_entry(history(replayed, summary_of(entry(1))), "orders", staged.get) == entry(2)
+    foreign = {"source-snapshot-id": "6"}
+    gone = {"source-snapshot-id": "7"}
+    assert newest_entry(history(foreign, gone, summary_of(entry(1))), "orders", staged.get) == entry(1)
+    own = {**summary_of(entry(3)), "source-snapshot-id": "5"}
+    assert newest_entry(history(own), "orders", never) == entry(3)
+
+
+def test_a_staged_batch_has_an_id_of_its_own() -> None:
+    ids = {Entry("m", checkpoint, batch, "", "").wap_id for checkpoint in ("a", "b") for batch in (1, 11)}
+    assert len(ids) == 4

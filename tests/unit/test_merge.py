@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from sqlglot import exp, parse_one
+
+from lakesql.compile.merge import BOUNDS_PLACE, KeyRange, merge_statement, newest_rows
+from lakesql.compile.quote import Day, Instant
+from lakesql.model.config import Upsert
+from lakesql.model.table import TableName
+
+NAME = TableName("lake", "shop", "orders")
+
+
+def test_the_newest_row_is_by_sequence_and_then_by_arrival() -> None:
+    config = Upsert(keys=("id", "a b"), sequence_by=("at", "no"), delete_when="status = 'gone' OR x")
+    assert (
+        newest_rows(config, positioned=True)
+        == """\
+SELECT *
+FROM (
+  SELECT *,
+    coalesce((status = 'gone' OR x), false) AS _lakesql_delete,
+    row_number() OVER (PARTITION BY id, `a b` ORDER BY at DESC, no DESC, _lakesql_position DESC) AS _lakesql_rank
+  FROM _lakesql_rows
+  WHERE id IS NOT NULL AND `a b` IS NOT NULL AND at IS NOT NULL AND no IS NOT NULL
+)
+WHERE _lakesql_rank = 1"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("sequence", "positioned", "order"),
+    [
+        ((), True, "_lakesql_position DESC"),
+        (("at",), True, "at DESC, _lakesql_position DESC"),
+        (("at",), False, "at DESC"),
+        ((), False, "id DESC"),
+    ],
+)
+def test_rows_are_ordered_by_what_is_known(sequence: tuple[str, ...], positioned: bool, order: str) -> None:
+    found = newest_rows(Upsert(keys=("id",), sequence_by=sequence), positioned)
+    assert f"ORDER BY {order})" in found
+    assert "_lakesql_delete" not in found
+
+
+def test_a_condition_is_pasted_as_it_is() -> None:
+    condition = "a = '{b}' AND c = '%s {0}'"
+    assert f"coalesce(({condition}), false)" in newest_rows(Upsert(keys=("id",), delete_when=condition), True)
+
+
+def test_a_merge_without_sequence_takes_what_arrives() -> None:
+    assert (
+        merge_statement(NAME, Upsert(keys=("id",)), ("id", "a b", "true"), None)
+        == f"""\
+MERGE INTO lake.shop.orders AS target
+USING _lakesql_batch AS source
+ON target.id <=> source.id
+  AND {BOUNDS_PLACE}
+WHEN MATCHED THEN UPDATE SET
+  `a b` = source.`a b`,
+  `true` = source.`true`
+WHEN NOT MATCHED THEN INSERT (id, `a b`, `true`)
+  VALUES (source.id, source.`a b`, source.`true`)"""
+    )
+
+
+def test_a_merge_with_sequence_and_deletes_leaves_newer_rows_alone() -> None:
+    config = Upsert(keys=("id", "k"), sequence_by=("at",), delete_when="gone")
+    assert (
+        merge_statement(NAME, config, ("at", "id", "k"), ())
+        == """\
+MERGE INTO lake.shop.orders AS target
+USING _lakesql_batch AS source
+ON target.id <=> source.id
+  AND target.k <=> source.k
+  AND true
+WHEN MATCHED AND source._lakesql_delete AND (target.at IS NULL OR source.at >= target.at) THEN DELETE
+WHEN MATCHED AND (target.at IS NULL OR source.at >= target.at) THEN UPDATE SET
+  at = source.at
+WHEN NOT MATCHED AND NOT source._lakesql_delete THEN INSERT (at, id, k)
+  VALUES (source.at, source.id, source.k)"""
+    )
+
+
+def test_several_sequence_columns_are_compared_as_one() -> None:
+    merge = merge_statement(NAME, Upsert(keys=("id",), sequence_by=("at", "a b")), ("id", "at", "a b"), None)
+    assert "WHEN MATCHED AND struct(source.at, source.`a b`) >= struct(target.at, target.`a b`) THEN UPDATE" in merge
+
+
+@pytest.mark.parametrize("keys", [("id", "k"), ("ID", "K")])
+def test_a_table_of_keys_alone_is_never_updated(keys: tuple[str, ...]) -> None:
+    merge = merge_statement(NAME, Upsert(keys=keys), ("id", "k"), None)
+    assert "UPDATE" not in merge and "WHEN NOT MATCHED THEN INSERT (id, k)" in merge
+
+
+def test_keys_are_not_set_whatever_their_capitals() -> None:
+    merge = merge_statement(NAME, Upsert(keys=("Order_ID",)), ("order_id", "a"), None)
+    assert "UPDATE SET\n  a = source.a\nWHEN NOT" in merge
+
+
+def test_columns_that_only_spark_knows_are_matched_by_name() -> None:
+    merge = merge_statement(NAME, Upsert(keys=("id",), delete_when="gone"), None, None)
+    assert merge.endswith(
+        "WHEN MATCHED AND source._lakesql_delete THEN DELETE\nWHEN MATCHED THEN UPDATE SET *\n"
+        "WHEN NOT MATCHED AND NOT source._lakesql_delete THEN INSERT *"
+    )
+
+
+@pytest.mark.parametrize(
+    ("bounds", "written"),
+    [
+        ((), "true"),
+        ((KeyRange("id", values=(1, 2**40)),), "target.id IN (1, 1099511627776L)"),
+        ((KeyRange("id", low=-5, high=7),), "target.id BETWEEN -5 AND 7"),
+        ((KeyRange("id", low=0, high=0),), "target.id BETWEEN 0 AND 0"),
+        ((KeyRange("k", values=("",)),), "target.k IN ('')"),
+        ((KeyRange("a b", values=("it's", "x ")),), r"target.`a b` IN ('it\'s', 'x ')"),
+        ((KeyRange("d", low=Decimal("-1.50"), high=Decimal("2E+2")),), "target.d BETWEEN -1.50BD AND 200BD"),
+        (
+            (KeyRange("t", low=Instant(-1), high=Instant(1)), KeyRange("d", values=(Day(0),))),
+            "target.t BETWEEN timestamp_micros(-1) AND timestamp_micros(1)\n  AND target.d IN (date_from_unix_date(0))",
+        ),
+    ],
+)
+def test_bounds_narrow_the_target(bounds: tuple[KeyRange, ...], written: str) -> None:
+    merge = merge_statement(NAME, Upsert(keys=("id",)), ("id", "a"), bounds)
+    assert f"ON target.id <=> source.id\n  AND {written}\nWHEN" in merge
+    assert isinstance(parse_one(merge, dialect="spark"), exp.Merge)

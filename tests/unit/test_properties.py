@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from lakesql.errors import Place, ProjectError
+from lakesql.model.properties import ColumnProperties, ModelProperties, read_model_properties, read_sections
+from lakesql.project.yaml import parse_yaml
+
+
+def problems(text: str) -> list[tuple[str, str]]:
+    with pytest.raises(ProjectError) as caught:
+        for node in read_sections(parse_yaml("p.yml", text))[0]:
+            read_model_properties(node)
+    return [(problem.condition, str(problem.place)) for problem in caught.value.problems]
+
+
+def test_a_file_has_models_and_streams() -> None:
+    models, streams = read_sections(parse_yaml("p.yml", "x-a: 1\nmodels: [{name: m}, {}]\nstreams:\n- name: s\n"))
+    assert [node.plain() for node in models] == [{"name": "m"}, {}]
+    assert [node.plain() for node in streams] == [{"name": "s"}]
+
+
+@pytest.mark.parametrize("text", ["", "models:", "models: []\nstreams: ~", "x-only: 1"])
+def test_a_file_may_say_nothing(text: str) -> None:
+    assert read_sections(parse_yaml("p.yml", text)) == ((), ())
+
+
+def test_everything_can_be_said_of_a_model() -> None:
+    (node,), _ = read_sections(
+        parse_yaml(
+            "p.yml",
+            "models:\n  - description: 'a {{ b }}'\n    name: orders\n    columns:\n"
+            "      - {name: ID, description: its number, tests: [not_null, {between: {min: 1}}]}\n      - {name: b}\n",
+        )
+    )
+    found = read_model_properties(node)
+    assert found == ModelProperties(
+        place=Place("p.yml", 3, 5),
+        name="orders",
+        description="a {{ b }}",
+        columns=(
+            ColumnProperties("ID", "its number", ("not_null", {"between": {"min": 1}})),
+            ColumnProperties("b"),
+        ),
+    )
+    assert [found.description_of(name) for name in ("id", "B", "c")] == ["its number", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("text", "condition", "place"),
+    [
+        ("- a", "wrong-type", "1:1"),
+        ("modles: []", "unknown-option", "1:1"),
+        ("models: {orders: {}}", "wrong-type", "1:9"),
+        ("models: orders", "wrong-type", "1:9"),
+        ("streams: 3", "wrong-type", "1:10"),
+        ("models: [orders]", "wrong-type", "1:10"),
+        ("models: [{}]", "missing-option", "1:10"),
+        ("models: [{name: 3}]", "bad-name", "1:17"),
+        ("models: [{name: a b}]", "bad-name", "1:17"),
+        ("models: [{name: a, place: x}]", "unknown-option", "1:20"),
+        ("models: [{name: a, description: 3}]", "wrong-type", "1:33"),
+        ("models: [{name: a, description: }]", "wrong-type", "1:33"),
+        ("models: [{name: a, columns: [b]}]", "wrong-type", "1:30"),
+        ("models: [{name: a, columns: [{name: b, tests: not_null}]}]", "wrong-type", "1:47"),
+        ("models: [{name: a, columns: [{name: b, tests: 3}]}]", "wrong-type", "1:47"),
+        ("models: [{name: a, columns: [{name: b, type: int}]}]", "unknown-option", "1:40"),
+    ],
+)
+def test_what_is_wrong_has_a_name_and_a_place(text: str, condition: str, place: str) -> None:
+    assert problems(text) == [(condition, f"p.yml:{place}")]
+
+
+def test_all_problems_of_a_model_are_told_at_once() -> None:
+    assert problems("models: [{name: a b, columns: {b: c}, tests: []}]") == [
+        ("unknown-option", "p.yml:1:39"),
+        ("bad-name", "p.yml:1:17"),
+        ("unknown-option", "p.yml:1:32"),
+        ("missing-option", "p.yml:1:31"),
+    ]

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakesql.compile.table import (
+    DEFAULT_PROPERTIES,
+    TableColumn,
+    TableSpec,
+    add_columns,
+    alter_type,
+    build_table_spec,
+    create_table,
+    dead_letter_spec,
+    drop_column,
+    partition_text,
+    set_properties,
+    sort_text,
+)
+from lakesql.model.config import Append, PartitionField, SortField, Upsert
+from lakesql.model.table import TableName
+
+NAME = TableName("lake", "shop", "orders")
+COLUMNS = (TableColumn("id", "bigint", 'it\'s "the"\nnumber \\'), TableColumn("order day", None))
+
+
+def test_a_table_says_everything_in_one_statement_and_its_order_in_another() -> None:
+    spec = TableSpec(
+        name=NAME,
+        columns=COLUMNS,
+        partition_by=(PartitionField("days", "order day"), PartitionField("bucket", "id", 16)),
+        order_by=(SortField("id"), SortField("order day", descending=True, nulls_first=False)),
+        properties={"a": "1", "it's": "x'y"},
+        comment="what 'it' is",
+    )
+    assert create_table(spec) == (
+        r"""CREATE TABLE lake.shop.orders (
+  id bigint COMMENT 'it\'s "the"\nnumber \\',
+  `order day` /* its type in the SELECT */
+)
+USING iceberg
+PARTITIONED BY (days(`order day`), bucket(16, id))
+COMMENT 'what \'it\' is'
+TBLPROPERTIES (
+  'a' = '1',
+  'it\'s' = 'x\'y'
+)""",
+        "ALTER TABLE lake.shop.orders WRITE LOCALLY ORDERED BY id, `order day` DESC",
+    )
+
+
+def test_a_table_whose_columns_only_spark_knows_says_so() -> None:
+    (statement,) = create_table(TableSpec(NAME, (), properties={"a": "1"}))
+    assert statement.split("\n")[1] == "  /* the columns of the SELECT */"
+
+
+def test_a_model_gets_what_streaming_tables_need_and_its_own_over_it() -> None:
+    spec = build_table_spec(NAME, COLUMNS, Append(properties={"format-version": "3", "x": "y"}), "about")
+    assert dict(spec.properties) == {
+        **DEFAULT_PROPERTIES,
+        "write.wap.enabled": "true",
+        "format-version": "3",
+        "x": "y",
+    }
+    assert (spec.columns, spec.order_by, spec.comment) == (COLUMNS, (), "about")
+    assert "write.wap.enabled" not in build_table_spec(NAME, COLUMNS, Append(fence="lease"), "").properties
+
+
+def test_a_keyed_table_is_ordered_by_its_keys_unless_told_otherwise() -> None:
+    config = Upsert(keys=("id", "order day"))
+    assert build_table_spec(NAME, COLUMNS, config, "").order_by == (SortField("id"), SortField("order day"))
+    told = (SortField("x", descending=True),)
+    assert build_table_spec(NAME, COLUMNS, replace(config, order_by=told), "").order_by == told
+
+
+def test_tables_change_by_single_statements() -> None:
+    assert add_columns(NAME, (TableColumn("a b", "int", "it's"), TableColumn("c", "string"))) == (
+        r"ALTER TABLE lake.shop.orders ADD COLUMNS (`a b` int COMMENT 'it\'s', c string)"
+    )
+    assert drop_column(NAME, "a b") == "ALTER TABLE lake.shop.orders DROP COLUMN `a b`"
+    assert alter_type(NAME, "a b", "bigint") == "ALTER TABLE lake.shop.orders ALTER COLUMN `a b` TYPE bigint"
+    assert set_properties(NAME, {"a": "b"}) == "ALTER TABLE lake.shop.orders SET TBLPROPERTIES (\n  'a' = 'b'\n)"
+
+
+def test_what_is_the_default_of_an_order_is_left_out() -> None:
+    fields = [SortField("a", descending, nulls_first) for descending in (False, True) for nulls_first in (True, False)]
+    assert [sort_text(field) for field in fields] == ["a", "a NULLS LAST", "a DESC NULLS FIRST", "a DESC"]
+
+
+def test_partitions_are_written_as_iceberg_reads_them() -> None:
+    fields = [PartitionField("identity", "a b"), PartitionField("hours", "a"), PartitionField("truncate", "a", 4)]
+    assert [partition_text(field) for field in fields] == ["`a b`", "hours(a)", "truncate(4, a)"]
+
+
+def test_the_dead_letter_table_stands_beside_the_table() -> None:
+    spec = dead_letter_spec(NAME)
+    assert spec.name == TableName("lake", "shop", "orders__dead_letter")
+    assert " ".join(column.name for column in spec.columns) == (
+        "stream topic partition offset timestamp key value reason detail model batch rejected_at"
+    )
+    assert spec.partition_by == (PartitionField("days", "rejected_at"),)
+    assert spec.properties == DEFAULT_PROPERTIES
+
+
+def test_the_same_input_gives_the_same_bytes() -> None:
+    spec = build_table_spec(NAME, COLUMNS, Upsert(keys=("id",), properties={"z": "1", "a": "2"}), "c")
+    again = build_table_spec(NAME, COLUMNS, Upsert(keys=("id",), properties={"z": "1", "a": "2"}), "c")
+    assert create_table(spec) == create_table(again)
