@@ -62,7 +62,7 @@ class QueryStarted:
 class BatchCommitted:
     """A batch is in the table.
 
-    `records` arrived, `rows` were written (inserted or updated), `rejected` records were set aside. `event_time` is the
+    `records` arrived, `rows` were written (inserted or updated), `rejected` were set aside now (a replay finds them). `event_time` is the
     newest event, ISO 8601 in UTC, or empty.
     """
 

@@ -85,10 +85,9 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         counts = rows.watch.read()
         if is_staged:
             _check_ratio(session, model, counts, snapshot)
-        if counts.rejected:
-            _set_aside(sink, session, _letters(sink, rows, counts), entry)
+        rejected = _set_aside(sink, session, _letters(sink, rows, counts), entry) if counts.rejected else 0
         if snapshot is None:
-            sink.emit(BatchEmpty(model.name, batch, counts.records, counts.rejected, sink.now_ms()))
+            sink.emit(BatchEmpty(model.name, batch, counts.records, rejected, sink.now_ms()))
             return
         head = _publish(session, model, snapshot, stage) if is_staged else snapshot
     sink.emit(
@@ -97,7 +96,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             batch=batch,
             records=counts.records,
             rows=_added(snapshot),
-            rejected=counts.rejected,
+            rejected=rejected,
             snapshot=head.id,
             duration_ms=round((time.monotonic() - started) * 1000),
             event_time=_iso(counts),
@@ -197,7 +196,9 @@ def _build_stage(
     """
     model = sink.model
     match model.config:
-        case Append():
+        case Append(fence=fence):
+            if fence == "lease" and not _count_kept(rows.frame, stack):
+                return lambda: None
             statement = insert_statement(model.table, rows.columns)
         case Upsert() as config:
             newest = session.sql(newest_rows(config, sink.select.positioned)).persist()
@@ -210,6 +211,12 @@ def _build_stage(
         case _:
             assert_never(model.config)
     return lambda: _write(session, model, entry, statement)
+
+
+def _count_kept(rows: DataFrame, stack: ExitStack) -> int:
+    """How many rows there are; they are kept in memory, to be written without being made again."""
+    stack.callback(rows.persist().unpersist)
+    return rows.count()
 
 
 def _write(session: SparkSession, model: Model, entry: Entry, statement: str) -> Snapshot | None:
@@ -245,15 +252,18 @@ def _check_ratio(session: SparkSession, model: Model, counts: Counts, staged: Sn
     )
 
 
-def _set_aside(sink: Sink, session: SparkSession, letters: Letters, entry: Entry) -> None:
-    """Write the dead letters of a batch that has some, once."""
+def _set_aside(sink: Sink, session: SparkSession, letters: Letters, entry: Entry) -> int:
+    """Write the dead letters of a batch that has some, once; how many were written now."""
     table = sink.model.table
     written = write_dead_letters(session, table, letters, entry)
-    if written:
-        event = RecordsRejected(
+    if written is None:
+        return 0
+    sink.emit(
+        RecordsRejected(
             sink.model.name, entry.batch, str(table.dead_letter), written.count, written.reasons, sink.now_ms()
         )
-        sink.emit(event)
+    )
+    return written.count
 
 
 def _letters(sink: Sink, rows: _Rows, counts: Counts | None = None) -> Letters:

@@ -87,8 +87,10 @@ def load_manifest(
     all_declared = not problems
     streams = _by_name((stream for found in declared for stream in found.streams), "Stream", problems)
     properties = _by_name((model for found in declared for model in found.models), "Model", problems)
-    macros = _collect(problems, lambda: parse_macros([(file.path, file.text) for file in files.macros])) or Macros()
+    macros = _collect(problems, lambda: parse_macros([(file.path, file.text) for file in files.macros]))
     _collect(problems, lambda: check_defaults(files.settings.models))
+    if macros is None:  # models would be told that the macros which they use do not exist
+        raise ProjectError(problems)
     models = _read_models(files, target, properties, macros, read_model or parse_model, problems)
 
     model_names = {PurePosixPath(file.path).stem for file in files.models}

@@ -65,14 +65,15 @@ class Ran:
 
 
 class Project:
-    """Writes files, runs models, reads tables."""
+    """Writes files, runs models, reads tables. A directory that holds a project's files already keeps them."""
 
-    def __init__(self, lake: Lake, directory: Path, namespace: str) -> None:
+    def __init__(self, lake: Lake, directory: Path, namespace: str, profile: str = "p") -> None:
         self.lake = lake
         self.directory = directory
         self.namespace = namespace
+        self.profile = profile
         self._offsets: Counter[tuple[str, int]] = Counter()
-        profile = lake.catalog.profile
+        catalog = lake.catalog.profile
         self.connections: dict[str, Mapping[str, Any]] = {"broker": {"type": "recorded", "path": "recorded"}}
         self._target = {
             "run": "once",
@@ -80,13 +81,14 @@ class Project:
             "namespace": namespace,
             "checkpoints": "checkpoints",
             "catalog": {
-                "name": profile.name,
-                "type": profile.type,
-                "uri": profile.uri,
-                "warehouse": profile.warehouse,
+                "name": catalog.name,
+                "type": catalog.type,
+                "uri": catalog.uri,
+                "warehouse": catalog.warehouse,
             },
         }
-        self.write("pyproject.toml", '[tool.lakesql]\nname = "p"\nprofile = "p"\n')
+        if not (directory / "pyproject.toml").exists():
+            self.write("pyproject.toml", f'[tool.lakesql]\nname = "{profile}"\nprofile = "{profile}"\n')
 
     # Writing
 
@@ -134,8 +136,10 @@ class Project:
 
     def manifest(self) -> Manifest:
         self._target["connections"] = self.connections
-        self.write("profiles.yml", json.dumps({"p": {"target": "dev", "outputs": {"dev": self._target}}}))
-        return load_manifest(read_project(self.directory), load_target("p", None, [self.directory], os.environ), {})
+        self.write("profiles.yml", json.dumps({self.profile: {"target": "dev", "outputs": {"dev": self._target}}}))
+        return load_manifest(
+            read_project(self.directory), load_target(self.profile, None, [self.directory], os.environ), {}
+        )
 
     def run(
         self,

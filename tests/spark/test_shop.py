@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,9 +12,6 @@ from pathlib import Path
 import pytest
 
 from lakesql.events import BatchCommitted, BatchEmpty
-from lakesql.graph.manifest import Manifest, load_manifest
-from lakesql.project.files import read_project
-from lakesql.project.profiles import load_target
 from tests.shop import oracle
 from tests.spark.project import Lake, Project, Ran, sorted_rows
 
@@ -35,16 +31,10 @@ class Shop(Project):
     def __init__(self, lake: Lake, directory: Path) -> None:
         for folder in ("models", "streams", "macros"):
             shutil.copytree(REPOSITORY / folder, directory / folder)
-        super().__init__(lake, directory, "shop")
         shutil.copy(REPOSITORY / "pyproject.toml", directory)
+        super().__init__(lake, directory, "shop", "shop")
         self.recorded = directory / "streams" / "recorded"
         self.connections = {"shop": {"type": "recorded", "path": str(self.recorded)}}
-
-    def manifest(self) -> Manifest:
-        super().manifest()
-        profiles = self.directory / "profiles.yml"
-        profiles.write_text(profiles.read_text().replace('{"p":', '{"shop":'))
-        return load_manifest(read_project(self.directory), load_target("shop", None, [self.directory], os.environ), {})
 
 
 @dataclass(frozen=True, slots=True)
