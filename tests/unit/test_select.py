@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import pytest
+
+from lakesql.compile.select import Select, build_select, output_columns
+from lakesql.compile.statements import compiled_text
+from lakesql.errors import Place, ProjectError
+from lakesql.stream.stream import Column
+from tests.unit.test_manifest import load
+
+STREAMS = """\
+streams:
+  - name: orders
+    topic: t
+    columns: {id: bigint, Status: string, amount: "decimal(12,2)", at: timestamp, "order day": date}
+    watermark: {column: at, delay: 1 hour}
+  - {name: values, topic: v, columns: {a: int}}
+"""
+
+
+def build(config: str, select: str, **models: str) -> Select:
+    """The model `m`; its SELECT starts in line 2."""
+    files = {f"models/{name}.sql": text for name, text in models.items()}
+    files |= {"streams/s.yml": STREAMS, "models/m.sql": f"{{{{ config({config}) }}}}\n{select}"}
+    return build_select(load(files), "m")
+
+
+def problems(config: str, select: str, **models: str) -> list[tuple[str, str]]:
+    with pytest.raises(ProjectError) as caught:
+        build(config, select, **models)
+    return [(problem.condition, str(problem.place)) for problem in caught.value.problems]
+
+
+def test_columns_have_the_types_of_the_contract_and_of_casts() -> None:
+    select = build(
+        "mode='append'",
+        "SELECT ID, status AS s, amount + 1 AS more, CAST(id AS char(3)) AS c, `order day` FROM {{ stream('orders') }}",
+    )
+    assert select.columns == ("ID", "s", "more", "c", "order day")
+    assert output_columns(select) == (
+        Column("ID", "bigint"),
+        Column("s", "string"),
+        Column("more", ""),
+        Column("c", "char(3)"),
+        Column("order day", "date"),
+    )
+
+
+def test_a_model_read_as_a_stream_hands_its_columns_on() -> None:
+    first = "{{ config(mode='append') }} SELECT id, amount AS eur FROM {{ stream('orders') }}"
+    select = build("mode='append'", "SELECT * FROM {{ stream('first') }}", first=first)
+    assert output_columns(select) == (Column("id", "bigint"), Column("eur", "decimal(12,2)"))
+
+
+def test_columns_of_a_table_are_for_spark_to_say() -> None:
+    other = "{{ config(mode='upsert', keys='id') }} SELECT id FROM {{ stream('orders') }}"
+    select = build(
+        "mode='upsert', keys=['anything']",
+        "SELECT r.* FROM {{ stream('orders') }} AS o JOIN {{ ref('other') }} AS r ON r.id = o.id",
+        other=other,
+    )
+    assert select.columns is None and output_columns(select) == ()
+    assert "  /* the columns of the SELECT */\n" in compiled_text(select)
+
+
+def test_the_position_is_carried_where_arrival_decides() -> None:
+    text = "SELECT id, Status FROM {{ stream('orders') }}"
+    assert not build("mode='append'", text).positioned
+    upsert = build("mode='upsert', keys='id'", text)
+    assert upsert.positioned and upsert.text.strip() == "SELECT _lakesql_position, id, Status FROM orders"
+    assert not build(
+        "mode='upsert', keys='Status'",
+        "SELECT Status, count(*) AS n FROM orders GROUP BY ALL".replace("orders", "{{ stream('orders') }}"),
+    ).positioned
+
+
+def test_places_are_those_of_the_authors_text() -> None:
+    select = build("mode='upsert', keys='id'", "SELECT id,\n  Status FROM {{ stream('orders') }}")
+    found = [select.place(select.text.index(word)) for word in ("SELECT", "_lakesql", "id", "Status", "FROM")]
+    assert found == [
+        Place("models/m.sql", 2, 1),
+        Place("models/m.sql", 2, 7),
+        Place("models/m.sql", 2, 8),
+        Place("models/m.sql", 3, 3),
+        Place("models/m.sql", 3, 10),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "condition", "place"),
+    [
+        ("mode='upsert', keys=['id', 'nr']", "key-not-selected", "1:31"),
+        ("mode='upsert', keys='id', sequence_by='changed'", "unknown-column", "1:49"),
+        ("mode='append', partition_by=['days(created)']", "unknown-column", "1:39"),
+        ("mode='append', order_by='amount'", "unknown-column", "1:35"),
+        ("mode='append', fence='lease', max_dead_letter_ratio=0.5", "dead-letter-ratio-needs-fence", "1:63"),
+        ("mode='upsert', keys='id', delete_when='gone'", "bad-expression", "1:49"),
+        ("mode='upsert', keys='id', delete_when='id = 1 -- x'", "bad-expression", "1:49"),
+        ("mode='upsert', keys='id', delete_when='id = 1;'", "bad-expression", "1:49"),
+    ],
+)
+def test_an_option_that_does_not_fit_the_select(config: str, condition: str, place: str) -> None:
+    found = problems(config, "SELECT id, Status, at FROM {{ stream('orders') }}")
+    assert found == [(condition, f"models/m.sql:{place}")]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "mode='upsert', keys='ID', sequence_by='AT', delete_when='STATUS = 1', partition_by='days(At)', order_by='iD'",
+        "mode='append', fence='lease', max_dead_letter_ratio=1",
+        "mode='append', fence='commit', max_dead_letter_ratio=0",
+    ],
+)
+def test_capitals_make_no_difference(config: str) -> None:
+    assert build(config, "SELECT id, Status, at FROM {{ stream('orders') }}").columns == ("id", "Status", "at")
+
+
+@pytest.mark.parametrize(
+    ("config", "select", "condition"),
+    [
+        ("mode='append'", "SELECT count(*) AS n FROM {{ stream('orders') }}", "watermark-missing"),
+        ("mode='append'", "SELECT id, count(*) AS n FROM {{ stream('orders') }} GROUP BY id", "watermark-missing"),
+        ("mode='append'", "SELECT a, count(*) AS n FROM {{ stream('values') }} GROUP BY a", "watermark-missing"),
+        (
+            "mode='append'",
+            "SELECT window.start AS s, count(*) AS n FROM {{ stream('orders') }} GROUP BY window(at, '1 hour')",
+            None,
+        ),
+        ("mode='upsert', keys='id'", "SELECT id, count(*) AS n FROM {{ stream('orders') }} GROUP BY id", None),
+    ],
+)
+def test_an_appended_aggregate_needs_event_time(config: str, select: str, condition: str | None) -> None:
+    if condition is None:
+        assert build(config, select).query.stateful
+    else:
+        assert [name for name, _ in problems(config, select)] == [condition]
+
+
+def test_a_stream_may_be_called_as_a_word_of_sql() -> None:
+    select = build("mode='append'", "SELECT a FROM {{ stream('values') }}")
+    assert select.text.strip() == "SELECT a FROM `values`"
+    assert output_columns(select) == (Column("a", "int"),)
+
+
+def test_a_compiled_file_ends_each_statement_and_is_stable() -> None:
+    config = "mode='upsert', keys='id', delete_when=\"Status = 'x'\", partition_by='days(at)'"
+    text = "-- first\nSELECT id, Status, at /* c */ FROM {{ stream('orders') }} -- last;\n"
+    compiled = compiled_text(build(config, text))
+    assert compiled == compiled_text(build(config, text))
+    assert compiled.endswith(";\n") and compiled.startswith("-- shop.m: mode upsert, table lake.main.m\n\n")
+    statements = [
+        line for line in compiled.splitlines() if line.split(" ")[0] in ("CREATE", "ALTER", "MERGE", "INSERT")
+    ]
+    assert len(statements) == 5
+    assert compiled.count(";\n") == 5 and "last" not in compiled
