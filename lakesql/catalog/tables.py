@@ -282,7 +282,7 @@ def _reaching(catalog: Catalog) -> Iterator[None]:
     # catalog that is not ours says that the catalog did not do what was asked.
     try:
         yield
-    except LakesqlError:
+    except (LakesqlError, ModuleNotFoundError):
         raise
     except Exception as error:
         tried = {"type": catalog.type, "uri": _without_password(catalog.uri), "warehouse": catalog.warehouse}

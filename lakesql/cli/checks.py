@@ -12,6 +12,7 @@ from typing import TypeVar, assert_never
 
 from lakesql.cli.options import Options, find_directory
 from lakesql.cli.project import load_files, profile_folders, read_vars
+from lakesql.cli.report import explain
 from lakesql.errors import LakesqlError, ProfileError
 from lakesql.project.files import read_project
 from lakesql.project.profiles import (
@@ -67,8 +68,8 @@ def check_everything(options: Options) -> Iterator[Result]:
 def _attempt(check: Callable[[], T]) -> T | LakesqlError:
     try:
         return check()
-    except LakesqlError as error:
-        return error
+    except (LakesqlError, ModuleNotFoundError) as error:
+        return explain(error)
 
 
 def _result(name: str, found: T | LakesqlError, say: Callable[[T], str] = str) -> Result:
@@ -87,7 +88,8 @@ def _find_pyspark() -> str:
 
     from lakesql.engine.jars import spark_jars
 
-    return f"{version('pyspark')} in {spark_jars().parent}"
+    folder = spark_jars().parent
+    return f"{version('pyspark')} in {folder}"
 
 
 def _jar_needs(target: Target, formats: Collection[str]) -> frozenset[str]:

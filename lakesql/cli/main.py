@@ -15,8 +15,8 @@ import click
 
 from lakesql import __version__
 from lakesql.cli.options import COMMON_TITLE, Given, common_options, write_options
-from lakesql.cli.report import report_error, report_unexpected
-from lakesql.errors import LakesqlError, ProfileError, UsageError, nearest
+from lakesql.cli.report import report_error
+from lakesql.errors import UsageError, nearest
 
 COMMANDS = ("init", "debug", "parse", "ls", "compile", "run", "show", "clean")
 
@@ -50,24 +50,20 @@ def run_command(arguments: Sequence[str]) -> int:
     """Run one command line and give its exit code; every error has been reported then."""
     given = Given()
     try:
-        # The complete option of `click` runs here too: it reads its words from the environment, prints and exits.
+        # Where the shell asks for completions, by an environment variable, this prints them and exits.
         code = cli.main(list(arguments), prog_name="lakesql", standalone_mode=False, obj=given)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
         return report_error(_usage_error(error), given.options)
-    except LakesqlError as error:
-        return report_error(error, given.options)
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
         # Whoever read the output has seen enough of it; Python would try to write the rest once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
-    except OSError as error:
-        return report_error(_access_error(error), given.options)
     except Exception as error:
-        return report_unexpected(error, given.options)
+        return report_error(error, given.options)
 
 
 class LazyGroup(click.Group):
@@ -111,11 +107,6 @@ def cli(context: click.Context) -> None:
     """SQL models that keep Apache Iceberg tables fresh from streams, exactly once."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-def _access_error(error: OSError) -> ProfileError:
-    what = f"{error.filename}: {error.strerror}." if error.filename else f"{error}."
-    return ProfileError.of("not-accessible", what, fix="Look at its permissions, and at the space that is left.")
 
 
 def _usage_error(error: click.ClickException) -> UsageError:

@@ -13,16 +13,20 @@ from pathlib import Path
 import click
 
 from lakesql.cli.options import Options, find_directory
-from lakesql.errors import InternalError, LakesqlError, Place, Problem, render_problem
+from lakesql.errors import InternalError, LakesqlError, Place, Problem, ProfileError, render_problem
+
+SPARK_EXTRA = ("pyspark", "py4j", "pyiceberg", "pyarrow", "sqlalchemy")
+"""What `lakesql[spark]` installs beside lakesql, by the names of the modules."""
 
 
-def report_error(error: LakesqlError, options: Options) -> int:
-    """Show every problem of `error`, and give the exit code of its kind."""
+def report_error(error: Exception, options: Options) -> int:
+    """Show every problem that `error` stands for, and give the exit code of its kind."""
     if options.debug:
-        _show_trace(error)
-    for problem in in_order(error.problems):
+        _write("".join(traceback.format_exception(error)))
+    known = explain(error)
+    for problem in in_order(known.problems):
         report_problem(problem, options)
-    return error.exit_code
+    return known.exit_code
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
@@ -35,15 +39,27 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
     return sorted(problems, key=key)
 
 
-def report_unexpected(error: Exception, options: Options) -> int:
-    """Show an exception that no part of lakesql has foreseen."""
+def explain(error: Exception) -> LakesqlError:
+    """The error of lakesql that an exception of somebody else's stands for."""
+    match error:
+        case LakesqlError():
+            return error
+        case ModuleNotFoundError(name=str() as name) if name.partition(".")[0] in SPARK_EXTRA:
+            fix = "Install lakesql with Spark: pip install 'lakesql[spark]'."
+            return ProfileError.of("spark-missing", f"{name} is not installed.", fix=fix)
+        case OSError():
+            what = f"{error.filename}: {error.strerror}." if error.filename else f"{error}."
+            return ProfileError.of(
+                "not-accessible", what, fix="Look at its permissions, and at the space that is left."
+            )
+        case _:
+            return _internal(error)
+
+
+def _internal(error: Exception) -> InternalError:
     what = f"{type(error).__name__}: {error}".rstrip(": ")
-    fix = "This is a defect of lakesql. Please report it" + (
-        "." if options.debug else ", with what the command prints under --debug."
-    )
-    internal = InternalError.of("internal", what, fix=fix)
-    internal.__cause__ = error
-    return report_error(internal, options)
+    fix = "This is a defect of lakesql. Please report it, with what the command prints under --debug."
+    return InternalError.of("internal", what, fix=fix)
 
 
 def report_problem(problem: Problem, options: Options) -> None:
@@ -97,10 +113,6 @@ def _paint(text: str) -> str:
         else:
             lines.append(click.style(gutter + bar, dim=True) + quoted)
     return "\n".join(lines)
-
-
-def _show_trace(error: BaseException) -> None:
-    _write("".join(traceback.format_exception(error)))
 
 
 def _write_json(fields: dict[str, object]) -> None:

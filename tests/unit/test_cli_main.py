@@ -332,3 +332,11 @@ def test_errors_are_coloured_on_a_terminal_that_wants_it(shop: Path, variables: 
     os.close(ours)
     assert process.wait() == 2
     assert (b"\x1b[" in said, b"error[unknown-target]" in said) == (painted, True)
+
+
+@pytest.mark.parametrize("module", ["pyspark", "pyiceberg.catalog"])
+def test_what_the_spark_extra_brings_is_asked_for(run: Run, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    missing = ModuleNotFoundError(f"No module named '{module}'", name=module)
+    monkeypatch.setattr(cli, "params", [*cli.params, click.Option(["--break"], type=Unforeseen(missing))])
+    code, out, err = run("--log-format", "json", "--break", "x", "ls")
+    assert (code, out, conditions(err)) == (2, "", ["spark-missing"])
