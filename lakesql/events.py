@@ -62,8 +62,8 @@ class QueryStarted:
 class BatchCommitted:
     """A batch is in the table.
 
-    `records` arrived, `rows` were written (inserted or updated), `rejected` were set aside (none where an earlier try at
-    the batch did it). `event_time` is the newest event, ISO 8601 in UTC, or empty.
+    `records` arrived, `rows` were written (inserted or updated), `rejected` were set aside (none where an earlier try
+    at the batch did it). `event_time` is the newest event, ISO 8601 in UTC, or empty.
     """
 
     model: str

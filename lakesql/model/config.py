@@ -10,6 +10,7 @@ from typing import Any, Literal
 from lakesql.decode import Node, decode, fields_of, option, read_each, read_entries, read_option_text
 from lakesql.errors import ProjectError, nearest
 from lakesql.names import check_name
+from lakesql.stream.client import find_client_options
 from lakesql.stream.duration import parse_duration
 
 STAGING_PROPERTY = "write.wap.enabled"
@@ -229,7 +230,15 @@ def read_config(node: Node, defaults: Node) -> Config:
     inherited = set(defaults.entries()) - set(node.entries())
     elsewhere = {field.name for other in MODES.values() for field in fields_of(other)}
     foreign = (inherited & elsewhere) - {field.name for field in fields_of(kind)}
-    return decode(merged, kind, what=f"mode '{mode.value}'", ignore=frozenset({"mode", *foreign}))
+    what = f"mode '{mode.value}'"
+    clients = find_client_options(merged, what)
+    try:
+        config = decode(merged, kind, what=what, ignore=frozenset({"mode", *foreign, *clients}))
+    except ProjectError as error:
+        raise ProjectError([*clients.values(), *error.problems]) from None
+    if clients:
+        raise ProjectError(clients.values())
+    return config
 
 
 def merge_config(outer: Node, inner: Node) -> Node:

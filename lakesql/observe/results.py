@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +14,7 @@ from lakesql.events import Event, ModelFinished
 from lakesql.observe.board import Board, ModelState, advance
 from lakesql.observe.emitter import Clock
 from lakesql.observe.text import headline, is_up_to_date, iso_time, totals
+from lakesql.project.files import write_atomically
 
 
 class RunResults:
@@ -108,14 +108,3 @@ def _message(finished: ModelFinished) -> str:
             return finished.because
         case "error":
             return headline(finished.problems) if finished.problems else "the run broke off before its end"
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Writes `text` so that a reader of `path` meets the old text or the new one, and never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        beside.write_text(text, "utf-8")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from typing import Literal
 from lakesql.decode import Node, decode, option, read_entries, read_positive
 from lakesql.errors import Place, Problem, ProjectError, nearest
 from lakesql.names import check_column, check_name
+from lakesql.stream.client import find_client_options
 from lakesql.stream.duration import parse_duration
 from lakesql.stream.types import parse_type
 
@@ -173,8 +174,6 @@ class Stream:
         return tuple(column.name for column in self.columns)
 
 
-_CLIENT_OPTIONS = frozenset({"options", "conf", "properties", "kafka", "bootstrap_servers", "connections"})
-"""What people call the options of a connection's client, beside the dotted names of the options themselves."""
 _TIMES = ("timestamp", "timestamp_ntz")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 """What Kafka takes as the name of a topic, beside `.` and `..` which it does not."""
@@ -182,10 +181,10 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 
 def read_stream(node: Node) -> Stream:
     """One entry of a file's `streams:`. Raises `ProjectError` with everything that is wrong with it."""
-    client_options = frozenset(key for key in node.entries() if "." in key or key in _CLIENT_OPTIONS)
-    problems = [_client_option(key, node) for key in sorted(client_options)]
+    clients = find_client_options(node, "a stream")
+    problems = list(clients.values())
     try:
-        options = decode(node, _StreamOptions, what="a stream", ignore=client_options)
+        options = decode(node, _StreamOptions, what="a stream", ignore=frozenset(clients))
     except ProjectError as error:
         raise ProjectError([*problems, *error.problems]) from None
     origin = _read_origin(options, node)
@@ -208,15 +207,6 @@ def read_stream(node: Node) -> Stream:
     if problems:
         raise ProjectError(problems)
     return stream
-
-
-def _client_option(key: str, node: Node) -> Problem:
-    return Problem(
-        "client-option",
-        f"'{key}' is no option of a stream.",
-        "Options of a connection's client (SASL, SSL, …) stand in profiles.yml, under the connection.",
-        place=node.keys.get(key, node.place),
-    )
 
 
 def _read_origin(options: _StreamOptions, node: Node) -> Origin:

@@ -1,0 +1,25 @@
+"""Options of a connection's client, where they do not belong: in a stream or a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakesql.decode import Node
+from lakesql.errors import Problem
+
+_NAMES = frozenset({"options", "conf", "kafka", "bootstrap_servers", "connections"})
+"""What people call them, beside the dotted names of the options themselves."""
+
+
+def find_client_options(node: Node, what: str) -> Mapping[str, Problem]:
+    """The keys of `node` that are a client's options, each with its problem (`client-option`)."""
+    return {
+        key: Problem(
+            "client-option",
+            f"'{key}' is no option of {what}.",
+            "Options of a connection's client (SASL, SSL, …) stand in profiles.yml, under the connection.",
+            place=node.keys.get(key, node.place),
+        )
+        for key in sorted(node.entries())
+        if "." in key or key in _NAMES
+    }
