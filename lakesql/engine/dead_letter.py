@@ -111,8 +111,9 @@ def _is_written(session: SparkSession, name: TableName, entry: Entry) -> bool:
     if not table_exists(session, name):
         return False
     table = load_table(session, name)
-    newest = newest_entry(read_history(table), entry.model, find_snapshot(table))
-    return newest is not None and newest.checkpoint == entry.checkpoint and newest.batch >= entry.batch
+    # A stateful model's companion query writes here too, from a checkpoint of its own.
+    newest = newest_entry(read_history(table), entry.model, find_snapshot(table), entry.checkpoint)
+    return newest is not None and newest.batch >= entry.batch
 
 
 def _create(session: SparkSession, table: TableName) -> None:

@@ -70,17 +70,20 @@ def summary_of(entry: Entry) -> dict[str, str]:
     return {key: value for key, value in summary.items() if value}
 
 
-def newest_entry(history: Iterable[Snapshot], model: str, find: Callable[[int], Snapshot | None]) -> Entry | None:
+def newest_entry(
+    history: Iterable[Snapshot], model: str, find: Callable[[int], Snapshot | None], checkpoint: str | None = None
+) -> Entry | None:
     """The newest entry of `model`. `history` walks from the head of the branch to its root; `find` looks a snapshot up.
 
-    A snapshot that a cherry-pick replayed carries no entry of its own: its source's is taken.
+    With `checkpoint` the newest one of that checkpoint: where two queries of a model write into one table. A snapshot
+    that a cherry-pick replayed carries no entry of its own: its source's is taken.
     """
     for snapshot in history:
         summary = snapshot.summary
         if LEDGER_MODEL not in summary and SOURCE_SNAPSHOT in summary:
             source = find(int(summary[SOURCE_SNAPSHOT]))
             summary = source.summary if source else summary
-        if summary.get(LEDGER_MODEL) == model:
+        if summary.get(LEDGER_MODEL) == model and checkpoint in (None, summary.get(LEDGER_CHECKPOINT)):
             return _entry_of(summary)
     return None
 

@@ -198,12 +198,18 @@ class Project:
     # Spark's checkpoint
 
     def forget(self, model: str, batch: int | None = None) -> int:
-        """Delete `commits/N` of the newest batch, as a crash after the table's commit leaves it; the batch."""
-        commits = self.directory / "checkpoints" / model / "commits"
-        newest = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
-        assert batch is None or batch == newest
-        (commits / str(newest)).unlink()
-        return newest
+        """Leave the checkpoint as a crash right after the table's commit of a batch, the newest by default, leaves it.
+
+        Its `commits/N` goes, and all that came after it; which batch it is.
+        """
+        checkpoint = self.directory / "checkpoints" / model
+        commits = {int(file.name): file for file in (checkpoint / "commits").iterdir() if file.name.isdigit()}
+        offsets = {int(file.name): file for file in (checkpoint / "offsets").iterdir() if file.name.isdigit()}
+        first = max(commits) if batch is None else batch
+        gone = [file for number, file in commits.items() if number >= first]
+        for file in (*gone, *(file for number, file in offsets.items() if number > first)):
+            file.unlink()
+        return first
 
 
 class Fields(dict[str, Any]):

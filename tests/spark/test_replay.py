@@ -63,10 +63,11 @@ def replayed(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
     write_models(project)
     write_batches(project)
     first = project.run().check()
-    assert all(len(first.of(BatchCommitted, model)) >= 2 for model in MODELS)
+    committed = {model: [event.batch for event in first.of(BatchCommitted, model)] for model in MODELS}
+    assert all(len(batches) >= 2 for batches in committed.values())
     before = tables(project)
     snapshots = {name: project.snapshot_ids(name) for name in before}
-    forgotten = {model: project.forget(model) for model in MODELS}
+    forgotten = {model: project.forget(model, committed[model][-1]) for model in MODELS}
     for model in STATEFUL:
         project.forget(f"{model}__dead_letter")
     second = project.run().check()
