@@ -1,0 +1,151 @@
+"""336,776 real flights, in many batches, with unreadable records among them and with replayed batches.
+
+Whoever reads the tables finds each flight once: Spark, DuckDB and pyiceberg.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import duckdb_extension_avro
+import duckdb_extension_iceberg
+import pytest
+
+from lakesql.events import BatchCommitted, BatchSkipped
+from tests.flights import source
+from tests.spark.project import Lake, Project, Ran
+
+pytestmark = pytest.mark.spark
+
+APPENDED = ("flights", "flights_from_csv")
+MODELS = (*APPENDED, "flights_daily")
+FROM_TOPIC = ("flights", "flights_daily")
+REASONS = {
+    "truncated": "unparsable",
+    "not-json": "unparsable",
+    "empty": "unparsable",
+    "required-missing": "required-missing",
+    "required-null": "required-missing",
+    "wrong-type": "unparsable",
+    "overflow": "unparsable",
+    "wrong-time": "unparsable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Flown:
+    """The project after all its runs, and what was to happen in them."""
+
+    project: Project
+    topic: source.Topic
+    runs: tuple[Ran, ...]
+    forgotten: dict[str, list[int]]
+
+
+@pytest.fixture(scope="module")
+def flown(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flown]:
+    """Half of the files, then the other half; after each the models' newest batch is forgotten and comes again."""
+    directory, data = tmp_path_factory.mktemp("flights"), tmp_path_factory.mktemp("data")
+    shutil.copytree(source.PROJECT, directory, dirs_exist_ok=True)
+    topic, csv = source.write_topic(data / "recorded"), source.write_csv(data / "landing")
+    project = Project(lake, directory, "flights", "flights")
+    project.connections = {
+        "recorded": {"type": "recorded", "path": "recorded"},
+        "landing": {"type": "files", "path": "landing"},
+    }
+    runs: list[Ran] = []
+    forgotten: dict[str, list[int]] = {model: [] for model in MODELS}
+    for paths in ([*topic.paths[:10], *csv[:6]], [*topic.paths[10:], *csv[6:]], []):
+        for path in paths:
+            there = directory / path.relative_to(data)
+            there.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(there)
+        runs.append(project.run().check())
+        if paths:
+            for model in MODELS:
+                forgotten[model].append(project.forget(model))
+    yield Flown(project, topic, tuple(runs), forgotten)
+
+
+def test_many_batches_and_every_tenth_one_replayed(flown: Flown) -> None:
+    committed = {
+        model: [event.batch for ran in flown.runs for event in ran.of(BatchCommitted, model)] for model in MODELS
+    }
+    for model in FROM_TOPIC:
+        assert committed[model] == list(range(20))
+        assert flown.forgotten[model] == [9, 19]
+    assert committed["flights_from_csv"] == list(range(12))
+    for model in MODELS:
+        skipped = [event.batch for ran in flown.runs for event in ran.of(BatchSkipped, model)]
+        assert skipped == flown.forgotten[model]
+
+
+def test_exactly_the_unreadable_records_are_dead_letters(flown: Flown) -> None:
+    expected = {(bad.partition, bad.offset): (REASONS[bad.kind], bad.value) for bad in flown.topic.bad}
+    assert len(expected) == source.BAD_COUNT == 200
+    for model in FROM_TOPIC:
+        letters = flown.project.rows(f"{model}__dead_letter")
+        assert len(letters) == source.BAD_COUNT
+        found = {(row["partition"], row["offset"]): (row["reason"], row["value"]) for row in letters}
+        assert found == expected
+        told: Counter[str] = Counter()
+        for ran in flown.runs:
+            told[model] += ran.finished(model).rejected
+        assert told[model] == source.BAD_COUNT
+    # A CSV file's header is no record, and nothing else of it is set aside.
+    assert not flown.project.has("flights_from_csv__dead_letter")
+
+
+@pytest.mark.parametrize("reader", ["spark", "duckdb", "pyiceberg"])
+@pytest.mark.parametrize("model", MODELS)
+def test_every_flight_stands_once_for_every_reader(flown: Flown, model: str, reader: str) -> None:
+    rows = source.flights() if model in APPENDED else source.daily().values()
+    counted = source.COUNT if model in APPENDED else source.DAILY_COUNT
+    assert len(rows) == counted
+    assert READERS[reader](flown.project, model) == (counted, checksums(model))
+
+
+def checksums(model: str) -> int:
+    kind = "all" if model in APPENDED else "daily"
+    if kind not in _CHECKSUMS:
+        _CHECKSUMS[kind] = source.checksum(source.flights() if kind == "all" else source.daily().values())
+    return _CHECKSUMS[kind]
+
+
+_CHECKSUMS: dict[str, int] = {}
+
+
+def read_with_spark(project: Project, model: str) -> tuple[int, int]:
+    (row,) = project.sql(source.checksum_sql("spark", project.table(model)))
+    return row["rows"], int(row["checksum"])
+
+
+def read_with_duckdb(project: Project, model: str) -> tuple[int, int]:
+    with duckdb.connect() as connection:
+        for package in (duckdb_extension_avro, duckdb_extension_iceberg):
+            (file,) = Path(package.__file__).parent.rglob("*.duckdb_extension")
+            connection.execute(f"LOAD '{file}'")
+        connection.execute("SET TimeZone = 'UTC'")
+        metadata = project.iceberg(model).metadata_location.removeprefix("file:")
+        return _summed(connection, f"iceberg_scan('{metadata}')")
+
+
+def read_with_pyiceberg(project: Project, model: str) -> tuple[int, int]:
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("read", project.iceberg(model).scan().to_arrow())
+        return _summed(connection, "read")
+
+
+def _summed(connection: duckdb.DuckDBPyConnection, table: str) -> tuple[int, int]:
+    found: Any = connection.execute(source.checksum_sql("duckdb", table)).fetchone()
+    return int(found[0]), int(found[1])
+
+
+READERS = {"spark": read_with_spark, "duckdb": read_with_duckdb, "pyiceberg": read_with_pyiceberg}
