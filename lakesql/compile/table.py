@@ -56,6 +56,8 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
     properties = {**DEFAULT_PROPERTIES}
     if config.fence == "commit":
         properties[STAGING_PROPERTY] = "true"
+    if isinstance(config, Append) and config.partition_by and not config.order_by:
+        properties["write.spark.fanout.enabled"] = "true"  # a batch's rows are not sorted by partition first
     return TableSpec(
         name=name,
         columns=columns,

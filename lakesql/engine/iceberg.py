@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger import Snapshot
@@ -52,9 +53,12 @@ def find_snapshot(table: JavaTable) -> Callable[[int], Snapshot | None]:
 
 
 def staged_snapshot(table: JavaTable, wap_id: str) -> Snapshot | None:
-    """The newest staged snapshot of this id. An earlier, unpublished try at the same batch may have left another."""
-    staged = [_snapshot(item) for item in table.snapshots() if item.summary().get(_STAGED_ID) == wap_id]
-    return staged[-1] if staged else None
+    """The newest staged snapshot of this id: an earlier, unpublished try at the same batch may have left another."""
+    snapshots = table.snapshots()  # by age, so the one that was just made is found at once
+    for index in range(snapshots.size() - 1, -1, -1):
+        if snapshots.get(index).summary().get(_STAGED_ID) == wap_id:
+            return _snapshot(snapshots.get(index))
+    return None
 
 
 class HeadMovedError(Exception):
@@ -62,20 +66,21 @@ class HeadMovedError(Exception):
 
 
 def publish(session: SparkSession, name: TableName, snapshot: Snapshot) -> Snapshot:
-    """Make a staged snapshot current, atomically; returns what became the head.
+    """Make a staged snapshot current by a cherry-pick, atomically; returns what became the head.
 
     Raises `HeadMovedError` where a foreign commit came between and the staged one cannot be replayed on top of it, and
     a `RunError` (`batch-published`) where another runner has published the same batch.
     """
+    table = load_table(session, name)
     try:
-        session.sql(f"CALL {name.catalog}.system.cherrypick_snapshot('{name.namespace}.{name.name}', {snapshot.id})")
-    except Exception as error:  # Iceberg's refusals reach Python as different types of PySpark's and py4j's
+        table.manageSnapshots().cherrypick(snapshot.id).commit()
+    except Py4JJavaError as error:
         if "DuplicateWAPCommitException" in str(error):
             raise RunError.of("batch-published", f"Another runner has written this batch of {name}.") from None
         if "not append, dynamic overwrite, or fast-forward" in str(error):
             raise HeadMovedError from None
         raise
-    return _snapshot(load_table(session, name).currentSnapshot())
+    return _snapshot(table.currentSnapshot())
 
 
 def drop_staged(table: JavaTable, snapshot: Snapshot) -> None:

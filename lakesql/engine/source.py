@@ -114,11 +114,11 @@ def _read_recorded(reader: Reader, stream: Stream, base: str) -> DataFrame:
         first_ms = round(stream.start.timestamp() * 1000)
         rows = rows.where(~is_record | (F.col("r.timestamp") >= first_ms))
     header = F.transform(
-        "r.headers", lambda pair: F.struct(pair[0].alias("key"), F.encode(pair[1], "UTF-8").alias("value"))
+        "r.headers", lambda pair: F.struct(pair[0].alias("key"), pair[1].cast("binary").alias("value"))
     )
     return rows.select(
-        F.encode("r.key", "UTF-8").alias("key"),
-        F.encode(F.when(is_record, F.col("r.value")).otherwise(F.col("value")), "UTF-8").alias("value"),
+        F.col("r.key").cast("binary").alias("key"),
+        F.when(is_record, F.col("r.value")).otherwise(F.col("value")).cast("binary").alias("value"),
         "topic",
         F.col("r.partition").alias("partition"),
         F.col("r.offset").alias("offset"),
@@ -152,7 +152,7 @@ def _read_files(reader: Reader, stream: Stream, base: str) -> DataFrame:
             lines = _text_lines(reader, stream, glob)
             return lines.select(
                 F.lit(None).cast("binary").alias("key"),
-                F.encode("value", "UTF-8").alias("value"),
+                F.col("value").cast("binary").alias("value"),
                 F.col("_metadata.file_path").alias("topic"),
                 F.lit(0).alias("partition"),
                 F.lit(None).cast("bigint").alias("offset"),
