@@ -161,6 +161,10 @@ CONDITIONS: dict[str, Condition] = {
         "A function reaches out of the query: it calls Java, reads files of the machine, or makes names out of text.",
         "Leave it out. What a model reads comes in by `stream('…')` and `ref('…')`.",
     ),
+    "format-needs-files": Condition(
+        "A stream of format `parquet` or `avro` is read through a connection that is no `files`.",
+        "Read files with `path:`, or use a format of a topic's values: `json`, `csv`, `string`, `bytes`.",
+    ),
     "internal": Condition(
         "lakesql met a state that its authors thought impossible.",
         "Report it with the command's output under `--debug`.",

@@ -66,9 +66,10 @@ def _dead_letters(manifest: Manifest, name: str, limit: int) -> Shown:
 
 
 def _preview(manifest: Manifest, name: str, limit: int, options: Options) -> Shown:
+    from lakesql.observe.text import count
     from lakesql.run.preview import preview_model
 
     preview = preview_model(manifest, name, limit, lambda text: say(text, options))
-    aside = sum(count for _, count in preview.rejected)
-    note = f"{len(preview.rows)} rows of {preview.records} records"
+    aside = sum(times for _, times in preview.rejected)
+    note = f"{count(len(preview.rows), 'row')} of {count(preview.records, 'record')}"
     return preview.columns, preview.rows, f"{note}; {aside} would be set aside" if aside else note

@@ -6,8 +6,8 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
-from datetime import UTC
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +29,8 @@ from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, Recor
 from lakesql.model.config import Append, Upsert
 from lakesql.model.model import Model
 from lakesql.names import BATCH_VIEW, ROWS_VIEW
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 PUBLISH_TRIES = 5
 """How often a batch is staged anew because a foreign commit moved the head, before it fails."""
@@ -207,6 +209,7 @@ def _build_stage(
             keys = read_keys(newest, config.keys)
             if not keys.rows:
                 return lambda: None
+            entry = replace(entry, event_time=_iso(rows.watch.read()))
             statement = merge_statement(model.table, config, rows.columns, keys.ranges)
         case _:
             assert_never(model.config)
@@ -306,4 +309,8 @@ def _added(snapshot: Snapshot) -> int:
 
 
 def _iso(counts: Counts) -> str:
-    return counts.event_time.astimezone(UTC).isoformat() if counts.event_time else ""
+    """The newest event, as ISO 8601 in UTC; '' where there is none, or it is beyond the years that ISO counts."""
+    try:
+        return (_EPOCH + timedelta(microseconds=counts.event_us)).isoformat() if counts.event_us is not None else ""
+    except OverflowError:
+        return ""

@@ -32,5 +32,6 @@ def preview_rows(
         good_records(parsed).createOrReplaceTempView(identifier(reading.stream.name))
     rows = session.sql(select.text)
     landed = [name for name in rows.columns if not is_reserved(name)]
-    found = rows.select(*(identifier(name) for name in landed)).limit(limit).collect()
-    return tuple(landed), [tuple(row) for row in found], records, tuple(sorted(rejected.items()))
+    # Through Arrow: times keep their zone, where rows would bring them in that of this process.
+    found = rows.select(*(identifier(name) for name in landed)).limit(limit).toArrow().to_pylist()
+    return tuple(landed), [tuple(row.values()) for row in found], records, tuple(sorted(rejected.items()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -36,13 +35,14 @@ class Counts:
     """What one pass over a batch saw.
 
     `records` arrived; `bad` of them were rejected as they were read; `keyless` rows of the SELECT lack a key or what
-    orders the rows of a key. `event_time` is the newest event among the good records.
+    orders the rows of a key. `event_us` is the newest event among the good records, in microseconds since the epoch: a
+    datetime would come in some time zone.
     """
 
     records: int
     bad: int
     keyless: int
-    event_time: datetime | None
+    event_us: int | None
 
     @property
     def rejected(self) -> int:
@@ -60,13 +60,13 @@ class Watch:
     def stream(self, records: DataFrame, stream: Stream) -> DataFrame:
         """Parsed records, watched."""
         is_bad = F.col(REJECTED).isNotNull()
-        newest = F.max(F.when(~is_bad, _event_time(stream, records)))
-        return _watch(self._records, records, records=F.count("*"), bad=F.count_if(is_bad), event_time=newest)
+        newest = F.max(F.when(~is_bad, F.unix_micros(_event_time(stream, records))))
+        return _watch(self._records, records, records=F.count("*"), bad=F.count_if(is_bad), event_us=newest)
 
     def stateful_rows(self, rows: DataFrame) -> DataFrame:
         """Rows of a stateful SELECT, watched: each is a record of the batch that arrives here."""
-        none = F.max(F.lit(None).cast("timestamp"))
-        return _watch(self._records, rows, records=F.count("*"), bad=F.count_if(F.lit(False)), event_time=none)
+        none = F.max(F.lit(None).cast("bigint"))
+        return _watch(self._records, rows, records=F.count("*"), bad=F.count_if(F.lit(False)), event_us=none)
 
     def keyed_rows(self, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
         """`rows`, watched for those in which one of the columns is NULL."""
@@ -76,12 +76,12 @@ class Watch:
     def read(self) -> Counts:
         """The counts. Waits until a statement has read all that is watched."""
         seen = [watched.read() for watched in self._records]
-        times = [row["event_time"] for row in seen if row["event_time"] is not None]
+        times = [row["event_us"] for row in seen if row["event_us"] is not None]
         return Counts(
             records=sum(row["records"] for row in seen),
             bad=sum(row["bad"] for row in seen),
             keyless=sum(watched.read()["keyless"] for watched in self._rows),
-            event_time=max(times) if times else None,
+            event_us=max(times) if times else None,
         )
 
 
@@ -210,10 +210,11 @@ def _check_rows(raw: DataFrame, reading: Reading, keep: frozenset[str], keep_raw
 
 
 def _event_time(stream: Stream, records: DataFrame) -> Column:
-    """The time of an event: the watermark's column, else the record's own time where the SELECT reads it."""
+    """The time of an event: the watermark's column, else the record's own time where it is at hand."""
     if stream.watermark:
         return F.col(identifier(stream.watermark.column)).cast("timestamp")
-    kept = records.schema[RECORD].dataType if RECORD in records.columns else None
-    if isinstance(kept, T.StructType) and "timestamp" in kept.fieldNames():
-        return F.col(RECORD)["timestamp"]
+    for name in (RECORD, RAW):
+        kept = records.schema[name].dataType if name in records.columns else None
+        if isinstance(kept, T.StructType) and "timestamp" in kept.fieldNames():
+            return F.col(name)["timestamp"]
     return F.lit(None).cast("timestamp")

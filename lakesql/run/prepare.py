@@ -129,7 +129,15 @@ def _find_reading(manifest: Manifest, select: Select, name: str) -> Reading:
             fix=nearest(stream.connection, connections),
             place=stream.place,
         )
-    return Reading(stream, connections[stream.connection])
+    reading = Reading(stream, connections[stream.connection])
+    if stream.format in ("parquet", "avro") and not isinstance(reading.source, Files):
+        raise ProjectError.of(
+            "format-needs-files",
+            f"Stream '{name}' has format '{stream.format}', and connection '{stream.connection}' brings no files.",
+            fix="Read the files with a `path:`, or give the format of the topic's values.",
+            place=stream.place,
+        )
+    return reading
 
 
 def checkpoint_of(target: Target, model: str) -> str:

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -22,6 +23,7 @@ REASONS = {
     oracle.NULL_KEY: "key-missing",
     oracle.NULL_SEQUENCE: "sequence-missing",
 }
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TABLES = sorted(oracle.expected_tables())
 
 
@@ -105,6 +107,16 @@ def test_every_commit_carries_its_ledger_entry(opened: Opened) -> None:
         assert all(json.loads(summary["lakesql.offsets"]) for summary in summaries)
         assert len({summary["lakesql.query"] for summary in summaries}) == 1
         assert sorted(opened.shop.snapshot_ids(name)) == sorted(commit.snapshot for commit in commits)
+
+
+def test_the_ledger_of_a_keyed_table_knows_the_newest_event(opened: Opened) -> None:
+    for name in ("orders", "customers"):
+        letters = oracle.expected_dead_letters(opened.shop.recorded)[name]
+        unread = [letter.record for letter in letters if letter.reason in (oracle.UNREADABLE, oracle.MISSING_REQUIRED)]
+        records = oracle.read_topic(oracle.READERS[name], opened.shop.recorded)
+        newest_ms = max(record.timestamp_ms for record in records if record not in unread)
+        entries = [summary["lakesql.event-time"] for summary in opened.shop.summaries(name)]
+        assert max(datetime.fromisoformat(entry) for entry in entries) == EPOCH + timedelta(milliseconds=newest_ms)
 
 
 def test_events_count_what_was_written(opened: Opened) -> None:
