@@ -179,8 +179,8 @@ def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
 
     A double or float too large becomes infinite, which no JSON number is. A tinyint from 128 to 255 becomes negative:
     it is read as an int and compared. A timestamp given as a number of 13 digits and more, seconds to Spark, becomes
-    any other time: outside the years 1 to 9999, or with a fraction that no number of seconds has; `path` finds its
-    text ('' where there is none: in an array, a map, a line of CSV). None for types to which nothing of this happens.
+    any other time: outside the years 1 to 9999, with a fraction that no number of seconds has, or close to the epoch
+    (2^63 - 1 and multiples of 2^58); `path` finds its text ('' where there is none: in an array, a map, a line of CSV). None for types to which nothing of this happens.
     """
     match wanted:
         case T.DoubleType() | T.FloatType():
@@ -192,7 +192,7 @@ def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
             found = ~micros.between(*_COMMON_TIMES)
             if path:
                 is_long = F.get_json_object(_text(), path).rlike(r"^-?[0-9]{13,}$")
-                found |= (micros % 1_000_000 != 0) & is_long
+                found |= ((micros % 1_000_000 != 0) | micros.isin(-1_000_000, 0)) & is_long
         case T.StructType(fields=fields):
             below = [_lossy(value[f.name], f.dataType, path and f"{path}['{f.name}']") for f in fields]
             found = _any(below)
