@@ -179,8 +179,9 @@ def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
 
     A double or float too large becomes infinite, which no JSON number is. A tinyint from 128 to 255 becomes negative:
     it is read as an int and compared. A timestamp given as a number of 13 digits and more, seconds to Spark, becomes
-    any other time: outside the years 1 to 9999, with a fraction that no number of seconds has, or close to the epoch
-    (2^63 - 1 and multiples of 2^58); `path` finds its text ('' where there is none: in an array, a map, a line of CSV). None for types to which nothing of this happens.
+    any other time: outside the years 1 to 9999, with a fraction that no number of seconds has, or at the epoch
+    (2^63 - 1 and multiples of 2^58); `path` finds its text ('' where there is none: in an array, a map, a line of CSV).
+    None for types to which nothing of this happens.
     """
     match wanted:
         case T.DoubleType() | T.FloatType():
