@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
     from tests.spark.project import Lake, Project
 
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
-"""The first compiler alone: most of a test's code runs a few times only."""
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+"""The first compiler alone: most of a test's code runs a few times only. With room for all of it: alone it gets 48 MB,
+and when those are full Java goes on without compiling."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
