@@ -49,13 +49,13 @@ def run_models(manifest: Manifest, names: Sequence[str], continuous: bool, emit:
     readings = [reading for select in selects.values() for reading in find_readings(manifest, select)]
     started = time.monotonic()
     emit(RunStarted(manifest.target.name, tuple(names), continuous, now_ms()))
-    with catch_signals() as interrupt:
-        session, catalog = open_spark(manifest, readings, lambda text: emit(Noted(text, now_ms())))
-        try:
-            emit(SessionStarted(_since(started), now_ms()))
+    session, catalog = open_spark(manifest, readings, lambda text: emit(Noted(text, now_ms())))
+    try:
+        emit(SessionStarted(_since(started), now_ms()))
+        with catch_signals() as interrupt:  # not before: a SparkContext sets a handler of its own
             succeeded = run_selects(Surroundings(manifest, session, catalog, emit), selects, continuous, interrupt)
-        finally:
-            session.stop()
+    finally:
+        session.stop()
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
     return succeeded
 
