@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 
 from lakesql.compile.quote import identifier
 from lakesql.names import RAW, RECORD, REJECTED
-from lakesql.stream.stream import RECORD_FIELDS
+from lakesql.stream.stream import RECORD_FIELDS, Csv
 
 UNPARSABLE = "unparsable"
 REQUIRED_MISSING = "required-missing"
@@ -39,24 +39,12 @@ class ContractColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class CsvOptions:
-    """How a line of CSV reads. With `header` a line that holds the contract's column names is no record."""
-
-    header: bool = False
-    delimiter: str = ","
-    null_value: str = ""
-    quote: str = '"'
-    escape: str = "\\"
-    timestamp_format: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Contract:
     """What the values of a stream hold. Formats `string` and `bytes` have one column."""
 
     columns: tuple[ContractColumn, ...]
     format: Literal["json", "csv", "string", "bytes"] = "json"
-    csv: CsvOptions = CsvOptions()
+    csv: Csv = Csv()
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
@@ -268,7 +256,7 @@ def _from_json(text: Column, schema: T.StructType) -> Column:
     return F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
 
 
-def _from_csv(options: CsvOptions) -> Reader:
+def _from_csv(options: Csv) -> Reader:
     spark_options = {
         "mode": "PERMISSIVE",
         "columnNameOfCorruptRecord": _CORRUPT,
@@ -277,7 +265,7 @@ def _from_csv(options: CsvOptions) -> Reader:
         "quote": options.quote,
         "escape": options.escape,
     }
-    if options.timestamp_format is not None:
+    if options.timestamp_format:
         spark_options["timestampFormat"] = options.timestamp_format
     # The typed method takes the schema as DDL only.
     return lambda text, schema: F.from_csv(text, _ddl(schema), spark_options)

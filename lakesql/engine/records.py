@@ -19,7 +19,6 @@ from lakesql.engine.parse import (
     REQUIRED_MISSING,
     Contract,
     ContractColumn,
-    CsvOptions,
     parse_records,
     raw_struct,
     record_struct,
@@ -176,13 +175,11 @@ def empty_records(session: SparkSession, reading: Reading, positioned: bool) -> 
 
 def contract_of(stream: Stream) -> Contract:
     """A declared stream's contract in Spark's types."""
-    csv = stream.csv
     assert stream.format in ("json", "csv", "string", "bytes")
     columns = tuple(
         ContractColumn(column.name, T._parse_datatype_string(column.type), column.required) for column in stream.columns
     )
-    options = CsvOptions(csv.header, csv.delimiter, csv.null_value, csv.quote, csv.escape, csv.timestamp_format or None)
-    return Contract(columns, stream.format, options)
+    return Contract(columns, stream.format, stream.csv)
 
 
 def _check_rows(raw: DataFrame, reading: Reading, keep: frozenset[str], keep_raw: bool) -> DataFrame:

@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.parse import Contract, ContractColumn, CsvOptions, parse_records, with_detail
+from lakesql.engine.parse import Contract, ContractColumn, parse_records, with_detail
+from lakesql.stream.stream import Csv
 
 pytestmark = pytest.mark.spark
 
@@ -213,7 +214,9 @@ def test_a_record_without_a_value_is_a_tombstone(spark: SparkSession, form: Any)
 
 
 def test_csv(spark: SparkSession) -> None:
-    contract = contract_of("id bigint, at timestamp, name string", "id", format="csv", csv=CsvOptions(True, ";", "NA"))
+    contract = contract_of(
+        "id bigint, at timestamp, name string", "id", format="csv", csv=Csv(header=True, delimiter=";", null_value="NA")
+    )
     lines = [
         b"id;at;name",
         b'1;2013-01-01 05:00:00;"a;b"',
