@@ -79,7 +79,7 @@ def flights() -> tuple[Flight, ...]:
         return tuple(map(tuple, rows))
 
 
-def write_csv(directory: Path, *, files: int = 12) -> list[Path]:
+def write_csv(directory: Path, *, files: int = 20) -> list[Path]:
     """`flights/part-00001.csv` … under `directory`: all flights, each file with a header."""
     header = ",".join(COLUMNS) + "\n"
     lines = [",".join(flight) + "\n" for flight in flights()]
