@@ -13,6 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.servers.broker import Broker
     from tests.spark.project import Lake, Project
 
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
@@ -42,7 +43,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
         master="local[2]",
         conf={"spark.driver.extraJavaOptions": JAVA_OPTIONS},
         catalog=catalog,
-        jars=ensure_jars(frozenset({"core", "avro"}), java, home, print),
+        jars=ensure_jars(frozenset({"core", "avro", "kafka"}), java, home, print),
         log_file=directory / "logs" / "spark.log",
         home=home,
         java=java,
@@ -52,6 +53,17 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     session = open_session(settings)
     yield Lake(session, opened)
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A Kafka broker for all tests that do not end it: each uses topics of its own."""
+    from tests.servers.broker import Broker
+
+    broker = Broker(tmp_path_factory.mktemp("broker"))
+    broker.start()
+    yield broker
+    broker.stop()
 
 
 @pytest.fixture

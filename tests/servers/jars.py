@@ -1,0 +1,108 @@
+"""The jars of the test servers, fetched once per user by the Ivy that pyspark ships."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakesql.engine.jars import render_ivy_settings, spark_jars, user_cache
+from lakesql.engine.java import find_java
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A module of Maven's, with all that it needs unless `alone`. `classifiers` are the files of it: '' is its jar."""
+
+    organisation: str
+    name: str
+    revision: str
+    classifiers: tuple[str, ...] = ("",)
+    alone: bool = False
+
+
+SERVERS: dict[str, tuple[Dependency, ...]] = {
+    "kafka": (
+        Dependency("org.apache.kafka", "kafka_2.13", "4.3.1"),
+        Dependency("org.slf4j", "slf4j-simple", "1.7.36"),  # without it there are no logs at all
+    ),
+    "rest": (
+        Dependency("org.xerial", "sqlite-jdbc", "3.53.2.0"),
+        Dependency("org.slf4j", "slf4j-simple", "2.0.17"),
+        Dependency("org.eclipse.jetty.ee10", "jetty-ee10-servlet", "12.1.12"),
+        Dependency("org.eclipse.jetty.compression", "jetty-compression-server", "12.1.12"),
+        Dependency("org.eclipse.jetty.compression", "jetty-compression-gzip", "12.1.12"),
+        Dependency("org.apache.iceberg", "iceberg-core", "1.11.0", ("", "tests")),
+        Dependency("org.apache.iceberg", "iceberg-open-api", "1.11.0", ("test-fixtures",), alone=True),
+    ),
+}
+"""What each server is made of. These versions work together; newer ones lack modules (Kafka 4.4.0, open-api 1.12.0)."""
+
+
+def fetch_server(name: str) -> list[Path]:
+    """All jars of a server of `SERVERS`; fetched when they are not in the user's cache."""
+    module = render_module(SERVERS[name])
+    folder = user_cache(os.environ) / "test-servers" / f"{name}-{hashlib.sha256(module.encode()).hexdigest()[:12]}"
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as work:
+            _run_ivy(module, Path(work))
+            try:
+                Path(work, "jars").rename(folder)  # whole, or not at all
+            except OSError:
+                if not folder.exists():  # else another process was faster
+                    raise
+    return sorted(folder.glob("*.jar"))
+
+
+def class_path(name: str, *more: Path) -> str:
+    """Java's class path of a server, with `more` jars behind its own."""
+    return os.pathsep.join(map(str, [*fetch_server(name), *more]))
+
+
+def render_module(dependencies: tuple[Dependency, ...]) -> str:
+    """The Ivy module that depends on `dependencies`."""
+    return "\n".join(
+        [
+            '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">',
+            '  <info organisation="lakesql" module="server"/>',
+            '  <configurations><conf name="server"/></configurations>',
+            "  <dependencies>",
+            *map(_render, dependencies),
+            "  </dependencies>",
+            "</ivy-module>",
+        ]
+    )
+
+
+def _render(found: Dependency) -> str:
+    attributes = f'org="{found.organisation}" name="{found.name}" rev="{found.revision}" conf="server->default"'
+    attributes += ' transitive="false"' if found.alone else ""
+    if found.classifiers == ("",):
+        return f"    <dependency {attributes}/>"
+    artifacts = "".join(
+        f'<artifact name="{found.name}" type="jar"' + (f' m:classifier="{one}"/>' if one else "/>")
+        for one in found.classifiers
+    )
+    return f"    <dependency {attributes}>{artifacts}</dependency>"
+
+
+def _run_ivy(module: str, work: Path) -> None:
+    """Retrieve a module's jars into `work`/jars."""
+    (work / "ivy.xml").write_text(module)
+    settings = render_ivy_settings(os.environ.get("LAKESQL_MAVEN_URL"))
+    (work / "settings.xml").write_text(settings.replace('usepoms="false"', 'usepoms="true"'))
+    command: list[str | Path] = [
+        find_java(os.environ).binary,
+        *("-jar", next(spark_jars().glob("ivy-*.jar"))),
+        *("-settings", work / "settings.xml"),
+        *("-ivy", work / "ivy.xml"),
+        *("-cache", work / "cache"),
+        *("-types", "jar", "bundle"),
+        *("-retrieve", f"{work}/jars/[artifact]-[revision](-[classifier]).[ext]"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    assert done.returncode == 0, f"The jars could not be fetched:\n{done.stdout[-4000:]}{done.stderr[-2000:]}"
