@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakesql.compile.quote import identifiers
+from lakesql.compile.quote import identifiers, table_name
 from lakesql.model.table import TableName
 from lakesql.names import ROWS_VIEW
 
@@ -20,5 +20,5 @@ FROM {rows}"""
 def insert_statement(table: TableName, columns: tuple[str, ...] | None) -> str:
     """Insert the rows of the view `_lakesql_rows`. `columns` land; None where only Spark's analyzer knows them."""
     if columns is None:
-        return _INSERT_ALL.format(table=table, rows=ROWS_VIEW)
-    return _INSERT.format(table=table, columns=identifiers(columns), rows=ROWS_VIEW)
+        return _INSERT_ALL.format(table=table_name(table), rows=ROWS_VIEW)
+    return _INSERT.format(table=table_name(table), columns=identifiers(columns), rows=ROWS_VIEW)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakesql.compile.quote import Literal, column_of, identifier, identifiers, literal
+from lakesql.compile.quote import Literal, column_of, identifier, identifiers, literal, table_name
 from lakesql.model.config import Upsert
 from lakesql.model.table import TableName
 from lakesql.names import BATCH_VIEW, DELETE, POSITION, RANK, ROWS_VIEW
@@ -67,7 +67,7 @@ def merge_statement(
     key of the batch, or an update becomes a second row.
     """
     return _MERGE.format(
-        table=table,
+        table=table_name(table),
         batch=BATCH_VIEW,
         match="\n  AND ".join(f"{column_of('target', key)} <=> {column_of('source', key)}" for key in config.keys),
         bounds=BOUNDS_PLACE if bounds is None else _bounds(bounds),

@@ -8,20 +8,21 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from lakesql.errors import InternalError
+from lakesql.model.table import TableName
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _WORDS = frozenset(
     re.findall(
         r"\w+",
         """
-        all alter and as between create cross describe distinct drop else except false fetch for from glob grant having
-        identifier ilike inner insert intersect into join lateral like minus not notnull null on or outer over
+        all alter and array as between create cross describe distinct drop else except false fetch for from glob grant
+        having identifier ilike inner insert intersect into join lateral like minus not notnull null on or outer over
         partitioned_by qualify regexp returning revoke rlike rollback select serdeproperties stream tablesample then
         true uncache union using values when where with xor
         """,
     )
 )
-"""Words that are no plain name for Spark 4.1 in one of our statements, or for sqlglot after FROM."""
+"""Words that are no plain name for Spark 4.1 or Iceberg in one of our statements, or for sqlglot after FROM."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,7 +43,7 @@ Literal = str | int | bool | Decimal | Instant | Day
 
 
 def identifier(name: str) -> str:
-    """A column's or view's name, in backticks where it needs them."""
+    """The name of a column, a view or a part of a table's name, in backticks where it needs them."""
     if _PLAIN.match(name) and name.lower() not in _WORDS:
         return name
     return "`" + name.replace("`", "``") + "`"
@@ -51,6 +52,11 @@ def identifier(name: str) -> str:
 def identifiers(names: Iterable[str]) -> str:
     """Names, comma-separated."""
     return ", ".join(identifier(name) for name in names)
+
+
+def table_name(table: TableName) -> str:
+    """A table's whole name: `lake.shop.orders`."""
+    return ".".join(map(identifier, (table.catalog, table.namespace, table.name)))
 
 
 def column_of(alias: str, name: str) -> str:

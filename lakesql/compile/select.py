@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lakesql.compile.quote import identifier
+from lakesql.compile.quote import identifier, table_name
 from lakesql.errors import Place, Problem, ProjectError, nearest
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.model.config import Append, Config, Upsert
@@ -100,8 +100,8 @@ def _names(manifest: Manifest, model: Model) -> Names:
     target = manifest.target
     return Names(
         stream=identifier,
-        ref=lambda name: str(manifest.models[name].table),
-        this=str(model.table),
+        ref=lambda name: table_name(manifest.models[name].table),
+        this=table_name(model.table),
         vars=manifest.vars,
         target={"name": target.name, "namespace": target.namespace, "catalog": target.catalog.name},
         is_full_refresh=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lakesql.compile.quote import identifier, text
+from lakesql.compile.quote import identifier, table_name, text
 from lakesql.model.config import STAGING_PROPERTY, Append, Config, PartitionField, SortField, Upsert
 from lakesql.model.table import TableName
 
@@ -68,10 +68,15 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
     )
 
 
+def create_namespace(catalog: str, namespace: str) -> str:
+    """CREATE NAMESPACE."""
+    return f"CREATE NAMESPACE IF NOT EXISTS {identifier(catalog)}.{identifier(namespace)}"
+
+
 def create_table(spec: TableSpec) -> tuple[str, ...]:
     """The statements that make the table: CREATE TABLE, and where rows are to be ordered the ALTER that says so."""
     columns = ",\n".join(f"  {_column(column)}" for column in spec.columns) or f"  {_UNKNOWN_COLUMNS}"
-    lines = [f"CREATE TABLE {spec.name} (", columns, ")"]
+    lines = [f"CREATE TABLE {table_name(spec.name)} (", columns, ")"]
     lines.append("USING iceberg")
     if spec.partition_by:
         lines.append(f"PARTITIONED BY ({', '.join(partition_text(field) for field in spec.partition_by)})")
@@ -80,29 +85,44 @@ def create_table(spec: TableSpec) -> tuple[str, ...]:
     lines.append(f"TBLPROPERTIES (\n{_properties(spec.properties)}\n)")
     statements = ["\n".join(lines)]
     if spec.order_by:
-        order = ", ".join(sort_text(field) for field in spec.order_by)
-        statements.append(f"ALTER TABLE {spec.name} WRITE LOCALLY ORDERED BY {order}")
+        statements.append(set_order(spec.name, spec.order_by))
     return tuple(statements)
 
 
 def add_columns(table: TableName, columns: tuple[TableColumn, ...]) -> str:
     """ALTER TABLE … ADD COLUMNS."""
-    return f"ALTER TABLE {table} ADD COLUMNS ({', '.join(_column(column) for column in columns)})"
+    return f"ALTER TABLE {table_name(table)} ADD COLUMNS ({', '.join(_column(column) for column in columns)})"
 
 
 def drop_column(table: TableName, column: str) -> str:
     """ALTER TABLE … DROP COLUMN."""
-    return f"ALTER TABLE {table} DROP COLUMN {identifier(column)}"
+    return f"ALTER TABLE {table_name(table)} DROP COLUMN {identifier(column)}"
 
 
 def alter_type(table: TableName, column: str, wider: str) -> str:
     """ALTER TABLE … ALTER COLUMN … TYPE, for the widenings that Iceberg knows."""
-    return f"ALTER TABLE {table} ALTER COLUMN {identifier(column)} TYPE {wider}"
+    return f"ALTER TABLE {table_name(table)} ALTER COLUMN {identifier(column)} TYPE {wider}"
+
+
+def drop_partition(table: TableName, field: PartitionField) -> str:
+    """ALTER TABLE … DROP PARTITION FIELD."""
+    return f"ALTER TABLE {table_name(table)} DROP PARTITION FIELD {partition_text(field)}"
+
+
+def add_partition(table: TableName, field: PartitionField) -> str:
+    """ALTER TABLE … ADD PARTITION FIELD."""
+    return f"ALTER TABLE {table_name(table)} ADD PARTITION FIELD {partition_text(field)}"
+
+
+def set_order(table: TableName, order_by: tuple[SortField, ...]) -> str:
+    """ALTER TABLE … WRITE LOCALLY ORDERED BY."""
+    order = ", ".join(sort_text(field) for field in order_by)
+    return f"ALTER TABLE {table_name(table)} WRITE LOCALLY ORDERED BY {order}"
 
 
 def set_properties(table: TableName, properties: Mapping[str, str]) -> str:
     """ALTER TABLE … SET TBLPROPERTIES."""
-    return f"ALTER TABLE {table} SET TBLPROPERTIES (\n{_properties(properties)}\n)"
+    return f"ALTER TABLE {table_name(table)} SET TBLPROPERTIES (\n{_properties(properties)}\n)"
 
 
 def dead_letter_spec(table: TableName) -> TableSpec:

@@ -9,7 +9,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from lakesql.compile.quote import identifier
+from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.table import DEAD_LETTER_COLUMNS, create_table, dead_letter_spec
 from lakesql.engine.iceberg import commit_properties, find_snapshot, load_table, read_history, table_exists
 from lakesql.engine.ledger import Entry, newest_entry, summary_of
@@ -54,7 +54,7 @@ def write_dead_letters(session: SparkSession, table: TableName, letters: Letters
     by_reason = {reason: F.count_if(F.col("reason") == reason).alias(reason) for reason in REASONS}
     found = _complete(union_letters(letters), entry).observe(observation, *by_reason.values())
     with commit_properties(session, summary_of(entry), wap_id=None):
-        found.writeTo(str(table.dead_letter)).append()
+        found.writeTo(table_name(table.dead_letter)).append()
     counts = {reason: int(observation.get[reason]) for reason in REASONS}
     return Rejection(sum(counts.values()), tuple((reason, n) for reason, n in sorted(counts.items()) if n))
 

@@ -9,6 +9,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from lakesql.compile.quote import table_name
 from lakesql.engine.ledger import Snapshot
 from lakesql.errors import RunError
 from lakesql.model.table import TableName
@@ -25,12 +26,12 @@ def load_table(session: SparkSession, name: TableName) -> JavaTable:
     """The table as the catalog has it now."""
     jvm = session._jvm
     assert jvm is not None
-    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, str(name))
+    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, table_name(name))
 
 
 def table_exists(session: SparkSession, name: TableName) -> bool:
     """Whether the catalog has the table."""
-    return bool(session.catalog.tableExists(str(name)))
+    return bool(session.catalog.tableExists(table_name(name)))
 
 
 def read_history(table: JavaTable) -> Iterator[Snapshot]:

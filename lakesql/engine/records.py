@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.compile.quote import identifier
+from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.engine.parse import (
     REQUIRED_MISSING,
@@ -166,7 +166,7 @@ def empty_records(session: SparkSession, reading: Reading, positioned: bool) -> 
     if positioned:
         added.append(f"CAST(NULL AS struct<source:string,partition:bigint,offset:bigint>) AS {POSITION}")
     if isinstance(reading.source, TableSource):
-        rows = session.table(str(reading.source.table)).limit(0)
+        rows = session.table(table_name(reading.source.table)).limit(0)
     else:
         fields = (f"{identifier(column.name)} {column.type}" for column in reading.stream.columns)
         rows = session.createDataFrame([], ", ".join(fields))

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from lakesql.compile.quote import identifier
+from lakesql.compile.quote import identifier, table_name
 from lakesql.errors import ProjectError
 from lakesql.model.table import TableName
 from lakesql.project.profiles import Connection, Files, Kafka, Rate, Recorded
@@ -78,7 +78,7 @@ def read_raw(session: SparkSession, reading: Reading, streaming: bool = True) ->
         case Kafka(bootstrap_servers=servers, options=options):
             return _read_kafka(reader, stream, servers, options)
         case TableSource(table=table):
-            rows = reader.format("iceberg").load(str(table))
+            rows = reader.format("iceberg").load(table_name(table))
             return _as_rows(rows, rows.columns, F.lit(str(table)), F.lit(None), F.lit(None))
         case _:
             assert_never(reading.source)

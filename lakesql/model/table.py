@@ -9,7 +9,10 @@ from lakesql.names import DEAD_LETTER_SUFFIX
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
-    """`catalog.namespace.name`. All three are plain words (`names.check_name`), so the text is SQL as it stands."""
+    """`catalog.namespace.name`, as people and catalogs write it.
+
+    All three are plain words (`names.check_name`), which may be words of SQL: in SQL it is `compile.quote.table_name`.
+    """
 
     catalog: str
     namespace: str

@@ -146,7 +146,7 @@ def statements(step: Step) -> tuple[str, ...]:
     """The SQL that does a step, in order."""
     match step:
         case CreateNamespace(catalog, namespace):
-            return (f"CREATE NAMESPACE IF NOT EXISTS {catalog}.{namespace}",)
+            return (sql.create_namespace(catalog, namespace),)
         case CreateTable(spec):
             return sql.create_table(spec)
         case AdoptTable(table=table, properties=properties) | SetProperties(table=table, properties=properties):
@@ -159,12 +159,11 @@ def statements(step: Step) -> tuple[str, ...]:
             return (sql.alter_type(table, column, new),)
         case ChangePartitions(table, dropped, added):
             return (
-                *(f"ALTER TABLE {table} DROP PARTITION FIELD {sql.partition_text(field)}" for field in dropped),
-                *(f"ALTER TABLE {table} ADD PARTITION FIELD {sql.partition_text(field)}" for field in added),
+                *(sql.drop_partition(table, field) for field in dropped),
+                *(sql.add_partition(table, field) for field in added),
             )
         case SetOrder(table, order_by):
-            order = ", ".join(sql.sort_text(field) for field in order_by)
-            return (f"ALTER TABLE {table} WRITE LOCALLY ORDERED BY {order}",)
+            return (sql.set_order(table, order_by),)
         case StartQuery():
             return ()
         case _:
