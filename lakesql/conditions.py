@@ -76,17 +76,29 @@ CONDITIONS: dict[str, Condition] = {
         "The batch that a run was about to publish is in the table already: another runner writes the same model.",
         "Run a model in one place at a time.",
     ),
+    "catalog-not-found": Condition(
+        "The catalog's server answers, and does not know the warehouse or the database that the target names.",
+        "Make it, or correct `uri` and `warehouse` of the target's `catalog`.",
+    ),
+    "catalog-refused": Condition(
+        "The catalog's server refuses the login, or what the login may do.",
+        "Correct `credential`, `token` or user and password in the target's `catalog`, or have the rights granted.",
+    ),
     "catalog-unreachable": Condition(
-        "The catalog of the target did not answer, or refused what was asked of it.",
+        "The catalog of the target did not answer, or answered with an error of its own.",
         "Start the catalog, or correct the target's `catalog` in profiles.yml; the message says what was tried.",
     ),
     "catalog-uri": Condition(
-        "A catalog of type `sql` is not on SQLite, the only database that lakesql brings a driver for.",
-        "Write `uri: sqlite:///path/to/catalog.db`, or use a catalog of another type.",
+        "A catalog of type `sql` is neither on SQLite nor on PostgreSQL.",
+        "Write `sqlite:///path/to/catalog.db` or `postgresql://user@host:5432/database`, or use another type.",
+    ),
+    "certificate-untrusted": Condition(
+        "A broker's certificate is not trusted, or it does not trust the client's.",
+        "Give the connection's options the store with the authority's certificate: `ssl.truststore.location`.",
     ),
     "checkpoints-unwritable": Condition(
-        "The target's folder of checkpoints cannot be written.",
-        "Correct `checkpoints` in profiles.yml, or the folder's permissions.",
+        "The target's folder or bucket of checkpoints cannot be written.",
+        "Correct `checkpoints` in profiles.yml, the permissions, or for S3 the catalog's `s3.` keys.",
     ),
     "client-option": Condition(
         "An option of a connection's client stands in a stream or a model.",
@@ -153,6 +165,10 @@ CONDITIONS: dict[str, Condition] = {
         "profiles.yml reads an environment variable that is not set.",
         "Set it, or give `env_var` a default.",
     ),
+    "extra-missing": Condition(
+        "A kind of catalog needs a Python library that is not installed.",
+        "Install lakesql with the extra that the message names.",
+    ),
     "expression-failed": Condition(
         "An expression of the SELECT failed on a value: a cast, an overflow, a division by zero.",
         "Correct the expression; `try_cast`, `try_divide` … give NULL instead.",
@@ -189,6 +205,10 @@ CONDITIONS: dict[str, Condition] = {
         "Java ended before Spark was up.",
         "Read the file that the message names. Often `spark.conf` asks for more memory than there is.",
     ),
+    "kafka-option": Condition(
+        "A Kafka connection has an option that lakesql sets itself, that is no option of the client, or that it refuses.",
+        "Remove or correct it as the message says.",
+    ),
     "key-not-selected": Condition(
         "A column of `keys` is not among the columns of the SELECT.",
         "Select it, or correct the spelling.",
@@ -224,6 +244,10 @@ CONDITIONS: dict[str, Condition] = {
     "no-stream": Condition(
         "A model's SELECT reads no stream, so nothing would ever keep its table fresh.",
         "Read a stream in FROM: `FROM {{ stream('…') }}`.",
+    ),
+    "not-a-catalog": Condition(
+        "Something answers at the catalog's `uri`, and it is no Iceberg REST catalog: a web page, for instance.",
+        "Give the address in front of the catalog's `/v1/config`.",
     ),
     "not-a-macro": Condition(
         "A file under the macro paths holds something other than macros and comments.",
@@ -314,6 +338,10 @@ CONDITIONS: dict[str, Condition] = {
         "A function takes `*` of a stream, which holds columns of lakesql's beside its own.",
         "Name the columns.",
     ),
+    "storage-unreachable": Condition(
+        "The tables' warehouse cannot be used: there is no such bucket or folder, no answer, or no right to it.",
+        "Correct `warehouse` or the `s3.` keys of the target's `catalog`, or make the bucket.",
+    ),
     "stream-in-expression": Condition(
         "A stream is read inside an expression (IN, EXISTS, a scalar subquery, LATERAL).",
         "Join it in FROM, or `ref()` the table that another model makes of it.",
@@ -357,6 +385,10 @@ CONDITIONS: dict[str, Condition] = {
     "too-many-dead-letters": Condition(
         "More of a batch would be set aside than `max_dead_letter_ratio` allows; nothing of it was written.",
         "Mend the records or the contract, or raise the ratio.",
+    ),
+    "topic-forbidden": Condition(
+        "The connection's user may not read a topic.",
+        "Let the broker's administrator allow it, or use another user.",
     ),
     "type-change": Condition(
         "A column of a model has another type than the table's column, and Iceberg cannot turn one into the other.",
@@ -422,6 +454,10 @@ CONDITIONS: dict[str, Condition] = {
         "The profile has no output of this name.",
         "Correct `--target`, or add the output.",
     ),
+    "unknown-topic": Condition(
+        "A topic that a stream names does not exist at the broker.",
+        "Correct the name, or make the topic.",
+    ),
     "unknown-type": Condition(
         "A column's type is not one of Spark SQL's.",
         "Correct it; nested types are written `struct<a: int>`, `array<int>`, `map<string, int>`.",
@@ -445,6 +481,10 @@ CONDITIONS: dict[str, Condition] = {
     "window-over-stream": Condition(
         "A window function over a stream would see the rows of one batch only.",
         "Use mode `upsert` with `sequence_by` for the newest row of a key, or group by `window(time, '…')`.",
+    ),
+    "wrong-credentials": Condition(
+        "A broker refuses the user or the password of the connection.",
+        "Correct `sasl.mechanism` and `sasl.jaas.config` in the connection's options.",
     ),
     "wrong-type": Condition(
         "A value has another type than the option takes.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from glob import iglob
@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakesql.compile.quote import identifier, table_name
+from lakesql.engine.kafka import client_options
 from lakesql.errors import ProjectError
 from lakesql.model.table import TableName
 from lakesql.project.profiles import Connection, Files, Kafka, Rate, Recorded
@@ -75,8 +76,8 @@ def read_raw(session: SparkSession, reading: Reading, streaming: bool = True) ->
             )
             time = F.col("timestamp")
             return _as_rows(rows, stream.column_names, F.lit("rate"), F.col("value"), time)
-        case Kafka(bootstrap_servers=servers, options=options):
-            return _read_kafka(reader, stream, servers, options)
+        case Kafka() as connection:
+            return _read_kafka(reader, stream, connection, streaming)
         case TableSource(table=table):
             rows = reader.format("iceberg").load(table_name(table))
             return _as_rows(rows, rows.columns, F.lit(str(table)), F.lit(None), F.lit(None))
@@ -168,9 +169,9 @@ def _read_files(reader: Reader, stream: Stream, base: str) -> DataFrame:
             assert_never(stream.format)
 
 
-def _read_kafka(reader: Reader, stream: Stream, servers: str, options: Mapping[str, str]) -> DataFrame:
-    reader = reader.format("kafka").option("kafka.bootstrap.servers", servers).option("includeHeaders", True)
-    for key, value in options.items():
+def _read_kafka(reader: Reader, stream: Stream, connection: Kafka, streaming: bool) -> DataFrame:
+    reader = reader.format("kafka").option("includeHeaders", True)
+    for key, value in client_options(connection).items():
         reader = reader.option(f"kafka.{key}", value)
     match stream.origin:
         case Topics(names=names):
@@ -181,10 +182,12 @@ def _read_kafka(reader: Reader, stream: Stream, servers: str, options: Mapping[s
             raise _wrong_origin(stream, "kafka", "topic")
     if isinstance(stream.start, datetime):
         reader = reader.option("startingTimestamp", round(stream.start.timestamp() * 1000))
-        reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
-    else:
+        # A partition without a record that young starts at its end. Spark has no such word for what is there now.
+        if streaming:
+            reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
+    elif streaming:  # what is there now is asked for from its beginning
         reader = reader.option("startingOffsets", stream.start)
-    if stream.max_per_batch:
+    if stream.max_per_batch and streaming:
         reader = reader.option("maxOffsetsPerTrigger", stream.max_per_batch)
     return reader.load().drop("timestampType")
 

@@ -16,6 +16,7 @@ from lakesql.decode import Node, decode, option, read_entries, read_option_text,
 from lakesql.errors import Place, Problem, ProfileError, ProjectError, nearest
 from lakesql.names import check_name
 from lakesql.project.files import read_text
+from lakesql.project.kafka import read_client_options
 from lakesql.project.yaml import parse_yaml
 
 PROFILES_FILE = "profiles.yml"
@@ -51,7 +52,7 @@ class Kafka:
     """A Kafka broker. `options` go to its client as they are, and carry no `kafka.` prefix."""
 
     bootstrap_servers: str = option("`host:port`, comma-separated.")
-    options: Mapping[str, str] = option("Options of the Kafka client.", factory=dict, read=_plain_options)
+    options: Mapping[str, str] = option("Options of the Kafka client.", factory=dict, read=read_client_options)
 
 
 Connection = Recorded | Files | Rate | Kafka

@@ -107,44 +107,19 @@ class Broker:
 
     def produce(self, topic: str, messages: Iterable[Message | bytes], **config: str) -> None:
         """Send messages, in order within a partition, and wait until the broker has them all."""
-        self._produce(topic, messages, config)
+        _send(self._producer(config), topic, messages)
 
-    def produce_in_transaction(self, topic: str, messages: Iterable[Message | bytes], *, commit: bool) -> None:
-        """Send messages in one transaction, which is then committed or aborted."""
-        self._produce(topic, messages, {"transactional.id": str(uuid.uuid4())}, commit=commit)
+    def begin_transaction(self, topic: str, messages: Iterable[Message | bytes]) -> Producer:
+        """Send messages in a transaction, which the caller commits or aborts."""
+        producer = self._producer({"transactional.id": str(uuid.uuid4())})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        _send(producer, topic, messages)
+        return producer
 
-    def _produce(
-        self, topic: str, messages: Iterable[Message | bytes], config: dict[str, str], commit: bool = True
-    ) -> None:
-        settings = {"bootstrap.servers": self.servers, "enable.idempotence": True, "linger.ms": 20, **config}
-        producer = Producer({**settings, "queue.buffering.max.messages": 1_000_000})
-        failed: list[Any] = []
-        transactional = "transactional.id" in config
-        if transactional:
-            producer.init_transactions(30)
-            producer.begin_transaction()
-        for message in messages:
-            sent = message if isinstance(message, Message) else Message(message)
-            optional: dict[str, Any] = {"headers": list(sent.headers)} if sent.headers else {}
-            optional |= {"partition": sent.partition} if sent.partition is not None else {}
-            optional |= {"timestamp": sent.timestamp_ms} if sent.timestamp_ms is not None else {}
-            while True:
-                try:
-                    producer.produce(
-                        topic,
-                        value=sent.value,
-                        key=sent.key,
-                        on_delivery=lambda error, _: failed.append(error) if error else None,
-                        **optional,
-                    )
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-            producer.poll(0)
-        left = producer.flush(60)
-        assert not left and not failed, f"{left} not sent, {failed[:3]}"
-        if transactional:
-            producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+    def _producer(self, config: dict[str, str]) -> Producer:
+        settings = {"bootstrap.servers": self.servers, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
+        return Producer({**settings, "queue.buffering.max.messages": 1_000_000, **config})
 
     # Its files
 
@@ -207,6 +182,25 @@ broker.session.timeout.ms=1500
 broker.heartbeat.interval.ms=300
 """
 # After SIGKILL the broker is let in again only when its old session has lapsed: hence the short one.
+
+
+def _send(producer: Producer, topic: str, messages: Iterable[Message | bytes]) -> None:
+    failed: list[Any] = []
+    for message in messages:
+        sent = message if isinstance(message, Message) else Message(message)
+        optional: dict[str, Any] = {"headers": list(sent.headers)} if sent.headers else {}
+        optional |= {"partition": sent.partition} if sent.partition is not None else {}
+        optional |= {"timestamp": sent.timestamp_ms} if sent.timestamp_ms is not None else {}
+        optional |= {"on_delivery": lambda error, _: failed.append(error) if error else None}
+        while True:
+            try:
+                producer.produce(topic, value=sent.value, key=sent.key, **optional)
+                break
+            except BufferError:  # its queue is full
+                producer.poll(0.1)
+        producer.poll(0)
+    left = producer.flush(60)
+    assert not left and not failed, f"{left} not sent, {failed[:3]}"
 
 
 def _run(command: list[Any]) -> None:

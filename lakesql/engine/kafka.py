@@ -1,0 +1,317 @@
+"""What a Kafka broker says of its topics: which there are, their ids, and which offsets they hold.
+
+It is asked through the Java client that Spark reads with, so that what is refused here would be refused there, only
+later and in other words. Every question is answered, or has failed with a named condition, within seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.protocol import Py4JJavaError
+
+from lakesql.engine.jars import spark_jars
+from lakesql.engine.java import Java
+from lakesql.errors import LakesqlError, Place, Problem, ProfileError, RunError, TransientError, nearest
+from lakesql.project.profiles import Kafka
+from lakesql.stream.stream import Origin, TopicPattern, Topics
+
+T = TypeVar("T")
+
+Offsets = Mapping[str, Mapping[int, int]]
+"""By topic and partition: an offset, as in Spark's checkpoints."""
+
+CONNECT_TIMEOUT_S = 3.0
+REQUEST_TIMEOUT_MS = 4_000
+ANSWER_TIMEOUT_MS = 8_000
+"""How long an address, a request and a question may take. Brokers answer in milliseconds."""
+
+
+MAX_SHOWN = 600
+"""How many characters of the client's own words an error shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as it stands. A topic that is deleted and made again has another id."""
+
+    name: str
+    id: str
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets of a partition, from `first` up to and without `end`."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} offsets {self.first} to {self.end - 1}"
+
+
+class Broker:
+    """A connection to a cluster, held open until it is closed: `with open_broker(jvm, connection) as broker`."""
+
+    def __init__(self, jvm: Any, connection: Kafka, admin: Any) -> None:
+        self._jvm = jvm
+        self._connection = connection
+        self._admin = admin
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._admin.close(self._jvm.java.time.Duration.ZERO)
+
+    def topic_names(self) -> frozenset[str]:
+        """All topics that the connection's user may see, without Kafka's own."""
+        return frozenset(map(str, self._ask(lambda: self._admin.listTopics().names())))
+
+    def topics(self, names: Collection[str], place: Place | None = None) -> dict[str, Topic]:
+        """The topics of these names. Raises `RunError` with each that there is not (`unknown-topic`)."""
+        futures = self._admin.describeTopics(list(names)).topicNameValues()
+        found: dict[str, Topic] = {}
+        problems: list[Problem] = []
+        for name in names:
+            try:
+                described = self._ask(lambda name=name: futures.get(name))  # type: ignore[misc]
+                partitions = tuple(sorted(int(partition.partition()) for partition in described.partitions()))
+                found[name] = Topic(name, str(described.topicId().toString()), partitions)
+            except _NoSuchTopicError:
+                problems.append(self._no_topic(name, place))
+        if problems:
+            raise RunError(problems)
+        return found
+
+    def find_topics(self, origin: Origin, place: Place | None = None) -> dict[str, Topic]:
+        """The topics that a stream names, or those whose names match its pattern now, which may be none."""
+        match origin:
+            case Topics(names=names):
+                return self.topics(names, place)
+            case TopicPattern(pattern=pattern):
+                return self.topics(sorted(name for name in self.topic_names() if re.fullmatch(pattern, name)), place)
+            case _:
+                return {}
+
+    def topic_ids(self, names: Collection[str]) -> dict[str, str]:
+        """The id of each topic."""
+        return {name: topic.id for name, topic in self.topics(names).items()}
+
+    def beginning_offsets(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
+        """The first offset that each partition still holds: those before it are gone."""
+        return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
+
+    def end_offsets(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
+        """The offset behind the last one that a reader may see: of committed records, unless the options say else."""
+        return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
+
+    def _offsets(self, topics: Collection[Topic], spec: Any) -> dict[str, dict[int, int]]:
+        kafka = self._jvm.org.apache.kafka
+        wanted = {
+            (topic.name, partition): kafka.common.TopicPartition(topic.name, partition)
+            for topic in topics
+            for partition in topic.partitions
+        }
+        level = client_options(self._connection)["isolation.level"]
+        options = kafka.clients.admin.ListOffsetsOptions(kafka.common.IsolationLevel.valueOf(level.upper()))
+        request = dict.fromkeys(wanted.values(), spec)
+        try:
+            answers = self._ask(lambda: self._admin.listOffsets(request, options).all())
+        except _NoSuchTopicError:  # deleted since it was described
+            there = self.topic_names()
+            raise RunError([self._no_topic(topic.name, None) for topic in topics if topic.name not in there]) from None
+        found: dict[str, dict[int, int]] = {topic.name: {} for topic in topics}
+        for (topic, partition), key in wanted.items():
+            found[topic][partition] = int(answers.get(key).offset())
+        return found
+
+    def _no_topic(self, name: str, place: Place | None) -> Problem:
+        return Problem(
+            "unknown-topic",
+            f"There is no topic '{name}' at {self._connection.bootstrap_servers}.",
+            fix=nearest(name, self.topic_names()) or "Make it, or correct the stream's topic.",
+            place=place,
+        )
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        """What the future of `question` comes to. Raises the condition that its failure is."""
+        try:
+            return question().get(ANSWER_TIMEOUT_MS, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+        except Py4JJavaError as error:
+            raise _explain(error.java_exception, self._connection) from None
+
+
+def open_broker(jvm: Any, connection: Kafka) -> Broker:
+    """Connect to a cluster; `jvm` is a session's `_jvm`, or `open_java`'s.
+
+    Raises `TransientError` (`connection-unreachable`) where no broker answers, `ProfileError` where one refuses the
+    credentials (`wrong-credentials`), its certificate is not trusted (`certificate-untrusted`) or the client does not
+    take the options (`kafka-option`).
+    """
+    reach_broker(connection.bootstrap_servers)
+    properties = jvm.java.util.Properties()
+    for key, value in client_options(connection).items():
+        properties.setProperty(key, value)
+    properties.setProperty("request.timeout.ms", str(REQUEST_TIMEOUT_MS))
+    properties.setProperty("default.api.timeout.ms", str(ANSWER_TIMEOUT_MS - 1_000))
+    try:
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+    except Py4JJavaError as error:
+        raise _explain(error.java_exception, connection) from None
+    broker = Broker(jvm, connection, admin)
+    try:
+        broker._ask(lambda: admin.describeCluster().nodes())
+    except BaseException:
+        broker.__exit__(None, None, None)
+        raise
+    return broker
+
+
+def client_options(connection: Kafka) -> dict[str, str]:
+    """What every client of the connection is given: records of transactions that were not committed are not read."""
+    return {
+        "isolation.level": "read_committed",
+        **connection.options,
+        "bootstrap.servers": connection.bootstrap_servers,
+    }
+
+
+def reach_broker(servers: str) -> str:
+    """The first address of `servers` that takes a connection; a client needs one to find the others."""
+    failures = []
+    for server in (part.strip() for part in servers.split(",")):
+        host, _, port = server.rpartition(":")
+        if not port.isdecimal():
+            failures.append(f"{server}: no port")
+            continue
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
+            return server
+        except (OSError, OverflowError) as error:
+            failures.append(f"{server}: {error}")
+    raise _unreachable(servers, "; ".join(failures))
+
+
+def lost_ranges(positions: Offsets, beginning: Offsets) -> tuple[Range, ...]:
+    """What lies between where a reader stands and where the partitions begin now: records that it can never read."""
+    return tuple(
+        Range(topic, partition, at, first)
+        for topic, partitions in sorted(positions.items())
+        for partition, at in sorted(partitions.items())
+        if (first := beginning.get(topic, {}).get(partition, at)) > at
+    )
+
+
+def lag_of(end: Offsets, latest: Offsets) -> dict[str, dict[int, int]]:
+    """How many offsets each partition of `latest` is ahead of a reader that stands at `end`."""
+    return {
+        topic: {
+            partition: max(0, last - end.get(topic, {}).get(partition, 0)) for partition, last in partitions.items()
+        }
+        for topic, partitions in latest.items()
+    }
+
+
+@contextmanager
+def open_java(java: Java, jars: Collection[Path]) -> Iterator[Any]:
+    """A small Java with Kafka's client and without Spark, for a command that only asks: it is up in half a second."""
+    class_path = os.pathsep.join([*map(str, jars), str(spark_jars() / "*")])
+    port, secret = launch_gateway(
+        jarpath=str(next(spark_jars().glob("py4j-*.jar"))),
+        classpath=class_path,
+        javaopts=["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"],
+        java_path=str(java.binary),
+        die_on_exit=True,
+        enable_auth=True,
+    )
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True))
+    try:
+        yield gateway.jvm
+    finally:
+        gateway.shutdown()
+
+
+# --- what a failure is
+
+
+class _NoSuchTopicError(Exception):
+    """The broker does not know a topic."""
+
+
+def _explain(raised: Any, connection: Kafka) -> Exception:
+    """A Java exception of Kafka's client as a condition, by the first of its causes that says something."""
+    causes = list(_causes(raised))
+    names = {name for name, _ in causes}
+    why = ": ".join(dict.fromkeys(_EXCEPTION.sub("", message) for _, message in causes if message))[:MAX_SHOWN]
+    servers = connection.bootstrap_servers
+    if "UnknownTopicOrPartitionException" in names or "InvalidTopicException" in names:
+        return _NoSuchTopicError()
+    if "SslAuthenticationException" in names or "SSLHandshakeException" in names:
+        return ProfileError.of(
+            "certificate-untrusted",
+            f"No secure connection to {servers}: one side does not take the other's certificate.",
+            why=why,
+            fix="Give the connection's options `ssl.truststore.location` (or `ssl.truststore.certificates`) for the "
+            "broker's authority, and `ssl.keystore.*` where the broker asks for a certificate too.",
+        )
+    if names & {"SaslAuthenticationException", "UnsupportedSaslMechanismException", "LoginException"}:
+        return ProfileError.of(
+            "wrong-credentials",
+            f"{servers} refuses the connection's credentials.",
+            why=why,
+            fix="Correct `sasl.mechanism` and `sasl.jaas.config` in the connection's options.",
+        )
+    if any(name.endswith("AuthorizationException") for name in names):
+        return ProfileError.of(
+            "topic-forbidden",
+            f"The user of the connection may not read what the stream names at {servers}.",
+            why=why,
+            fix="Let the broker's administrator allow READ and DESCRIBE on the topics.",
+        )
+    if (
+        names & {"ConfigException", "InvalidConfigurationException", "KafkaException"}
+        and "TimeoutException" not in names
+    ):
+        return ProfileError.of(
+            "kafka-option",
+            "Kafka's client does not take the connection's options.",
+            why=why,
+            fix="Correct `options` of the connection in profiles.yml.",
+        )
+    options = {"security.protocol": "PLAINTEXT", **connection.options}
+    asked = ", ".join(f"{key}={options[key]}" for key in ("security.protocol", "sasl.mechanism") if key in options)
+    return _unreachable(servers, f"Connections are taken, but there is no answer by {asked}: {why}")
+
+
+_EXCEPTION = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
+"""What a Java exception puts before the message of its cause."""
+
+
+def _causes(raised: Any) -> Iterator[tuple[str, str]]:
+    while raised is not None:
+        yield str(raised.getClass().getSimpleName()), str(raised.getMessage() or "")
+        raised = raised.getCause()
+
+
+def _unreachable(servers: str, why: str) -> LakesqlError:
+    return TransientError.of(
+        "connection-unreachable",
+        f"No broker answers at {servers}.",
+        why=why,
+        fix="Start the broker, or correct `bootstrap_servers` and `options` of the connection in profiles.yml.",
+    )

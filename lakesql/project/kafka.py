@@ -1,0 +1,69 @@
+"""Options of Kafka's client, as a profile may give them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from lakesql.decode import Node, read_entries, read_option_text
+from lakesql.errors import ProjectError
+
+LOGIN_MODULES = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+    "com.sun.security.auth.module.Krb5LoginModule",
+    "software.amazon.msk.auth.iam.IAMLoginModule",
+)
+"""The classes that `sasl.jaas.config` may name: others run code of their own choice in this process."""
+
+OWNED: Mapping[str, str] = {
+    "bootstrap.servers": "Use the connection's `bootstrap_servers`.",
+    "auto.offset.reset": "Use the stream's `start`.",
+    "enable.auto.commit": "Progress is kept in the table.",
+    "group.id": "Each query has a group of its own, and commits nothing to it.",
+    "group.instance.id": "Each query has a group of its own, and commits nothing to it.",
+    "interceptor.classes": "Records are read as the broker has them.",
+    "key.deserializer": "Keys are read as bytes.",
+    "value.deserializer": "Use the stream's `format`.",
+    "key.serializer": "Nothing is written to topics.",
+    "value.serializer": "Nothing is written to topics.",
+}
+"""Options that lakesql and Spark set themselves, and what to do instead."""
+
+_NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*")
+_LOGIN_MODULE = re.compile(r"\s*([\w.$]+)\s")
+
+
+def read_client_options(node: Node) -> dict[str, str]:
+    """The options by name. Raises `ProjectError` (`kafka-option`) for each that a profile may not give."""
+    return read_entries(node, _read_option)
+
+
+def _read_option(name: str, node: Node) -> str:
+    text = read_option_text(node)
+    if name.startswith("kafka."):
+        raise _refused(f"'{name}' has the prefix of Spark's options.", f"Write '{name.removeprefix('kafka.')}'.")
+    if name in OWNED:
+        raise _refused(f"'{name}' is set by lakesql.", OWNED[name])
+    if not _NAME.fullmatch(name):
+        raise _refused(f"'{name}' is no option of Kafka's client.", "Its options are words with dots.")
+    if name.endswith("sasl.jaas.config"):
+        _check_login_module(text)
+    return text
+
+
+def _check_login_module(text: str) -> None:
+    """Kafka takes one module, and it is the first word: comments and anything else before it are refused."""
+    found = _LOGIN_MODULE.match(text)
+    if found is None or found[1] not in LOGIN_MODULES:
+        # The text may be a secret: of it, only what is certainly the name of a class is shown.
+        shown = f" {found[1]}" if found and re.fullmatch(r"(\w+\.)+\w+LoginModule", found[1]) else ""
+        raise _refused(
+            f"'sasl.jaas.config' names a login module{shown} that is not allowed.",
+            f"Begin with one of {', '.join(LOGIN_MODULES)}, then `required` and its options, and end with `;`.",
+        )
+
+
+def _refused(what: str, fix: str) -> ProjectError:
+    return ProjectError.of("kafka-option", what, fix=fix)

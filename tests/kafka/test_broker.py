@@ -1,0 +1,146 @@
+"""What a broker is asked, and what a connection that does not work is called: within seconds, by a named condition."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lakesql.engine.jars import ensure_jars, user_cache
+from lakesql.engine.java import find_java
+from lakesql.engine.kafka import Broker as Asked
+from lakesql.engine.kafka import open_broker, open_java
+from lakesql.errors import LakesqlError, Place
+from lakesql.project.profiles import Kafka
+from lakesql.stream.stream import TopicPattern, Topics
+from tests.servers.broker import PASSWORD, STORE_PASSWORD, USER, Broker
+from tests.servers.process import free_ports
+
+ANSWERS_WITHIN_S = 12
+
+
+@pytest.fixture(scope="module")
+def jvm() -> Iterator[Any]:
+    java, home = find_java(os.environ), user_cache(os.environ)
+    with open_java(java, ensure_jars(frozenset({"kafka"}), java, home, print)) as jvm:
+        yield jvm
+
+
+@pytest.fixture(scope="module")
+def asked(jvm: Any, broker: Broker) -> Iterator[Asked]:
+    with open_broker(jvm, Kafka(broker.servers)) as asked:
+        yield asked
+
+
+def jaas(password: str, module: str = "plain.Plain") -> str:
+    return f'org.apache.kafka.common.security.{module}LoginModule required username="{USER}" password="{password}";'
+
+
+def test_offsets(broker: Broker, asked: Asked) -> None:
+    broker.create_topic("held", 3)
+    broker.produce("held", [f"{number}".encode() for number in range(10)], partitioner="random")
+    topics = asked.topics(["held"])
+    ends = asked.end_offsets(topics.values())
+    assert topics["held"].partitions == (0, 1, 2)
+    assert asked.beginning_offsets(topics.values()) == {"held": {0: 0, 1: 0, 2: 0}}
+    assert sum(ends["held"].values()) == 10
+
+    partition = max(ends["held"], key=lambda each: ends["held"][each])
+    broker.delete_records("held", partition, 1)
+    assert asked.beginning_offsets(topics.values())["held"][partition] == 1
+
+
+def test_the_end_is_that_of_what_was_committed(jvm: Any, broker: Broker, asked: Asked) -> None:
+    broker.create_topic("open")
+    broker.produce("open", [b"1", b"2"])
+    held = broker.begin_transaction("open", [b"3"])
+    topics = asked.topics(["open"]).values()
+    assert asked.end_offsets(topics) == {"open": {0: 2}}
+    with open_broker(jvm, Kafka(broker.servers, {"isolation.level": "read_uncommitted"})) as all_of_it:
+        assert all_of_it.end_offsets(topics) == {"open": {0: 3}}
+    held.abort_transaction(30)
+
+
+def test_a_topic_made_again_has_another_id(broker: Broker, asked: Asked) -> None:
+    broker.create_topic("again")
+    before = asked.topic_ids(["again"])
+    assert asked.topic_ids(["again"]) == before
+    broker.delete_topic("again")
+    broker.create_topic("again")
+    assert asked.topic_ids(["again"]).keys() == {"again"}
+    assert asked.topic_ids(["again"]) != before
+
+
+def test_topics_by_name_and_by_pattern(broker: Broker, asked: Asked) -> None:
+    for name in ("shop.eu", "shop.us", "shops"):
+        broker.create_topic(name)
+    assert set(asked.find_topics(TopicPattern(r"shop\..*"))) == {"shop.eu", "shop.us"}
+    assert set(asked.find_topics(Topics(("shop.us",)))) == {"shop.us"}
+    assert not asked.find_topics(TopicPattern("none.*"))
+
+
+def test_a_topic_that_is_not_there(broker: Broker, asked: Asked) -> None:
+    broker.create_topic("payments")
+    place = Place("streams/shop.yml", 3, 5)
+    with pytest.raises(LakesqlError) as caught:
+        asked.find_topics(Topics(("payments", "paymnets", "refunds")), place)
+    assert [problem.condition for problem in caught.value.problems] == ["unknown-topic"] * 2
+    assert [problem.place for problem in caught.value.problems] == [place] * 2
+    assert "'payments'" in caught.value.problems[0].fix
+
+
+def test_a_user_and_a_certificate_that_are_right(jvm: Any, broker: Broker) -> None:
+    sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas(PASSWORD)}
+    ssl = {
+        "security.protocol": "SSL",
+        "ssl.truststore.location": str(broker.trust_store),
+        "ssl.truststore.password": STORE_PASSWORD,
+    }
+    for connection in (Kafka(broker.sasl_servers, sasl), Kafka(broker.ssl_servers, ssl)):
+        with open_broker(jvm, connection) as asked:
+            assert isinstance(asked.topic_names(), frozenset)
+
+
+def test_what_is_wrong_with_a_connection(jvm: Any, broker: Broker) -> None:
+    (closed,) = free_ports(1)
+    sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas("wrong")}
+    scram = {**sasl, "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": jaas(PASSWORD, "scram.Scram")}
+    wrong = {
+        "nobody": (Kafka(f"127.0.0.1:{closed}"), "connection-unreachable"),
+        "no such host": (Kafka("broker.invalid:9092"), "connection-unreachable"),
+        "no port": (Kafka("127.0.0.1"), "connection-unreachable"),
+        "password": (Kafka(broker.sasl_servers, sasl), "wrong-credentials"),
+        "mechanism": (Kafka(broker.sasl_servers, scram), "wrong-credentials"),
+        "certificate": (Kafka(broker.ssl_servers, {"security.protocol": "SSL"}), "certificate-untrusted"),
+        "no such store": (
+            Kafka(broker.ssl_servers, {"security.protocol": "SSL", "ssl.truststore.location": "/none.jks"}),
+            "kafka-option",
+        ),
+        "protocol": (Kafka(broker.servers, {"security.protocol": "SASL_SLL"}), "kafka-option"),
+        "user expected": (Kafka(broker.sasl_servers), "connection-unreachable"),
+        "plain text expected": (Kafka(broker.servers, {"security.protocol": "SSL"}), "connection-unreachable"),
+        "certificate expected": (Kafka(broker.ssl_servers), "connection-unreachable"),
+    }
+    found, slow = {}, {}
+    for name, (connection, _) in wrong.items():
+        started = time.monotonic()
+        with pytest.raises(LakesqlError) as caught:
+            open_broker(jvm, connection)
+        (problem,) = caught.value.problems
+        print(name, problem)
+        found[name] = problem.condition
+        if time.monotonic() - started > ANSWERS_WITHIN_S:
+            slow[name] = time.monotonic() - started
+        assert problem.fix
+    assert found == {name: condition for name, (_, condition) in wrong.items()}
+    assert not slow
+
+
+def test_a_server_that_is_no_broker(jvm: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(LakesqlError) as caught:
+        open_broker(jvm, Kafka(f"127.0.0.1:{server.getsockname()[1]}"))
+    assert [problem.condition for problem in caught.value.problems] == ["connection-unreachable"]
