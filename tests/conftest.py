@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """An open session on a warehouse and a catalog of its own."""
-    from lakesql.catalog.tables import open_catalog
+    from lakesql.catalog.connect import open_catalog
     from lakesql.engine.jars import ensure_jars, user_cache
     from lakesql.engine.java import find_java
     from lakesql.engine.session import SessionSettings, open_session

@@ -1,25 +1,19 @@
-"""Tables as their catalog has them, read by pyiceberg: state, rows, and whether the catalog is there. No JVM.
-
-Importing pyiceberg takes half a second, so it happens inside the functions, and only the catalog's own module of it.
-"""
+"""Tables as their catalog has them, read by pyiceberg: state, rows, and whether the catalog is there. No JVM."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
 
-from lakesql.errors import LakesqlError, ProfileError, RunError, nearest
+from lakesql.catalog.connect import OpenCatalog, check_warehouse, first_line, open_catalog, reaching
+from lakesql.errors import RunError, nearest
 from lakesql.model.config import PartitionField, SortField
 from lakesql.model.table import TableName
 from lakesql.names import LEDGER_MODEL
 from lakesql.plan.state import StateColumn, TableState
 from lakesql.project.profiles import Catalog, sqlite_file
+from lakesql.stream.types import field_name
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog as IcebergCatalog
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
@@ -27,33 +21,13 @@ if TYPE_CHECKING:
     from pyiceberg.transforms import Transform
     from pyiceberg.types import IcebergType
 
-_BUSY_TIMEOUT_S = 30
-"""How long to wait for Spark's commit to let go of the SQLite file; Spark waits as long for ours."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenCatalog:
-    """A catalog that answers: what the profile says of it, and pyiceberg's own."""
-
-    profile: Catalog
-    iceberg: IcebergCatalog
-
-
-def open_catalog(catalog: Catalog) -> OpenCatalog:
-    """The profile's catalog, opened. A `sql` catalog on SQLite gets its folder, its file and its two tables.
-
-    What pyiceberg finds in its own settings file or in PYICEBERG_CATALOG__… is left out: the profile alone says where
-    tables are. Raises `ProfileError`: `catalog-unreachable`, `unknown-catalog-type`.
-    """
-    with _reaching(catalog):
-        return OpenCatalog(catalog, _open(catalog))
-
 
 def check_catalog(catalog: Catalog) -> str:
     """A line on a catalog that answers, such as `lake (sql): 2 namespaces`; makes nothing.
 
-    Raises `ProfileError` (`catalog-unreachable`, `unknown-catalog-type`).
+    Raises what `open_catalog` and `check_warehouse` raise.
     """
+    check_warehouse(catalog)
     file = sqlite_file(catalog)
     if file is not None and not file.exists():
         return f"{catalog.name} ({catalog.type}): {file} is not there yet; the first run makes it"
@@ -63,7 +37,7 @@ def check_catalog(catalog: Catalog) -> str:
 
 def list_namespaces(opened: OpenCatalog) -> frozenset[str]:
     """The catalog's namespaces, those within others as `a.b`. Raises `ProfileError` (`catalog-unreachable`)."""
-    with _reaching(opened.profile):
+    with reaching(opened.profile):
         return frozenset(".".join(parts) for parts in opened.iceberg.list_namespaces())
 
 
@@ -71,7 +45,7 @@ def list_tables(opened: OpenCatalog, namespace: str) -> tuple[TableName, ...]:
     """The tables of a namespace in order of their names, none if there is no such namespace."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
-    with _reaching(opened.profile):
+    with reaching(opened.profile):
         try:
             found = opened.iceberg.list_tables(namespace)
         except NoSuchNamespaceError:
@@ -127,7 +101,7 @@ def read_rows(opened: OpenCatalog, name: TableName, limit: int) -> tuple[tuple[s
 
 
 def spark_type(kind: IcebergType) -> str:
-    """Spark's text of an Iceberg type, in the spelling of `plan.state.canonical_type`.
+    """Spark's text of an Iceberg type, in the spelling of `stream.types.stored_type`.
 
     A type that Spark does not have keeps Iceberg's word.
     """
@@ -149,7 +123,8 @@ def spark_type(kind: IcebergType) -> str:
         case types.UnknownType():
             return "void"
         case types.StructType():
-            return f"struct<{','.join(f'{field.name}:{spark_type(field.field_type)}' for field in kind.fields)}>"
+            fields = (f"{field_name(field.name)}:{spark_type(field.field_type)}" for field in kind.fields)
+            return f"struct<{','.join(fields)}>"
         case types.ListType():
             return f"array<{spark_type(kind.element_type)}>"
         case types.MapType():
@@ -158,48 +133,10 @@ def spark_type(kind: IcebergType) -> str:
             return str(kind)
 
 
-def _open(catalog: Catalog) -> IcebergCatalog:
-    if catalog.type == "sql":
-        return _open_sql(catalog)
-    from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType
-
-    known = {kind.value: kind for kind in CatalogType}
-    if catalog.type not in known:
-        raise ProfileError.of(
-            "unknown-catalog-type",
-            f"'{catalog.type}' is not a type of catalog.",
-            fix=nearest(catalog.type, known),
-        )
-    return AVAILABLE_CATALOGS[known[catalog.type]](catalog.name, _properties(catalog))
-
-
-def _open_sql(catalog: Catalog) -> IcebergCatalog:
-    from pyiceberg.catalog.sql import SqlCatalog
-    from sqlalchemy.exc import OperationalError
-
-    file = sqlite_file(catalog)
-    properties = _properties(catalog)
-    if file is None:
-        return SqlCatalog(catalog.name, **properties)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    if "?" not in catalog.uri:
-        properties["uri"] = f"{catalog.uri}?timeout={_BUSY_TIMEOUT_S}"
-    try:
-        return SqlCatalog(catalog.name, **properties)
-    except OperationalError:
-        # Two processes that meet an empty file both make the tables; the one that comes second finds them now.
-        return SqlCatalog(catalog.name, **properties)
-
-
-def _properties(catalog: Catalog) -> dict[str, str]:
-    own = {"type": catalog.type, "uri": catalog.uri, "warehouse": catalog.warehouse}
-    return {**catalog.properties, **{key: value for key, value in own.items() if value}}
-
-
 def _load_table(opened: OpenCatalog, name: TableName) -> Table | None:
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
-    with _reaching(opened.profile):
+    with reaching(opened.profile):
         try:
             return opened.iceberg.load_table((name.namespace, name.name))
         except (NoSuchTableError, NoSuchNamespaceError):
@@ -271,37 +208,6 @@ def _unreadable(name: TableName, error: Exception) -> RunError:
     return RunError.of(
         "table-unreadable",
         f"The catalog knows the table {name}, and its files cannot be read.",
-        why=_first_line(error),
+        why=first_line(error),
         fix="If its files were deleted by hand, drop the table from the catalog.",
     )
-
-
-@contextmanager
-def _reaching(catalog: Catalog) -> Iterator[None]:
-    # pyiceberg's exceptions share no base, and the libraries beneath it raise their own: whatever comes out of a
-    # catalog that is not ours says that the catalog did not do what was asked.
-    try:
-        yield
-    except (LakesqlError, ModuleNotFoundError):
-        raise
-    except Exception as error:
-        tried = {"type": catalog.type, "uri": _without_password(catalog.uri), "warehouse": catalog.warehouse}
-        raise ProfileError.of(
-            "catalog-unreachable",
-            f"The catalog '{catalog.name}' does not answer: {_first_line(error)}",
-            why=f"Tried: {', '.join(f'{key} {value}' for key, value in tried.items() if value)}.",
-            fix="Correct the target's `catalog` in profiles.yml; `lakesql debug` tries it again.",
-        ) from error
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
-
-
-def _without_password(uri: str) -> str:
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        return "(not a URI)"
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else uri

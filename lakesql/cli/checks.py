@@ -58,9 +58,9 @@ def check_everything(options: Options) -> Iterator[Result]:
     manifest = _attempt(partial(load_files, files, target, read_vars(options.vars)))
     yield _result("models", manifest, lambda found: f"{len(found.models)}, of {len(found.streams)} streams")
     formats = () if isinstance(manifest, LakesqlError) else {stream.format for stream in manifest.streams.values()}
-    yield _result("jars", _attempt(partial(_check_jars, _jar_needs(target, formats))))
+    yield _result("jars", _attempt(partial(_check_jars, target, formats)))
     yield _result("catalog", _attempt(partial(_check_catalog, target.catalog)))
-    yield _result("checkpoints", _attempt(partial(_check_checkpoints, target.checkpoints)))
+    yield _result("checkpoints", _attempt(partial(_check_checkpoints, target)))
     for name, connection in target.connections.items():
         yield _result(f"connection {name}", _attempt(partial(check_connection, connection)))
 
@@ -92,15 +92,13 @@ def _find_pyspark() -> str:
     return f"{version('pyspark')} in {folder}"
 
 
-def _jar_needs(target: Target, formats: Collection[str]) -> frozenset[str]:
-    kafka = any(isinstance(connection, Kafka) for connection in target.connections.values())
-    return frozenset(["core", *(["kafka"] if kafka else []), *(["avro"] if "avro" in formats else [])])
-
-
-def _check_jars(needs: frozenset[str]) -> str:
+def _check_jars(target: Target, formats: Collection[str]) -> str:
     """Which jars are there, each verified; the others are fetched by the first run."""
     from lakesql.engine.jars import JARS, user_cache, verify_jar
+    from lakesql.project.iceberg import jar_needs
 
+    kafka = any(isinstance(connection, Kafka) for connection in target.connections.values())
+    needs = {*jar_needs(target), *(["kafka"] if kafka else []), *(["avro"] if "avro" in formats else [])}
     folder = user_cache(os.environ) / "jars"
     wanted = [jar for need in sorted(needs) for jar in JARS[need]]
     present = [jar for jar in wanted if (folder / jar.file).exists()]
@@ -116,19 +114,10 @@ def _check_catalog(catalog: Catalog) -> str:
     return check_catalog(catalog)
 
 
-def _check_checkpoints(place: str) -> str:
-    """Whether the folder can be written; Spark alone can tell of one that is not on this machine."""
-    if "://" in place and not place.startswith("file://"):
-        return f"{place}, which the first run will try"
-    folder = Path(place.removeprefix("file://"))
-    nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        raise ProfileError.of(
-            "checkpoints-unwritable",
-            f"{folder} cannot be written.",
-            fix=f"Correct `checkpoints` in profiles.yml, or the permissions of {nearest}.",
-        )
-    return str(folder) + ("" if folder.exists() else ", made by the first run")
+def _check_checkpoints(target: Target) -> str:
+    from lakesql.catalog.connect import check_checkpoints
+
+    return check_checkpoints(target.checkpoints, target.catalog)
 
 
 def check_connection(connection: Connection) -> str:

@@ -15,8 +15,13 @@ import click
 from lakesql.cli.options import Options, find_directory
 from lakesql.errors import InternalError, LakesqlError, Place, Problem, ProfileError, render_problem
 
-SPARK_EXTRA = ("pyspark", "py4j", "pyiceberg", "pyarrow", "sqlalchemy")
-"""What `lakesql[spark]` installs beside lakesql, by the names of the modules."""
+EXTRAS = {
+    **dict.fromkeys(("pyspark", "py4j", "pyiceberg", "pyarrow", "sqlalchemy"), "spark"),
+    "psycopg": "postgres",
+    "boto3": "glue",
+    **dict.fromkeys(("thrift", "thrift_sasl"), "hive"),
+}
+"""The modules that an extra of lakesql's installs, each with the extra."""
 
 
 def report_error(error: Exception, options: Options) -> int:
@@ -44,9 +49,9 @@ def explain(error: Exception) -> LakesqlError:
     match error:
         case LakesqlError():
             return error
-        case ModuleNotFoundError(name=str() as name) if name.partition(".")[0] in SPARK_EXTRA:
-            fix = "Install lakesql with Spark: pip install 'lakesql[spark]'."
-            return ProfileError.of("spark-missing", f"{name} is not installed.", fix=fix)
+        case ModuleNotFoundError(name=str() as name) if extra := EXTRAS.get(name.partition(".")[0]):
+            condition = "spark-missing" if extra == "spark" else "extra-missing"
+            return ProfileError.of(condition, f"{name} is not installed.", fix=f"pip install 'lakesql[{extra}]'.")
         case OSError():
             what = f"{error.filename}: {error.strerror}." if error.filename else f"{error}."
             return ProfileError.of(

@@ -47,7 +47,8 @@ def command(given: Given, name: str, limit: int, output: str, dead_letters: bool
 
 
 def _stored(manifest: Manifest, name: str, limit: int) -> Shown:
-    from lakesql.catalog.tables import open_catalog, read_rows
+    from lakesql.catalog.connect import open_catalog
+    from lakesql.catalog.tables import read_rows
 
     table = manifest.models[name].table
     columns, rows = read_rows(open_catalog(manifest.target.catalog), table, limit)
@@ -56,7 +57,8 @@ def _stored(manifest: Manifest, name: str, limit: int) -> Shown:
 
 def _dead_letters(manifest: Manifest, name: str, limit: int) -> Shown:
     """The dead letters; the table of them is there once a record has been set aside."""
-    from lakesql.catalog.tables import load_table_state, open_catalog, read_rows
+    from lakesql.catalog.connect import open_catalog
+    from lakesql.catalog.tables import load_table_state, read_rows
 
     table = manifest.models[name].table.dead_letter
     catalog = open_catalog(manifest.target.catalog)

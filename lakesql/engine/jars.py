@@ -83,6 +83,43 @@ JARS: dict[str, tuple[Jar, ...]] = {
             "5273c8bc8c0dca2211175c0d27efbd7228efae99689aac001a8e1ef8e872e9ef",
         ),
     ),
+    "postgres": (
+        Jar(
+            "org.postgresql",
+            "postgresql",
+            "42.7.13",
+            "6e0e4cc2d8cae902084f8a2b18728b073a6fd9d1f87c9d8bff8f298c18185b93",
+        ),
+    ),
+    "s3": (
+        Jar(
+            "org.apache.iceberg",
+            "iceberg-aws-bundle",
+            "1.12.0",
+            "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
+        ),
+    ),
+    # Hadoop's own S3, for checkpoints. The AWS SDK is the one in the bundle above, which lacks these two parts of it.
+    "s3a": (
+        Jar(
+            "org.apache.hadoop",
+            "hadoop-aws",
+            "3.4.2",
+            "d2d24e6b715b5656b9d238bf13b6682a07e2004dd36aad74a73aeb854319f4d9",
+        ),
+        Jar(
+            "software.amazon.awssdk",
+            "s3-transfer-manager",
+            "2.54.17",
+            "7bef0ea4efd5e0860bab63e08317040951edb51b72a5be734284c28b8324ab87",
+        ),
+        Jar(
+            "software.amazon.awssdk",
+            "apache-client",
+            "2.54.17",
+            "0b00ae3d55c3d1213ca47b5651dc4c2a0080fc9b6192dde3d53c3da6c1811bcb",
+        ),
+    ),
 }
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from lakesql.engine.java import Java
 from lakesql.engine.jvm import Launch, start_jvm, wait_for_jvm
-from lakesql.errors import ProfileError
-from lakesql.project.profiles import Catalog, sqlite_file
+from lakesql.project.iceberg import hadoop_properties, spark_properties
+from lakesql.project.profiles import Catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,22 +113,10 @@ def build_conf(settings: SessionSettings) -> dict[str, str]:
 
 
 def catalog_conf(catalog: Catalog) -> dict[str, str]:
-    """The catalog as Spark is told of it. Raises ProfileError `catalog-uri`."""
+    """The catalog as Spark is told of it, and S3 where Spark reads it by itself. Raises ProfileError `catalog-uri`."""
     prefix = f"spark.sql.catalog.{catalog.name}"
-    own = {"type": catalog.type, "uri": catalog.uri, "warehouse": catalog.warehouse}
-    properties = {"cache-enabled": "false", **catalog.properties, **own}  # a cache would hide commits for 30 s
-    if catalog.type == "sql":
-        properties |= {
-            "type": "jdbc",
-            "uri": f"jdbc:sqlite:{_sqlite_file(catalog)}",
-            # pyiceberg makes the tables, and both must read the same columns.
-            "jdbc.schema-version": "V1",
-            "jdbc.init-catalog-tables": "false",
-            "jdbc.busy_timeout": "30000",
-            "jdbc.journal_mode": "WAL",
-        }
-    spark = {f"{prefix}.{key}": value for key, value in properties.items() if value}
-    return {prefix: "org.apache.iceberg.spark.SparkCatalog", **spark}
+    properties = {f"{prefix}.{key}": value for key, value in spark_properties(catalog).items()}
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog", **properties, **hadoop_properties(catalog)}
 
 
 def new_session(spark: SparkSession) -> SparkSession:
@@ -139,17 +127,6 @@ def new_session(spark: SparkSession) -> SparkSession:
 
 
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-
-
-def _sqlite_file(catalog: Catalog) -> Path:
-    file = sqlite_file(catalog)
-    if file is None:
-        raise ProfileError.of(
-            "catalog-uri",
-            f"The catalog '{catalog.name}' of type sql has the uri '{catalog.uri}'.",
-            fix="Write sqlite:///path/to/catalog.db, or use a catalog of another type.",
-        )
-    return file
 
 
 def default_memory_mb() -> int:
@@ -168,7 +145,7 @@ def _build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
     if _is_local(settings.master):
         environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # or Spark would look its own name up
     # The catalog's properties hold secrets; Spark gets them through the connection, not through a file.
-    submit = {key: value for key, value in conf.items() if not key.startswith("spark.sql.")}
+    submit = {key: value for key, value in conf.items() if not key.startswith(("spark.sql.", "spark.hadoop."))}
     return Launch(
         java=settings.java,
         jars=settings.jars,

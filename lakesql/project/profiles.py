@@ -253,11 +253,13 @@ def resolve_paths(target: Target, directory: Path) -> Target:
     """The target with every local path absolute: relative ones are relative to the project's directory."""
     catalog = target.catalog
     uri = catalog.uri
+    # A REST catalog's warehouse is a name of its own.
+    warehouse = catalog.warehouse if catalog.type == "rest" else _absolute(catalog.warehouse, directory)
     if uri.startswith(_SQLITE) and uri != _SQLITE:
         uri = _SQLITE + _absolute(uri.removeprefix(_SQLITE), directory)
     return replace(
         target,
-        catalog=replace(catalog, uri=uri, warehouse=_absolute(catalog.warehouse, directory)),
+        catalog=replace(catalog, uri=uri, warehouse=warehouse),
         checkpoints=_absolute(target.checkpoints, directory),
         connections={name: _resolve_connection(found, directory) for name, found in target.connections.items()},
     )

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakesql.catalog.tables import OpenCatalog, list_namespaces, load_table_state
+from lakesql.catalog.connect import OpenCatalog
+from lakesql.catalog.tables import list_namespaces, load_table_state
 from lakesql.compile.select import Select
 from lakesql.compile.table import build_table_spec
 from lakesql.engine.analyze import analyze_select, landing_columns

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lakesql.catalog.connect import check_checkpoints
 from lakesql.compile.select import Select, build_select
 from lakesql.engine.failure import explain
 from lakesql.engine.query import ModelQuery
@@ -49,6 +50,7 @@ def run_models(manifest: Manifest, names: Sequence[str], continuous: bool, emit:
     readings = [reading for select in selects.values() for reading in find_readings(manifest, select)]
     started = time.monotonic()
     emit(RunStarted(manifest.target.name, tuple(names), continuous, now_ms()))
+    check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
     session, catalog = open_spark(manifest, readings, lambda text: emit(Noted(text, now_ms())))
     try:
         emit(SessionStarted(_since(started), now_ms()))

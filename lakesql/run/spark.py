@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from lakesql.catalog.tables import OpenCatalog, open_catalog
+from lakesql.catalog.connect import OpenCatalog, check_warehouse, open_catalog
 from lakesql.engine.jars import ensure_jars, user_cache
 from lakesql.engine.java import find_java
 from lakesql.engine.session import SessionSettings, open_session
 from lakesql.engine.source import Reading
 from lakesql.graph.manifest import Manifest
+from lakesql.project.iceberg import jar_needs
 from lakesql.project.profiles import Kafka
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def open_spark(
     java = find_java(os.environ)
     home = user_cache(os.environ)
     target = manifest.target
-    jars = ensure_jars(jar_needs(readings), java, home, say)
+    jars = ensure_jars(jar_needs(target) | reading_needs(readings), java, home, say)
     settings = SessionSettings(
         app_name=f"lakesql {manifest.settings.name}",
         master=target.spark.master,
@@ -43,13 +44,18 @@ def open_spark(
         java=java,
     )
     opened: list[OpenCatalog] = []
-    session = open_session(settings, lambda: opened.append(open_catalog(target.catalog)))
+
+    def reach_catalog() -> None:
+        check_warehouse(target.catalog)
+        opened.append(open_catalog(target.catalog))
+
+    session = open_session(settings, reach_catalog)
     return session, opened[0]
 
 
-def jar_needs(readings: Iterable[Reading]) -> frozenset[str]:
-    """Which groups of jars the readings need beside the core."""
-    needs = {"core"}
+def reading_needs(readings: Iterable[Reading]) -> frozenset[str]:
+    """Which groups of jars the readings need beside those."""
+    needs: set[str] = set()
     for reading in readings:
         if isinstance(reading.source, Kafka):
             needs.add("kafka")

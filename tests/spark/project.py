@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
-from lakesql.catalog.tables import OpenCatalog
+from lakesql.catalog.connect import OpenCatalog
 from lakesql.errors import render_problem
 from lakesql.events import Event, ModelFinished
 from lakesql.graph.manifest import Manifest, load_manifest

@@ -12,7 +12,7 @@ import os, sys
 from pathlib import Path
 from lakesql.engine.jars import ensure_jars, user_cache
 from lakesql.engine.java import find_java
-from lakesql.catalog.tables import open_catalog
+from lakesql.catalog.connect import open_catalog
 from lakesql.engine.session import SessionSettings, open_session
 from lakesql.project.profiles import Catalog
 

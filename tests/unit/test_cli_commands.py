@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesql.catalog.tables import open_catalog
+from lakesql.catalog.connect import open_catalog
 from lakesql.cli.checks import check_connection
 from lakesql.cli.init import find_shop, only_lakesql, rename, write_project
 from lakesql.cli.main import run_command

@@ -1,0 +1,274 @@
+"""Reach a target's catalog and its storage by pyiceberg, in bounded time, and say what is wrong when that fails.
+
+Importing pyiceberg takes half a second, so it happens inside the functions, and only the catalog's own module of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from lakesql.errors import LakesqlError, ProfileError, nearest
+from lakesql.project.iceberg import CONNECT_TIMEOUT_S, is_s3, python_properties, shown
+from lakesql.project.profiles import Catalog, sqlite_file
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog as IcebergCatalog
+
+OPENS_WITHIN_S = 30.0
+"""How long a catalog or a bucket may take to answer for the first time."""
+
+ANSWERS_WITHIN_S = 60
+"""How long a REST catalog may take for a request."""
+
+_BUSY_TIMEOUT_S = 30
+"""How long to wait for Spark's commit to let go of the SQLite file; Spark waits as long for ours."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCatalog:
+    """A catalog that answers: what the profile says of it, and pyiceberg's own."""
+
+    profile: Catalog
+    iceberg: IcebergCatalog
+
+
+def open_catalog(catalog: Catalog) -> OpenCatalog:
+    """The profile's catalog, opened. One of type `sql` gets its two tables, on SQLite its folder and its file too.
+
+    What pyiceberg finds in its own settings file or in PYICEBERG_CATALOG__… is left out: the profile alone says where
+    tables are. Raises `ProfileError`: `catalog-unreachable`, `catalog-refused`, `catalog-not-found`, `not-a-catalog`,
+    `catalog-uri`, `unknown-catalog-type`.
+    """
+    with reaching(catalog):
+        return OpenCatalog(catalog, _within(OPENS_WITHIN_S, lambda: _open(catalog)))
+
+
+def check_warehouse(catalog: Catalog) -> None:
+    """Raise `ProfileError` (`storage-unreachable`) where tables cannot lie at the catalog's `warehouse`.
+
+    Writes nothing. A REST catalog's warehouse is the catalog's own affair, and only Spark knows what is behind other
+    URLs than those of S3.
+    """
+    place = catalog.warehouse
+    if catalog.type == "rest" or not place:
+        return
+    if is_s3(place):
+        with _storing(catalog, place, "storage-unreachable"):
+            _within(OPENS_WITHIN_S, lambda: _find_bucket(catalog, place))
+    elif "://" not in place and not _is_writable(Path(place)):
+        raise _unwritable("storage-unreachable", place, "It is not a folder, or not one of yours.", "warehouse")
+
+
+def check_checkpoints(place: str, catalog: Catalog) -> str:
+    """A line on where the checkpoints are to lie. Raises `ProfileError` (`checkpoints-unwritable`).
+
+    A bucket of S3 gets a file for a moment. Spark alone can tell of other URLs.
+    """
+    if is_s3(place):
+        with _storing(catalog, place, "checkpoints-unwritable"):
+            _within(OPENS_WITHIN_S, lambda: _write_probe(catalog, place))
+        return f"{place} can be written"
+    if "://" in place and not place.startswith("file://"):
+        return f"{place}, which the first run will try"
+    folder = Path(place.removeprefix("file://"))
+    if not _is_writable(folder):
+        raise _unwritable("checkpoints-unwritable", str(folder), "", "checkpoints")
+    return str(folder) + ("" if folder.exists() else ", made by the first run")
+
+
+@contextmanager
+def reaching(catalog: Catalog) -> Iterator[None]:
+    """Whatever comes out of a catalog in here as a `ProfileError` that says what was tried."""
+    # pyiceberg's exceptions share no base, and the libraries beneath it raise their own.
+    try:
+        yield
+    except (LakesqlError, ModuleNotFoundError):
+        raise
+    except Exception as error:
+        condition, what = _judge(catalog, error)
+        tried = ", ".join(f"{key} {value}" for key, value in shown(catalog).items())
+        raise ProfileError.of(condition, what, why=f"Tried: {tried}.", fix=_FIXES[condition]) from error
+
+
+def first_line(error: Exception) -> str:
+    """What an exception says, in one line."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+_FIXES = {
+    "catalog-unreachable": "Start it, or correct the target's `catalog` in profiles.yml; `lakesql debug` tries again.",
+    "catalog-refused": "Correct the login in the target's `catalog` in profiles.yml; `lakesql debug` tries again.",
+    "catalog-not-found": "Make it, or correct `uri` and `warehouse` in profiles.yml; `lakesql debug` tries again.",
+    "not-a-catalog": "Correct `uri` of the target's `catalog`: the address before the `/v1/config` of the catalog.",
+}
+
+_POSTGRES_REFUSES = re.compile(
+    r"FATAL:\s+((?:password|\S+) authentication failed .*|role .* does not exist|no pg_hba\.conf entry .*|"
+    r"permission denied for database .*)|(fe_sendauth: no password supplied)|(permission denied for .*)"
+)
+_POSTGRES_DATABASE = re.compile(r'FATAL:\s+(database ".*" does not exist)')
+
+
+def _judge(catalog: Catalog, error: Exception) -> tuple[str, str]:
+    """The condition that an exception of a catalog stands for, and what to say of it."""
+    from pyiceberg import exceptions
+
+    name, said = f"catalog '{catalog.name}'", first_line(error)
+    if isinstance(error, exceptions.OAuthError | exceptions.UnauthorizedError | exceptions.ForbiddenError):
+        return "catalog-refused", f"The {name} refuses the login: {said}"
+    if isinstance(error, exceptions.NoSuchNamespaceError):
+        return "catalog-not-found", f"The {name} is not known to its server: {said}"
+    if isinstance(error, exceptions.RESTError | ValueError) and not isinstance(error, OSError):
+        return _judge_answer(catalog, error)
+    if refused := _POSTGRES_REFUSES.search(str(error)):
+        return "catalog-refused", f"The {name} refuses the login: {next(filter(None, refused.groups()))}"
+    if missing := _POSTGRES_DATABASE.search(str(error)):
+        return "catalog-not-found", f"The {name} is not known to its server: {missing[1]}"
+    return "catalog-unreachable", f"The {name} does not answer: {said}"
+
+
+def _judge_answer(catalog: Catalog, error: Exception) -> tuple[str, str]:
+    """The condition of an answer that is an error, or none of an Iceberg catalog: a page, for instance."""
+    from pyiceberg import exceptions
+
+    name, said = f"catalog '{catalog.name}'", first_line(error)
+    if isinstance(error, exceptions.ServerError | exceptions.ServiceUnavailableError):
+        if "unexpected JSON" not in said and "decode json" not in said:
+            return "catalog-unreachable", f"The {name} answers with an error of its own: {said}"
+    elif isinstance(error, exceptions.RESTError) and "JSON" not in said and "json" not in said and catalog.warehouse:
+        return "catalog-not-found", f"The {name} is not known to its server: {said}"
+    return "not-a-catalog", f"What answers for the {name} is no Iceberg catalog: {said[:300]}"
+
+
+def _open(catalog: Catalog) -> IcebergCatalog:
+    match catalog.type:
+        case "sql":
+            return _open_sql(catalog)
+        case "rest":
+            return _open_rest(catalog)
+    from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType
+
+    known = {kind.value: kind for kind in CatalogType}
+    if catalog.type not in known:
+        raise ProfileError.of(
+            "unknown-catalog-type",
+            f"'{catalog.type}' is not a type of catalog.",
+            fix=nearest(catalog.type, known),
+        )
+    return AVAILABLE_CATALOGS[known[catalog.type]](catalog.name, python_properties(catalog))
+
+
+def _open_sql(catalog: Catalog) -> IcebergCatalog:
+    from pyiceberg.catalog.sql import SqlCatalog
+    from sqlalchemy.exc import DBAPIError
+
+    file = sqlite_file(catalog)
+    properties = python_properties(catalog)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if "?" not in catalog.uri:
+            properties["uri"] = f"{catalog.uri}?timeout={_BUSY_TIMEOUT_S}"
+    try:
+        return SqlCatalog(catalog.name, **properties)
+    except DBAPIError:
+        # Two processes that meet an empty database both make the tables; the one that comes second finds them now.
+        return SqlCatalog(catalog.name, **properties)
+
+
+def _open_rest(catalog: Catalog) -> IcebergCatalog:
+    from pyiceberg.catalog.rest import RestCatalog
+    from requests.adapters import HTTPAdapter
+
+    class Bounded(HTTPAdapter):
+        """pyiceberg itself waits for ever."""
+
+        def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+            kwargs["timeout"] = kwargs.get("timeout") or (CONNECT_TIMEOUT_S, ANSWERS_WITHIN_S)
+            return super().send(request, *args, **kwargs)
+
+    opened = RestCatalog(catalog.name, **python_properties(catalog))
+    for scheme in ("http://", "https://"):
+        opened._session.mount(scheme, Bounded())
+    return opened
+
+
+def _find_bucket(catalog: Catalog, place: str) -> None:
+    from pyarrow.fs import FileType
+
+    bucket = urlsplit(place).netloc
+    if _s3(catalog, bucket).get_file_info(bucket).type == FileType.NotFound:
+        raise FileNotFoundError(f"There is no bucket '{bucket}'.")
+
+
+def _write_probe(catalog: Catalog, place: str) -> None:
+    parts = urlsplit(place)
+    _find_bucket(catalog, place)
+    storage = _s3(catalog, parts.netloc)
+    probe = f"{parts.netloc}{parts.path.rstrip('/')}/.lakesql-{uuid4()}"
+    with storage.open_output_stream(probe) as file:
+        file.write(b"Whether this can be written.")
+    storage.delete_file(probe)
+
+
+def _s3(catalog: Catalog, bucket: str) -> Any:
+    """pyarrow's S3, as pyiceberg sets it up for the catalog's tables."""
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    return PyArrowFileIO(python_properties(catalog)).fs_by_scheme("s3", bucket)
+
+
+@contextmanager
+def _storing(catalog: Catalog, place: str, condition: str) -> Iterator[None]:
+    try:
+        yield
+    except (LakesqlError, ModuleNotFoundError):
+        raise
+    except Exception as error:
+        endpoint = python_properties(catalog).get("s3.endpoint", "AWS's own endpoint")
+        key = "warehouse" if condition == "storage-unreachable" else "checkpoints"
+        raise _unwritable(condition, place, f"{first_line(error)} (by {endpoint})", key) from error
+
+
+def _unwritable(condition: str, place: str, why: str, key: str) -> ProfileError:
+    what = f"{place} cannot be {'used' if key == 'warehouse' else 'written'}."
+    other = "the `s3.` keys of its catalog" if is_s3(place) else "the permissions"
+    return ProfileError.of(condition, what, why=why, fix=f"Correct the target's `{key}` in profiles.yml, or {other}.")
+
+
+def _is_writable(folder: Path) -> bool:
+    """Whether the folder can be written, or made."""
+    above = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    return above.is_dir() and os.access(above, os.W_OK | os.X_OK)
+
+
+def _within(seconds: float, work: Callable[[], T]) -> T:
+    """What `work` gives or raises; `TimeoutError` when it takes longer: then its thread is left to itself."""
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="lakesql-open", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failed:
+        raise failed[0]
+    if not done:
+        raise TimeoutError(f"No answer within {seconds:.0f} s.")
+    return done[0]

@@ -1,0 +1,199 @@
+"""What Spark and pyiceberg are told of a target's catalog: one block of profiles.yml, in the words of each.
+
+Most keys are the same in both, and pass through. The differences stand here, side by side.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from lakesql.errors import ProfileError
+from lakesql.project.profiles import Catalog, Files, Recorded, Target, sqlite_file
+
+CONNECT_TIMEOUT_S = 10
+"""How long a server may take to accept a connection."""
+
+S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
+
+_S3_SCHEMES = ("s3://", "s3a://", "s3n://")
+_S3_KEYS = ("s3.", "client.region", "client.credentials-provider")
+
+
+@dataclass(frozen=True, slots=True)
+class Postgres:
+    """The database of a `sql` catalog on PostgreSQL. `query` is what stands behind the `?` of its URI."""
+
+    server: str
+    database: str
+    user: str
+    password: str
+    query: str
+
+
+def spark_properties(catalog: Catalog) -> dict[str, str]:
+    """The properties below `spark.sql.catalog.<name>`. Raises `ProfileError` (`catalog-uri`)."""
+    own = {"type": catalog.type, "uri": catalog.uri, "warehouse": catalog.warehouse}
+    properties = {"cache-enabled": "false", **catalog.properties, **own}  # a cache would hide commits for 30 s
+    if catalog.type == "rest":
+        properties = {**_REST_TIMEOUTS, **_oauth_properties(catalog), **properties}
+    if catalog.type == "sql":
+        properties |= _jdbc_properties(catalog)
+    if uses_s3(catalog):
+        properties.setdefault("io-impl", S3_FILE_IO)
+        _copy(properties, "s3.region", "client.region")
+    return {key: value for key, value in properties.items() if value}
+
+
+def python_properties(catalog: Catalog) -> dict[str, str]:
+    """The properties of pyiceberg's catalog. Raises `ProfileError` (`catalog-uri`)."""
+    own = {"type": catalog.type, "uri": catalog.uri, "warehouse": catalog.warehouse}
+    properties = {**catalog.properties, **{key: value for key, value in own.items() if value}}
+    if catalog.type == "rest":
+        properties = {**_oauth_properties(catalog), **properties}
+    if catalog.type == "sql" and sqlite_file(catalog) is None:
+        properties |= {"uri": _sqlalchemy_uri(postgres_of(catalog)), "pool_pre_ping": "true"}
+    if uses_s3(catalog):
+        _copy(properties, "client.region", "s3.region")
+        properties = {"s3.connect-timeout": str(CONNECT_TIMEOUT_S), "s3.request-timeout": "60", **properties}
+        if properties.get("s3.path-style-access") == "false":
+            properties.setdefault("s3.force-virtual-addressing", "true")
+    return properties
+
+
+def hadoop_properties(catalog: Catalog) -> dict[str, str]:
+    """Spark's own settings for what it reads and writes in S3 by itself: checkpoints, and files of a connection.
+
+    They say what the catalog's `s3.` keys say. Where those name no access key, the machine's own credentials count.
+    """
+    given = python_properties(catalog) if uses_s3(catalog) else dict(catalog.properties)
+    settings = {"fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
+    settings |= {theirs: given[ours] for ours, theirs in _S3A_KEYS.items() if given.get(ours)}
+    if "s3.endpoint" in given:
+        settings.setdefault("fs.s3a.path.style.access", "true")
+        settings.setdefault("fs.s3a.endpoint.region", "us-east-1")  # or S3A asks AWS for it
+    if "s3.session-token" in given:
+        settings["fs.s3a.aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
+    elif "s3.access-key-id" in given:
+        settings["fs.s3a.aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+    return {f"spark.hadoop.{key}": value for key, value in {**_S3A_LIMITS, **settings}.items()}
+
+
+def uses_s3(catalog: Catalog) -> bool:
+    """Whether the block says that the tables' files lie in S3."""
+    properties = catalog.properties
+    says_so = any(key.startswith(_S3_KEYS) for key in properties) or properties.get("io-impl") == S3_FILE_IO
+    return says_so or catalog.type == "glue" or is_s3(catalog.warehouse)
+
+
+def is_s3(place: str) -> bool:
+    """Whether a URL is one of S3."""
+    return place.startswith(_S3_SCHEMES)
+
+
+def jar_needs(target: Target) -> frozenset[str]:
+    """Which groups of jars a target needs, whatever is read: for its catalog, and where Spark itself uses S3."""
+    catalog, needs = target.catalog, {"core"}
+    paths = [found.path for found in target.connections.values() if isinstance(found, Recorded | Files)]
+    if uses_s3(catalog):
+        needs.add("s3")
+    if any(is_s3(place) for place in [target.checkpoints, *paths]):
+        needs |= {"s3", "s3a"}
+    if catalog.type == "sql" and sqlite_file(catalog) is None:
+        needs.add("postgres")
+    return frozenset(needs)
+
+
+def postgres_of(catalog: Catalog) -> Postgres:
+    """The database that a `sql` catalog names. Raises `ProfileError` (`catalog-uri`).
+
+    User and password may stand in the URI, with `%40` and the like for what has a meaning there, or beside it, under
+    Spark's names `jdbc.user` and `jdbc.password`, as they are.
+    """
+    found = _POSTGRES.match(catalog.uri)
+    if found is None:
+        raise ProfileError.of(
+            "catalog-uri",
+            f"The catalog '{catalog.name}' of type sql has a uri of another kind than SQLite's and PostgreSQL's.",
+            fix="Write sqlite:///path/to/catalog.db or postgresql://user@host:5432/database, or use another type.",
+        )
+    return Postgres(
+        server=found["server"] or "localhost",
+        database=unquote(found["database"]),
+        user=catalog.properties.get("jdbc.user") or unquote(found["user"] or ""),
+        password=catalog.properties.get("jdbc.password") or unquote(found["password"] or ""),
+        query=found["query"] or "",
+    )
+
+
+# The password goes up to the last @, so that one with an @ in it is understood too.
+_POSTGRES = re.compile(
+    r"(?:jdbc:)?postgres(?:ql)?(?:\+\w+)?://"
+    r"(?:(?P<user>[^:@/]*)(?::(?P<password>.*))?@)?(?P<server>[^@/?]*)/(?P<database>[^?/]+)(?:\?(?P<query>.*))?\Z"
+)
+
+_REST_TIMEOUTS = {
+    "rest.client.connection-timeout-ms": str(CONNECT_TIMEOUT_S * 1000),
+    "rest.client.socket-timeout-ms": "60000",
+}
+
+_S3A_KEYS = {
+    "s3.endpoint": "fs.s3a.endpoint",
+    "s3.region": "fs.s3a.endpoint.region",
+    "s3.access-key-id": "fs.s3a.access.key",
+    "s3.secret-access-key": "fs.s3a.secret.key",
+    "s3.session-token": "fs.s3a.session.token",
+    "s3.path-style-access": "fs.s3a.path.style.access",
+}
+
+# Hadoop's own defaults try for a quarter of an hour.
+_S3A_LIMITS = {
+    "fs.s3a.connection.establish.timeout": "15s",
+    "fs.s3a.attempts.maximum": "3",
+    "fs.s3a.retry.limit": "3",
+}
+
+
+def _oauth_properties(catalog: Catalog) -> dict[str, str]:
+    """The catalog's own token service, where the block names no other; neither library wants to assume it."""
+    if not {"credential", "token"} & catalog.properties.keys():
+        return {}
+    return {"rest.auth.type": "oauth2", "oauth2-server-uri": f"{catalog.uri.rstrip('/')}/v1/oauth/tokens"}
+
+
+def _jdbc_properties(catalog: Catalog) -> dict[str, str]:
+    # pyiceberg makes the tables, and both must read the same columns.
+    shared = {"type": "jdbc", "jdbc.schema-version": "V1", "jdbc.init-catalog-tables": "false"}
+    file = sqlite_file(catalog)
+    if file is not None:
+        busy = {"jdbc.busy_timeout": "30000", "jdbc.journal_mode": "WAL"}
+        return {**shared, **busy, "uri": f"jdbc:sqlite:{file}"}
+    database = postgres_of(catalog)
+    query = f"?{database.query}" if database.query else ""
+    return {
+        **shared,
+        "uri": f"jdbc:postgresql://{database.server}/{quote(database.database)}{query}",
+        "jdbc.user": database.user,
+        "jdbc.password": database.password,
+        "jdbc.connectTimeout": str(CONNECT_TIMEOUT_S),
+    }
+
+
+def _sqlalchemy_uri(database: Postgres) -> str:
+    login = quote(database.user, safe="") + (f":{quote(database.password, safe='')}" if database.password else "")
+    query = "&".join(filter(None, [f"connect_timeout={CONNECT_TIMEOUT_S}", database.query]))
+    place = f"{login}@{database.server}" if login else database.server
+    return f"postgresql+psycopg://{place}/{quote(database.database, safe='')}?{query}"
+
+
+def _copy(properties: dict[str, str], source: str, wanted: str) -> None:
+    if properties.get(source):
+        properties.setdefault(wanted, properties[source])
+
+
+def shown(catalog: Catalog) -> Mapping[str, str]:
+    """What an error tells of a catalog that was tried: without a login."""
+    said = {"type": catalog.type, "uri": re.sub(r"//.*@", "//", catalog.uri), "warehouse": catalog.warehouse}
+    return {key: value for key, value in said.items() if value}
