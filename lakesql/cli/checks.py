@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TypeVar, assert_never
 from lakesql.cli.options import Options, find_directory
 from lakesql.cli.project import load_files, profile_folders, read_vars
 from lakesql.cli.report import explain
-from lakesql.errors import LakesqlError, ProfileError
+from lakesql.errors import LakesqlError, Problem, ProfileError, RunError
 from lakesql.project.files import read_project
 from lakesql.project.profiles import (
     Catalog,
@@ -26,9 +25,9 @@ from lakesql.project.profiles import (
     load_target,
     resolve_paths,
 )
+from lakesql.stream.stream import Stream
 
 T = TypeVar("T")
-CONNECT_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,10 @@ def check_everything(options: Options) -> Iterator[Result]:
     yield _result("jars", _attempt(partial(_check_jars, target, formats)))
     yield _result("catalog", _attempt(partial(_check_catalog, target.catalog)))
     yield _result("checkpoints", _attempt(partial(_check_checkpoints, target)))
+    declared = () if isinstance(manifest, LakesqlError) else tuple(manifest.streams.values())
     for name, connection in target.connections.items():
-        yield _result(f"connection {name}", _attempt(partial(check_connection, connection)))
+        streams = [stream for stream in declared if stream.connection == name]
+        yield _result(f"connection {name}", _attempt(partial(check_connection, connection, streams)))
 
 
 def _attempt(check: Callable[[], T]) -> T | LakesqlError:
@@ -120,13 +121,16 @@ def _check_checkpoints(target: Target) -> str:
     return check_checkpoints(target.checkpoints, target.catalog)
 
 
-def check_connection(connection: Connection) -> str:
-    """A line on what the connection points to. Raises `ProfileError` (`connection-unreachable`)."""
+def check_connection(connection: Connection, streams: Sequence[Stream] = ()) -> str:
+    """A line on what the connection points to, and whether it has what `streams` read through it.
+
+    Raises `connection-unreachable`, and for a broker what `open_broker` and `find_topics` raise.
+    """
     match connection:
         case Recorded(path) | Files(path):
             return _check_folder(path)
-        case Kafka(servers):
-            return _check_brokers(servers)
+        case Kafka():
+            return _check_broker(connection, streams)
         case Rate(rows):
             return f"{rows} rows a second, made by Spark"
         case _:
@@ -143,25 +147,28 @@ def _check_folder(path: str) -> str:
     return path
 
 
-def _check_brokers(servers: str) -> str:
-    """Whether one of the brokers takes a connection; a client needs one to find the others."""
-    failures = []
-    for server in (part.strip() for part in servers.split(",")):
-        host, _, port = server.rpartition(":")
-        if not port.isdecimal():
-            failures.append(f"{server}: no port")
-            continue
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
-            return f"{server} answers"
-        except (OSError, OverflowError) as error:
-            failures.append(f"{server}: {error}")
-    raise _unreachable(
-        f"No broker answers at {servers}.",
-        "Start the broker, or correct `bootstrap_servers` in profiles.yml.",
-        why="; ".join(failures),
-    )
+def _check_broker(connection: Kafka, streams: Sequence[Stream]) -> str:
+    from lakesql.engine.jars import JARS, user_cache
+    from lakesql.engine.java import find_java
+    from lakesql.engine.kafka import open_broker, open_java, reach_broker
+
+    server = reach_broker(connection.bootstrap_servers)
+    jars = [user_cache(os.environ) / "jars" / jar.file for jar in JARS["kafka"]]
+    if not all(jar.exists() for jar in jars):
+        return f"{server} takes connections; the first run will fetch what it takes to ask it more"
+    problems: list[Problem] = []
+    topics: dict[str, int] = {}
+    with open_java(find_java(os.environ), jars) as jvm, open_broker(jvm, connection) as broker:
+        for stream in streams:
+            try:
+                found = broker.find_topics(stream.origin, stream.place)
+                topics |= {topic.name: len(topic.partitions) for topic in found.values()}
+            except RunError as error:
+                problems += error.problems
+    if problems:
+        raise RunError(problems)
+    return f"{server} answers, {len(topics)} topics with {sum(topics.values())} partitions are read"
 
 
-def _unreachable(what: str, fix: str, why: str = "") -> ProfileError:
-    return ProfileError.of("connection-unreachable", what, why=why, fix=fix)
+def _unreachable(what: str, fix: str) -> ProfileError:
+    return ProfileError.of("connection-unreachable", what, fix=fix)

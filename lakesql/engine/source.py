@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakesql.compile.quote import identifier, table_name
-from lakesql.engine.kafka import client_options
+from lakesql.engine.kafka import client_options, open_broker
 from lakesql.errors import ProjectError
 from lakesql.model.table import TableName
 from lakesql.project.profiles import Connection, Files, Kafka, Rate, Recorded
@@ -51,6 +51,17 @@ class Reading:
     def has_rows(self) -> bool:
         """Whether the records arrive as rows with columns, not as bytes that lakesql parses."""
         return self.stream.format in ("parquet", "avro") or isinstance(self.source, Rate | TableSource)
+
+
+def check_brokers(session: SparkSession, readings: Sequence[Reading]) -> None:
+    """Raise for a broker that cannot be asked, and for topics that it does not have; Spark would say so after minutes.
+
+    What is raised is `open_broker`'s, or `RunError` (`unknown-topic`).
+    """
+    for reading in readings:
+        if isinstance(reading.source, Kafka):
+            with open_broker(session._jvm, reading.source) as broker:
+                broker.find_topics(reading.stream.origin, reading.stream.place)
 
 
 def read_raw(session: SparkSession, reading: Reading, streaming: bool = True) -> DataFrame:

@@ -13,7 +13,7 @@ from lakesql.compile.select import Select
 from lakesql.compile.table import build_table_spec
 from lakesql.engine.analyze import analyze_select, landing_columns
 from lakesql.engine.batch import Sink
-from lakesql.engine.source import Reading, TableSource
+from lakesql.engine.source import Reading, TableSource, check_brokers
 from lakesql.errors import Problem, ProjectError, RunError, nearest
 from lakesql.events import Emit, Event, Noted, StepApplied
 from lakesql.graph.manifest import Manifest, reads_model
@@ -52,6 +52,7 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
     """
     _check_tables(around, select)
     readings = find_readings(around.manifest, select)
+    check_brokers(session, readings)
     schema = analyze_select(session, select, readings)
     landed = [(schema, land(around, select, schema))]
 

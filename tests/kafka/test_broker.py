@@ -10,17 +10,20 @@ from typing import Any
 
 import pytest
 
+from lakesql.cli.checks import check_connection
+from lakesql.decode import node_of
 from lakesql.engine.jars import ensure_jars, user_cache
 from lakesql.engine.java import find_java
 from lakesql.engine.kafka import Broker as Asked
 from lakesql.engine.kafka import open_broker, open_java
 from lakesql.errors import LakesqlError, Place
 from lakesql.project.profiles import Kafka
-from lakesql.stream.stream import TopicPattern, Topics
+from lakesql.stream.stream import TopicPattern, Topics, read_stream
 from tests.servers.broker import PASSWORD, STORE_PASSWORD, USER, Broker
 from tests.servers.process import free_ports
 
 ANSWERS_WITHIN_S = 12
+PLACE = Place("streams/shop.yml", 3, 5)
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +88,10 @@ def test_topics_by_name_and_by_pattern(broker: Broker, asked: Asked) -> None:
 
 def test_a_topic_that_is_not_there(broker: Broker, asked: Asked) -> None:
     broker.create_topic("payments")
-    place = Place("streams/shop.yml", 3, 5)
     with pytest.raises(LakesqlError) as caught:
-        asked.find_topics(Topics(("payments", "paymnets", "refunds")), place)
+        asked.find_topics(Topics(("payments", "paymnets", "refunds")), PLACE)
     assert [problem.condition for problem in caught.value.problems] == ["unknown-topic"] * 2
-    assert [problem.place for problem in caught.value.problems] == [place] * 2
+    assert [problem.place for problem in caught.value.problems] == [PLACE] * 2
     assert "'payments'" in caught.value.problems[0].fix
 
 
@@ -144,3 +146,16 @@ def test_a_server_that_is_no_broker(jvm: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(LakesqlError) as caught:
         open_broker(jvm, Kafka(f"127.0.0.1:{server.getsockname()[1]}"))
     assert [problem.condition for problem in caught.value.problems] == ["connection-unreachable"]
+
+
+def test_debug_says_what_a_broker_has(broker: Broker) -> None:
+    broker.create_topic("debugged", 3)
+    right = read_stream(node_of({"name": "r", "connection": "k", "topic": "debugged", "format": "bytes"}, PLACE))
+    wrong = read_stream(node_of({"name": "w", "connection": "k", "topic": "debuged", "format": "bytes"}, PLACE))
+    assert "1 topics with 3 partitions" in check_connection(Kafka(broker.servers), [right])
+    with pytest.raises(LakesqlError) as caught:
+        check_connection(Kafka(broker.servers), [right, wrong])
+    assert [problem.condition for problem in caught.value.problems] == ["unknown-topic"]
+    with pytest.raises(LakesqlError) as caught:
+        check_connection(Kafka(broker.ssl_servers, {"security.protocol": "SSL"}), [right])
+    assert [problem.condition for problem in caught.value.problems] == ["certificate-untrusted"]

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -18,7 +17,7 @@ from lakesql.cli.main import run_command
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.cli.rows import render_json, render_table
-from lakesql.errors import ProfileError
+from lakesql.errors import LakesqlError
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
 
 Run = Callable[..., tuple[int, str, str]]
@@ -367,13 +366,10 @@ def test_debug_makes_nothing(run: Run, shop: Path) -> None:
 
 
 def test_connections(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        assert check_connection(Kafka(f"127.0.0.1:1,127.0.0.1:{port}"))
-        assert check_connection(Files(str(tmp_path)))
-        assert check_connection(Recorded("s3://somewhere/else"))
-        assert check_connection(Rate())
-    for wrong in (Kafka(f"127.0.0.1:{port}"), Kafka("no-port"), Files(str(tmp_path / "none")), Recorded("/none")):
-        with pytest.raises(ProfileError) as caught:
+    assert check_connection(Files(str(tmp_path)))
+    assert check_connection(Recorded("s3://somewhere/else"))
+    assert check_connection(Rate())
+    for wrong in (Kafka("127.0.0.1:1"), Kafka("no-port"), Files(str(tmp_path / "none")), Recorded("/none")):
+        with pytest.raises(LakesqlError) as caught:
             check_connection(wrong)
         assert [problem.condition for problem in caught.value.problems] == ["connection-unreachable"]

@@ -1,0 +1,267 @@
+"""Streams of a real broker: which records are read, what of them, in which batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from lakesql.events import BatchCommitted
+from tests.servers.broker import PASSWORD, STORE_PASSWORD, USER, Broker, Message
+from tests.spark.project import Project
+
+COLUMNS = {"id": {"type": "bigint", "required": True}, "name": "string"}
+
+
+@pytest.fixture
+def project(new_project: Callable[[], Project], broker: Broker) -> Project:
+    """An empty project whose connection is the broker."""
+    project = new_project()
+    project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    return project
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name of the test's own."""
+    return str(request.node.name).replace("[", "-").replace("]", "")
+
+
+def value(id_: int, name: str | None = None) -> bytes:
+    return json.dumps({"id": id_, "name": name}).encode()
+
+
+def ids(project: Project, name: str = "landed") -> list[int]:
+    return [row["id"] for row in project.rows(name, "id")]
+
+
+def test_the_record_and_its_parts(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic, 2)
+    headers = (("trace", b"a1"), ("trace", b"\xff\x00"), ("none", None))
+    sent = [
+        Message(value(1, "Ada"), b"k1", headers, 0, 1_772_400_000_123),
+        Message(value(2), None, (), 1, 1_772_400_001_000),
+        Message(value(3), b"\xfe", (), 1, 1_772_400_002_000),
+    ]
+    broker.produce(topic, sent)
+    project.stream("s", COLUMNS, connection="broker", topic=topic)
+    fields = ", ".join(f"_record.{name} AS {name}" for name in ("topic", "partition", "key", "headers"))
+    project.model(
+        "landed", f"SELECT id, {fields}, _record.offset AS at, _record.timestamp AS time FROM {{s}}", mode="append"
+    )
+    project.run().check()
+    rows = project.rows("landed", "id")
+    assert [(row["id"], row["topic"], row["partition"], row["at"], row["key"]) for row in rows] == [
+        (1, topic, 0, 0, b"k1"),
+        (2, topic, 1, 0, None),
+        (3, topic, 1, 1, b"\xfe"),
+    ]
+    assert [row["time"].timestamp() for row in rows] == [1_772_400_000.123, 1_772_400_001, 1_772_400_002]
+    assert rows[0]["headers"] == [
+        {"key": "trace", "value": b"a1"},
+        {"key": "trace", "value": b"\xff\x00"},
+        {"key": "none", "value": None},
+    ]
+    assert not rows[1]["headers"]
+
+
+def test_what_cannot_be_read_is_set_aside_with_its_bytes(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic)
+    bad = [b'{"id": 1', b"\xff\xfe", None, b'{"name": "x"}']
+    broker.produce(topic, [value(1), *(Message(each, b"key") for each in bad), value(2)])
+    project.stream("s", COLUMNS, connection="broker", topic=topic)
+    project.model("landed", "SELECT id FROM {s}", mode="append")
+    assert project.run().check().finished("landed").rejected == 4
+    assert ids(project) == [1, 2]
+    letters = project.rows("landed__dead_letter", "offset")
+    assert [(row["offset"], row["reason"], row["value"], row["key"]) for row in letters] == [
+        (1, "unparsable", bad[0], b"key"),
+        (2, "unparsable", bad[1], b"key"),
+        (3, "tombstone", None, b"key"),
+        (4, "required-missing", bad[3], b"key"),
+    ]
+
+
+@pytest.mark.parametrize("format_", ["string", "bytes", "csv"])
+def test_other_formats(project: Project, broker: Broker, topic: str, format_: str) -> None:
+    broker.create_topic(topic)
+    broker.produce(topic, [b"1,one", b"2,\xff"])
+    columns = {"id": "bigint", "name": "string"} if format_ == "csv" else None
+    project.stream("s", columns, connection="broker", topic=topic, format=format_)
+    project.model("landed", "SELECT * FROM {s}", mode="append")
+    project.run().check()
+    assert [tuple(row.values()) for row in project.rows("landed")] == {
+        "string": [("1,one",)],
+        "bytes": [(b"1,one",), (b"2,\xff",)],
+        "csv": [(1, "one")],
+    }[format_]
+    assert project.reasons("landed") == ({} if format_ == "bytes" else {"unparsable": 1})
+
+
+def test_lists_and_patterns(project: Project, broker: Broker, topic: str) -> None:
+    for number, name in enumerate(("eu", "us", "other"), start=1):
+        broker.create_topic(f"{topic}.{name}")
+        broker.produce(f"{topic}.{name}", [value(number)])
+    project.stream("listed", COLUMNS, connection="broker", topics=[f"{topic}.eu", f"{topic}.other"])
+    project.stream("matched", COLUMNS, connection="broker", pattern=rf"{topic}\.(eu|us|new)")
+    for name in ("listed", "matched"):
+        project.model(f"from_{name}", f"SELECT id FROM {{{name}}}", mode="append")
+    project.run().check()
+    assert ids(project, "from_listed") == [1, 3]
+    assert ids(project, "from_matched") == [1, 2]
+
+    broker.create_topic(f"{topic}.new")
+    broker.produce(f"{topic}.new", [value(4)])
+    project.run().check()
+    assert ids(project, "from_listed") == [1, 3]
+    assert ids(project, "from_matched") == [1, 2, 4]
+
+
+def test_start(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic, 2)
+    for number in range(1, 5):
+        time = datetime(2026, 3, number, tzinfo=UTC)
+        broker.produce(topic, [Message(value(number), partition=0, timestamp_ms=int(time.timestamp() * 1000))])
+    starts = {"earliest": "earliest", "latest": "latest", "time": "2026-03-03T00:00:00Z", "future": "2027-01-01"}
+    for name, start in starts.items():
+        project.stream(name, COLUMNS, connection="broker", topic=topic, start=start)
+        project.model(f"from_{name}", f"SELECT id FROM {{{name}}}", mode="append")
+    project.run().check()
+    assert ids(project, "from_earliest") == [1, 2, 3, 4]
+    assert ids(project, "from_time") == [3, 4]
+    broker.produce(topic, [Message(value(5), partition=0), Message(value(6), partition=1)])
+    project.run().check()
+    assert ids(project, "from_earliest") == [1, 2, 3, 4, 5, 6]
+    assert ids(project, "from_time") == [3, 4, 5, 6]
+    assert ids(project, "from_latest") == ids(project, "from_future") == [5, 6]
+
+
+def test_batches_are_bounded(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic, 3)
+    broker.produce(topic, [Message(value(number), partition=number % 3) for number in range(90)])
+    project.stream("s", COLUMNS, connection="broker", topic=topic, max_per_batch=30)
+    project.model("landed", "SELECT id FROM {s}", mode="append")
+    ran = project.run().check()
+    assert [event.records for event in ran.of(BatchCommitted)] == [30, 30, 30]
+    assert ids(project) == list(range(90))
+    assert project.run().check().of(BatchCommitted) == []
+
+
+def test_partitions_are_added_while_it_runs(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic)
+    broker.produce(topic, [value(1), value(2)])
+    project.stream("s", COLUMNS, connection="broker", topic=topic)
+    project.model("landed", "SELECT id, _record.partition AS partition FROM {s}", mode="append", trigger="1 second")
+    seen: list[int] = []
+
+    def meet(event: Any) -> None:
+        if isinstance(event, BatchCommitted):
+            seen.append(event.records)
+            if len(seen) == 1:
+                broker.add_partitions(topic, 3)
+                # At once, before anybody has seen the new partitions: they are read from their beginning.
+                added = [Message(value(2 + number), partition=number) for number in (1, 2)]
+                broker.produce(topic, added, **{"topic.metadata.refresh.interval.ms": "100"})
+
+    project.run(continuous=True, meet=meet, until=lambda: sum(seen) >= 4).check()
+    assert [(row["id"], row["partition"]) for row in project.rows("landed", "id")] == [(1, 0), (2, 0), (3, 1), (4, 2)]
+
+
+def test_transactions(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic)
+    broker.produce(topic, [value(1)])
+    broker.begin_transaction(topic, [value(2)]).abort_transaction(30)
+    broker.begin_transaction(topic, [value(3)]).commit_transaction(30)
+    held = broker.begin_transaction(topic, [value(4)])
+    project.connections = {
+        **project.connections,
+        "all_of_it": {
+            "type": "kafka",
+            "bootstrap_servers": broker.servers,
+            "options": {"isolation.level": "read_uncommitted"},
+        },
+    }
+    project.stream("s", COLUMNS, connection="broker", topic=topic)
+    project.stream("t", COLUMNS, connection="all_of_it", topic=topic)
+    project.model("landed", "SELECT id FROM {s}", mode="append")
+    project.model("everything", "SELECT id FROM {t}", mode="append")
+    project.run().check()
+    assert ids(project) == [1, 3]
+    assert ids(project, "everything") == [1, 2, 3, 4]
+    held.commit_transaction(30)
+    project.run().check()
+    assert ids(project) == [1, 3, 4]
+
+
+def test_a_user_and_a_certificate(project: Project, broker: Broker, topic: str) -> None:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    project.connections = {
+        "sasl": {
+            "type": "kafka",
+            "bootstrap_servers": broker.sasl_servers,
+            "options": {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": f'{module} required username="{USER}" password="{PASSWORD}";',
+            },
+        },
+        "ssl": {
+            "type": "kafka",
+            "bootstrap_servers": broker.ssl_servers,
+            "options": {
+                "security.protocol": "SSL",
+                "ssl.truststore.location": str(broker.trust_store),
+                "ssl.truststore.password": STORE_PASSWORD,
+            },
+        },
+    }
+    broker.create_topic(topic)
+    broker.produce(topic, [value(1)])
+    for name in ("sasl", "ssl"):
+        project.stream(name, COLUMNS, connection=name, topic=topic)
+        project.model(f"by_{name}", f"SELECT id FROM {{{name}}}", mode="append")
+    project.run().check()
+    assert ids(project, "by_sasl") == ids(project, "by_ssl") == [1]
+
+
+def test_a_stateful_model(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic, 2)
+    broker.produce(topic, [value(number, "even" if number % 2 == 0 else "odd") for number in range(10)])
+    broker.produce(topic, [b"broken"])
+    project.stream("s", COLUMNS, connection="broker", topic=topic)
+    project.model(
+        "counted",
+        "SELECT name, count(*) AS times, max(id) AS last FROM {s} GROUP BY name",
+        mode="upsert",
+        keys=["name"],
+    )
+    project.run().check()
+    assert project.rows("counted", "name") == [
+        {"name": "even", "times": 5, "last": 8},
+        {"name": "odd", "times": 5, "last": 9},
+    ]
+    assert project.reasons("counted") == {"unparsable": 1}
+
+
+def test_the_ledger_keeps_where_each_partition_stands(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic, 2)
+    broker.produce(topic, [Message(value(number), partition=number % 2) for number in range(5)])
+    project.stream("s", COLUMNS, connection="broker", topic=topic)
+    project.model("landed", "SELECT id FROM {s}", mode="append")
+    project.run().check()
+    (summary,) = project.summaries("landed")
+    assert json.loads(summary["lakesql.offsets"])["s"] == {topic: {"0": 3, "1": 2}}
+
+
+def test_a_topic_that_is_not_there_is_named_before_anything_is_made(project: Project, broker: Broker) -> None:
+    broker.create_topic("parcels")
+    project.stream("s", COLUMNS, connection="broker", topic="parcel")
+    project.model("landed", "SELECT id FROM {s}", mode="append")
+    ran = project.run()
+    assert ran.conditions("landed") == ["unknown-topic"]
+    (problem,) = ran.finished("landed").problems
+    assert "'parcels'" in problem.fix and problem.place is not None and problem.place.path == "streams/s.yml"
+    assert not project.has("landed")
