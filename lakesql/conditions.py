@@ -309,6 +309,14 @@ CONDITIONS: dict[str, Condition] = {
         "A template gives one of the names that lakesql offers to templates to something of its own.",
         "Take another name.",
     ),
+    "partition-name-taken": Condition(
+        "A column of the SELECT has the name that Iceberg gives to a field of `partition_by`: `ts_day` beside `days(ts)`.",
+        "Give the column another name with `AS`.",
+    ),
+    "partition-type": Condition(
+        "A transform of `partition_by` does not take the type of its column, such as `days(c)` of a text.",
+        "Take another transform, or cast the column.",
+    ),
     "sample-over-stream": Condition(
         "TABLESAMPLE is asked of a stream; it would take other rows when a batch is run again.",
         "Filter by a hash of the key.",
@@ -325,6 +333,10 @@ CONDITIONS: dict[str, Condition] = {
     "set-operation": Condition(
         "INTERSECT, EXCEPT or MINUS compares a stream with something; a stream is never all there.",
         "Use a LEFT SEMI JOIN or LEFT ANTI JOIN with a table.",
+    "redundant-partition": Condition(
+        "`partition_by` has a column twice in one way: two of years, months, days and hours, or one transform twice.",
+        "Keep one of them.",
+    ),
     ),
     "spark-missing": Condition(
         "pyspark is not installed, so nothing can be run.",
@@ -511,3 +523,7 @@ CONDITIONS: dict[str, Condition] = {
         "Write it out without them.",
     ),
 }
+    "unstorable-type": Condition(
+        "A column has a type that no Iceberg table of this format version can hold: an interval, a time, a variant.",
+        "Cast it. Variant and void are held by tables with `properties={'format-version': '3'}`.",
+    ),

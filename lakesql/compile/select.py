@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lakesql.compile.quote import identifier, table_name
+from lakesql.compile.storable import find_taken_names, find_unstorable, partition_name, say_unstorable, takes
+from lakesql.compile.table import format_version, partition_text
 from lakesql.errors import Place, Problem, ProjectError, nearest
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.model.config import Append, Config, Upsert
@@ -66,11 +68,12 @@ def build_select(manifest: Manifest, name: str, built: dict[str, Select] | None 
         for key, stream in streams.items()
     }
     query = read_query(rendered.text, shapes, rendered.place)
-    problems = [*_check_columns(model, query), *_check_mode(model, query)]
+    select = Select(model, query, streams, rendered)
+    problems = [*_check_columns(model, query), *_check_mode(model, query), *_check_storable(select)]
     if problems:
         raise ProjectError(problems)
-    built[name] = Select(model, query, streams, rendered)
-    return built[name]
+    built[name] = select
+    return select
 
 
 def output_columns(select: Select) -> tuple[Column, ...]:
@@ -128,6 +131,28 @@ def _named_columns(config: Config) -> Iterable[tuple[str, tuple[str, ...]]]:
     if isinstance(config, Upsert):
         yield "keys", config.keys
         yield "sequence_by", config.sequence_by
+
+
+def _check_storable(select: Select) -> Iterable[Problem]:
+    """Columns and partitions that Iceberg would refuse when the table is made, as far as types are known."""
+    model, types = select.model, {column.name.lower(): column.type for column in output_columns(select)}
+    version = format_version(model.config.properties)
+    for output in select.query.outputs or ():
+        kind = types[output.name.lower()]
+        if kind and (part := find_unstorable(kind, version)):
+            what = f"Column '{output.name}' is of a type that no table can hold."
+            yield Problem("unstorable-type", what, *say_unstorable(kind, part), select.rendered.place(output.offset))
+    taken = find_taken_names(model.config.partition_by, [output.name for output in select.query.outputs or ()])
+    for index, field in enumerate(model.config.partition_by):
+        place = model.option_place("partition_by", index)
+        kind = types.get(field.column.lower(), "")
+        if field in taken:
+            what = f"{partition_text(field)} makes a partition '{partition_name(field)}', and the SELECT has a column "
+            why = "Iceberg wants names that differ."
+            yield Problem("partition-name-taken", f"{what}'{taken[field]}'.", why, "Rename the column with AS.", place)
+        if kind and not takes(field, kind):
+            what = f"'{field.column}' is of type {kind}, which cannot be partitioned by {partition_text(field)}."
+            yield Problem("partition-type", what, "", "Take another transform, or cast the column.", place)
 
 
 def _check_mode(model: Model, query: Query) -> Iterable[Problem]:

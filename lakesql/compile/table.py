@@ -25,6 +25,13 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
 """What a table that is written in micro-batches needs and Iceberg's own defaults do not give: row-level changes
 that write deletes beside the data, no shuffle before a small write, and metadata files that do not pile up."""
 
+
+def format_version(properties: Mapping[str, str]) -> int:
+    """The format version of a table that is given these properties."""
+    version = {**DEFAULT_PROPERTIES, **properties}["format-version"]
+    return int(version) if version.isdecimal() else 0
+
+
 _UNKNOWN_TYPE = "/* its type in the SELECT */"
 _UNKNOWN_COLUMNS = "/* the columns of the SELECT */"
 """What stands in a compiled statement for what only Spark's analyzer will know."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
@@ -11,6 +11,7 @@ from lakesql.compile.table import TableColumn
 from lakesql.engine.records import empty_records
 from lakesql.engine.source import Reading
 from lakesql.names import is_reserved
+from lakesql.stream.types import field_name
 
 
 def analyze_select(session: SparkSession, select: Select, readings: tuple[Reading, ...]) -> StructType:
@@ -28,7 +29,22 @@ def analyze_select(session: SparkSession, select: Select, readings: tuple[Readin
 def landing_columns(schema: StructType, comments: dict[str, str]) -> tuple[TableColumn, ...]:
     """The columns of a table that holds rows of this schema: lakesql's own columns stay behind."""
     return tuple(
-        TableColumn(field.name, field.dataType.simpleString(), comments.get(field.name.lower(), ""))
+        TableColumn(field.name, type_text(field.dataType), comments.get(field.name.lower(), ""))
         for field in schema.fields
         if not is_reserved(field.name)
     )
+
+
+def type_text(kind: DataType) -> str:
+    """A type as SQL reads it. pyspark's own text of it leaves the names of fields bare, whatever is in them."""
+    match kind:
+        case StructType(fields=fields):
+            return f"struct<{','.join(f'{field_name(field.name)}:{type_text(field.dataType)}' for field in fields)}>"
+        case ArrayType(elementType=element):
+            return f"array<{type_text(element)}>"
+        case MapType(keyType=key, valueType=value):
+            return f"map<{type_text(key)},{type_text(value)}>"
+        case StringType():
+            return "string"  # a table keeps no collation
+        case _:
+            return kind.simpleString()

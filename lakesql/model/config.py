@@ -110,7 +110,27 @@ def _read_sort(node: Node) -> SortField:
 
 
 def _read_partitions(node: Node) -> tuple[PartitionField, ...]:
-    return read_each(_as_items(node), _read_partition)
+    fields = read_each(_as_items(node), _read_partition)
+    for index, field in enumerate(fields):
+        earlier = next((other for other in fields[:index] if _is_redundant(field, other)), None)
+        if earlier is not None:
+            raise ProjectError.of(
+                "redundant-partition",
+                f"Column '{field.column}' is partitioned twice in one way.",
+                why="Iceberg takes one of years, months, days and hours of a column, one bucket and one truncate.",
+                fix="Keep the one that the queries filter by; of times, the finer one.",
+                place=_as_items(node)[index].place,
+            )
+    return fields
+
+
+_TIMES = frozenset({"years", "months", "days", "hours"})
+
+
+def _is_redundant(field: PartitionField, other: PartitionField) -> bool:
+    if field.column.lower() != other.column.lower():
+        return False
+    return field.transform == other.transform or {field.transform, other.transform} <= _TIMES
 
 
 def _read_order(node: Node) -> tuple[SortField, ...]:

@@ -49,8 +49,10 @@ class Model:
         """The model's file."""
         return Place(self.path, 1, 1)
 
-    def option_place(self, option: str) -> Place:
-        """Where `config(...)` gives an option; the call, or the file, if it does not."""
+    def option_place(self, option: str, item: int | None = None) -> Place:
+        """Where `config(...)` gives an option, or one item of it; the call, or the file, if it does not."""
         config = self.facts.config
         entry = config.entries().get(option)
+        if entry is not None and item is not None and isinstance(entry.value, tuple):
+            return entry.value[item].place
         return entry.place if entry else config.place

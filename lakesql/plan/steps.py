@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from lakesql.compile import table as sql
+from lakesql.compile.storable import find_unstorable, say_unstorable
 from lakesql.compile.table import TableColumn, TableSpec
 from lakesql.errors import Problem, RunError
 from lakesql.model.config import AvailableNow, Every, PartitionField, SchemaChange, SortField, Trigger
 from lakesql.model.table import TableName
-from lakesql.plan.state import StateColumn, TableState, canonical_type
+from lakesql.plan.state import StateColumn, TableState
+from lakesql.stream.types import stored_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +131,18 @@ def plan_table(
     the SELECT's type fits. Under `ignore` and `fail` columns and partitions stay as they are; sort order and properties
     follow the configuration under every policy. Raises `RunError` with every problem found: `schema-change` (under
     `fail`, anything differs), `type-change` (no widening leads from one type to the other), `column-required` (the
-    table cannot do without a column that the SELECT lacks).
+    table cannot do without a column that the SELECT lacks), `unstorable-type` (Iceberg has no column of the type).
     """
     if state is None:
+        if problems := _unstorable(model, spec.columns, sql.format_version(spec.properties)):
+            raise RunError(problems)
         missing = spec.name.namespace not in namespaces
         namespace = (CreateNamespace(spec.name.catalog, spec.name.namespace),) if missing else ()
         return (*namespace, CreateTable(spec))
     changes = _compare(spec, state)
     problems = _problems(model, changes, policy, state)
+    if policy in ("append_new_columns", "sync_all_columns"):
+        problems += _unstorable(model, changes.added, sql.format_version({**state.properties, **changes.properties}))
     if problems:
         raise RunError(problems)
     return tuple(_evolve(model, changes, policy, state))
@@ -231,7 +237,7 @@ def _compare(spec: TableSpec, state: TableState) -> _Changes:
     retyped = [
         _Retyped(there[key], new)
         for key, column in wanted.items()
-        if key in there and not _holds(there[key].type, new := canonical_type(column.type or ""))
+        if key in there and not _holds(there[key].type, new := stored_type(column.type or ""))
     ]
     old_fields = {_folded(field): field for field in state.partition_by}
     new_fields = {_folded(field): field for field in spec.partition_by}
@@ -340,6 +346,18 @@ def _column_required(model: str, table: TableName, column: str, reason: str) -> 
         f"Model '{model}' has no column '{column}', and table {table} cannot do without: {reason}.",
         fix=f"Keep '{column}' in the SELECT, or alter the table first.",
     )
+
+
+def _unstorable(model: str, columns: tuple[TableColumn, ...], version: int) -> list[Problem]:
+    return [
+        Problem(
+            "unstorable-type",
+            f"Column '{column.name}' of model '{model}' is of a type that no table can hold.",
+            *say_unstorable(column.type or "", part),
+        )
+        for column in columns
+        if (part := find_unstorable(column.type or "", version))
+    ]
 
 
 def _evolve(model: str, changes: _Changes, policy: SchemaChange, state: TableState) -> Iterator[Step]:

@@ -1,9 +1,10 @@
-"""Spark SQL's types as values: what `columns:` of a stream may say, in one spelling."""
+"""Spark SQL's types as values, in one spelling: what `columns:` of a stream may say, and what a table makes of them."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 MAX_DEPTH = 50
 """How deep types may nest: far beyond any record, and far from the recursion limit."""
@@ -84,8 +85,12 @@ class TypeField:
     @property
     def text(self) -> str:
         """The field as Spark reads it inside `struct<…>`."""
-        name = self.name if re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", self.name) else f"`{self.name.replace('`', '``')}`"
-        return f"{name}:{self.type.text}" + (" not null" if self.required else "")
+        return f"{field_name(self.name)}:{self.type.text}" + (" not null" if self.required else "")
+
+
+def field_name(name: str) -> str:
+    """The name of a struct's field as a type's text has it."""
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", name) else f"`{name.replace('`', '``')}`"
 
 
 def parse_type(text: str) -> SparkType | None:
@@ -98,6 +103,38 @@ def parse_type(text: str) -> SparkType | None:
     except _NoTypeError:
         return None
     return found if rest == len(words) else None
+
+
+def stored_type(text: str) -> str:
+    """The type of the column that an Iceberg table has for a column of Spark's type `text`.
+
+    `smallint` is stored as `int`, `varchar(9)` as `string`; `decimal` is `decimal(10,0)`; fields lose their NOT NULL. A
+    text that `parse_type` does not know comes back in small letters, its blanks squeezed.
+    """
+    parsed = parse_type(text)
+    return _stored(parsed).text if parsed is not None else " ".join(text.lower().split())
+
+
+_STORED_AS = {"tinyint": "int", "smallint": "int", "char": "string", "varchar": "string"}
+
+
+def _stored(kind: SparkType) -> SparkType:
+    match kind.name:
+        case "decimal":
+            precision, scale = (*kind.parameters, "0")[:2] if kind.parameters else ("10", "0")
+            return SparkType("decimal", (precision, scale))
+        case name if name in _STORED_AS:
+            return SparkType(_STORED_AS[name])
+        case _:
+            fields = tuple(TypeField(field.name, _stored(field.type)) for field in kind.fields)
+            return replace(kind, fields=fields)
+
+
+def parts_of(kind: SparkType) -> Iterator[SparkType]:
+    """The type itself, and all that are nested in it."""
+    yield kind
+    for field in kind.fields:
+        yield from parts_of(field.type)
 
 
 class _NoTypeError(Exception):

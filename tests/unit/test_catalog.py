@@ -38,6 +38,7 @@ from lakesql.model.config import PartitionField, SortField
 from lakesql.model.table import TableName
 from lakesql.plan.state import StateColumn
 from lakesql.project.profiles import Catalog
+from lakesql.stream.types import stored_type
 
 ORDERS = TableName("lake", "shop", "orders")
 

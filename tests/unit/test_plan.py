@@ -10,7 +10,7 @@ from lakesql.compile.table import DEFAULT_PROPERTIES, TableColumn, TableSpec
 from lakesql.errors import RunError
 from lakesql.model.config import AvailableNow, Every, PartitionField, SchemaChange, SortField
 from lakesql.model.table import TableName
-from lakesql.plan.state import StateColumn, TableState, canonical_type
+from lakesql.plan.state import StateColumn, TableState
 from lakesql.plan.steps import (
     AddColumns,
     AdoptTable,
@@ -92,6 +92,20 @@ def test_case_and_spelling_are_no_difference(policy: SchemaChange) -> None:
 )
 def test_a_column_that_holds_more_fits(policy: SchemaChange, wide: str, narrow: str) -> None:
     assert plan(with_columns(c=narrow), having(StateColumn("c", wide)), policy) == ()
+
+
+@pytest.mark.parametrize(("version", "problems"), [("2", ["unstorable-type"]), ("3", [])])
+def test_a_type_that_the_format_version_lacks_is_refused(version: str, problems: list[str]) -> None:
+    spec = replace(with_columns(order_id="bigint", amount="decimal(12,2)", more="variant"))
+    spec = replace(spec, properties={**DEFAULT_PROPERTIES, "format-version": version})
+    for state in (None, STATE):
+        if problems:
+            with pytest.raises(RunError) as caught:
+                plan(spec, state)
+            assert [problem.condition for problem in caught.value.problems] == problems
+        else:
+            assert plan(spec, state)
+    assert plan(spec, replace(STATE, properties=spec.properties), "ignore") == ()
 
 
 class TestColumns:
@@ -306,33 +320,3 @@ def test_a_step_says_its_facts_in_one_line(step: Step, facts: list[str]) -> None
     line = describe(step)
     assert [fact for fact in facts if fact not in line] == []
     assert "\n" not in line
-
-
-@pytest.mark.parametrize(
-    ("text", "canonical"),
-    [
-        ("BIGINT", "bigint"),
-        ("long", "bigint"),
-        ("smallint", "int"),
-        ("Integer", "int"),
-        ("real", "float"),
-        ("varchar(20)", "string"),
-        ("DECIMAL", "decimal(10,0)"),
-        ("numeric( 7 )", "decimal(7,0)"),
-        ("decimal(12, 2)", "decimal(12,2)"),
-        ("TIMESTAMP_LTZ", "timestamp"),
-        ("timestamp_ntz", "timestamp_ntz"),
-        ("array < short >", "array<int>"),
-        ("MAP<STRING, ARRAY<LONG>>", "map<string,array<bigint>>"),
-        ("STRUCT<A: INT NOT NULL COMMENT 'x, y>', b: struct<c:dec(3,1)>>", "struct<A:int,b:struct<c:decimal(3,1)>>"),
-        ("struct<a int, b string>", "struct<a:int,b:string>"),
-        ("struct<`a b`: int, c d:int>", "struct<a b:int,c d:int>"),
-        ("struct<>", "struct<>"),
-        ("interval day to second", "interval day to second"),
-        ("array<", "array<"),
-        ("", ""),
-    ],
-)
-def test_one_spelling_for_a_type(text: str, canonical: str) -> None:
-    assert canonical_type(text) == canonical
-    assert canonical_type(canonical) == canonical

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakesql.stream.types import MAX_DEPTH, SparkType, TypeField, parse_type
+from lakesql.stream.types import MAX_DEPTH, SparkType, TypeField, parse_type, parts_of, stored_type
 
 
 @pytest.mark.parametrize(
@@ -123,3 +123,39 @@ def test_every_type_reads_back_from_its_own_text(spark_type: SparkType) -> None:
 def test_no_text_is_too_odd_to_be_refused(text: str) -> None:
     parsed = parse_type(text)
     assert parsed is None or parse_type(parsed.text) == parsed
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("BIGINT", "bigint"),
+        ("long", "bigint"),
+        ("smallint", "int"),
+        ("Integer", "int"),
+        ("real", "float"),
+        ("varchar(20)", "string"),
+        ("DECIMAL", "decimal(10,0)"),
+        ("numeric( 7 )", "decimal(7,0)"),
+        ("decimal(12, 2)", "decimal(12,2)"),
+        ("TIMESTAMP_LTZ", "timestamp"),
+        ("timestamp_ntz", "timestamp_ntz"),
+        ("array < short >", "array<int>"),
+        ("MAP<STRING, ARRAY<LONG>>", "map<string,array<bigint>>"),
+        ("STRUCT<A: INT NOT NULL COMMENT 'x, y>', b: struct<c:dec(3,1)>>", "struct<A:int,b:struct<c:decimal(3,1)>>"),
+        ("struct<a int, b string>", "struct<a:int,b:string>"),
+        ("struct<`a b`: int, `c``d`:short>", "struct<`a b`:int,`c``d`:int>"),
+        ("struct<>", "struct<>"),
+        ("interval day to second", "interval day to second"),
+        ("array<", "array<"),
+        ("", ""),
+    ],
+)
+def test_a_table_stores_a_type_in_one_spelling(text: str, stored: str) -> None:
+    assert stored_type(text) == stored
+    assert stored_type(stored) == stored
+
+
+def test_the_parts_of_a_type_are_itself_and_all_in_it() -> None:
+    kind = parse_type("map<string, struct<a: array<date>>>")
+    assert kind is not None
+    assert [part.name for part in parts_of(kind)] == ["map", "string", "struct", "array", "date"]

@@ -1,0 +1,76 @@
+"""What Iceberg would refuse when a table is made, told before: types of columns, and fields to partition by."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from lakesql.model.config import PartitionField
+from lakesql.stream.types import parse_type, parts_of, stored_type
+
+_SINCE = {"void": 3, "variant": 3}
+_NEVER = frozenset({"interval", "time"})
+"""Types of Spark's that no table holds: Iceberg has no interval, and its Spark runtime knows no time."""
+
+
+def find_unstorable(text: str, format_version: int) -> str:
+    """The part of a type that a table of this format version cannot hold; '' where there is none, or none is known."""
+    parsed = parse_type(text)
+    if parsed is None:
+        return ""
+    parts = (part for part in parts_of(parsed) if part.name in _NEVER or _SINCE.get(part.name, 0) > format_version)
+    return next((part.text for part in parts), "")
+
+
+def say_unstorable(text: str, part: str) -> tuple[str, str]:
+    """Why a type cannot be stored, and what to do about it."""
+    inside = "" if text == part else f" of {text}"
+    name = part.split("(")[0].split(" ")[0]
+    if name in _SINCE:
+        why = f"Iceberg has {part}{inside} in tables of format version {_SINCE[name]} or later alone."
+        return why, f"Cast it to a type that tables have, or set properties={{'format-version': '{_SINCE[name]}'}}."
+    return (
+        f"Iceberg has no column of type {part}{inside}.",
+        "Cast it to a type that tables have, such as bigint or string.",
+    )
+
+
+_PART_NAMES = {
+    "years": "year",
+    "months": "month",
+    "days": "day",
+    "hours": "hour",
+    "bucket": "bucket",
+    "truncate": "trunc",
+}
+
+
+def partition_name(field: PartitionField) -> str:
+    """The name that Iceberg gives a partition field when a table is made; '' where it is the column itself."""
+    return f"{field.column}_{_PART_NAMES[field.transform]}" if field.transform in _PART_NAMES else ""
+
+
+def find_taken_names(fields: Iterable[PartitionField], columns: Collection[str]) -> Mapping[PartitionField, str]:
+    """The fields whose name a column has, with the column."""
+    spelled = {column.lower(): column for column in columns}
+    return {field: spelled[name] for field in fields if (name := partition_name(field).lower()) in spelled}
+
+
+_NESTED = frozenset({"struct", "array", "map"})
+_DATES = frozenset({"date", "timestamp", "timestamp_ntz"})
+_SOURCES = {
+    "years": _DATES,
+    "months": _DATES,
+    "days": _DATES,
+    "hours": _DATES - {"date"},
+    "bucket": _DATES | {"int", "bigint", "decimal", "string", "binary"},
+    "truncate": frozenset({"int", "bigint", "decimal", "string", "binary"}),
+}
+"""The types that each transform takes (Iceberg's specification, partition transforms)."""
+
+
+def takes(field: PartitionField, text: str) -> bool:
+    """Whether a column of Spark's type `text` can be partitioned so; true where the type is not known."""
+    kind = parse_type(stored_type(text))
+    if kind is None:
+        return True
+    return kind.name in _SOURCES[field.transform] if field.transform in _SOURCES else kind.name not in _NESTED
