@@ -310,7 +310,7 @@ CONDITIONS: dict[str, Condition] = {
         "Take another name.",
     ),
     "partition-name-taken": Condition(
-        "A column of the SELECT has the name that Iceberg gives to a field of `partition_by`: `ts_day` beside `days(ts)`.",
+        "A column of the SELECT is named as Iceberg names a field of `partition_by`: `ts_day` beside `days(ts)`.",
         "Give the column another name with `AS`.",
     ),
     "partition-type": Condition(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -223,8 +224,9 @@ def _collect(reads: typing.Iterable[tuple[Place, Callable[[], T]]]) -> list[T]:
 
 def read_positive(node: Node) -> int:
     """A whole number of one at least, or a `ProjectError`."""
-    if isinstance(node.value, int) and not isinstance(node.value, bool) and node.value > 0:
-        return node.value
+    value = _typed(node, int)
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
     raise ProjectError.of("wrong-value", f"{node.shown} is not a positive whole number.", place=node.place)
 
 
@@ -252,12 +254,28 @@ _SCALARS: dict[type, str] = {str: "a text", int: "a whole number", float: "a num
 
 
 def _read_scalar(node: Node, kind: type) -> Any:
-    value = node.value
+    value = _typed(node, kind)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
         return value
     raise ProjectError([_wrong_type(node, _SCALARS[kind])])
+
+
+def _typed(node: Node, kind: type) -> Any:
+    """The value; a text that was rendered is read as what the option takes, as an environment holds texts alone."""
+    text = node.value
+    if not isinstance(text, str) or node.written is None or not text.isascii():
+        return text
+    if kind is bool:
+        return {"true": True, "false": False}.get(text.lower(), text)
+    try:
+        return kind(text) if kind in (int, float) and _NUMBER.match(text) else text
+    except ValueError:
+        return text
+
+
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?\Z")
 
 
 def _wrong_type(node: Node, wanted: str) -> Problem:

@@ -231,3 +231,34 @@ def test_the_docs_can_list_every_field() -> None:
         ("a", True, None, "A number."),
         ("b", False, (), "Words."),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    on: bool = option("A switch.", default=False)
+    share: float = option("A share.", default=0.0)
+    label: str = option("A text.", default="")
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (("true", "0.5", "1"), Switches(True, 0.5, "1")),
+        (("FALSE", "2", "true"), Switches(False, 2.0, "true")),
+        (("yes", "1", ""), "wrong-type"),
+        (("1", "1", ""), "wrong-type"),
+        (("true", "inf", ""), "wrong-type"),
+        (("true", "one", ""), "wrong-type"),
+    ],
+)
+def test_a_rendered_text_is_read_as_the_field_takes_it(written, expected):
+    place = Place("profiles.yml", 1, 1)
+    entries = dict(
+        zip(("on", "share", "label"), (Node(text, place, written="{{ … }}") for text in written), strict=True)
+    )
+    if isinstance(expected, Switches):
+        assert decode(Node(entries, place), Switches, what="it") == expected
+    else:
+        with pytest.raises(ProjectError) as caught:
+            decode(Node(entries, place), Switches, what="it")
+        assert [problem.condition for problem in caught.value.problems] == [expected]

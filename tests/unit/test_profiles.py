@@ -61,6 +61,33 @@ def test_a_target_has_defaults_for_everything(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("value", "read"), [("3", 3), ("+12", 12), ("007", 7)])
+def test_a_variable_is_read_as_the_option_takes_it(tmp_path: Path, value: str, read: int) -> None:
+    text = output("""\
+threads: "{{ env_var('N') }}"
+checkpoints: "{{ env_var('N') }}"
+connections: {c: {type: rate, rows_per_second: "1{{ env_var('Z', '0') }}"}}
+spark: {conf: {a: "{{ env_var('N') }}"}}""")
+    target = load(tmp_path, text, environ={"N": value})
+    assert (target.threads, target.checkpoints, target.spark.conf) == (read, value, {"a": value})
+    assert target.connections == {"c": Rate(10)}
+
+
+@pytest.mark.parametrize("value", ["", "x", "0", "-1", "1.5", "1e1", "1_0", "0x1", "1 0", "٣", "true"])
+def test_a_variable_that_is_no_such_value_is_wrong(tmp_path: Path, value: str) -> None:
+    text = output("threads: \"{{ env_var('N') }}\"")
+    with pytest.raises(ProfileError) as caught:
+        load(tmp_path, text, environ={"N": value})
+    assert [problem.condition for problem in caught.value.problems] == ["wrong-value"]
+    assert value == "" or value not in caught.value.problems[0].what.replace("env_var('N')", "")
+
+
+def test_a_number_in_quotes_is_a_text(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError) as caught:
+        load(tmp_path, output("threads: '3'"))
+    assert [problem.condition for problem in caught.value.problems] == ["wrong-value"]
+
+
 def test_everything_can_be_said(tmp_path: Path) -> None:
     text = output("""\
 run: continuous
