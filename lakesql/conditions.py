@@ -486,6 +486,10 @@ CONDITIONS: dict[str, Condition] = {
         "`${…}` would be replaced by a setting or an environment variable before Spark reads the SQL.",
         "Use `var('…')` of the template.",
     ),
+    "unknown-folder": Condition(
+        "`[tool.lakesql.models]` has defaults for a folder or a model that does not exist.",
+        "Correct the name, or remove the entry.",
+    ),
     "watermark-missing": Condition(
         "An aggregate in mode `append` is not grouped by the event time of a stream with a watermark.",
         "Declare the watermark and group by its window, or use mode `upsert`.",

@@ -11,7 +11,16 @@ from typing import Any, TypeVar
 from lakesql.decode import Node, node_of
 from lakesql.errors import Place, Problem, ProjectError, nearest
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
-from lakesql.model.config import Append, Config, check_defaults, folder_defaults, merge_config, mode_of, read_config
+from lakesql.model.config import (
+    Append,
+    Config,
+    check_defaults,
+    check_folders,
+    folder_defaults,
+    merge_config,
+    mode_of,
+    read_config,
+)
 from lakesql.model.model import Model, TemplateFacts
 from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
 from lakesql.model.table import TableName
@@ -94,6 +103,7 @@ def load_manifest(
     models = _read_models(files, target, properties, macros, read_model or parse_model, problems)
 
     model_names = {PurePosixPath(file.path).stem for file in files.models}
+    problems.extend(check_folders(files.settings.models, [_fqn(file.path, files.settings) for file in files.models]))
     problems.extend(_check_names(models.values(), streams.values()))
     problems.extend(_check_tables(models.values()))
     problems.extend(_check_properties(properties, model_names))
@@ -196,9 +206,8 @@ def _read_model(
     macros: Macros,
     read: ReadModel,
 ) -> Model:
-    path = PurePosixPath(file.path)
-    name = check_name(node_of(path.stem, Place(file.path)))
-    fqn = (settings.name, *path.relative_to(settings.paths.models).parts[:-1], name)
+    fqn = _fqn(file.path, settings)
+    name = check_name(node_of(fqn[-1], Place(file.path)))
     said = read(file, folder_defaults(settings.models, fqn), macros)
     return Model(
         name=name,
@@ -211,6 +220,12 @@ def _read_model(
         facts=said.facts,
         properties=properties.get(name) or ModelProperties(Place(file.path), name),
     )
+
+
+def _fqn(path: str, settings: Settings) -> tuple[str, ...]:
+    """The fully qualified name of the model in a file: the project's name, the folders, the model's."""
+    relative = PurePosixPath(path).relative_to(settings.paths.models)
+    return (settings.name, *relative.parts[:-1], relative.stem)
 
 
 def _check_names(models: Iterable[Model], streams: Iterable[Stream]) -> Iterable[Problem]:

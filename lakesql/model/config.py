@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from lakesql.decode import Node, decode, fields_of, option, read_each, read_entries, read_option_text
-from lakesql.errors import ProjectError, nearest
+from lakesql.errors import Problem, ProjectError, nearest
 from lakesql.names import check_name
 from lakesql.stream.client import find_client_options
 from lakesql.stream.duration import parse_duration
@@ -230,8 +230,8 @@ def mode_of(config: Config) -> str:
 def read_config(node: Node, defaults: Node) -> Config:
     """A model's configuration: what `config(...)` says over what the project's settings say.
 
-    Options of `defaults` that the model's mode does not have are passed over when another mode has them. Raises
-    `ProjectError`: `unknown-mode`, and what `decode` finds.
+    Options of `defaults` that the model's mode does not have are passed over: another mode has them, or `check_defaults`
+    tells of them. Raises `ProjectError`: `unknown-mode`, and what `decode` finds.
     """
     merged = merge_config(defaults, node)
     mode = merged.get("mode")
@@ -248,8 +248,7 @@ def read_config(node: Node, defaults: Node) -> Config:
             "unknown-mode", f"{mode.shown} is not a mode.", fix=nearest(str(mode.value), MODES), place=mode.place
         )
     inherited = set(defaults.entries()) - set(node.entries())
-    elsewhere = {field.name for other in MODES.values() for field in fields_of(other)}
-    foreign = (inherited & elsewhere) - {field.name for field in fields_of(kind)}
+    foreign = inherited - {field.name for field in fields_of(kind)}
     what = f"mode '{mode.value}'"
     clients = find_client_options(merged, what)
     try:
@@ -306,8 +305,31 @@ def _check_default(key: str, node: Node) -> None:
         raise ProjectError.of("unknown-option", f"No mode has an option '{key}'.", fix=nearest(key, known))
 
 
+def check_folders(settings: Node, names: Iterable[tuple[str, ...]]) -> Iterator[Problem]:
+    """Defaults for a folder or a model that is not there, given the models' fully qualified names (`unknown-folder`).
+
+    Such defaults would count for nothing, and a table be written to another namespace than somebody believes.
+    """
+    return _check_level(settings, [name[1:] for name in names], "")
+
+
+def _check_level(settings: Node, names: list[tuple[str, ...]], inside: str) -> Iterator[Problem]:
+    known = {name[0] for name in names if name}
+    for key, node in settings.entries().items():
+        if _is_folder(key, node) and key in known:
+            yield from _check_level(node, [name[1:] for name in names if name[:1] == (key,)], f"{inside}{key}/")
+        elif _is_folder(key, node):
+            place = settings.keys.get(key, node.place)
+            what = f"There is no folder and no model '{inside}{key}' that these defaults could be for."
+            yield Problem("unknown-folder", what, "", nearest(key, known | _TABLES), place)
+
+
 def _is_folder(key: str, node: Node) -> bool:
-    return isinstance(node.value, Mapping) and key not in ("meta", "properties")
+    return isinstance(node.value, Mapping) and key not in _TABLES
+
+
+_TABLES = frozenset({"meta", "properties"})
+"""The options whose value is a table."""
 
 
 def _as_items(node: Node) -> tuple[Node, ...]:
