@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import NoReturn, cast
 
 import click
 
 from lakesql import __version__
-from lakesql.cli.options import COMMON_TITLE, Given, common_options, write_options
+from lakesql.cli.options import COMMON_TITLE, Given, asks_for_json, common_options, write_options
 from lakesql.cli.report import report_error
 from lakesql.errors import UsageError, nearest
 
@@ -55,7 +56,9 @@ def run_command(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
-        return report_error(_usage_error(error), given.options)
+        # An option that click does not know ends the reading before --log-format has been kept.
+        options = replace(given.options, log_format="json") if asks_for_json(arguments) else given.options
+        return report_error(_usage_error(error), options)
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:

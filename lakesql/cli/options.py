@@ -51,6 +51,14 @@ class Given:
             self.options = replace(self.options, **{str(parameter.name): value})
 
 
+def asks_for_json(arguments: Sequence[str]) -> bool:
+    """Whether a command line that cannot be read says `--log-format json`: then its error is a line of JSON."""
+    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+    words = [word for first, word in pairs if first == "--log-format"]
+    words += [argument.partition("=")[2] for argument in arguments if argument.startswith("--log-format=")]
+    return "json" in words
+
+
 def common_options() -> list[click.Parameter]:
     """The common options, new ones for each command. `Given.keep` takes their values in."""
     directory = click.Path(file_okay=False, path_type=Path)
@@ -159,12 +167,13 @@ def select_options(function: F) -> F:
 
 def complete_models(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The names of models that go on from `incomplete`, by the files that are there: nothing is read or checked."""
+    from lakesql.project.files import read_text
     from lakesql.project.settings import SETTINGS_FILE, parse_settings
 
     directory = find_directory(context.ensure_object(Given).options)
     try:
-        folder = parse_settings(SETTINGS_FILE, (directory / SETTINGS_FILE).read_text("utf-8")).paths.models
-    except (OSError, UnicodeDecodeError, LakesqlError):  # completes nothing; a command will say why
+        folder = parse_settings(SETTINGS_FILE, read_text(directory / SETTINGS_FILE, SETTINGS_FILE)).paths.models
+    except (OSError, LakesqlError):  # completes nothing; a command will say why
         return []
     operators = incomplete[: len(incomplete) - len(incomplete.lstrip("+@"))]
     names = sorted({path.stem for path in (directory / folder).rglob("*.sql")})

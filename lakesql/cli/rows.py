@@ -15,13 +15,22 @@ from lakesql.observe.text import printable
 Row = Sequence[Any]
 
 LONGEST_CELL = 60
+NARROWEST_CELL = 20
+MOST_LINES = 8
+"""Bounds of what is shown of a value: characters in a table; characters of a line and lines where it is folded."""
 
 
-def render_table(columns: Sequence[str], rows: Iterable[Row]) -> str:
+def render_rows(columns: Sequence[str], rows: Sequence[Row], width: int) -> str:
+    """The rows as a table, or where that is wider than `width` characters turned: a line for each column of a row."""
+    table = render_table(columns, rows)
+    is_wide = max(map(_width, table.split("\n"))) > width
+    return _render_turned(columns, rows, width) if is_wide and rows else table
+
+
+def render_table(columns: Sequence[str], rows: Sequence[Row]) -> str:
     """The rows under their columns' names; numbers to the right, long values shortened."""
     if not columns:
         return ""
-    rows = list(rows)
     cells = [[_shorten(printable(name)) for name in columns]]
     cells += [[_shorten(printable(_text(value))) for value in row] for row in rows]
     widths = [max(_width(line[index]) for line in cells) for index in range(len(columns))]
@@ -29,6 +38,33 @@ def render_table(columns: Sequence[str], rows: Iterable[Row]) -> str:
     lines = [" | ".join(_pad(*cell) for cell in zip(line, widths, right, strict=True)).rstrip() for line in cells]
     lines.insert(1, "-+-".join("-" * width for width in widths))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _render_turned(columns: Sequence[str], rows: Sequence[Row], width: int) -> str:
+    """Each row under its number, each of its values beside the column's name, folded where it is long."""
+    names = [_shorten(printable(name)) for name in columns]
+    widest = max(map(_width, names))
+    lines: list[str] = []
+    for number, row in enumerate(rows, start=1):
+        lines.append(f"-- {number} ".ljust(width, "-"))
+        for name, value in zip(names, row, strict=True):
+            first, *others = _fold(printable(_text(value)), max(width - widest - 3, NARROWEST_CELL))
+            lines.append(f"{_pad(name, widest, False)} | {first}".rstrip())
+            lines += (f"{' ' * widest} | {other}" for other in others)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _fold(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width`; what goes beyond `MOST_LINES` of them is left out."""
+    lines, line, filled = [], "", 0
+    for character in text:
+        size = _width(character)
+        if filled + size > width:
+            lines.append(line)
+            line, filled = "", 0
+        line, filled = line + character, filled + size
+    lines.append(line)
+    return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], lines[MOST_LINES - 1][:-1] + "…"]
 
 
 def render_json(columns: Sequence[str], rows: Iterable[Row]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -27,9 +28,12 @@ if TYPE_CHECKING:
 @click.option("--preview", is_flag=True, help="Run the SELECT over the first records of its stream; write nothing.")
 @click.pass_obj
 def command(given: Given, name: str, limit: int, output: str, dead_letters: bool, preview: bool) -> None:
-    """Show rows of a model's table, in no order. Without --preview, no Java is needed."""
+    """Show rows of a model's table, in no order. Without --preview, no Java is needed.
+
+    A table that is wider than the terminal is turned: a line for each column of a row.
+    """
     from lakesql.cli import project
-    from lakesql.cli.rows import render_json, render_table
+    from lakesql.cli.rows import render_json, render_rows
     from lakesql.errors import UsageError, nearest
 
     if dead_letters and preview:
@@ -41,7 +45,9 @@ def command(given: Given, name: str, limit: int, output: str, dead_letters: bool
         columns, rows, note = _preview(manifest, name, limit, given.options)
     else:
         columns, rows, note = (_dead_letters if dead_letters else _stored)(manifest, name, limit)
-    click.echo(render_json(columns, rows) if output == "json" else render_table(columns, rows), nl=False)
+    is_json = output == "json"
+    width = shutil.get_terminal_size().columns
+    click.echo(render_json(columns, rows) if is_json else render_rows(columns, rows, width), nl=False)
     if note:
         say(note, given.options)
 

@@ -230,7 +230,7 @@ def mode_of(config: Config) -> str:
 def read_config(node: Node, defaults: Node) -> Config:
     """A model's configuration: what `config(...)` says over what the project's settings say.
 
-    Options of `defaults` that the model's mode does not have are passed over: another mode has them, or `check_defaults`
+    Options of `defaults` that the mode does not have are passed over: another mode has them, or `check_defaults`
     tells of them. Raises `ProjectError`: `unknown-mode`, and what `decode` finds.
     """
     merged = merge_config(defaults, node)

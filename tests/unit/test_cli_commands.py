@@ -16,7 +16,7 @@ from lakesql.cli.init import find_shop, only_lakesql, rename, write_project
 from lakesql.cli.main import run_command
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
-from lakesql.cli.rows import render_json, render_table
+from lakesql.cli.rows import MOST_LINES, render_json, render_rows, render_table
 from lakesql.errors import LakesqlError
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
 
@@ -326,6 +326,39 @@ def test_a_table_of_rows() -> None:
     ]
 
 
+def test_a_wide_table_is_turned() -> None:
+    columns = ("id", "a_long_name", "日本")
+    rows = [(1, "x" * 30, None), (20, "日本" * 12, {"k": [1]})]
+    assert render_rows(columns, rows, 200) == render_table(columns, rows)
+    assert render_rows(columns, rows, 40).splitlines() == [
+        f"-- 1 {'-' * 35}",
+        "id          | 1",
+        f"a_long_name | {'x' * 26}",
+        f"            | {'x' * 4}",
+        "日本        | NULL",
+        f"-- 2 {'-' * 35}",
+        "id          | 20",
+        f"a_long_name | {'日本' * 6}日",
+        f"            | 本{'日本' * 5}",
+        '日本        | {"k": [1]}',
+    ]
+
+
+@pytest.mark.parametrize("width", [20, 80, 81, 120])
+def test_nothing_is_wider_than_the_terminal(width: int) -> None:
+    columns = [f"column_{number}" for number in range(19)]
+    rows = [["word " * number for number in range(19)], ["y" * 2000] * 19]
+    lines = render_rows(columns, rows, width).splitlines()
+    assert max(map(len, lines)) <= max(width, 9 + 3 + 20)
+    assert sum(line.startswith("-- ") for line in lines) == 2
+    assert len(lines) <= 2 + 38 * MOST_LINES
+    assert lines[-1].endswith("…")
+
+
+def test_a_wide_table_without_rows_keeps_its_columns() -> None:
+    assert render_rows(["c" * 50, "d" * 50], [], 80) == render_table(["c" * 50, "d" * 50], [])
+
+
 def test_rows_as_json_lose_nothing() -> None:
     row = (Decimal("1.10"), date(2026, 3, 1), b"\xff\x00", b"text", float("nan"), {"k": (1, b"b")}, True, None)
     (line,) = render_json([f"c{number}" for number in range(len(row))], [row]).splitlines()
@@ -333,7 +366,7 @@ def test_rows_as_json_lose_nothing() -> None:
 
 
 def test_no_columns_are_no_table() -> None:
-    assert render_table((), []) == ""
+    assert render_table((), []) == render_rows((), [], 80) == ""
 
 
 # debug

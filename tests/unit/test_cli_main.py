@@ -88,6 +88,23 @@ def test_a_wrong_command_line_is_a_usage_error(run: Run, arguments: Sequence[str
     assert err.startswith("error[usage]\n")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ls", "--nope", "--log-format", "json"],
+        ["ls", "--log-format", "json", "--nope"],
+        ["ls", "--log-format=json", "--nope"],
+        ["--nope", "--log-format", "json", "ls"],
+        ["--log-format", "json", "ls", "--nope"],
+        ["show", "--log-format", "json"],
+        ["show", "orders", "--limit", "x", "--log-format=json"],
+    ],
+)
+def test_a_usage_error_is_json_where_json_is_asked_for(run: Run, arguments: Sequence[str]) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out, conditions(err)) == (2, "", ["usage"])
+
+
 def test_help_and_version_import_nothing_heavy() -> None:
     for arguments in (["--help"], ["--version"]):
         loaded = modules_of(arguments, Path.cwd())
@@ -219,6 +236,11 @@ def test_completion_names_models(shop: Path) -> None:
     assert offered("show", "cl") == {"clicks"}
     assert offered("cl") == {"clean"}
     assert "--exclude" in offered("ls", "--select", "clicks", "--e")
+    settings = shop / "pyproject.toml"
+    settings.write_bytes(b"\xef\xbb\xbf" + settings.read_bytes())  # as some editors begin a file
+    assert offered("show", "cl") == {"clicks"}
+    settings.write_bytes(b"\xff")
+    assert offered("show", "cl") == set()
 
 
 # Errors
