@@ -15,7 +15,7 @@ from lakesql.compile import table as sql
 from lakesql.compile.storable import find_unstorable, say_unstorable
 from lakesql.compile.table import TableColumn, TableSpec
 from lakesql.errors import Problem, RunError
-from lakesql.model.config import AvailableNow, Every, PartitionField, SchemaChange, SortField, Trigger
+from lakesql.model.config import PartitionField, SchemaChange, SortField
 from lakesql.model.table import TableName
 from lakesql.plan.state import StateColumn, TableState
 from lakesql.stream.types import stored_type
@@ -99,15 +99,6 @@ class SetProperties:
     properties: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class StartQuery:
-    """Start a model's query, which is the engine's to do and has no SQL of its own here."""
-
-    model: str
-    table: TableName
-    trigger: Trigger
-
-
 Step = (
     CreateNamespace
     | CreateTable
@@ -118,7 +109,6 @@ Step = (
     | ChangePartitions
     | SetOrder
     | SetProperties
-    | StartQuery
 )
 
 
@@ -170,8 +160,6 @@ def statements(step: Step) -> tuple[str, ...]:
             )
         case SetOrder(table, order_by):
             return (sql.set_order(table, order_by),)
-        case StartQuery():
-            return ()
         case _:
             assert_never(step)
 
@@ -205,8 +193,6 @@ def describe(step: Step) -> str:
             return f"order {table} from now on by {_order(order_by)}"
         case SetProperties(table, properties):
             return f"set {_assignments(properties)} on {table}"
-        case StartQuery(model, table, trigger):
-            return f"start {model}: into {table}, {_trigger(trigger)}"
         case _:
             assert_never(step)
 
@@ -412,13 +398,3 @@ def _order(order_by: tuple[SortField, ...]) -> str:
 
 def _assignments(properties: Mapping[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in properties.items())
-
-
-def _trigger(trigger: Trigger) -> str:
-    match trigger:
-        case AvailableNow():
-            return "all that is there"
-        case Every(text=text):
-            return f"every {text}"
-        case _:
-            assert_never(trigger)

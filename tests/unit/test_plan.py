@@ -8,7 +8,7 @@ import pytest
 
 from lakesql.compile.table import DEFAULT_PROPERTIES, TableColumn, TableSpec
 from lakesql.errors import RunError
-from lakesql.model.config import AvailableNow, Every, PartitionField, SchemaChange, SortField
+from lakesql.model.config import PartitionField, SchemaChange, SortField
 from lakesql.model.table import TableName
 from lakesql.plan.state import StateColumn, TableState
 from lakesql.plan.steps import (
@@ -20,7 +20,6 @@ from lakesql.plan.steps import (
     DropColumn,
     SetOrder,
     SetProperties,
-    StartQuery,
     Step,
     WidenColumn,
     describe,
@@ -285,7 +284,6 @@ class TestAdoption:
             SetProperties(ORDERS, {"write.wap.enabled": "true"}),
             ("ALTER TABLE lake.shop.orders SET TBLPROPERTIES (\n  'write.wap.enabled' = 'true'\n)",),
         ),
-        (StartQuery("orders", ORDERS, AvailableNow()), ()),
     ],
 )
 def test_statements(step: Step, expected: tuple[str, ...]) -> None:
@@ -313,7 +311,6 @@ def test_creating_a_table_orders_it_in_a_second_statement() -> None:
         (ChangePartitions(ORDERS, (TestShape.by_day,), (TestShape.by_hour,)), ["days(", "hours("]),
         (SetOrder(ORDERS, (SortField("ts", descending=True, nulls_first=False),)), ["lake.shop.orders", "ts DESC"]),
         (SetProperties(ORDERS, {"a": "b"}), ["lake.shop.orders", "a=b"]),
-        (StartQuery("orders", ORDERS, Every("30 seconds", 30_000)), ["orders", "lake.shop.orders", "30 seconds"]),
     ],
 )
 def test_a_step_says_its_facts_in_one_line(step: Step, facts: list[str]) -> None:
