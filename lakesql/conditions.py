@@ -20,6 +20,10 @@ CONDITIONS: dict[str, Condition] = {
         "Spark's analyzer refuses the model's SELECT: a column that does not exist, types that do not go together.",
         "Correct the SELECT where the message points.",
     ),
+    "avro-schema": Condition(
+        "The Avro schema of a stream is not there, is none, or lacks a column of the contract.",
+        "Correct the path in `schema:`, the file, or the contract.",
+    ),
     "bad-column-name": Condition(
         "A column of a model has a name with a dot, a backtick or a control character in it, or an empty one.",
         "Give it another name with `AS`.",
@@ -96,6 +100,22 @@ CONDITIONS: dict[str, Condition] = {
         "A broker's certificate is not trusted, or it does not trust the client's.",
         "Give the connection's options the store with the authority's certificate: `ssl.truststore.location`.",
     ),
+    "checkpoint-behind": Condition(
+        "A table holds batches that its checkpoint does not know: an older copy was put back, or files are gone.",
+        "`lakesql rewind MODEL` makes a checkpoint that goes on where the table stands.",
+    ),
+    "checkpoint-foreign": Condition(
+        "The checkpoint is not the one that wrote the table's newest batch: it was copied, or put back from elsewhere.",
+        "`lakesql rewind MODEL` makes a checkpoint that goes on where the table stands.",
+    ),
+    "checkpoint-inconsistent": Condition(
+        "Files of a checkpoint are missing or unreadable, or contradict each other or the table.",
+        "`lakesql rewind MODEL` makes a checkpoint that goes on where the table stands.",
+    ),
+    "checkpoint-lost": Condition(
+        "A checkpoint is gone, and the ledger cannot replace it: which plain files were read, or a model's state.",
+        "Put it back from a copy, or choose what to read again with `lakesql rewind`, as the message says.",
+    ),
     "checkpoints-unwritable": Condition(
         "The target's folder or bucket of checkpoints cannot be written.",
         "Correct `checkpoints` in profiles.yml, the permissions, or for S3 the catalog's `s3.` keys.",
@@ -132,6 +152,10 @@ CONDITIONS: dict[str, Condition] = {
     "cycle": Condition(
         "Models read one another in a circle, so none of them could run first.",
         "Break the circle: let one of them read a stream, or a model that does not lead back to it.",
+    ),
+    "data-lost": Condition(
+        "Records that a model has not read are gone from their topic.",
+        "Bring them back, or go on without them: `lakesql run --select MODEL --accept-data-loss`.",
     ),
     "dead-letter-ratio-needs-fence": Condition(
         "`max_dead_letter_ratio` is set together with `fence='lease'`.",
@@ -213,6 +237,10 @@ CONDITIONS: dict[str, Condition] = {
         "A column of `keys` is not among the columns of the SELECT.",
         "Select it, or correct the spelling.",
     ),
+    "ledger-missing": Condition(
+        "A checkpoint has run, and the table's history has no batch of it.",
+        "`lakesql rewind MODEL`, with `--to start` to fill the table again, or with `--to checkpoint` to go on.",
+    ),
     "macro-not-pure": Condition(
         "A macro uses one of the seven names (`config`, `stream`, `this` …); it sees its arguments and other macros.",
         "Give the macro an argument, and pass the value from the model.",
@@ -265,6 +293,10 @@ CONDITIONS: dict[str, Condition] = {
         "A file of the project is not UTF-8.",
         "Save it as UTF-8.",
     ),
+    "nothing-lost": Condition(
+        "`--accept-data-loss` was given, and no record is lost.",
+        "Leave the option out.",
+    ),
     "order-over-stream": Condition(
         "ORDER BY, SORT BY, CLUSTER BY, LIMIT or OFFSET stands over a stream, of which it would see one batch.",
         "Leave it out. `order_by` of `config(...)` orders the rows within the table's files.",
@@ -280,6 +312,14 @@ CONDITIONS: dict[str, Condition] = {
     "parameter-marker": Condition(
         "A `?` or `:name` stands for a value that nobody gives.",
         "Use `var('…')` of the template.",
+    ),
+    "partition-name-taken": Condition(
+        "A column of the SELECT is named as Iceberg names a field of `partition_by`: `ts_day` beside `days(ts)`.",
+        "Give the column another name with `AS`.",
+    ),
+    "partition-type": Condition(
+        "A transform of `partition_by` does not take the type of its column, such as `days(c)` of a text.",
+        "Take another transform, or cast the column.",
     ),
     "path-in-from": Condition(
         "A FROM reads files by their path, such as ``parquet.`/data` ``.",
@@ -297,6 +337,10 @@ CONDITIONS: dict[str, Condition] = {
         "A common table expression is recursive.",
         "Write it as joins.",
     ),
+    "redundant-partition": Condition(
+        "`partition_by` has a column twice in one way: two of years, months, days and hours, or one transform twice.",
+        "Keep one of them.",
+    ),
     "reference-not-literal": Condition(
         "`stream`, `ref` or `var` is not given its name as one text literal, so edges cannot be read from the file.",
         "Write the name out: `stream('orders')`.",
@@ -308,14 +352,6 @@ CONDITIONS: dict[str, Condition] = {
     "reserved-name": Condition(
         "A template gives one of the names that lakesql offers to templates to something of its own.",
         "Take another name.",
-    ),
-    "partition-name-taken": Condition(
-        "A column of the SELECT is named as Iceberg names a field of `partition_by`: `ts_day` beside `days(ts)`.",
-        "Give the column another name with `AS`.",
-    ),
-    "partition-type": Condition(
-        "A transform of `partition_by` does not take the type of its column, such as `days(c)` of a text.",
-        "Take another transform, or cast the column.",
     ),
     "sample-over-stream": Condition(
         "TABLESAMPLE is asked of a stream; it would take other rows when a batch is run again.",
@@ -333,10 +369,6 @@ CONDITIONS: dict[str, Condition] = {
     "set-operation": Condition(
         "INTERSECT, EXCEPT or MINUS compares a stream with something; a stream is never all there.",
         "Use a LEFT SEMI JOIN or LEFT ANTI JOIN with a table.",
-    "redundant-partition": Condition(
-        "`partition_by` has a column twice in one way: two of years, months, days and hours, or one transform twice.",
-        "Keep one of them.",
-    ),
     ),
     "spark-missing": Condition(
         "pyspark is not installed, so nothing can be run.",
@@ -349,6 +381,10 @@ CONDITIONS: dict[str, Condition] = {
     "star-in-function": Condition(
         "A function takes `*` of a stream, which holds columns of lakesql's beside its own.",
         "Name the columns.",
+    ),
+    "state-changed": Condition(
+        "A model keeps other state between batches than its checkpoint holds.",
+        "`lakesql rewind MODEL --to start`, after dropping the table in mode `append`.",
     ),
     "storage-unreachable": Condition(
         "The tables' warehouse cannot be used: there is no such bucket or folder, no answer, or no right to it.",
@@ -366,9 +402,21 @@ CONDITIONS: dict[str, Condition] = {
         "A stream says where it comes from in a way that does not fit: twice, or not as its connection needs it.",
         "Keep one of `topic`, `topics`, `pattern`, `path`: topics for `kafka` and `recorded`, a path for `files`.",
     ),
+    "streams-changed": Condition(
+        "A model reads other streams than its checkpoint was made for, or the same ones in another order.",
+        "`lakesql rewind MODEL`: streams that stay go on, new ones begin at their `start`.",
+    ),
+    "table-behind": Condition(
+        "A table lacks batches that its checkpoint has written: somebody has rolled it back.",
+        "`lakesql rewind MODEL` writes them again; `--to checkpoint` leaves them out.",
+    ),
     "table-missing": Condition(
         "A table that a command wants to read is not in the catalog.",
         "Run the model that writes it, or correct the name.",
+    ),
+    "table-recreated": Condition(
+        "The table is another one than the checkpoint has filled: it was dropped, and perhaps made again.",
+        "`lakesql rewind MODEL --to start` fills it again; `--to checkpoint` goes on with what arrives.",
     ),
     "table-unreadable": Condition(
         "The catalog knows a table, and its metadata or data files cannot be read.",
@@ -402,6 +450,10 @@ CONDITIONS: dict[str, Condition] = {
         "The connection's user may not read a topic.",
         "Let the broker's administrator allow it, or use another user.",
     ),
+    "topic-recreated": Condition(
+        "A topic was deleted and made again since it was read.",
+        "`lakesql rewind MODEL` reads the new one from its beginning.",
+    ),
     "type-change": Condition(
         "A column of a model has another type than the table's column, and Iceberg cannot turn one into the other.",
         "Cast it in the SELECT to the table's type, or give the new column another name.",
@@ -433,6 +485,10 @@ CONDITIONS: dict[str, Condition] = {
     "unknown-connection-type": Condition(
         "A connection has no type, or one that lakesql does not know.",
         "Use `recorded`, `files`, `rate` or `kafka`.",
+    ),
+    "unknown-folder": Condition(
+        "`[tool.lakesql.models]` has defaults for a folder or a model that does not exist.",
+        "Correct the name, or remove the entry.",
     ),
     "unknown-mode": Condition(
         "`mode` is not one of lakesql's modes.",
@@ -482,13 +538,13 @@ CONDITIONS: dict[str, Condition] = {
         "The command line is not one that lakesql understands.",
         "Read `lakesql --help`, or `--help` of the command.",
     ),
+    "unstorable-type": Condition(
+        "A column has a type that no Iceberg table of this format version can hold: an interval, a time, a variant.",
+        "Cast it. Variant and void are held by tables with `properties={'format-version': '3'}`.",
+    ),
     "variable-substitution": Condition(
         "`${…}` would be replaced by a setting or an environment variable before Spark reads the SQL.",
         "Use `var('…')` of the template.",
-    ),
-    "unknown-folder": Condition(
-        "`[tool.lakesql.models]` has defaults for a folder or a model that does not exist.",
-        "Correct the name, or remove the entry.",
     ),
     "watermark-missing": Condition(
         "An aggregate in mode `append` is not grouped by the event time of a stream with a watermark.",
@@ -527,7 +583,3 @@ CONDITIONS: dict[str, Condition] = {
         "Write it out without them.",
     ),
 }
-    "unstorable-type": Condition(
-        "A column has a type that no Iceberg table of this format version can hold: an interval, a time, a variant.",
-        "Cast it. Variant and void are held by tables with `properties={'format-version': '3'}`.",
-    ),
