@@ -32,7 +32,7 @@ def format_version(properties: Mapping[str, str]) -> int:
     return int(version) if version.isdecimal() else 0
 
 
-_UNKNOWN_TYPE = "/* its type in the SELECT */"
+UNKNOWN_TYPE = "/* its type in the SELECT */"
 _UNKNOWN_COLUMNS = "/* the columns of the SELECT */"
 """What stands in a compiled statement for what only Spark's analyzer will know."""
 
@@ -183,7 +183,7 @@ def _key_order(config: Config) -> tuple[SortField, ...]:
 
 def _column(column: TableColumn) -> str:
     comment = f" COMMENT {text(column.comment)}" if column.comment else ""
-    return f"{identifier(column.name)} {column.type or _UNKNOWN_TYPE}{comment}"
+    return f"{identifier(column.name)} {column.type or UNKNOWN_TYPE}{comment}"
 
 
 def _properties(properties: Mapping[str, str]) -> str:
