@@ -230,7 +230,7 @@ CONDITIONS: dict[str, Condition] = {
         "Read the file that the message names. Often `spark.conf` asks for more memory than there is.",
     ),
     "kafka-option": Condition(
-        "A Kafka connection has an option that lakesql sets itself, that is no option of the client, or that it refuses.",
+        "A Kafka connection has an option that lakesql sets itself, or that Kafka's client does not know or take.",
         "Remove or correct it as the message says.",
     ),
     "key-not-selected": Condition(

@@ -71,7 +71,7 @@ def rejected_records(parsed: DataFrame, reading: Reading) -> DataFrame:
         required = [column.name for column in reading.stream.columns if column.required]
         rejected = rejected.withColumn("detail", F.lit(", ".join(required)))
     else:
-        rejected = with_detail(rejected, contract_of(reading.stream))
+        rejected = with_detail(rejected, contract_of(reading))
     return rejected.withColumn("stream", F.lit(reading.stream.name)).select(*_FOUND)
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.compile.quote import identifier
+from lakesql.engine.avro import avro_row
 from lakesql.names import RAW, RECORD, REJECTED
 from lakesql.stream.stream import RECORD_FIELDS, Csv
 
@@ -40,11 +41,12 @@ class ContractColumn:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What the values of a stream hold. Formats `string` and `bytes` have one column."""
+    """What the values of a stream hold. Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON."""
 
     columns: tuple[ContractColumn, ...]
-    format: Literal["json", "csv", "string", "bytes"] = "json"
+    format: Literal["json", "csv", "avro", "string", "bytes"] = "json"
     csv: Csv = Csv()
+    schema: str = ""
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
@@ -113,6 +115,9 @@ def _row(contract: Contract) -> Column:
             return F.struct(_text().alias(contract.columns[0].name))
         case "bytes":
             return F.struct(F.col("value").alias(contract.columns[0].name))
+        case "avro":
+            wanted = [(column.name, column.type) for column in contract.columns]
+            return avro_row(F.col("value"), wanted, contract.schema, _CORRUPT)
         case "json" | "csv":
             row = _reader(contract)(_text(), _with_corrupt(contract, _widened))
             if any(_holds_decimal(column.type) for column in contract.columns):
@@ -142,8 +147,10 @@ def _reason(contract: Contract) -> Column:
 def _faults(contract: Contract) -> tuple[_Fault, ...]:
     row = F.col(_ROW)
     faults = [_Fault(F.col("value").isNull(), TOMBSTONE, lambda: F.lit("the record has no value"))]
-    if contract.format != "bytes":
+    if contract.format not in ("bytes", "avro"):
         faults.append(_Fault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
+    if contract.format == "avro":
+        faults.append(_Fault(row[_CORRUPT].isNotNull(), UNPARSABLE, lambda: row[_CORRUPT]))
     if contract.format in ("json", "csv"):
         shapeless = "not a JSON object" if contract.format == "json" else "not a line of the contract's columns"
         unread = row.isNull() | row[_CORRUPT].isNotNull()
@@ -153,7 +160,7 @@ def _faults(contract: Contract) -> tuple[_Fault, ...]:
     for column in contract.columns:
         has_path = contract.format == "json" and "'" not in column.name
         lossy = _lossy(row[column.name], column.type, f"$['{column.name}']" if has_path else "")
-        if lossy is not None:
+        if lossy is not None and contract.format != "avro":
             what = f"{column.name}: out of the range of {column.type.simpleString()}"
             faults.append(_Fault(lossy, UNPARSABLE, lambda what=what: F.lit(what)))  # type: ignore[misc]
         if column.required:

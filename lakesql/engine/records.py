@@ -134,7 +134,7 @@ def parse_reading(raw: DataFrame, reading: Reading, select: Select) -> DataFrame
     keep = select.query.record_fields
     if reading.has_rows:
         return _check_rows(raw, reading, keep, select.positioned)
-    return parse_records(raw, contract_of(reading.stream), keep, select.positioned)
+    return parse_records(raw, contract_of(reading), keep, select.positioned)
 
 
 def good_records(parsed: DataFrame) -> DataFrame:
@@ -173,13 +173,14 @@ def empty_records(session: SparkSession, reading: Reading, positioned: bool) -> 
     return rows.selectExpr("*", *added)
 
 
-def contract_of(stream: Stream) -> Contract:
+def contract_of(reading: Reading) -> Contract:
     """A declared stream's contract in Spark's types."""
-    assert stream.format in ("json", "csv", "string", "bytes")
+    stream = reading.stream
+    assert stream.format in ("json", "csv", "avro", "string", "bytes")
     columns = tuple(
         ContractColumn(column.name, T._parse_datatype_string(column.type), column.required) for column in stream.columns
     )
-    return Contract(columns, stream.format, stream.csv)
+    return Contract(columns, stream.format, stream.csv, reading.schema)
 
 
 def _check_rows(raw: DataFrame, reading: Reading, keep: frozenset[str], keep_raw: bool) -> DataFrame:

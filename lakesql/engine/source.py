@@ -42,15 +42,21 @@ class TableSource:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A stream as one target reads it: through a connection, or from another model's table."""
+    """A stream as one target reads it: through a connection, or from another model's table.
+
+    `schema` is the Avro schema of a topic's values, as JSON.
+    """
 
     stream: Stream
     source: Connection | TableSource
+    schema: str = ""
 
     @property
     def has_rows(self) -> bool:
         """Whether the records arrive as rows with columns, not as bytes that lakesql parses."""
-        return self.stream.format in ("parquet", "avro") or isinstance(self.source, Rate | TableSource)
+        return not self.schema and (
+            self.stream.format in ("parquet", "avro") or isinstance(self.source, Rate | TableSource)
+        )
 
 
 def check_brokers(session: SparkSession, readings: Sequence[Reading]) -> None:

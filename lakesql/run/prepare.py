@@ -20,6 +20,7 @@ from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.plan.steps import AdoptTable, describe, plan_table, statements
 from lakesql.project.profiles import Files, Target
 from lakesql.run.spark import now_ms
+from lakesql.stream.avro import read_avro_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,14 +133,14 @@ def _find_reading(manifest: Manifest, select: Select, name: str) -> Reading:
             place=stream.place,
         )
     reading = Reading(stream, connections[stream.connection])
-    if stream.format in ("parquet", "avro") and not isinstance(reading.source, Files):
+    if stream.format in ("parquet", "avro") and not stream.schema and not isinstance(reading.source, Files):
         raise ProjectError.of(
             "format-needs-files",
             f"Stream '{name}' has format '{stream.format}', and connection '{stream.connection}' brings no files.",
             fix="Read the files with a `path:`, or give the format of the topic's values.",
             place=stream.place,
         )
-    return reading
+    return replace(reading, schema=read_avro_schema(manifest.directory, stream)) if stream.schema else reading
 
 
 def checkpoint_of(target: Target, model: str) -> str:

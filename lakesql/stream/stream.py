@@ -136,6 +136,10 @@ class _StreamOptions:
     pattern: str = option("A regular expression that the topics' names match.", default="")
     path: str = option("Plain files: a path with globs, relative to the connection's.", default="")
     format: Format = option("How a record's value is written.", default="json")
+    schema: str = option(
+        "Avro in topics: the .avsc file with the schema that values are written in, relative to the project.",
+        default="",
+    )
     envelope: Literal["none"] = option("What wraps the record.", default="none")
     key: tuple[str, ...] = option("Columns that identify what a record is about.", default=())
     columns: tuple[Column, ...] = option(
@@ -160,6 +164,7 @@ class Stream:
     connection: str
     origin: Origin
     format: Format
+    schema: str
     key: tuple[str, ...]
     columns: tuple[Column, ...]
     watermark: Watermark | None
@@ -195,6 +200,7 @@ def read_stream(node: Node) -> Stream:
         connection=options.connection,
         origin=origin,
         format=options.format,
+        schema=options.schema,
         key=options.key,
         columns=columns,
         watermark=options.watermark,
@@ -204,6 +210,7 @@ def read_stream(node: Node) -> Stream:
         place=node.keys.get("name", node.place),
     )
     problems += [*_check_topics(stream, node), *_check_references(stream, node), *_check_columns(stream, node)]
+    problems += _check_format(stream, node)
     if problems:
         raise ProjectError(problems)
     return stream
@@ -276,6 +283,37 @@ def _check_topics(stream: Stream, node: Node) -> list[Problem]:
     ]
 
 
+def _check_format(stream: Stream, node: Node) -> list[Problem]:
+    """Whether the format goes with the origin: values of topics are parsed, and Avro's by a schema."""
+    in_topics = isinstance(stream.origin, Topics | TopicPattern)
+    place = node.get("schema") or node.get("format") or node
+    if in_topics and stream.format == "parquet":
+        return [
+            Problem(
+                "format-needs-files",
+                f"Stream '{stream.name}' has format 'parquet', and a topic holds no files.",
+                fix="Read the files with a `path:`, or give the format of the topic's values.",
+                place=place.place,
+            )
+        ]
+    if in_topics and stream.format == "avro" and not stream.schema:
+        return [
+            Problem(
+                "missing-option",
+                f"Stream '{stream.name}' lacks 'schema': the .avsc file with the schema of the topic's values.",
+                "A value in Avro does not say how it is written; files in Avro do.",
+                place=place.place,
+            )
+        ]
+    if stream.schema and not (in_topics and stream.format == "avro"):
+        what = f"Stream '{stream.name}' has a 'schema', which only topics of format 'avro' have."
+        return [Problem("wrong-value", what, place=place.place)]
+    path = stream.schema
+    if path.startswith(("/", "~")) or ".." in path.split("/") or "://" in path:
+        return [Problem("outside-project", f"The path '{path}' leaves the project.", place=place.place)]
+    return []
+
+
 def _check_references(stream: Stream, node: Node) -> list[Problem]:
     types = {column.name.lower(): column.type for column in stream.columns}
     entries = node.entries()
@@ -325,7 +363,7 @@ def _check_columns(stream: Stream, node: Node) -> list[Problem]:
 
 def model_stream(name: str, columns: tuple[Column, ...], place: Place) -> Stream:
     """The stream that another model's table is: the same value, so that its readers need no second way."""
-    return Stream(name, "", "", Generated(), "parquet", (), columns, None, "earliest", None, Csv(), place)
+    return Stream(name, "", "", Generated(), "parquet", "", (), columns, None, "earliest", None, Csv(), place)
 
 
 RECORD_FIELDS: Mapping[str, str] = {

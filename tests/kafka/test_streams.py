@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from lakesql.compile.select import build_select
+from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted
+from lakesql.run.prepare import find_readings
 from tests.servers.broker import PASSWORD, STORE_PASSWORD, USER, Broker, Message
 from tests.spark.project import Project
 
@@ -265,3 +269,111 @@ def test_a_topic_that_is_not_there_is_named_before_anything_is_made(project: Pro
     (problem,) = ran.finished("landed").problems
     assert "'parcels'" in problem.fix and problem.place is not None and problem.place.path == "streams/s.yml"
     assert not project.has("landed")
+
+
+AVRO = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "order_id", "type": "long"},
+        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
+        {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-micros"}], "default": None},
+        {
+            "name": "lines",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "Line",
+                    "fields": [{"name": "times", "type": "int"}, {"name": "sku", "type": "string"}],
+                },
+            },
+        },
+        {"name": "status", "type": {"type": "enum", "name": "Status", "symbols": ["NEW", "PAID"]}},
+    ],
+}
+AVRO_COLUMNS = {
+    "order_id": {"type": "int", "required": True},  # the topic has longs
+    "status": "string",
+    "amount": "decimal(12,2)",
+    "at": "timestamp",
+    "lines": "array<struct<sku:string,times:bigint>>",  # in another order
+}
+
+
+def avro(order_id: int, cents: int, micros: int | None, lines: list[tuple[int, str]], status: int) -> bytes:
+    """An order, written by hand."""
+
+    def long(number: int) -> bytes:
+        zigzag, written = (number << 1) ^ (number >> 63), b""
+        while zigzag > 127:
+            written, zigzag = written + bytes([zigzag & 127 | 128]), zigzag >> 7
+        return written + bytes([zigzag])
+
+    def sized(content: bytes) -> bytes:
+        return long(len(content)) + content
+
+    items = b"".join(long(times) + sized(sku.encode()) for times, sku in lines)
+    return (
+        long(order_id)
+        + sized(cents.to_bytes(4, "big", signed=True))
+        + (long(0) if micros is None else long(1) + long(micros))
+        + (long(len(lines)) + items if lines else b"")
+        + long(0)
+        + long(status)
+    )
+
+
+def test_avro(project: Project, broker: Broker, topic: str) -> None:
+    good = [
+        avro(1, 1999, 1_772_400_000_000_001, [(2, "lamp"), (1, "desk")], 1),
+        avro(2, -5, None, [], 0),
+    ]
+    huge = avro(3, 0, None, [(1, "x")], 0).replace(b"\x02x", b"\xfe\xff\xff\xff\x07x")
+    bad = [
+        good[0][:-3],
+        good[0] + b"\x00",
+        b"",
+        b'{"order_id": 1}',
+        b"\x00\x00\x00\x00\x07" + good[1],  # as a registry's clients write it
+        avro(2**31, 0, None, [], 0),
+        huge,
+        None,
+    ]
+    broker.create_topic(topic)
+    broker.produce(topic, [good[0], *(Message(each) for each in bad), good[1]])
+    project.write("schemas/order.avsc", json.dumps(AVRO))
+    options = {"connection": "broker", "topic": topic, "format": "avro", "schema": "schemas/order.avsc"}
+    project.stream("s", AVRO_COLUMNS, **options)
+    project.model("landed", "SELECT *, _record.offset AS place FROM {s}", mode="append")
+    project.run().check()
+    assert project.rows("landed", "place") == [
+        {
+            "order_id": 1,
+            "status": "PAID",
+            "amount": Decimal("19.99"),
+            "at": datetime(2026, 3, 1, 21, 20, 0, 1, tzinfo=UTC),
+            "lines": [{"sku": "lamp", "times": 2}, {"sku": "desk", "times": 1}],
+            "place": 0,
+        },
+        {"order_id": 2, "status": "NEW", "amount": Decimal("-0.05"), "at": None, "lines": [], "place": 9},
+    ]
+    letters = project.rows("landed__dead_letter", "offset")
+    assert [(row["offset"], row["value"]) for row in letters] == list(enumerate(bad, start=1))
+    assert [row["reason"] for row in letters] == ["unparsable"] * 7 + ["tombstone"]
+    assert letters[5]["detail"].startswith("order_id: ")
+
+
+def test_avro_schemas_that_are_none(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic)
+    project.model("landed", "SELECT * FROM {s}", mode="append")
+    project.write("schemas/text.avsc", "nothing")
+    project.write("schemas/array.avsc", '{"type": "array", "items": "int"}')
+    project.write("schemas/other.avsc", json.dumps({**AVRO, "fields": AVRO["fields"][:2]}))
+    for schema in ("none", "text", "array", "other"):
+        path = f"schemas/{schema}.avsc"
+        project.stream("s", AVRO_COLUMNS, connection="broker", topic=topic, format="avro", schema=path)
+        with pytest.raises(ProjectError) as caught:
+            find_readings(project.manifest(), build_select(project.manifest(), "landed"))
+        assert [problem.condition for problem in caught.value.problems] == ["avro-schema"]

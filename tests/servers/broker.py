@@ -170,6 +170,7 @@ listener.name.ssl.ssl.keystore.type=PKCS12
 log.dirs={directory}/data
 auto.create.topics.enable=false
 log.cleaner.enable=false
+log.retention.ms=-1
 num.network.threads=1
 num.io.threads=2
 offsets.topic.num.partitions=1

@@ -30,11 +30,11 @@ TABLES = sorted(oracle.expected_tables())
 class Shop(Project):
     """A copy of the repository's own project, on the catalog of the tests."""
 
-    def __init__(self, lake: Lake, directory: Path) -> None:
+    def __init__(self, lake: Lake, directory: Path, namespace: str = "shop") -> None:
         for folder in ("models", "streams", "macros"):
             shutil.copytree(REPOSITORY / folder, directory / folder)
         shutil.copy(REPOSITORY / "pyproject.toml", directory)
-        super().__init__(lake, directory, "shop", "shop")
+        super().__init__(lake, directory, namespace, "shop")
         self.recorded = directory / "streams" / "recorded"
         self.connections = {"shop": {"type": "recorded", "path": str(self.recorded)}}
 

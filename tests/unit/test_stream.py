@@ -65,6 +65,7 @@ def test_everything_can_be_said() -> None:
         connection="shop",
         origin=Topics(("shop.orders",)),
         format="csv",
+        schema="",
         key=("id",),
         columns=(
             Column("id", "bigint", True, "its number"),
