@@ -35,7 +35,7 @@ PLACES = {
     "py4j": ("engine/",),
     "pyiceberg": ("catalog/",),
     "click": ("cli/",),
-    "jinja2": ("model/template.py", "project/profiles.py"),
+    "jinja2": ("model/template", "project/profiles.py"),
     "sqlglot": ("model/", "compile/"),
     "rich": ("observe/", "cli/"),
     "yaml": ("project/yaml.py",),
