@@ -110,14 +110,27 @@ class RecordsRejected:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """How many offsets of a partition are still to be read: records, and what else has an offset in Kafka."""
+
+    topic: str
+    partition: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
-    """How a running query stands: its speed, and what is left to read (records for a topic, files for files)."""
+    """How a running query stands: its speed, and what is left to read (records for a topic, files for files).
+
+    `lag` is what is left in each partition of its topics, for a query that reads Kafka.
+    """
 
     model: str
     records_per_second: float
     left: int | None
     left_unit: Literal["records", "files"]
     at_ms: int
+    lag: tuple[PartitionLag, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

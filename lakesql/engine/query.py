@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,8 +14,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakesql.compile.quote import identifier
 from lakesql.engine.batch import Sink, set_aside_batch, write_batch
+from lakesql.engine.kafka import Offsets, lag_of
 from lakesql.engine.records import good_records, parse_reading, read_records
 from lakesql.engine.source import read_raw
+from lakesql.events import PartitionLag
 from lakesql.model.config import Append, AvailableNow, Every, Trigger
 from lakesql.names import DEAD_LETTER_SUFFIX
 
@@ -31,6 +34,7 @@ class Left:
 
     count: int | None
     unit: Literal["records", "files"]
+    lag: tuple[PartitionLag, ...] = ()
 
 
 class ModelQuery:
@@ -77,10 +81,11 @@ class ModelQuery:
 
     def progress(self) -> tuple[float, Left]:
         """Records per second of the last batch, and what is left to read."""
-        report: Any = self._queries[0].lastProgress if self._queries else None
-        if report is None:
+        last = self._queries[0].lastProgress if self._queries else None
+        if last is None:
             return 0.0, Left(None, "files")
-        return float(report["processedRowsPerSecond"]), _left(report["sources"])
+        report: Any = json.loads(last.json)
+        return float(report["processedRowsPerSecond"]), left_of(report["sources"])
 
     def _stateful_rows(self, session: SparkSession) -> DataFrame:
         """The author's SELECT as a streaming query over the good records of its streams."""
@@ -114,13 +119,29 @@ class ModelQuery:
         self._queries.append(writer.start())
 
 
-def _left(sources: list[dict[str, Any]]) -> Left:
-    """What is left, summed over the sources that say: files, or records of a topic."""
-    counts: dict[str, int] = {}
+def left_of(sources: Iterable[Mapping[str, Any]]) -> Left:
+    """What is left, summed over the sources that say: records of topics, else files.
+
+    Spark's own sum of a topic's offsets is not there: it gives the partitions' largest and smallest lag.
+    """
+    lag: list[PartitionLag] = []
+    files: list[int] = []
     for source in sources:
-        for metric, counted in (("numFilesOutstanding", "files"), ("maxOffsetsBehindLatest", "records")):
-            value = (source.get("metrics") or {}).get(metric)
-            if value is not None:
-                counts[counted] = counts.get(counted, 0) + int(value)
-    unit: Literal["records", "files"] = "records" if "records" in counts else "files"
-    return Left(counts.get(unit), unit)
+        metrics = source.get("metrics") or {}
+        if "maxOffsetsBehindLatest" in metrics:
+            behind = lag_of(_offsets(source.get("endOffset")), _offsets(source.get("latestOffset")))
+            lag += [
+                PartitionLag(topic, partition, records)
+                for topic, partitions in behind.items()
+                for partition, records in partitions.items()
+            ]
+        elif "numFilesOutstanding" in metrics:
+            files.append(int(metrics["numFilesOutstanding"]))
+    if lag:
+        return Left(sum(each.records for each in lag), "records", tuple(lag))
+    return Left(sum(files) if files else None, "files")
+
+
+def _offsets(position: Mapping[str, Mapping[str, int]] | None) -> Offsets:
+    """Where a source stands, as Spark's reports have it."""
+    return {topic: {int(number): at for number, at in ends.items()} for topic, ends in (position or {}).items()}

@@ -173,7 +173,7 @@ def _watch(around: Surroundings, run: _ModelRun, interrupt: Interrupt) -> None:
         if time.monotonic() - run.reported > PROGRESS_EVERY_S:
             run.reported = time.monotonic()
             speed, left = query.progress()
-            around.emit(Progress(run.select.model.name, speed, left.count, left.unit, now_ms()))
+            around.emit(Progress(run.select.model.name, speed, left.count, left.unit, now_ms(), left.lag))
         return
     error = query.error()
     if error is not None:

@@ -12,7 +12,7 @@ import pytest
 
 from lakesql.compile.select import build_select
 from lakesql.errors import ProjectError
-from lakesql.events import BatchCommitted
+from lakesql.events import BatchCommitted, Progress
 from lakesql.run.prepare import find_readings
 from tests.servers.broker import PASSWORD, STORE_PASSWORD, USER, Broker, Message
 from tests.spark.project import Project
@@ -377,3 +377,21 @@ def test_avro_schemas_that_are_none(project: Project, broker: Broker, topic: str
         with pytest.raises(ProjectError) as caught:
             find_readings(project.manifest(), build_select(project.manifest(), "landed"))
         assert [problem.condition for problem in caught.value.problems] == ["avro-schema"]
+
+
+def test_the_lag_of_each_partition(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic, 2)
+    broker.produce(topic, [Message(value(number), partition=number % 4 // 3) for number in range(80)])
+    project.stream("s", COLUMNS, connection="broker", topic=topic, max_per_batch=8)
+    project.model("landed", "SELECT id FROM {s}", mode="append", trigger="1 second")
+    told: list[Progress] = []
+    project.run(
+        continuous=True,
+        meet=lambda event: told.append(event) if isinstance(event, Progress) and event.lag else None,
+        until=lambda: bool(told) and told[-1].left == 0,
+    ).check()
+    assert all(each.left_unit == "records" for each in told)
+    assert all(each.left == sum(part.records for part in each.lag) for each in told)
+    assert {(part.topic, part.partition) for part in told[0].lag} == {(topic, 0), (topic, 1)}
+    lefts = [each.left or 0 for each in told]
+    assert lefts == sorted(lefts, reverse=True) and lefts[0] > 8
