@@ -353,6 +353,14 @@ CONDITIONS: dict[str, Condition] = {
         "A template gives one of the names that lakesql offers to templates to something of its own.",
         "Take another name.",
     ),
+    "rewind-doubles": Condition(
+        "`lakesql rewind --to start` would have a model in mode `append` write rows that its table holds.",
+        "Drop the table first, or say `--allow-doubles`.",
+    ),
+    "rewind-impossible": Condition(
+        "A model cannot go on from where `lakesql rewind` is to take it.",
+        "Choose another place, as the message says.",
+    ),
     "sample-over-stream": Condition(
         "TABLESAMPLE is asked of a stream; it would take other rows when a batch is run again.",
         "Filter by a hash of the key.",
@@ -365,6 +373,14 @@ CONDITIONS: dict[str, Condition] = {
     "script-transform": Condition(
         "`SELECT TRANSFORM … USING` runs a program.",
         "Write it in SQL.",
+    ),
+    "secret-in-vars": Condition(
+        "The value of a `LAKESQL_SECRET_…` variable stands in `--vars`, from where it would come into compiled SQL.",
+        "Keep secrets in profiles.yml, by `env_var`.",
+    ),
+    "secret-on-command-line": Condition(
+        "A secret stands in an option of Java's, which everybody on the machine can read in the list of processes.",
+        "Give it to what needs it in another way: a file, or a setting of `spark.conf` that is no Java option.",
     ),
     "set-operation": Condition(
         "INTERSECT, EXCEPT or MINUS compares a stream with something; a stream is never all there.",

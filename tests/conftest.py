@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """An open session on a warehouse and a catalog of its own."""
     from lakesql.catalog.connect import open_catalog
-    from lakesql.engine.jars import ensure_jars, user_cache
+    from lakesql.engine.jars import JARS, ensure_jars, user_cache
     from lakesql.engine.java import find_java
     from lakesql.engine.session import SessionSettings, open_session
     from lakesql.project.profiles import Catalog
@@ -43,7 +43,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
         master="local[2]",
         conf={"spark.driver.extraJavaOptions": JAVA_OPTIONS},
         catalog=catalog,
-        jars=ensure_jars(frozenset({"core", "avro", "kafka"}), java, home, print),
+        jars=ensure_jars(frozenset(JARS), java, home, print),
         log_file=directory / "logs" / "spark.log",
         home=home,
         java=java,

@@ -23,7 +23,7 @@ LAYERS = (
     ("graph",),
     ("model", "stream"),
     ("project",),
-    ("decode", "errors", "events", "names", "conditions"),
+    ("decode", "errors", "events", "names", "conditions", "secrets"),
 )
 """From top to bottom: a module imports its own layer and those below."""
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
+from io import TextIOWrapper
 from typing import NoReturn, cast
 
 import click
@@ -18,6 +19,7 @@ from lakesql import __version__
 from lakesql.cli.options import COMMON_TITLE, Given, asks_for_json, common_options, write_options
 from lakesql.cli.report import report_error
 from lakesql.errors import UsageError, nearest
+from lakesql.secrets import find_secrets, guard
 
 COMMANDS = ("init", "debug", "parse", "ls", "compile", "run", "show", "clean")
 
@@ -43,7 +45,8 @@ Exit codes: 0 fine, 1 a model failed, 2 the project or the command line is wrong
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line `arguments`, this process's by default, and exit."""
+    """Run the command line `arguments`, this process's by default, and exit. No secret is shown on the way."""
+    _guard_outputs()
     sys.exit(run_command(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -67,6 +70,17 @@ def run_command(arguments: Sequence[str]) -> int:
         return 0
     except Exception as error:
         return report_error(error, given.options)
+
+
+def _guard_outputs() -> None:
+    """Whatever is printed, by whomever: an error, a library's warning, a stack trace."""
+    secrets = find_secrets(os.environ)
+    if not secrets:
+        return
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, TextIOWrapper):
+            setattr(sys, name, guard(stream, secrets))
 
 
 class LazyGroup(click.Group):

@@ -22,6 +22,7 @@ from lakesql.graph.selector import parse_selection, select_nodes
 from lakesql.project.files import ProjectFiles, read_project
 from lakesql.project.profiles import Target, load_target
 from lakesql.project.yaml import parse_yaml
+from lakesql.secrets import PREFIX, find_secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,14 @@ def profile_folders(options: Options, directory: Path) -> list[Path]:
 
 
 def read_vars(text: str) -> Mapping[str, Any]:
-    """The mapping in `--vars`, YAML or JSON. Raises `UsageError` (`bad-vars`)."""
+    """The mapping in `--vars`, YAML or JSON. Raises `UsageError` (`bad-vars`, `secret-in-vars`)."""
+    if find_secrets(os.environ).are_in(text):
+        raise UsageError.of(
+            "secret-in-vars",
+            f"--vars holds the value of a variable whose name starts with {PREFIX}.",
+            why="A model's vars stand in its compiled SQL, for everybody to read.",
+            fix="Secrets belong in profiles.yml, by env_var.",
+        )
     try:
         return {name: node.plain() for name, node in parse_yaml("--vars", text).entries().items()}
     except ProjectError as error:

@@ -14,16 +14,19 @@ from lakesql.observe.emitter import Emitter, Renderer
 from lakesql.observe.jsonl import JsonLines
 from lakesql.observe.logfile import LogFile
 from lakesql.observe.results import RunResults
+from lakesql.secrets import find_secrets
 
 
 def open_emitter(options: Options, outputs: Outputs, command: str) -> Emitter:
     """Takes a run's events to everybody who shows them; a context manager. `command` is the command line."""
+    secrets = find_secrets(os.environ)
     return Emitter(
         [
-            RunResults(outputs.target / "run_results.json", command=command, clock=now_ms),
+            RunResults(outputs.target / "run_results.json", command=secrets.redact(command), clock=now_ms),
             LogFile(outputs.logs / "lakesql.log"),
             _shown(options),
-        ]
+        ],
+        secrets,
     )
 
 

@@ -13,6 +13,7 @@ import os
 import string
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from typing import BinaryIO
 from lakesql.engine.jars import spark_jars
 from lakesql.engine.java import Java
 from lakesql.errors import ProfileError
+from lakesql.secrets import MASK, NO_SECRETS, Secrets
 
 ARCHIVE_UNUSED_DAYS = 30
 
@@ -72,15 +74,20 @@ class Launch:
     log_file: Path
     home: Path
     record: bool
+    secrets: Secrets = NO_SECRETS
 
 
 @dataclass(frozen=True, slots=True)
 class Jvm:
-    """A Java process. It ends when `process.stdin` is closed, so also when this process dies."""
+    """A Java process. It ends when `process.stdin` is closed, so also when this process dies.
+
+    `copier` copies what it prints into the file `output`, where it must not get there as it is.
+    """
 
     process: subprocess.Popen[bytes]
     scratch: tempfile.TemporaryDirectory[str]
     output: Path
+    copier: threading.Thread | None
 
     @property
     def address_file(self) -> Path:
@@ -104,7 +111,7 @@ def start_jvm(launch: Launch) -> Jvm:
     class_path = os.pathsep.join([*map(str, jars), *filter(None, [launch.class_path])])
     command = [str(launch.java.binary), "-cp", class_path, *options]
     command += [f"-Dlakesql.log={launch.log_file}", f"-XX:ErrorFile={launch.log_file.parent}/java-crash-%p.log"]
-    command += [f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"]
+    command += [f"-Dlog4j2.configurationFile={_write_log_settings(Path(scratch.name), launch.secrets)}"]
     program = ["org.apache.spark.deploy.SparkSubmit", "--properties-file", str(properties), "pyspark-shell"]
     if archive.exists():
         command = [*command, f"-XX:SharedArchiveFile={archive}", *program]
@@ -121,13 +128,17 @@ def start_jvm(launch: Launch) -> Jvm:
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(Path(scratch.name, "address")),
     }
     with jvm_output.open("ab") as output:
-        return Jvm(_spawn(command, environ, output), scratch, jvm_output)
+        process = _spawn(command, environ, subprocess.PIPE if launch.secrets else output)
+    copier = _copy_output(process, jvm_output, launch.secrets) if launch.secrets else None
+    return Jvm(process, scratch, jvm_output, copier)
 
 
 def wait_for_jvm(jvm: Jvm) -> tuple[int, str]:
     """The port and the secret to connect with. Raises ProfileError `jvm-failed` when Java ends instead."""
     while not jvm.address_file.exists():
         if jvm.process.poll() is not None:
+            if jvm.copier is not None:
+                jvm.copier.join(5)
             last = jvm.output.read_text(errors="replace").splitlines()[-3:]
             raise ProfileError.of(
                 "jvm-failed",
@@ -177,10 +188,46 @@ def render_properties(submit: Mapping[str, str]) -> str:
     return "".join(f"{_escape(key)}={_escape(value)}\n" for key, value in sorted(submit.items()))
 
 
+def render_log_settings(plain: str, secrets: Secrets) -> str:
+    """The settings of Java's log with every secret masked in each line. No secret stands in them as it is."""
+    # Each UTF-16 unit is an escape of the regular expression; properties take one backslash of two away.
+    masked = "|".join("".join(f"\\\\u{unit:04x}" for unit in _utf16(form)) for form in secrets.forms)
+    settings = {"type": "replace", "regex": masked, "replacement": MASK}
+    return plain + "".join(f"appender.file.layout.replace.{key} = {value}\n" for key, value in settings.items())
+
+
+def _write_log_settings(scratch: Path, secrets: Secrets) -> Path:
+    """Where Java's log settings are. Java reads them as it starts, so those with secrets go with `scratch`."""
+    plain = Path(__file__).with_name("log4j2.properties")
+    if not secrets:
+        return plain
+    masking = scratch / "log4j2.properties"
+    masking.write_text(render_log_settings(plain.read_text("utf-8"), secrets))
+    return masking
+
+
+def _copy_output(process: subprocess.Popen[bytes], output: Path, secrets: Secrets) -> threading.Thread:
+    """Copy what a process prints, line by line, with every secret masked."""
+    printed = process.stdout
+    assert printed is not None
+
+    def copy() -> None:
+        with output.open("ab", buffering=0) as file:
+            for line in printed:
+                file.write(secrets.redact(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"))
+
+    copier = threading.Thread(target=copy, name="lakesql-java-output", daemon=True)
+    copier.start()
+    return copier
+
+
 def _escape(text: str) -> str:
-    units = text.encode("utf-16-be")
-    codes = [int.from_bytes(units[i : i + 2], "big") for i in range(0, len(units), 2)]
-    return "".join(chr(code) if chr(code) in _PLAIN else f"\\u{code:04x}" for code in codes)
+    return "".join(chr(code) if chr(code) in _PLAIN else f"\\u{code:04x}" for code in _utf16(text))
+
+
+def _utf16(text: str) -> list[int]:
+    units = text.encode("utf-16-be", "surrogatepass")
+    return [int.from_bytes(units[i : i + 2], "big") for i in range(0, len(units), 2)]
 
 
 def _make_room(folder: Path) -> bool:
@@ -198,6 +245,6 @@ def _make_room(folder: Path) -> bool:
     return os.access(folder, os.W_OK)
 
 
-def _spawn(command: Sequence[str], environ: Mapping[str, str], output: BinaryIO) -> subprocess.Popen[bytes]:
+def _spawn(command: Sequence[str], environ: Mapping[str, str], output: BinaryIO | int) -> subprocess.Popen[bytes]:
     # A process group of its own: Ctrl-C is for this process, which ends Java after the batch.
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environ, process_group=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from lakesql.engine.java import Java
 from lakesql.engine.jvm import Launch, start_jvm, wait_for_jvm
+from lakesql.errors import ProfileError
 from lakesql.project.iceberg import hadoop_properties, spark_properties
 from lakesql.project.profiles import Catalog
+from lakesql.secrets import Secrets, find_secrets, without_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,7 +112,8 @@ def build_conf(settings: SessionSettings) -> dict[str, str]:
         conf["spark.driver.memory"] = f"{default_memory_mb()}m"
     else:
         conf["spark.jars"] = ",".join(map(str, settings.jars))
-    return {**conf, **catalog_conf(settings.catalog), **settings.conf}
+    conf = {**conf, **catalog_conf(settings.catalog), **settings.conf}
+    return {"spark.redaction.regex": render_redaction(conf, find_secrets(os.environ)), **conf}
 
 
 def catalog_conf(catalog: Catalog) -> dict[str, str]:
@@ -117,6 +121,15 @@ def catalog_conf(catalog: Catalog) -> dict[str, str]:
     prefix = f"spark.sql.catalog.{catalog.name}"
     properties = {f"{prefix}.{key}": value for key, value in spark_properties(catalog).items()}
     return {prefix: "org.apache.iceberg.spark.SparkCatalog", **properties, **hadoop_properties(catalog)}
+
+
+def render_redaction(conf: Mapping[str, str], secrets: Secrets) -> str:
+    """The regular expression for the names of those settings whose values Spark's own listings leave out."""
+    names = [re.escape(key) for key, value in conf.items() if secrets.are_in(value)]
+    return "|".join([_SENSITIVE, *(f"^{name}$" for name in names)])
+
+
+_SENSITIVE = "(?i)secret|password|passwd|token|credential|access[.-]?key|session[.-]?key|private|sasl|jaas"
 
 
 def new_session(spark: SparkSession) -> SparkSession:
@@ -141,7 +154,15 @@ def default_memory_mb() -> int:
 def _build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
     options = [f"-Xmx{conf['spark.driver.memory']}"] if "spark.driver.memory" in conf else []
     options += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
-    environ = dict(os.environ)
+    secrets = find_secrets(os.environ)
+    if secrets.are_in(" ".join([*options, conf.get("spark.executor.extraJavaOptions", "")])):
+        raise ProfileError.of(
+            "secret-on-command-line",
+            "The target's spark.conf has a secret in an option of Java's.",
+            why="Everybody on the machine can read it there, in the list of processes.",
+            fix="Put it into a file that the option names, or into a setting that is no Java option.",
+        )
+    environ = without_secrets(os.environ)
     if _is_local(settings.master):
         environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # or Spark would look its own name up
     # The catalog's properties hold secrets; Spark gets them through the connection, not through a file.
@@ -156,6 +177,7 @@ def _build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
         log_file=settings.log_file,
         home=settings.home,
         record=settings.record,
+        secrets=secrets,
     )
 
 
@@ -171,8 +193,15 @@ def _redirect_python_logs(output: Path) -> None:
 
     printing = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
     for logger in [logging.getLogger("py4j"), *printing]:
-        logger.handlers[:] = [logging.FileHandler(output, delay=True)]
+        handler = logging.FileHandler(output, delay=True)
+        handler.setFormatter(_Masking())
+        logger.handlers[:] = [handler]
         logger.propagate = False
+
+
+class _Masking(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return find_secrets(os.environ).redact(super().format(record))
 
 
 def _finish(spark: SparkSession, conf: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from lakesql.events import Event, Noted
+from lakesql.secrets import NO_SECRETS, Secrets
 
 Clock = Callable[[], int]
 """The time since the epoch in milliseconds."""
@@ -26,11 +27,12 @@ class Emitter:
 
     A renderer that raises is left out from then on and the others are told: a full disk or a closed pipe costs its
     own output, never a batch. `failures` holds what such renderers raised. As a context manager it enters and leaves
-    the renderers that are context managers.
+    the renderers that are context managers. No renderer gets to see one of `secrets`.
     """
 
-    def __init__(self, renderers: Iterable[Renderer]) -> None:
+    def __init__(self, renderers: Iterable[Renderer], secrets: Secrets = NO_SECRETS) -> None:
         self._renderers = list(renderers)
+        self._secrets = secrets
         self._resources = ExitStack()
         # Re-entrant, because a signal's handler may emit in the thread that is just emitting.
         self._lock = RLock()
@@ -61,6 +63,7 @@ class Emitter:
                 self.failures.append(failure)
 
     def _deliver(self, event: Event) -> None:
+        event = self._secrets.redact_fields(event)
         for renderer in tuple(self._renderers):
             try:
                 renderer(event)

@@ -74,17 +74,18 @@ class Project:
         self.profile = profile
         self._offsets: Counter[tuple[str, int]] = Counter()
         catalog = lake.catalog.profile
+        self.checkpoints = "checkpoints"
         self.connections: dict[str, Mapping[str, Any]] = {"broker": {"type": "recorded", "path": "recorded"}}
         self._target = {
             "run": "once",
             "threads": 2,
             "namespace": namespace,
-            "checkpoints": "checkpoints",
             "catalog": {
                 "name": catalog.name,
                 "type": catalog.type,
                 "uri": catalog.uri,
                 "warehouse": catalog.warehouse,
+                **catalog.properties,
             },
         }
         if not (directory / "pyproject.toml").exists():
@@ -135,7 +136,7 @@ class Project:
     # Running
 
     def manifest(self) -> Manifest:
-        self._target["connections"] = self.connections
+        self._target |= {"connections": self.connections, "checkpoints": self.checkpoints}
         self.write("profiles.yml", json.dumps({self.profile: {"target": "dev", "outputs": {"dev": self._target}}}))
         return load_manifest(
             read_project(self.directory), load_target(self.profile, None, [self.directory], os.environ), {}
@@ -147,17 +148,18 @@ class Project:
         continuous: bool = False,
         until: Callable[[], bool] = lambda: False,
         meet: Callable[[Event], None] = lambda event: None,
+        accept_data_loss: bool = False,
     ) -> Ran:
         """Run models, all of them if none is named. The run is ended as soon as `until` says so.
 
         `meet` is called with each event, in the thread that it happened in: what it raises hits the batch there.
         """
-        return run_manifest(self.lake, self.manifest(), names, continuous, until, meet)
+        return run_manifest(self.lake, self.manifest(), names, continuous, until, meet, accept_data_loss)
 
     # Reading
 
     def table(self, name: str) -> str:
-        return f"lake.{self.namespace}.{name}"
+        return f"{self.lake.catalog.profile.name}.{self.namespace}.{name}"
 
     def rows(self, name: str, order: str | None = None) -> list[Row]:
         """A table's rows as Spark reads them, sorted by the column `order`, else by all of them."""
@@ -223,6 +225,7 @@ def run_manifest(
     continuous: bool = False,
     until: Callable[[], bool] = lambda: False,
     meet: Callable[[Event], None] = lambda event: None,
+    accept_data_loss: bool = False,
 ) -> Ran:
     """Run models of a manifest on the shared session: see `Project.run`."""
     ids = manifest.graph.order(node for node in manifest.graph.nodes if node.startswith("model."))
@@ -240,7 +243,7 @@ def run_manifest(
             raise TimeoutError("The run hangs.")
 
     selects = build_selects(manifest, [name for name in order if not names or name in names])
-    around = Surroundings(manifest, lake.session, lake.catalog, emit)
+    around = Surroundings(manifest, lake.session, lake.catalog, emit, accept_data_loss)
     return Ran(run_selects(around, selects, continuous, interrupt), tuple(events))
 
 

@@ -1,16 +1,27 @@
 """What Spark and Java are told, without starting them."""
 
+import re
 import stat
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lakesql.engine.java import Java
-from lakesql.engine.jvm import Launch, archive_path, order_jars, render_properties, start_jvm, wait_for_jvm
-from lakesql.engine.session import SessionSettings, build_conf, catalog_conf
+from lakesql.engine.jvm import (
+    Launch,
+    archive_path,
+    order_jars,
+    render_log_settings,
+    render_properties,
+    start_jvm,
+    wait_for_jvm,
+)
+from lakesql.engine.session import SessionSettings, build_conf, catalog_conf, open_session, render_redaction
 from lakesql.errors import ProfileError
 from lakesql.project.profiles import Catalog
+from lakesql.secrets import find_secrets
 
 EMBEDDED = Catalog("lake", "sql", "sqlite:////data/catalog.db", "/data/warehouse")
 
@@ -137,3 +148,42 @@ def test_an_unwritable_cache_is_no_obstacle(tmp_path: Path) -> None:
     jvm = start_jvm(launch(tmp_path, ANSWER))
     assert wait_for_jvm(jvm) == (258, "abc")
     jvm.process.communicate(timeout=10)
+
+
+SECRET = 'p@ss"w|rd${x}\\ü𝄞'
+SECRETS = find_secrets({"LAKESQL_SECRET_X": SECRET})
+
+
+def test_sparks_listings_leave_out_the_values_that_hold_a_secret() -> None:
+    conf = {"spark.x.header": f"Bearer {SECRET}", "spark.x.plain": "value", "spark.x.s3.secret-access-key": "k"}
+    sensitive = re.compile(render_redaction(conf, SECRETS))
+    assert [key for key in conf if sensitive.search(key)] == ["spark.x.header", "spark.x.s3.secret-access-key"]
+    assert not sensitive.search("value")
+
+
+def test_a_secret_in_an_option_of_java_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKESQL_SECRET_X", "hush-hush")
+    with pytest.raises(ProfileError) as error:
+        open_session(settings(spark__driver__extraJavaOptions="-Dkey=hush-hush"))
+    assert error.value.problems[0].condition == "secret-on-command-line"
+
+
+def test_javas_log_settings_mask_every_form_and_hold_none(tmp_path: Path) -> None:
+    text = render_log_settings("plain = 1\n", SECRETS)
+    assert text.startswith("plain = 1\n")
+    assert not SECRETS.are_in(text)
+    (line,) = (line for line in text.splitlines() if ".regex = " in line)
+    loaded = line.split(" = ", 1)[1].replace("\\\\", "\\")  # as Java's properties do
+    units = re.findall(r"\\u([0-9a-f]{4})", loaded.split("|")[-1])
+    assert bytes.fromhex("".join(units)).decode("utf-16-be") == SECRETS.forms[-1]
+
+
+def test_what_java_prints_is_copied_without_secrets(tmp_path: Path) -> None:
+    program = "printf 'a %s b\\n' \"$LEAK\"\n" + ANSWER
+    start = launch(tmp_path, program)
+    jvm = start_jvm(replace(start, secrets=SECRETS, environ={**start.environ, "LEAK": SECRET}))
+    assert wait_for_jvm(jvm) == (258, "abc")
+    assert jvm.process.stdin is not None and jvm.copier is not None
+    jvm.process.stdin.close()
+    jvm.copier.join(10)
+    assert (tmp_path / "logs" / "spark.out").read_text() == "a *** b\n"

@@ -1,0 +1,158 @@
+"""Keep the values of variables named LAKESQL_SECRET_… out of everything that lakesql shows and writes."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from io import TextIOWrapper
+from typing import TypeVar
+from urllib.parse import quote, quote_plus
+
+PREFIX = "LAKESQL_SECRET_"
+"""Variables whose names start so hold secrets."""
+
+MASK = "***"
+"""What stands where a secret was."""
+
+SHORTEST = 4
+"""Fewer characters are found everywhere, so masking them would only spoil what is shown."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """Every form in which a secret may turn up, the longest first."""
+
+    forms: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.forms)
+
+    def redact(self, text: str) -> str:
+        """The text with `***` for each secret in it."""
+        return _pattern(self.forms).sub(MASK, text) if self.forms else text
+
+    def are_in(self, text: str) -> bool:
+        """Whether a secret stands in the text."""
+        return bool(self.forms) and _pattern(self.forms).search(text) is not None
+
+    def redact_fields(self, value: T) -> T:
+        """A dataclass with every text in it redacted, however deep in tuples and dataclasses; itself where none is."""
+        return _redact_value(value, self) if self.forms else value
+
+
+NO_SECRETS = Secrets(())
+
+
+def find_secrets(environ: Mapping[str, str]) -> Secrets:
+    """The secrets of an environment, plain and in the encodings that libraries put them into."""
+    values = [value for name, value in environ.items() if name.startswith(PREFIX)]
+    wholes = {part for value in values for part in (value, *_parts(value)) if len(part) >= SHORTEST}
+    forms = {form for whole in wholes for form in _encodings(whole) if len(form) >= SHORTEST}
+    return Secrets(tuple(sorted(forms, key=lambda form: (-len(form), form))))
+
+
+def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment for a process that needs none of them."""
+    return {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
+
+
+def guard(stream: TextIOWrapper, secrets: Secrets) -> TextIOWrapper:
+    """The same output, in which each text that is written is redacted first."""
+    return _Guarded(stream, secrets)
+
+
+class _Guarded(TextIOWrapper):
+    def __init__(self, stream: TextIOWrapper, secrets: Secrets) -> None:
+        stream.flush()
+        super().__init__(
+            stream.buffer,
+            encoding=stream.encoding,
+            errors=stream.errors,
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+        self._secrets = secrets
+        self._stream = stream  # which would close the output if nobody held it
+
+    def write(self, text: str) -> int:
+        """Writes the redacted text."""
+        super().write(self._secrets.redact(text))
+        return len(text)
+
+
+def _parts(value: str) -> Iterator[str]:
+    """What a library may take out of a value and show alone: the lines of a key file, the password of a login."""
+    lines = value.splitlines()
+    if len(lines) > 1:
+        yield from (line.strip() for line in lines)
+    yield from re.findall(r'password\s*=\s*"([^"]*)"', value)  # a JAAS configuration
+    in_uri = re.match(r"[\w+.:-]+://[^:@/]*:(.*)@", value)
+    if in_uri:
+        yield in_uri[1]
+    elif re.match(r"[^\s:/]+:[^\s/]", value):  # a client's id and its secret
+        yield value.split(":", 1)[1]
+
+
+def _encodings(value: str) -> Iterator[str]:
+    plain = {
+        value,
+        *(json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)),
+        repr(value)[1:-1],
+        value.translate(_HTML),
+        value.translate(_XML),
+    }
+    yield from plain
+    yield from (json.dumps(form)[1:-1] for form in plain)  # JSON within JSON
+    for encoded in (quote(value, safe=""), quote(value), quote_plus(value)):
+        yield encoded
+        yield re.sub("%..", lambda found: found[0].lower(), encoded)
+    yield from _base64_cores(value.encode())
+    yield value.encode().hex()
+
+
+def _base64_cores(value: bytes) -> Iterator[str]:
+    """What Base64 makes of the value wherever it stands in what is encoded: less the ends, which neighbours change."""
+    for before in range(3):
+        length = before + len(value)
+        text = base64.b64encode(bytes(before) + value).decode()
+        # Each character holds six bits: only those that are the value's alone.
+        core = text[-(-before * 8 // 6) : length * 8 // 6]
+        yield core
+        yield core.translate(_URL_SAFE)
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
+_XML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_HTML = _XML | str.maketrans({'"': "&quot;", "'": "&#x27;"})
+
+
+@functools.cache
+def _pattern(forms: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, forms)))
+
+
+_OWN_WORDS = ("condition", "status")
+"""Fields that hold one of a few words, which mean something even where a secret is the same word."""
+
+
+def _redact_value(value: T, secrets: Secrets) -> T:
+    changed: object = value
+    match value:
+        case str():
+            changed = secrets.redact(value)
+        case tuple():
+            changed = tuple(_redact_value(item, secrets) for item in value)
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            names = [field.name for field in dataclasses.fields(value) if field.name not in _OWN_WORDS]
+            fields = {name: getattr(value, name) for name in names}
+            found = {name: _redact_value(item, secrets) for name, item in fields.items()}
+            if found != fields:
+                changed = dataclasses.replace(value, **found)
+    return changed  # type: ignore[return-value]  # the same shape, with other texts

@@ -1,0 +1,84 @@
+"""The servers, once for all tests, and the catalogs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakesql.project.profiles import Catalog
+from tests.catalogs.places import Place, add_catalog, by_catalog, by_metadata, s3_secret
+from tests.servers.postgres import Postgres
+from tests.servers.rest import RestCatalogServer
+from tests.servers.seaweed import Seaweed
+from tests.spark.project import Lake
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.services)
+
+
+@pytest.fixture(scope="session")
+def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seaweed]:
+    server = Seaweed(tmp_path_factory.mktemp("seaweed"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalogServer]:
+    server = RestCatalogServer(tmp_path_factory.mktemp("rest"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    server = Postgres(tmp_path_factory.mktemp("postgres"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def rest_on_s3(lake: Lake, seaweed: Seaweed) -> Place:
+    """A REST catalog with OAuth, tables and checkpoints in S3."""
+    login = f"{seaweed.access_key}:{seaweed.secret_key}"
+    warehouse = seaweed.make_warehouse("tables")
+    catalog = Catalog("served", "rest", seaweed.catalog_uri, warehouse, {"credential": login, **seaweed.s3_properties})
+    attach = (
+        f"{s3_secret(seaweed)} CREATE SECRET oauth (TYPE iceberg, CLIENT_ID '{seaweed.access_key}', "
+        f"CLIENT_SECRET '{seaweed.secret_key}', OAUTH2_SERVER_URI '{seaweed.catalog_uri}/v1/oauth/tokens'); "
+        f"ATTACH '{warehouse}' AS served (TYPE iceberg, ENDPOINT '{seaweed.catalog_uri}', SECRET oauth)"
+    )
+    return Place(add_catalog(lake, catalog), f"{seaweed.make_bucket('checkpoints')}/rest", attach, by_catalog)
+
+
+@pytest.fixture(scope="session")
+def rest_without_login(lake: Lake, rest_server: RestCatalogServer) -> Place:
+    """A REST catalog that lets everybody in, tables in a folder."""
+    attach = f"ATTACH '' AS served (TYPE iceberg, ENDPOINT '{rest_server.uri}', AUTHORIZATION_TYPE 'none')"
+    return Place(add_catalog(lake, Catalog("open", "rest", rest_server.uri)), "checkpoints", attach, by_catalog)
+
+
+@pytest.fixture(scope="session")
+def sql_on_postgres(lake: Lake, postgres: Postgres, seaweed: Seaweed) -> Place:
+    """A catalog in PostgreSQL, tables in S3."""
+    login = {"jdbc.user": postgres.user, "jdbc.password": postgres.password}
+    uri, warehouse = postgres.make_database("catalog"), seaweed.make_bucket("warehouse")
+    catalog = Catalog("pg", "sql", uri, f"{warehouse}/pg", {**login, **seaweed.s3_properties})
+    return Place(add_catalog(lake, catalog), "checkpoints", s3_secret(seaweed), by_metadata)
+
+
+@pytest.fixture(params=["rest_on_s3", "rest_without_login", "sql_on_postgres"])
+def place(request: pytest.FixtureRequest) -> Place:
+    """Each of the catalogs in turn."""
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, Place)
+    return found

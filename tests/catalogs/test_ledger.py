@@ -1,0 +1,104 @@
+"""Exactly once on each catalog: the ledger, the staged commit and its publication, a commit of somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from lakesql.events import BatchCommitted, BatchSkipped, Event, RecordsRejected
+from tests.catalogs.places import Place, plain
+from tests.spark.project import Project, Ran, Row
+
+ORDER = {"id": "bigint", "state": "string", "at": "timestamp"}
+FIRST = [{"id": number % 7, "state": f"s{number}", "at": f"2026-03-01T10:00:{number:02d}Z"} for number in range(20)]
+SECOND = [{"id": number % 5, "state": f"t{number}", "at": f"2026-03-01T10:01:{number:02d}Z"} for number in range(10)]
+MODELS = ("added", "newest", "counted")
+
+
+@pytest.fixture
+def project(place: Place, tmp_path: Path, request: pytest.FixtureRequest) -> Project:
+    made = Project(place.lake, tmp_path, f"{request.function.__name__}")
+    made.checkpoints = place.checkpoints.removesuffix("/") + f"/{request.function.__name__}"
+    made.stream("orders", ORDER, watermark={"column": "at", "delay": "1 minute"})
+    made.model("added", "SELECT id, state, at FROM {orders}", mode="append", partition_by=["days(at)"])
+    made.model(
+        "newest", "SELECT id, state, at FROM {orders}", mode="upsert", keys=["id"], sequence_by="at", order_by=["id"]
+    )
+    made.model("counted", "SELECT id, count(*) AS orders FROM {orders} GROUP BY id", mode="upsert", keys=["id"])
+    made.record("orders", FIRST)
+    return made
+
+
+def check(project: Project, sent: list[Row], models: Sequence[str] = MODELS) -> None:
+    """The tables hold what plain Python makes of the records."""
+    assert len(project.rows("added")) == len(sent)
+    assert {row["state"] for row in project.rows("added")} == {row["state"] for row in sent}
+    newest = {row["id"]: row["state"] for row in sent}
+    assert {row["id"]: row["state"] for row in project.rows("newest")} == newest
+    assert len(project.rows("newest")) == len(newest)
+    if "counted" not in models:
+        return
+    counts = {key: sum(row["id"] == key for row in sent) for key in newest}
+    assert {row["id"]: row["orders"] for row in project.rows("counted")} == counts
+
+
+def forget(project: Project, ran: Ran, models: Sequence[str] = MODELS) -> None:
+    """Leave each checkpoint as a crash right after the last commit of a run leaves it: see `Project.forget`."""
+    session = project.lake.session
+    jvm, hadoop = session._jvm, session.sparkContext._jsc.hadoopConfiguration()
+    base = project.checkpoints if "://" in project.checkpoints else str(project.directory / project.checkpoints)
+    for model in models:
+        batch = ran.of(BatchCommitted, model)[-1].batch
+        for folder, first in (("commits", batch), ("offsets", batch + 1)):
+            path = jvm.org.apache.hadoop.fs.Path(f"{base}/{model}/{folder}")
+            storage = path.getFileSystem(hadoop)
+            files = [status.getPath() for status in storage.listStatus(path) if status.getPath().getName().isdigit()]
+            assert all(storage.delete(file, False) for file in files if int(file.getName()) >= first)
+
+
+def test_a_batch_is_written_once(place: Place, project: Project) -> None:
+    first = project.run().check()
+    assert [len(first.of(BatchCommitted, model)) for model in MODELS] == [1, 1, 1]
+    check(project, FIRST)
+    for model in MODELS:
+        assert project.rows_without_spark(model) == project.rows(model)
+        assert plain(place.rows_by_duckdb(project.namespace, model)) == plain(project.rows(model))
+    heads = {model: project.snapshot_ids(model) for model in MODELS}
+
+    forget(project, first)
+    replayed = project.run().check()
+
+    assert {event.model for event in replayed.of(BatchSkipped)} == set(MODELS)
+    assert not replayed.of(BatchCommitted)
+    assert {model: project.snapshot_ids(model) for model in MODELS} == heads
+    check(project, FIRST)
+
+    project.record("orders", SECOND)
+    project.run().check()
+    check(project, FIRST + SECOND)
+
+
+def test_a_commit_of_somebody_else_while_a_batch_is_staged(project: Project) -> None:
+    """The staged append is replayed on top of it, the staged MERGE is made again; both know their batch afterwards."""
+    models = ("added", "newest")
+    project.run(*models).check()
+    project.record("orders", [*SECOND, "unreadable"])
+    met: list[str] = []
+
+    def intrude(event: Event) -> None:
+        if isinstance(event, RecordsRejected):
+            met.append(event.model)
+            project.sql(
+                f"INSERT INTO {project.table(event.model)} VALUES (99, 'mine', TIMESTAMP '2026-03-01 00:00:00')"
+            )
+
+    met_foreign = project.run(*models, meet=intrude).check()
+
+    assert sorted(met) == sorted(models)
+    check(project, [*FIRST, *SECOND, {"id": 99, "state": "mine"}], models)
+    forget(project, met_foreign, models)
+    again = project.run(*models).check()
+    assert {event.model for event in again.of(BatchSkipped)} == set(models)
+    check(project, [*FIRST, *SECOND, {"id": 99, "state": "mine"}], models)

@@ -1,0 +1,86 @@
+"""A PostgreSQL of this machine's, with its own files, that asks everybody for a password."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.servers.process import LOOPBACK, accepts, free_ports, spawn, stop, wait_until
+
+USER, PASSWORD = "lake", "p@ss/w:rd of the tests"
+STARTS_WITHIN_S = 60
+_SYSTEM_USER = "postgres"
+"""PostgreSQL refuses to run as root: then it runs as the user that Debian's package makes for it."""
+
+
+class Postgres:
+    """Started, stopped and started again on the same port and the same files."""
+
+    def __init__(self, directory: Path, user: str = USER, password: str = PASSWORD) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._data, self._output = directory / "data", directory / "postgres.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._bin = _find_programs()
+        self.user, self.password = user, password
+        (self.port,) = free_ports(1)
+        if os.getuid() == 0:
+            shutil.chown(directory, _SYSTEM_USER)
+            for folder in directory.parents:  # or the user could not even come to its folder
+                if folder.stat().st_uid == 0 and folder.stat().st_mode & 0o077 == 0:
+                    folder.chmod(0o711)
+        secret = directory / "password"
+        secret.write_text(password)
+        shutil.chown(secret, _SYSTEM_USER) if os.getuid() == 0 else None
+        self._run("initdb", "-D", self._data, "-U", user, "-A", "scram-sha-256", "--pwfile", secret, "-N", "-E", "UTF8")
+        secret.unlink()
+
+    def start(self) -> None:
+        """Return when it answers: in a second."""
+        options = {
+            "listen_addresses": LOOPBACK,
+            "unix_socket_directories": "",
+            "fsync": "off",
+            "shared_buffers": "16MB",
+        }
+        flags = [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
+        command = self._as_user([self._bin / "postgres", "-D", self._data, "-p", str(self.port), *flags])
+        self._process = spawn(command, self._output)
+        wait_until(lambda: accepts(self.port), self._process, self._output, STARTS_WITHIN_S)
+
+    def stop(self) -> None:
+        """End it; nothing where it does not run."""
+        if self._process is not None:
+            stop(self._process)
+
+    def make_database(self, name: str) -> str:
+        """The URI of a new database, without the login."""
+        import psycopg
+
+        login = {"host": LOOPBACK, "port": self.port, "user": self.user, "password": self.password}
+        with psycopg.connect(dbname="postgres", autocommit=True, **login) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"')
+        return f"postgresql://{LOOPBACK}:{self.port}/{name}"
+
+    def _run(self, program: str, *arguments: str | Path) -> None:
+        done = subprocess.run(
+            self._as_user([self._bin / program, *arguments]), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def _as_user(self, command: Sequence[str | Path]) -> list[str | Path]:
+        if os.getuid() != 0:
+            return list(command)
+        user = pwd.getpwnam(_SYSTEM_USER)
+        return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", *command]
+
+
+def _find_programs() -> Path:
+    """Debian keeps PostgreSQL's server programs out of PATH, a folder for each version."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parents[1].name))
+    program = found[-1] if found else shutil.which("initdb")
+    assert program, "PostgreSQL is not installed: apt-get install postgresql"
+    return Path(program).parent
