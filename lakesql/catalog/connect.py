@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from lakesql.errors import LakesqlError, ProfileError, nearest
-from lakesql.project.iceberg import CONNECT_TIMEOUT_S, is_s3, python_properties, shown
+from lakesql.project.iceberg import CONNECT_TIMEOUT_S, is_s3, python_properties, python_s3_properties, shown
 from lakesql.project.profiles import Catalog, sqlite_file
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _s3(catalog: Catalog, bucket: str) -> Any:
     """pyarrow's S3, as pyiceberg sets it up for the catalog's tables."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
-    return PyArrowFileIO(python_properties(catalog)).fs_by_scheme("s3", bucket)
+    return PyArrowFileIO(python_s3_properties(catalog)).fs_by_scheme("s3", bucket)
 
 
 @contextmanager
@@ -236,7 +236,7 @@ def _storing(catalog: Catalog, place: str, condition: str) -> Iterator[None]:
     except (LakesqlError, ModuleNotFoundError):
         raise
     except Exception as error:
-        endpoint = python_properties(catalog).get("s3.endpoint", "AWS's own endpoint")
+        endpoint = catalog.properties.get("s3.endpoint", "AWS's own endpoint")
         key = "warehouse" if condition == "storage-unreachable" else "checkpoints"
         raise _unwritable(condition, place, f"{first_line(error)} (by {endpoint})", key) from error
 

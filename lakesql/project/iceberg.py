@@ -55,11 +55,16 @@ def python_properties(catalog: Catalog) -> dict[str, str]:
         properties = {**_oauth_properties(catalog), **properties}
     if catalog.type == "sql" and sqlite_file(catalog) is None:
         properties |= {"uri": _sqlalchemy_uri(postgres_of(catalog)), "pool_pre_ping": "true"}
-    if uses_s3(catalog):
-        _copy(properties, "client.region", "s3.region")
-        properties = {"s3.connect-timeout": str(CONNECT_TIMEOUT_S), "s3.request-timeout": "60", **properties}
-        if properties.get("s3.path-style-access") == "false":
-            properties.setdefault("s3.force-virtual-addressing", "true")
+    return {**properties, **python_s3_properties(catalog)} if uses_s3(catalog) else properties
+
+
+def python_s3_properties(catalog: Catalog) -> dict[str, str]:
+    """What pyiceberg is told of S3 alone."""
+    properties = {"s3.connect-timeout": str(CONNECT_TIMEOUT_S), "s3.request-timeout": "60"}
+    properties |= {key: value for key, value in catalog.properties.items() if key.startswith(_S3_KEYS)}
+    _copy(properties, "client.region", "s3.region")
+    if properties.get("s3.path-style-access") == "false":
+        properties.setdefault("s3.force-virtual-addressing", "true")
     return properties
 
 
@@ -68,7 +73,7 @@ def hadoop_properties(catalog: Catalog) -> dict[str, str]:
 
     They say what the catalog's `s3.` keys say. Where those name no access key, the machine's own credentials count.
     """
-    given = python_properties(catalog) if uses_s3(catalog) else dict(catalog.properties)
+    given = python_s3_properties(catalog)
     settings = {"fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
     settings |= {theirs: given[ours] for ours, theirs in _S3A_KEYS.items() if given.get(ours)}
     if "s3.endpoint" in given:
