@@ -28,7 +28,8 @@ from lakesql.model.properties import ColumnProperties, ModelProperties
 from lakesql.model.template import SEVEN
 from lakesql.model.template_values import FILTERS, TESTS
 from lakesql.model.template_values import METHODS as VALUE_METHODS
-from lakesql.project.profiles import CONNECTIONS, Catalog, Spark, Target
+from lakesql.project.duration import Duration
+from lakesql.project.profiles import CONNECTIONS, Catalog, Retries, Spark, Target
 from lakesql.project.settings import Paths, Settings
 from lakesql.stream.stream import RECORD_FIELDS, Column, Csv, Watermark, _ColumnOptions, _StreamOptions
 
@@ -110,6 +111,7 @@ KINDS: Mapping[Any, str] = {
     tuple[SortField, ...]: "sort column, or list of them",
     tuple[Column, ...]: "mapping",
     Node: "mapping",
+    Duration: "an interval",
 }
 
 
@@ -136,6 +138,8 @@ def default_text(field: Field) -> str:
             return "**required**"
         case AvailableNow():
             return "`available_now`"
+        case Duration() as duration:
+            return f"`{duration.text}`"
         case bool() as flag:
             return "`true`" if flag else "`false`"
         case float() | int() as number:
@@ -266,6 +270,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "dead-letters": dead_letter_table,
     "target": target_table,
     "spark": lambda: option_table(fields_of(Spark)),
+    "retries": lambda: option_table(fields_of(Retries)),
     "catalog": lambda: option_table(field for field in fields_of(Catalog) if field.name != "properties"),
     "connections": connection_sections,
     "session": lambda: setting_table(DEFAULTS),

@@ -137,6 +137,10 @@ CONDITIONS: dict[str, Condition] = {
         "Other writers committed to the table each time that a batch was ready.",
         "Let them write less often, or at other times.",
     ),
+    "commit-unknown": Condition(
+        "A catalog did not say whether a commit was made. The batch is looked up in the ledger, then tried again.",
+        "Nothing, if it passes. Else look at the catalog's own log.",
+    ),
     "config-misplaced": Condition(
         "`config(...)` stands inside a block, a macro or an expression.",
         "Write it once, on its own, at the top of the model: `{{ config(...) }}`.",

@@ -59,6 +59,21 @@ class QueryStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class Retrying:
+    """A model's query has failed by what may pass by itself: `problems`. It is started again in `wait_ms`.
+
+    `attempt` counts the tries since its last batch, of which there are `attempts` at most.
+    """
+
+    model: str
+    attempt: int
+    attempts: int
+    wait_ms: int
+    problems: tuple[Problem, ...]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class BatchCommitted:
     """A batch is in the table.
 
@@ -165,6 +180,7 @@ Event = (
     | Noted
     | StepApplied
     | QueryStarted
+    | Retrying
     | BatchCommitted
     | BatchSkipped
     | BatchEmpty

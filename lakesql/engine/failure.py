@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException
 
 from lakesql.compile.select import Select
-from lakesql.errors import LakesqlError, Place, RunError
+from lakesql.errors import LakesqlError, Place, RunError, TransientError
 
 _IN_SQL = re.compile(r"== SQL(?: of [^(]*)? \(line (\d+), position (\d+)\) ==")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (.+?)(?: SQLSTATE: \w+)?(?:\n|$)")
@@ -16,9 +18,19 @@ _CAST = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "D
 
 
 def explain(error: Exception, select: Select) -> LakesqlError:
-    """The error of a model's run: lakesql's own as it is, Spark's with the line of the model that it speaks of."""
+    """The error of a model's run: lakesql's own as it is, Spark's with the line of the model that it speaks of.
+
+    What may pass by itself is a `TransientError`.
+    """
     if isinstance(error, LakesqlError):
-        return error
+        is_away = _AWAY.issuperset(problem.condition for problem in error.problems)
+        return TransientError(error.problems) if is_away else error
+    passing = next(find_passing(error), None)
+    if passing is not None:
+        kind, said = passing
+        return TransientError.of(
+            kind.condition, f"{kind.what}: {said}", why=kind.why, fix=kind.fix, place=Place(select.model.path)
+        )
     message = str(error)  # of Spark's errors, with the causes in it: the last one is at the bottom of it
     found = [*_CONDITION.finditer(message)][-1:] or [*_CAUSE.finditer(message)][-1:]
     name, what = (found[0][1], found[0][2]) if found else ("", message.strip().split("\n")[0])
@@ -40,6 +52,130 @@ def explain(error: Exception, select: Select) -> LakesqlError:
         fix="logs/ holds what Spark says of it.",
         place=place,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """A kind of failure that may pass by itself: the Java exceptions that show it, and what their messages say."""
+
+    condition: str
+    what: str
+    exceptions: re.Pattern[str]
+    says: re.Pattern[str] = re.compile("")
+    why: str = ""
+    fix: str = ""
+
+
+_COMMIT_WHY = "Whether the commit was made, the table's ledger tells before the batch is written again."
+_LOGS = "logs/ holds what Spark says of it."
+PASSING = (
+    Passing(
+        "commit-unknown",
+        "The catalog did not say whether a commit was made",
+        re.compile(r"org\.apache\.iceberg\.exceptions\.CommitStateUnknownException"),
+        why=_COMMIT_WHY,
+        fix=_LOGS,
+    ),
+    Passing(
+        "commit-conflict",
+        "Another writer changed the table at the same time",
+        re.compile(r"org\.apache\.iceberg\.exceptions\.CommitFailedException"),
+        fix="Let it write less often, or into another table.",
+    ),
+    Passing(
+        "commit-conflict",
+        "Another writer changed the table at the same time",
+        re.compile(r"org\.apache\.iceberg\.exceptions\.ValidationException"),
+        re.compile(r"^Found (new )?conflicting (files|delete files)|^Missing required files to delete"),
+        fix="Let it write less often, or into another table.",
+    ),
+    Passing(
+        "connection-unreachable",
+        "A broker does not answer",
+        re.compile(
+            r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|"
+            r"NotLeaderOrFollower|CoordinatorNotAvailable|CoordinatorLoadInProgress|NotCoordinator|ReplicaNotAvailable|"
+            r"KafkaStorage|NotEnoughReplicas|ThrottlingQuotaExceeded)Exception"
+        ),
+        fix="Start the broker; if it runs, look at the network between it and this machine.",
+    ),
+    Passing(
+        "connection-unreachable",
+        "A broker does not give its records",
+        re.compile(r"java\.util\.concurrent\.TimeoutException"),
+        re.compile(r"^Cannot fetch record"),
+        fix="Start the broker; if it runs, look at the network between it and this machine.",
+    ),
+    Passing(
+        "storage-unreachable",
+        "The storage does not answer",
+        re.compile(
+            r"software\.amazon\.awssdk\.core\.exception\.(SdkClient|ApiCallTimeout|ApiCallAttemptTimeout)Exception"
+        ),
+        re.compile(r"Unable to execute HTTP request|Timeout|timed out|Connection", re.IGNORECASE),
+        fix=_LOGS,
+    ),
+    Passing(
+        "storage-unreachable",
+        "The storage answers with an error of its own",
+        re.compile(r"software\.amazon\.awssdk\.services\.s3\.model\.\w*Exception"),
+        re.compile(r"Status Code: (5\d\d|429)|SlowDown|Slow Down|InternalError|RequestTimeout"),
+        fix=_LOGS,
+    ),
+    Passing(
+        "catalog-unreachable",
+        "The catalog does not answer",
+        re.compile(
+            r"org\.apache\.iceberg\.exceptions\.(RESTException|ServiceFailureException|ServiceUnavailableException)|"
+            r"java\.sql\.SQL(Transient|Recoverable|NonTransientConnection|Timeout)\w*Exception|"
+            r"org\.apache\.thrift\.transport\.TTransportException"
+        ),
+        fix=_LOGS,
+    ),
+    Passing(
+        "catalog-unreachable",
+        "The catalog is busy or away",
+        re.compile(r"org\.sqlite\.SQLiteException|org\.postgresql\.util\.PSQLException|java\.sql\.SQL\w*Exception"),
+        re.compile(
+            r"SQLITE_(BUSY|LOCKED)|database is locked|^(This |The )?connection|I/O error|"
+            r"^FATAL: (the database system is|terminating|sorry, too many)",
+            re.IGNORECASE,
+        ),
+        fix=_LOGS,
+    ),
+    Passing(
+        "catalog-unreachable",
+        "A service does not answer",
+        re.compile(
+            r"java\.net\.(Connect|UnknownHost|SocketTimeout|Socket|NoRouteToHost)Exception|"
+            r"java\.net\.http\.HttpTimeoutException|[\w.]+\.(HttpHostConnect|ConnectTimeout|NoHttpResponse)Exception"
+        ),
+        fix=_LOGS,
+    ),
+)
+"""From the most telling to the least. What else fails fails again: it ends the model."""
+
+_AWAY = frozenset({"connection-unreachable", "catalog-unreachable"})
+"""Conditions of errors that are the profile's before a run, and in a run a matter of time."""
+
+_RAISED = re.compile(
+    r"^(?:.*\(TID \d+\) \([^)]*\): |Caused by: |: )?((?:[a-z]\w*\.)+[\w$]+(?:Exception|Error))(?:: (.*))?$",
+    re.MULTILINE,
+)
+
+
+def find_passing(error: BaseException) -> Iterator[tuple[Passing, str]]:
+    """The kinds of failure that may pass among an exception's causes, with the messages, the most telling first."""
+    raised = [(found[1], found[2] or found[1]) for found in _RAISED.finditer(_trace(error))]
+    for kind in PASSING:
+        for name, said in raised:
+            if kind.exceptions.fullmatch(name) and kind.says.search(said):
+                yield kind, said
+
+
+def _trace(error: BaseException) -> str:
+    """What an exception says, with Java's trace, in which every cause begins a line."""
+    return f"{error}\n{getattr(error, '_stackTrace', None) or ''}"
 
 
 def _place(message: str, select: Select) -> Place:

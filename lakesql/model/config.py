@@ -10,8 +10,8 @@ from typing import Any, Literal
 from lakesql.decode import Node, decode, fields_of, option, read_each, read_entries, read_option_text
 from lakesql.errors import Problem, ProjectError, nearest
 from lakesql.names import check_name
+from lakesql.project.duration import parse_duration
 from lakesql.stream.client import find_client_options
-from lakesql.stream.duration import parse_duration
 
 STAGING_PROPERTY = "write.wap.enabled"
 """The table property by which Iceberg stages what is written, as `fence='commit'` needs it."""

@@ -18,13 +18,14 @@ from lakesql.events import (
     Progress,
     QueryStarted,
     RecordsRejected,
+    Retrying,
     RunFinished,
     RunStarted,
     SessionStarted,
     StepApplied,
 )
 
-Phase = Literal["waiting", "running", "success", "error", "skipped"]
+Phase = Literal["waiting", "running", "retrying", "success", "error", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +84,20 @@ def advance(board: Board, event: Event) -> Board:
 
 def _advance_model(
     model: ModelState,
-    event: QueryStarted | BatchCommitted | BatchSkipped | BatchEmpty | RecordsRejected | Progress | ModelFinished,
+    event: QueryStarted
+    | Retrying
+    | BatchCommitted
+    | BatchSkipped
+    | BatchEmpty
+    | RecordsRejected
+    | Progress
+    | ModelFinished,
 ) -> ModelState:
     match event:
         case QueryStarted():
             return replace(model, phase="running")
+        case Retrying():
+            return replace(model, phase="retrying", records_per_second=None)
         case BatchCommitted():
             return replace(
                 model,
@@ -136,11 +146,11 @@ def _advance_model(
             assert_never(event)
 
 
-_ATTENTION: dict[Phase, int] = {"error": 0, "running": 1, "waiting": 2, "skipped": 3, "success": 4}
+_ATTENTION: dict[Phase, int] = {"error": 0, "retrying": 1, "running": 2, "waiting": 3, "skipped": 4, "success": 5}
 
 
 def most_telling(board: Board, limit: int) -> tuple[ModelState, ...]:
-    """At most `limit` of the models, in the run's order: the failed ones before the running, then the others."""
+    """At most `limit` of the models, in the run's order: those that fail before the running, then the others."""
     by_attention = sorted(board.models.values(), key=lambda model: _ATTENTION[model.phase])
     chosen = {model.name for model in by_attention[: max(limit, 0)]}
     return tuple(model for model in board.models.values() if model.name in chosen)

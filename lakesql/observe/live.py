@@ -19,6 +19,7 @@ from lakesql.events import (
     ModelFinished,
     Noted,
     RecordsRejected,
+    Retrying,
     RunFinished,
     RunStarted,
     StepApplied,
@@ -110,7 +111,7 @@ class LiveView:
 
     def _is_worth_a_line(self, event: Event) -> bool:
         match event:
-            case Noted() | StepApplied() | BatchSkipped():
+            case Noted() | StepApplied() | BatchSkipped() | Retrying():
                 return True
             case ModelFinished():
                 return event.status != "success"
@@ -165,14 +166,15 @@ class Signs:
 
     waiting: str
     running: str
+    retrying: str
     success: str
     error: str
     skipped: str
     between: str
 
 
-PICTURES = Signs(waiting="·", running="⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", success="✓", error="✗", skipped="-", between=" · ")
-LETTERS = Signs(waiting=".", running="-\\|/", success="+", error="x", skipped="-", between=", ")
+PICTURES = Signs(waiting="·", running="⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", retrying="↻", success="✓", error="✗", skipped="-", between=" · ")
+LETTERS = Signs(waiting=".", running="-\\|/", retrying="~", success="+", error="x", skipped="-", between=", ")
 
 FIGURES: Sequence[tuple[str, int]] = (
     ("batch", 5),
@@ -223,13 +225,13 @@ def _room(board: Board, height: int) -> int:
     most = max(3, height - LINES_BESIDE_MODELS)
     if len(board.models) <= most:
         return most
-    return min(most, max(height // 2, board.count("running") + board.count("error")))
+    return min(most, max(height // 2, board.count("running") + board.count("retrying") + board.count("error")))
 
 
 def _figures(model: ModelState, now_ms: int) -> Mapping[str, str]:
     """The model's figures by column; how fast and how far a query is, it says only while it runs."""
-    runs = model.phase == "running"
-    has_run = model.phase in ("running", "success", "error")
+    runs = model.phase in ("running", "retrying")
+    has_run = runs or model.phase in ("success", "error")
     speed = model.records_per_second
     left = "" if model.left is None else number(model.left) + (" files" if model.left_unit == "files" else "")
     return {
@@ -269,6 +271,8 @@ def _dress(phase: Phase, signs: Signs, now_ms: int) -> tuple[tuple[str, str], st
             return (signs.waiting, ""), "dim"
         case "running":
             return (_turning(signs, now_ms), "cyan"), ""
+        case "retrying":
+            return (signs.retrying, ""), "yellow"
         case "success":
             return (signs.success, "not dim green"), "dim"
         case "error":
@@ -291,6 +295,7 @@ def _foot(board: Board, shown: int, now_ms: int, signs: Signs) -> Text:
         return Text.assemble((_turning(signs, now_ms), "not dim cyan"), GAP, said, style="dim")
     counts = (
         (board.count("running"), "running"),
+        (board.count("retrying"), "tried again"),
         (board.count("waiting"), "waiting"),
         (board.count("success"), "done"),
         (board.count("error"), "failed"),

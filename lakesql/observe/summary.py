@@ -113,7 +113,7 @@ def _status(model: ModelState) -> str:
             return "failed"
         case "skipped":
             return "skipped"
-        case "waiting" | "running":
+        case "waiting" | "running" | "retrying":
             return "unfinished"
         case _:
             assert_never(model.phase)
@@ -125,7 +125,7 @@ def _tone(model: ModelState) -> Tone:
             return "good"
         case "error":
             return "bad"
-        case "skipped" | "waiting" | "running":
+        case "skipped" | "waiting" | "running" | "retrying":
             return "warning"
         case _:
             assert_never(model.phase)

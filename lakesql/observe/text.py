@@ -18,6 +18,7 @@ from lakesql.events import (
     Progress,
     QueryStarted,
     RecordsRejected,
+    Retrying,
     RunFinished,
     RunStarted,
     SessionStarted,
@@ -55,6 +56,9 @@ def _describe(event: Event) -> Line:
             return Line(event.model, event.text)
         case QueryStarted():
             return Line(event.model, "started")
+        case Retrying():
+            tries = f"tried again in {duration(event.wait_ms)} ({event.attempt} of {event.attempts})"
+            return Line(event.model, f"{headline(event.problems)} - {tries}", "warning")
         case BatchCommitted():
             parts = [count(event.records, "record"), count(event.rows, "row"), _set_aside(event.rejected)]
             return Line(event.model, f"batch {event.batch}: {_join(*parts, duration(event.duration_ms))}")

@@ -12,9 +12,10 @@ from typing import Literal, assert_never
 import jinja2
 from jinja2 import nodes
 
-from lakesql.decode import Node, decode, option, read_entries, read_option_text, read_positive
+from lakesql.decode import Node, decode, option, read_entries, read_option_text, read_positive, read_value
 from lakesql.errors import Place, Problem, ProfileError, ProjectError, nearest
 from lakesql.names import check_name
+from lakesql.project.duration import Duration, parse_duration
 from lakesql.project.files import read_text
 from lakesql.project.kafka import read_client_options
 from lakesql.project.yaml import parse_yaml
@@ -104,6 +105,27 @@ def _read_connection(name: str, node: Node) -> Connection:
     return decode(node, kind, what=f"connection '{name}'", ignore=frozenset({"type"}))
 
 
+def _read_attempts(node: Node) -> int:
+    value = read_value(node, int, "attempts")
+    if value >= 0:
+        return int(value)
+    raise ProjectError.of("wrong-value", f"{node.shown} is not a number of attempts.", place=node.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """What is done where something that a model needs is away: a broker, the catalog, the storage."""
+
+    attempts: int = option(
+        "How often in a row a model is tried again before it fails; 0 for never.", default=10, read=_read_attempts
+    )
+    max_wait: Duration = option(
+        "The longest pause before a try; the first is a second, and each further one doubles.",
+        default=Duration("5 minutes", 300_000),
+        read=parse_duration,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """One output of a profile: everything that differs between a laptop, CI and production. `name` is its key."""
@@ -116,6 +138,7 @@ class Target:
         "What `lakesql run` does without --once or --continuous.", default="once"
     )
     threads: int = option("How many models run side by side with --once.", default=4, read=read_positive)
+    retries: Retries = option("What is done where a broker, the catalog or the storage is away.", factory=Retries)
     spark: Spark = option("How Spark is started.", factory=Spark)
     connections: Mapping[str, Connection] = option(
         "Where streams are read from, by name.", factory=dict, read=_read_connections

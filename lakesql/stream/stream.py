@@ -11,8 +11,8 @@ from typing import Literal
 from lakesql.decode import Node, decode, option, read_entries, read_positive
 from lakesql.errors import Place, Problem, ProjectError, nearest
 from lakesql.names import check_column, check_name
+from lakesql.project.duration import parse_duration
 from lakesql.stream.client import find_client_options
-from lakesql.stream.duration import parse_duration
 from lakesql.stream.types import parse_type
 
 Format = Literal["json", "csv", "parquet", "avro", "string", "bytes"]

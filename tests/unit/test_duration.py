@@ -6,7 +6,7 @@ import pytest
 
 from lakesql.decode import node_of
 from lakesql.errors import Place, ProjectError
-from lakesql.stream.duration import Duration, parse_duration
+from lakesql.project.duration import Duration, parse_duration
 
 
 @pytest.mark.parametrize(

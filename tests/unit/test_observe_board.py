@@ -11,6 +11,7 @@ from lakesql.events import (
     Progress,
     QueryStarted,
     RecordsRejected,
+    Retrying,
     RunFinished,
     RunStarted,
     SessionStarted,
@@ -51,6 +52,15 @@ def test_figures_add_up_over_batches_of_every_kind() -> None:
 def test_an_empty_batch_is_no_commit() -> None:
     board = played(STARTED, committed("a", 1, at_ms=50), BatchEmpty("a", 2, 0, 0, 60))
     assert board.models["a"].committed_at_ms == 50
+
+
+def test_a_model_that_is_tried_again_keeps_its_figures() -> None:
+    away = Retrying("a", 1, 10, 1_000, (), 3)
+    board = played(STARTED, committed("a", 0), Progress("a", 5.0, 1, "files", 2), away)
+    a = board.models["a"]
+    assert (a.phase, a.rows, a.records_per_second, board.count("retrying")) == ("retrying", 90, None, 1)
+    assert most_telling(advance(board, QueryStarted("b", 4)), 1) == (a,)
+    assert advance(board, QueryStarted("a", 4)).models["a"].phase == "running"
 
 
 def test_the_end_of_a_model_has_the_last_word() -> None:

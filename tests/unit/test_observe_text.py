@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesql.errors import Place, Problem
-from lakesql.events import BatchCommitted, ModelFinished, Noted, Progress
+from lakesql.events import BatchCommitted, ModelFinished, Noted, Progress, Retrying
 from lakesql.observe.text import age, count, describe, duration, headline, iso_time, printable, stopwatch
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
@@ -78,6 +78,15 @@ def test_a_failure_says_condition_place_and_how_many_more() -> None:
     problem = Problem("wrong-value", "No.", place=Place("models/orders.sql", 3, 5))
     assert headline((problem,)).startswith("error[wrong-value] models/orders.sql:3:5 ")
     assert "2 more" in headline((problem, problem, problem))
+
+
+def test_a_try_says_what_is_wrong_and_when_it_comes() -> None:
+    problem = Problem("connection-unreachable", "No broker answers.")
+    line = describe(Retrying("orders", 3, 10, 4_000, (problem,), 0))
+    assert (line.model, line.tone) == ("orders", "warning")
+    assert all(
+        fact in line.text for fact in ("error[connection-unreachable]", "No broker answers.", "4.0 s", "3 of 10")
+    )
 
 
 def test_a_model_that_found_nothing_is_not_said_to_have_written() -> None:

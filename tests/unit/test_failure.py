@@ -1,0 +1,124 @@
+"""What Spark and Java raise, and whether it may pass by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakesql.engine.failure import find_passing
+
+JOB = (
+    "An error occurred while calling o7.sql.\n: org.apache.spark.SparkException: Job aborted due to stage failure: "
+    "Task 0 in stage 3.0 failed 1 times, most recent failure: Lost task 0.0 in stage 3.0 (TID 3) (host executor driver)"
+)
+
+
+def trace(*causes: str) -> str:
+    first, *others = causes
+    at = "\n\tat org.apache.spark.sql.X.run(X.scala:1)\n\t... 12 more"
+    return "".join(
+        [
+            f"An error occurred while calling o9.commit.\n: {first}{at}",
+            *(f"\nCaused by: {cause}{at}" for cause in others),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        (
+            trace("org.apache.iceberg.exceptions.CommitStateUnknownException: Cannot determine whether …"),
+            "commit-unknown",
+        ),
+        (
+            trace(
+                "org.apache.iceberg.exceptions.CommitStateUnknownException: Cannot determine whether …",
+                "org.apache.iceberg.exceptions.ServiceFailureException: Server error: 503",
+            ),
+            "commit-unknown",
+        ),
+        (trace("org.apache.iceberg.exceptions.CommitFailedException: Cannot commit, changed"), "commit-conflict"),
+        (
+            trace("org.apache.iceberg.exceptions.ValidationException: Found conflicting files that can contain …"),
+            "commit-conflict",
+        ),
+        (
+            trace(
+                "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.TimeoutException: Timed out",
+                "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment.",
+            ),
+            "connection-unreachable",
+        ),
+        (
+            f"{JOB}: java.util.concurrent.TimeoutException: Cannot fetch record for offset 7 in 120000 ms",
+            "connection-unreachable",
+        ),
+        (
+            trace("org.apache.iceberg.exceptions.RESTException: Error occurred while processing GET request"),
+            "catalog-unreachable",
+        ),
+        (
+            trace(
+                "org.apache.iceberg.jdbc.UncheckedSQLException: Failed to get table",
+                "org.sqlite.SQLiteException: [SQLITE_BUSY] The database file is locked (database is locked)",
+            ),
+            "catalog-unreachable",
+        ),
+        (
+            trace("org.postgresql.util.PSQLException: Connection to 127.0.0.1:5432 refused. Check that …"),
+            "catalog-unreachable",
+        ),
+        (trace("org.postgresql.util.PSQLException: FATAL: the database system is starting up"), "catalog-unreachable"),
+        (
+            trace("java.io.UncheckedIOException: x", "java.net.ConnectException: Connection refused"),
+            "catalog-unreachable",
+        ),
+        (
+            trace("software.amazon.awssdk.core.exception.SdkClientException: Unable to execute HTTP request: refused"),
+            "storage-unreachable",
+        ),
+        (
+            trace(
+                "software.amazon.awssdk.services.s3.model.S3Exception: Please reduce your request rate. (Service: S3, "
+                "Status Code: 503, Request ID: x)"
+            ),
+            "storage-unreachable",
+        ),
+    ],
+)
+def test_what_may_pass(text: str, condition: str) -> None:
+    kind, said = next(find_passing(Exception(text)))
+    assert kind.condition == condition
+    assert said and said in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        trace("org.apache.iceberg.exceptions.ValidationException: Cannot find column id"),
+        trace("org.apache.iceberg.exceptions.NotAuthorizedException: Not authorized"),
+        trace("org.apache.iceberg.exceptions.NoSuchTableException: Table does not exist"),
+        trace("org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics"),
+        trace("org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not host …"),
+        trace("software.amazon.awssdk.core.exception.SdkClientException: Unable to load credentials from any of …"),
+        trace("software.amazon.awssdk.services.s3.model.S3Exception: Access Denied (Service: S3, Status Code: 403)"),
+        trace("software.amazon.awssdk.services.s3.model.NoSuchBucketException: null (Service: S3, Status Code: 404)"),
+        trace("org.postgresql.util.PSQLException: ERROR: permission denied for table iceberg_tables"),
+        trace("org.sqlite.SQLiteException: [SQLITE_ERROR] SQL error (no such table: iceberg_tables)"),
+        trace("java.util.concurrent.TimeoutException: something of Spark's"),
+        trace("java.lang.OutOfMemoryError: Java heap space"),
+        f"{JOB}: org.apache.spark.SparkArithmeticException: [DIVIDE_BY_ZERO] Division by zero.",
+        # What a record or a query says is no exception of Java's.
+        trace("org.apache.spark.SparkRuntimeException: [CAST] The value 'java.net.ConnectException: x' cannot be cast"),
+        "The text org.apache.iceberg.exceptions.RESTException: stands in a sentence.",
+    ],
+)
+def test_what_does_not_pass(text: str) -> None:
+    assert list(find_passing(Exception(text))) == []
+
+
+def test_the_trace_that_pyspark_keeps_beside_the_message_is_read() -> None:
+    error = Exception("Query q terminated with an exception")
+    error._stackTrace = "org.apache.spark.X: y\n\tat a.b\nCaused by: java.net.ConnectException: refused"  # type: ignore[attr-defined]
+    assert [kind.condition for kind, _ in find_passing(error)] == ["catalog-unreachable"]

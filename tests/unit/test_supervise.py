@@ -1,0 +1,223 @@
+"""Who runs, who is tried again, and when: with queries that live in a time of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+
+from lakesql.engine.query import Left
+from lakesql.errors import LakesqlError, RunError, TransientError
+from lakesql.events import BatchCommitted, BatchSkipped, Emit, Event, ModelFinished, QueryStarted, Retrying
+from lakesql.project.duration import Duration
+from lakesql.project.profiles import Retries
+from lakesql.run.interrupt import Interrupt
+from lakesql.run.supervise import Clock, ModelRun, Supervisor
+
+AWAY = TransientError.of("connection-unreachable", "No broker answers.")
+BUSY = TransientError.of("commit-conflict", "Somebody else writes.")
+BROKEN = RunError.of("batch-failed", "It does not work.")
+HOUR = 3_600_000
+
+
+@dataclass(slots=True)
+class FakeQuery:
+    """A query that does one thing of its life every 100 ms: commits a batch, fails, or goes on; then it is over."""
+
+    life: Iterator[object]
+    emit: Emit
+    world: World
+    name: str
+    since: int
+    over: bool = False
+    failure: Exception | None = None
+    stopping: bool = False
+
+    def is_active(self) -> bool:
+        while not self.over and self.since + 100 <= self.world.now:
+            self.since += 100
+            self._live()
+        return not self.over
+
+    def _live(self) -> None:
+        step = next(self.life, None)
+        if self.stopping and not isinstance(step, Exception):
+            step = None
+        match step:
+            case int():
+                self.emit(BatchCommitted(self.name, step, 1, 1, 0, 1, 1, "", self.world.now))
+            case "skip":
+                self.emit(BatchSkipped(self.name, 0, self.world.now))
+            case "wait":
+                pass
+            case Exception():
+                self.failure = step
+                self.over = not self.world.lingers
+            case _:
+                self.over = True
+
+    def error(self) -> Exception | None:
+        return self.failure
+
+    def request_stop(self) -> None:
+        self.stopping = True
+
+    def progress(self) -> tuple[float, Left]:
+        return 1.0, Left(0, "records")
+
+
+@dataclass(slots=True)
+class World:
+    """Lives of queries by model: the first start has the first life. Nothing is real but the supervisor."""
+
+    lives: Mapping[str, list[list[object]]]
+    lingers: bool = False
+    now: int = 0
+    events: list[Event] = field(default_factory=list)
+    interrupt: Interrupt = field(default_factory=Interrupt)
+    at: dict[int, Callable[[], None]] = field(default_factory=dict)
+
+    def start(self, name: str, emit: Emit) -> FakeQuery:
+        first, *others = self.lives[name].pop(0) or [None]
+        if isinstance(first, Exception) and others == ["at start"]:
+            raise first
+        return FakeQuery(iter([first, *others]), emit, self, name, self.now)
+
+    def pause(self, seconds: float) -> None:
+        self.now += round(seconds * 1000)
+        assert self.now < 10 * HOUR, "the run does not end"
+        for moment in [moment for moment in self.at if moment <= self.now]:
+            self.at.pop(moment)()
+
+    def run(
+        self, waits_for: Mapping[str, set[str]] | None = None, continuous: bool = False, limit: int = 9, **retries: int
+    ) -> Mapping[str, ModelRun]:
+        supervisor = Supervisor(
+            start=self.start,
+            explain=explain,
+            emit=self.events.append,
+            retries=Retries(retries.get("attempts", 10), Duration("", retries.get("max_wait_ms", 300_000))),
+            limit=limit,
+            continuous=continuous,
+            interrupt=self.interrupt,
+            clock=Clock(lambda: self.now, lambda: self.now, self.pause),
+        )
+        waiting = waits_for or {}
+        return supervisor.run({name: frozenset(waiting.get(name, ())) for name in self.lives})
+
+    def waits(self, name: str = "a") -> list[tuple[int, int]]:
+        return [(event.attempt, event.wait_ms) for event in self.of(Retrying) if event.model == name]
+
+    def of(self, kind: type) -> list[Event]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+def explain(name: str, error: Exception) -> LakesqlError:
+    return error if isinstance(error, LakesqlError) else RunError.of("batch-failed", str(error))
+
+
+def test_what_may_pass_is_tried_again_and_goes_on() -> None:
+    world = World({"a": [[0, AWAY], [1, 2]]})
+    runs = world.run()
+    assert (runs["a"].status, runs["a"].batches) == ("success", 3)
+    assert world.waits() == [(1, 1000)]
+    (retrying,) = world.of(Retrying)
+    assert retrying.problems == AWAY.problems and retrying.attempts == 10
+    first, second = (event.at_ms for event in world.of(QueryStarted))
+    assert second - first >= 1000 + 200
+    (finished,) = world.of(ModelFinished)
+    assert (finished.status, finished.problems, finished.batches) == ("success", (), 3)
+
+
+def test_waits_double_up_to_the_longest_and_the_tries_are_bounded() -> None:
+    world = World({"a": [[0, BUSY], *([[BUSY]] * 20)]})
+    runs = world.run(attempts=6, max_wait_ms=5_000)
+    assert world.waits() == [(1, 1000), (2, 2000), (3, 4000), (4, 5000), (5, 5000), (6, 5000)]
+    (finished,) = world.of(ModelFinished)
+    assert (finished.status, finished.problems) == ("error", BUSY.problems)
+    assert len(world.of(QueryStarted)) == 7
+    assert runs["a"].batches == 1
+
+
+@pytest.mark.parametrize("progress", [1, "skip"])
+def test_a_batch_in_between_begins_the_count_anew(progress: object) -> None:
+    world = World({"a": [[BUSY], [BUSY], [progress, BUSY], [BUSY], []]})
+    assert world.run(attempts=2)["a"].status == "success"
+    assert world.waits() == [(1, 1000), (2, 2000), (1, 1000), (2, 2000)]
+
+
+def test_a_restart_that_fails_counts_too() -> None:
+    world = World({"a": [[0, AWAY], [AWAY, "at start"], [AWAY, "at start"], [1]]})
+    assert world.run()["a"].status == "success"
+    assert world.waits() == [(1, 1000), (2, 2000), (3, 4000)]
+
+
+@pytest.mark.parametrize(
+    ("first", "status"), [(AWAY, "error"), (TransientError.of("catalog-unreachable", "?"), "error"), (BUSY, "success")]
+)
+def test_what_was_never_reached_is_taken_for_a_wrong_profile(first: Exception, status: str) -> None:
+    assert World({"a": [[first, "at start"], [0]]}).run()["a"].status == status
+
+
+@pytest.mark.parametrize("life", [[BROKEN], [BROKEN, "at start"], [ValueError("?")]])
+def test_what_does_not_pass_ends_its_model_alone(life: list[object]) -> None:
+    world = World({"a": [life], "b": [["wait", "wait", 0, 1]], "c": [[]]})
+    runs = world.run({"c": {"a"}})
+    assert {name: run.status for name, run in runs.items()} == {"a": "error", "b": "success", "c": "skipped"}
+    assert world.waits() == []
+    failed = [event for event in world.of(ModelFinished) if event.model == "a"]
+    assert [len(event.problems) for event in failed] == [1]
+
+
+def test_no_retries_where_none_are_wanted() -> None:
+    world = World({"a": [[0, BUSY]]})
+    assert world.run(attempts=0)["a"].status == "error"
+
+
+def test_others_run_while_one_waits() -> None:
+    world = World({"a": [[0, BUSY]] + [[BUSY]] * 3 + [[1]], "b": [list(range(50))]})
+    world.run()
+    batches = [event.at_ms for event in world.of(BatchCommitted) if event.model == "b"]
+    assert max(after - before for before, after in pairwise(batches)) <= 200
+
+
+def test_a_model_that_waits_keeps_its_place_among_those_that_may_run() -> None:
+    world = World({"a": [[BUSY], [0]], "b": [[0]]})
+    world.run(limit=1)
+    assert [event.model for event in world.of(BatchCommitted)] == ["a", "b"]
+
+
+def test_one_that_is_read_may_be_away_for_a_while() -> None:
+    once = World({"a": [[0, BUSY], [1]], "b": [[0]]})
+    assert once.run({"b": {"a"}})["b"].status == "success"
+    assert [event.model for event in once.of(BatchCommitted)] == ["a", "a", "b"]
+    lasting = World({"a": [["wait", BUSY], [0]], "b": [[0]]})
+    lasting.run({"b": {"a"}}, continuous=True)
+    assert [event.model for event in lasting.of(BatchCommitted)] == ["b", "a"]
+
+
+def test_a_query_whose_part_has_failed_is_stopped() -> None:
+    """Of a stateful model's two queries one fails: the other ends after its batch, and both begin anew."""
+    world = World({"a": [[0, BUSY, *["wait"] * 1000], [1]]}, lingers=True)
+    assert world.run(continuous=True)["a"].status == "success"
+    assert world.waits() == [(1, 1000)]
+    assert world.now < 5_000
+
+
+def test_an_end_is_heard_while_a_model_waits() -> None:
+    world = World({"a": [[0, AWAY], [1]], "b": [["wait"] * 100_000]})
+    world.at[500] = world.interrupt.set
+    runs = world.run(continuous=True)
+    assert {name: run.status for name, run in runs.items()} == {"a": "skipped", "b": "success"}
+    assert world.now < 1_000
+    assert [event.batches for event in world.of(ModelFinished) if event.model == "a"] == [1]
+
+
+@pytest.mark.parametrize(("failure", "status"), [(AWAY, "skipped"), (BROKEN, "error")])
+def test_what_may_pass_is_no_failure_of_a_run_that_ends(failure: Exception, status: str) -> None:
+    world = World({"a": [["wait", failure]]})
+    world.at[150] = world.interrupt.set
+    assert world.run(continuous=True)["a"].status == status
+    assert world.waits() == []
