@@ -247,4 +247,6 @@ def _make_room(folder: Path) -> bool:
 
 def _spawn(command: Sequence[str], environ: Mapping[str, str], output: BinaryIO | int) -> subprocess.Popen[bytes]:
     # A process group of its own: Ctrl-C is for this process, which ends Java after the batch.
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environ, process_group=0)
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, env=environ, process_group=0
+    )

@@ -179,9 +179,9 @@ def test_javas_log_settings_mask_every_form_and_hold_none(tmp_path: Path) -> Non
 
 
 def test_what_java_prints_is_copied_without_secrets(tmp_path: Path) -> None:
-    program = "printf 'a %s b\\n' \"$LEAK\"\n" + ANSWER
+    program = "printf 'a %s b\\n' \"$LEAK\" >&2\n" + ANSWER
     start = launch(tmp_path, program)
-    jvm = start_jvm(replace(start, secrets=SECRETS, environ={**start.environ, "LEAK": SECRET}))
+    jvm = start_jvm(replace(start, record=False, secrets=SECRETS, environ={**start.environ, "LEAK": SECRET}))
     assert wait_for_jvm(jvm) == (258, "abc")
     assert jvm.process.stdin is not None and jvm.copier is not None
     jvm.process.stdin.close()
