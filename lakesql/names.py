@@ -47,7 +47,13 @@ LEDGER_OFFSETS = "lakesql.offsets"
 LEDGER_QUERY = "lakesql.query"
 LEDGER_STATE = "lakesql.state"
 LEDGER_EVENT_TIME = "lakesql.event-time"
+LEDGER_TOPICS = "lakesql.topics"
+LEDGER_ACCEPTED = "lakesql.accepted-loss"
 """Keys of a ledger entry in the summary of the snapshot that holds the batch (docs/architecture.md, the ledger)."""
+
+
+TAG_PREFIX = "lakesql_ledger_"
+"""The tag of a model's newest ledger entry is this and the model's name: no expiry removes the snapshot."""
 
 
 def is_reserved(column: str) -> bool:

@@ -14,8 +14,15 @@ from lakesql.cli.options import Command, Given, select_options
     default=None,
     help="Take what is there and stop, or keep going until Ctrl-C. The target's `run:` if left out.",
 )
+@click.option(
+    "--accept-data-loss",
+    is_flag=True,
+    help="Go on where records that were not read are gone from their topic. The table's ledger keeps which.",
+)
 @click.pass_obj
-def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], once: bool | None) -> int:
+def command(
+    given: Given, select: tuple[str, ...], exclude: tuple[str, ...], once: bool | None, accept_data_loss: bool
+) -> int:
     """Run models: what arrived in their streams goes into their tables.
 
     A table that does not exist is made first. Ctrl-C ends the run between two batches.
@@ -42,4 +49,4 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], onc
 
     continuous = manifest.target.run == "continuous" if once is None else not once
     with open_emitter(options, outputs, shlex.join(sys.argv[1:])) as emit:
-        return 0 if run_models(manifest, names, continuous, emit) else 1
+        return 0 if run_models(manifest, names, continuous, emit, accept_data_loss) else 1

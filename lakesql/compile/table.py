@@ -138,6 +138,7 @@ def dead_letter_spec(table: TableName) -> TableSpec:
         name=table.dead_letter,
         columns=DEAD_LETTER_COLUMNS,
         partition_by=(PartitionField("days", "rejected_at"),),
+        properties={**DEFAULT_PROPERTIES, STAGING_PROPERTY: "true"},
         comment=f"Records that were set aside on the way to {table}.",
     )
 

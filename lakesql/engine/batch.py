@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import assert_never
+from typing import Literal, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -19,9 +18,9 @@ from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.engine import iceberg
 from lakesql.engine.bounds import read_keys
-from lakesql.engine.checkpoint import read_checkpoint_id, read_offsets
 from lakesql.engine.dead_letter import Letters, rejected_records, rejected_rows, union_letters, write_dead_letters
-from lakesql.engine.ledger import Entry, Snapshot, newest_entry, summary_of
+from lakesql.engine.ledger import Entry, Snapshot, summary_of
+from lakesql.engine.progress import Progress
 from lakesql.engine.records import Counts, Watch, good_records, unpack
 from lakesql.engine.source import Reading
 from lakesql.errors import RunError, TransientError
@@ -32,6 +31,9 @@ from lakesql.names import BATCH_VIEW, ROWS_VIEW
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+Step = Literal["look-up", "view", "stage", "set-aside", "publish", "finish"]
+"""The steps of `write_batch`, and its end."""
+
 PUBLISH_TRIES = 5
 """How often a batch is staged anew because a foreign commit moved the head, before it fails."""
 
@@ -40,17 +42,19 @@ PUBLISH_TRIES = 5
 class Sink:
     """Where a model's batches go, and what they need on the way: fixed for as long as its query runs.
 
-    `land` brings the table in line with a schema of the SELECT, and says which of its columns land. `now_ms` is the
-    time since the epoch.
+    `land` brings the table in line with a schema of the SELECT, and says which of its columns land. `companion` is the
+    progress of the query that sets a stateful model's bad records aside. `now_ms` is the time since the epoch.
+    `reached` is told before each step which one it is, and raises where this runner must not go on.
     """
 
     select: Select
     readings: tuple[Reading, ...]
-    checkpoint: str
-    query_hash: str
+    progress: Progress
     land: Callable[[StructType], tuple[str, ...]]
     emit: Emit
     now_ms: Callable[[], int]
+    companion: Progress | None = None
+    reached: Callable[[Step], None] = lambda step: None
 
     @property
     def model(self) -> Model:
@@ -74,24 +78,33 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     """
     started = time.monotonic()
     session, model = arrived.sparkSession, sink.model
-    entry = _entry(sink, session, batch)
-    if _is_written(session, model, entry):
+    sink.reached("look-up")
+    entry = sink.progress.entry(batch)
+    if sink.progress.holds(iceberg.load_table(session, model.table), entry):
         _finish_replay(sink, session, arrived, entry)
+        sink.progress.note_written(entry)
         sink.emit(BatchSkipped(model.name, batch, sink.now_ms()))
         return
+    sink.reached("view")
     rows = _open_rows(sink, session, arrived)
     is_staged = model.config.fence == "commit"
+    sink.reached("stage")
     with ExitStack() as stack:
         stage = _build_stage(sink, session, rows, entry, stack)
         snapshot = stage()
         counts = rows.watch.read()
         if is_staged:
             _check_ratio(session, model, counts, snapshot)
+        sink.reached("set-aside")
         rejected = _set_aside(sink, session, _letters(sink, rows, counts), entry) if counts.rejected else 0
+        sink.reached("publish")
         if snapshot is None:
+            sink.progress.note_empty(entry)
             sink.emit(BatchEmpty(model.name, batch, counts.records, rejected, sink.now_ms()))
             return
-        head = _publish(session, model, snapshot, stage) if is_staged else snapshot
+        head = _publish(sink, session, entry, snapshot, stage) if is_staged else snapshot
+    sink.progress.note_written(entry)
+    sink.reached("finish")
     sink.emit(
         BatchCommitted(
             model=model.name,
@@ -112,30 +125,10 @@ def set_aside_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     letters = _bad_records(sink, unpack(arrived, sink.select, sink.readings))
     if not union_letters(letters).isEmpty():
         session = arrived.sparkSession
-        _set_aside(sink, session, letters, _entry(sink, session, batch))
+        _set_aside(sink, session, letters, sink.progress.entry(batch))
 
 
-# --- 1. the ledger
-
-
-def _entry(sink: Sink, session: SparkSession, batch: int) -> Entry:
-    offsets = read_offsets(session, sink.checkpoint, batch)
-    names = [reading.stream.name for reading in sink.readings]
-    by_stream = dict(zip(names, offsets, strict=True)) if len(names) == len(offsets) else {"": offsets}
-    return Entry(
-        model=sink.model.name,
-        checkpoint=read_checkpoint_id(session, sink.checkpoint),
-        batch=batch,
-        offsets=json.dumps(by_stream, separators=(",", ":")),
-        query=sink.query_hash,
-        state=sink.select.query.state,
-    )
-
-
-def _is_written(session: SparkSession, model: Model, entry: Entry) -> bool:
-    table = iceberg.load_table(session, model.table)
-    newest = newest_entry(iceberg.read_history(table), model.name, iceberg.find_snapshot(table))
-    return newest is not None and newest.checkpoint == entry.checkpoint and newest.batch >= entry.batch
+# --- 1. a batch that is there
 
 
 def _finish_replay(sink: Sink, session: SparkSession, arrived: DataFrame, entry: Entry) -> None:
@@ -258,7 +251,7 @@ def _check_ratio(session: SparkSession, model: Model, counts: Counts, staged: Sn
 def _set_aside(sink: Sink, session: SparkSession, letters: Letters, entry: Entry) -> int:
     """Write the dead letters of a batch that has some, once; how many were written now."""
     table = sink.model.table
-    written = write_dead_letters(session, table, letters, entry)
+    written = write_dead_letters(session, table, letters, entry, sink.model.config.fence == "commit")
     if written is None:
         return 0
     sink.emit(
@@ -287,11 +280,14 @@ def _bad_records(sink: Sink, records: list[DataFrame]) -> Letters:
 # --- 5. publishing
 
 
-def _publish(session: SparkSession, model: Model, snapshot: Snapshot, stage: Callable[[], Snapshot | None]) -> Snapshot:
+def _publish(
+    sink: Sink, session: SparkSession, entry: Entry, snapshot: Snapshot, stage: Callable[[], Snapshot | None]
+) -> Snapshot:
     """Make the staged snapshot current. Where a foreign commit came between, a MERGE is staged again on top of it."""
+    model, progress = sink.model, sink.progress
     for _ in range(PUBLISH_TRIES):
         try:
-            return iceberg.publish(session, model.table, snapshot)
+            return iceberg.publish(session, model.table, snapshot, model.name, lambda t: progress.holds(t, entry))
         except iceberg.HeadMovedError:
             iceberg.drop_staged(iceberg.load_table(session, model.table), snapshot)
             staged = stage()

@@ -11,14 +11,22 @@ from pyspark.sql import functions as F
 
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.table import DEAD_LETTER_COLUMNS, create_table, dead_letter_spec
-from lakesql.engine.iceberg import commit_properties, find_snapshot, load_table, read_history, table_exists
-from lakesql.engine.ledger import Entry, newest_entry, summary_of
+from lakesql.engine.iceberg import (
+    JavaTable,
+    commit_properties,
+    load_table,
+    publish,
+    read_entry,
+    staged_snapshot,
+    table_exists,
+)
+from lakesql.engine.ledger import Entry, summary_of
 from lakesql.engine.parse import REQUIRED_MISSING, TOMBSTONE, UNPARSABLE, with_detail
 from lakesql.engine.records import contract_of
 from lakesql.engine.source import Reading
 from lakesql.model.config import Upsert
 from lakesql.model.table import TableName
-from lakesql.names import POSITION, RAW, REJECTED
+from lakesql.names import DEAD_LETTER_SUFFIX, POSITION, RAW, REJECTED
 
 KEY_MISSING = "key-missing"
 SEQUENCE_MISSING = "sequence-missing"
@@ -41,11 +49,13 @@ class Rejection:
     reasons: tuple[tuple[str, int], ...]
 
 
-def write_dead_letters(session: SparkSession, table: TableName, letters: Letters, entry: Entry) -> Rejection | None:
+def write_dead_letters(
+    session: SparkSession, table: TableName, letters: Letters, entry: Entry, is_staged: bool
+) -> Rejection | None:
     """Append `letters`, of which there are some, to the dead-letter table beside `table`, with the batch's entry.
 
     The entry makes it safe to write them before the batch itself becomes visible: a crash between the two replays the
-    batch, and finds them here. None if they are here already.
+    batch, and finds them here. None if they are here already. `is_staged`: behind the same fence as the batch itself.
     """
     if _is_written(session, table.dead_letter, entry):
         return None
@@ -53,8 +63,11 @@ def write_dead_letters(session: SparkSession, table: TableName, letters: Letters
     observation = Observation()
     by_reason = {reason: F.count_if(F.col("reason") == reason).alias(reason) for reason in REASONS}
     found = _complete(union_letters(letters), entry).observe(observation, *by_reason.values())
-    with commit_properties(session, summary_of(entry), wap_id=None):
+    with commit_properties(session, summary_of(entry), entry.wap_id if is_staged else None):
         found.writeTo(table_name(table.dead_letter)).append()
+    staged = staged_snapshot(load_table(session, table.dead_letter), entry.wap_id) if is_staged else None
+    if staged is not None:
+        publish(session, table.dead_letter, staged, entry.model, lambda there: _holds(there, entry))
     counts = {reason: int(observation.get[reason]) for reason in REASONS}
     return Rejection(sum(counts.values()), tuple((reason, n) for reason, n in sorted(counts.items()) if n))
 
@@ -110,9 +123,11 @@ def _with_reason(rows: DataFrame, config: Upsert) -> DataFrame:
 def _is_written(session: SparkSession, name: TableName, entry: Entry) -> bool:
     if not table_exists(session, name):
         return False
-    table = load_table(session, name)
-    # A stateful model's companion query writes here too, from a checkpoint of its own.
-    newest = newest_entry(read_history(table), entry.model, find_snapshot(table), entry.checkpoint)
+    return _holds(load_table(session, name), entry)
+
+
+def _holds(table: JavaTable, entry: Entry) -> bool:
+    newest = read_entry(table, entry.model, entry.checkpoint)
     return newest is not None and newest.batch >= entry.batch
 
 
@@ -124,7 +139,7 @@ def _create(session: SparkSession, table: TableName) -> None:
 
 def _complete(found: DataFrame, entry: Entry) -> DataFrame:
     values = {
-        "model": F.lit(entry.model),
+        "model": F.lit(entry.model.removesuffix(DEAD_LETTER_SUFFIX)),  # of a stateful model's companion query
         "batch": F.lit(entry.batch),
         "rejected_at": F.lit(datetime.now(UTC)),
     }

@@ -10,9 +10,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lakesql.compile.quote import table_name
-from lakesql.engine.ledger import Snapshot
+from lakesql.engine.ledger import Entry, Snapshot, newest_entry
 from lakesql.errors import RunError
 from lakesql.model.table import TableName
+from lakesql.names import TAG_PREFIX
 
 JavaTable = Any
 """An `org.apache.iceberg.Table` behind py4j."""
@@ -34,13 +35,30 @@ def table_exists(session: SparkSession, name: TableName) -> bool:
     return bool(session.catalog.tableExists(table_name(name)))
 
 
-def read_history(table: JavaTable) -> Iterator[Snapshot]:
-    """The snapshots from the head of the main branch to its root, each loaded when it is asked for."""
+def table_id(table: JavaTable) -> str:
+    """The UUID that the table got when it was made."""
+    return str(table.uuid())
+
+
+def read_entry(table: JavaTable, model: str, checkpoint: str | None = None) -> Entry | None:
+    """The newest entry of `model` in the table's ledger; with `checkpoint`, of that one."""
+    return newest_entry(read_history(table, _tag(model)), model, find_snapshot(table), checkpoint)
+
+
+def read_history(table: JavaTable, tag: str = "") -> Iterator[Snapshot]:
+    """The snapshots from the head of the main branch to its root, each loaded when it is asked for.
+
+    Where snapshots on the way have been expired, so that the walk does not reach the root, the one with `tag` comes
+    last: nobody expires what has a tag.
+    """
     snapshot = table.currentSnapshot()
+    parent = None
     while snapshot is not None:
         yield _snapshot(snapshot)
         parent = snapshot.parentId()
         snapshot = table.snapshot(parent) if parent is not None else None
+    if parent is not None and (held := table.refs().get(tag)) is not None:
+        yield _snapshot(table.snapshot(held.snapshotId()))
 
 
 def find_snapshot(table: JavaTable) -> Callable[[int], Snapshot | None]:
@@ -66,22 +84,48 @@ class HeadMovedError(Exception):
     """A staged commit cannot be published: the table has changed since, and the batch must be staged again."""
 
 
-def publish(session: SparkSession, name: TableName, snapshot: Snapshot) -> Snapshot:
-    """Make a staged snapshot current by a cherry-pick, atomically; returns what became the head.
+def publish(
+    session: SparkSession, name: TableName, snapshot: Snapshot, model: str, is_written: Callable[[JavaTable], bool]
+) -> Snapshot:
+    """Make a staged snapshot of `model` current by a cherry-pick, atomically; returns what became the head.
+
+    In the same commit the snapshot gets the tag of the model's newest ledger entry, so that no expiry removes it.
+    `is_written` says whether the batch is in the table as it was loaded for this. Where the head is still the one that
+    the snapshot was staged on, Iceberg refuses if it moves before the commit. So a runner that slept between staging
+    and publishing finds what another has written meanwhile.
 
     Raises `HeadMovedError` where a foreign commit came between and the staged one cannot be replayed on top of it, and
     a `RunError` (`batch-published`) where another runner has published the same batch.
     """
     table = load_table(session, name)
+    if is_written(table):
+        raise _published(name)
+    tag = _tag(model)
+    manage = table.manageSnapshots()
     try:
-        table.manageSnapshots().cherrypick(snapshot.id).commit()
+        manage = manage.cherrypick(snapshot.id)
+        manage = (manage.replaceTag if table.refs().containsKey(tag) else manage.createTag)(tag, snapshot.id)
+        manage.commit()
     except Py4JJavaError as error:
         if "DuplicateWAPCommitException" in str(error):
-            raise RunError.of("batch-published", f"Another runner has written this batch of {name}.") from None
+            raise _published(name) from None
         if "not append, dynamic overwrite, or fast-forward" in str(error):
             raise HeadMovedError from None
         raise
+    table.refresh()
     return _snapshot(table.currentSnapshot())
+
+
+def _published(name: TableName) -> RunError:
+    return RunError.of(
+        "batch-published",
+        f"Another runner has written this batch of {name}.",
+        fix="Let the other one run, or stop it and start again.",
+    )
+
+
+def _tag(model: str) -> str:
+    return f"{TAG_PREFIX}{model}"
 
 
 def drop_staged(table: JavaTable, snapshot: Snapshot) -> None:

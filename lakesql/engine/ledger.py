@@ -6,10 +6,13 @@ table is `iceberg.py`'s.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from lakesql.names import (
+    LEDGER_ACCEPTED,
     LEDGER_BATCH,
     LEDGER_CHECKPOINT,
     LEDGER_EVENT_TIME,
@@ -17,6 +20,7 @@ from lakesql.names import (
     LEDGER_OFFSETS,
     LEDGER_QUERY,
     LEDGER_STATE,
+    LEDGER_TOPICS,
 )
 
 SOURCE_SNAPSHOT = "source-snapshot-id"
@@ -30,7 +34,8 @@ class Entry:
 
     `offsets` is JSON: the source positions after the batch, by stream. `query` and `state` are hashes of the SELECT and
     of its stateful shape. `event_time` is the newest event, ISO 8601 in UTC, or empty where the batch's own pass does
-    not know it before the commit.
+    not know it before the commit. `topics` are the ids of Kafka's topics, `accepted` the records that somebody has
+    accepted to lose.
     """
 
     model: str
@@ -40,6 +45,13 @@ class Entry:
     query: str
     state: str = ""
     event_time: str = ""
+    topics: Mapping[str, str] = field(default_factory=dict)
+    accepted: str = ""
+
+    @property
+    def positions(self) -> dict[str, Any]:
+        """`offsets` by stream."""
+        return dict(json.loads(self.offsets or "{}"))
 
     @property
     def wap_id(self) -> str:
@@ -66,6 +78,8 @@ def summary_of(entry: Entry) -> dict[str, str]:
         LEDGER_QUERY: entry.query,
         LEDGER_STATE: entry.state,
         LEDGER_EVENT_TIME: entry.event_time,
+        LEDGER_TOPICS: json.dumps(entry.topics, separators=(",", ":"), sort_keys=True) if entry.topics else "",
+        LEDGER_ACCEPTED: entry.accepted,
     }
     return {key: value for key, value in summary.items() if value}
 
@@ -97,4 +111,6 @@ def _entry_of(summary: Mapping[str, str]) -> Entry:
         query=summary.get(LEDGER_QUERY, ""),
         state=summary.get(LEDGER_STATE, ""),
         event_time=summary.get(LEDGER_EVENT_TIME, ""),
+        topics=json.loads(summary.get(LEDGER_TOPICS, "{}")),
+        accepted=summary.get(LEDGER_ACCEPTED, ""),
     )

@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +18,6 @@ from lakesql.engine.records import good_records, parse_reading, read_records
 from lakesql.engine.source import read_raw
 from lakesql.events import PartitionLag
 from lakesql.model.config import Append, AvailableNow, Every, Trigger
-from lakesql.names import DEAD_LETTER_SUFFIX
 
 BatchWriter = Callable[[Sink, DataFrame, int], None]
 
@@ -57,7 +55,8 @@ class ModelQuery:
             return
         mode = "append" if isinstance(self.sink.model.config, Append) else "update"
         self._start(self._stateful_rows(session), self.sink, write_batch, mode, trigger)
-        companion = replace(self.sink, checkpoint=self.sink.checkpoint + DEAD_LETTER_SUFFIX)
+        assert self.sink.companion is not None
+        companion = replace(self.sink, progress=self.sink.companion)
         self._start(read_records(session, select, readings), companion, set_aside_batch, "append", trigger)
 
     def is_active(self) -> bool:
@@ -109,8 +108,8 @@ class ModelQuery:
                 self._stopping.set()
                 raise
 
-        writer = rows.writeStream.foreachBatch(handle).outputMode(mode).option("checkpointLocation", sink.checkpoint)
-        writer = writer.queryName(Path(sink.checkpoint).name)
+        writer = rows.writeStream.foreachBatch(handle).outputMode(mode)
+        writer = writer.option("checkpointLocation", sink.progress.folder).queryName(sink.progress.model)
         match trigger:
             case AvailableNow():
                 writer = writer.trigger(availableNow=True)

@@ -115,7 +115,7 @@ def _read_recorded(reader: Reader, stream: Stream, base: str) -> DataFrame:
     _date_by_name(Path(base))
     match stream.origin:
         case Topics(names=names):
-            pattern = "{" + ",".join(_escape_glob(name) for name in names) + "}"
+            pattern = "{" + ",".join(escape_glob(name) for name in names) + "}"
         case TopicPattern():
             pattern = "*"
         case FilePath() | Generated():
@@ -249,7 +249,8 @@ def _wrong_origin(stream: Stream, connection: str, wanted: str) -> ProjectError:
     )
 
 
-def _escape_glob(name: str) -> str:
+def escape_glob(name: str) -> str:
+    """The name in a pattern that matches it alone."""
     return "".join(f"\\{character}" if character in "{}[]*?,\\" else character for character in name)
 
 

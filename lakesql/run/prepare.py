@@ -12,11 +12,15 @@ from lakesql.catalog.tables import list_namespaces, load_table_state
 from lakesql.compile.select import Select
 from lakesql.compile.table import build_table_spec
 from lakesql.engine.analyze import analyze_select, landing_columns
-from lakesql.engine.batch import Sink
-from lakesql.engine.source import Reading, TableSource, check_brokers
+from lakesql.engine.batch import Sink, Step
+from lakesql.engine.recover import Place, open_progress, read_facts, read_sources, restart
+from lakesql.engine.resume import StartFrom, decide
+from lakesql.engine.source import Reading, TableSource
 from lakesql.errors import Problem, ProjectError, RunError, nearest
-from lakesql.events import Emit, Event, Noted, StepApplied
+from lakesql.events import Emit, Noted, StepApplied
 from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.model.config import Upsert
+from lakesql.names import DEAD_LETTER_SUFFIX
 from lakesql.plan.steps import AdoptTable, describe, plan_table, statements
 from lakesql.project.profiles import Files, Target
 from lakesql.run.spark import now_ms
@@ -29,31 +33,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all models of a run share: the project, Spark, the catalog, and where events go."""
+    """What all models of a run share: the project, Spark, the catalog, and where events go.
+
+    `accept_data_loss`: records that are gone from their topic are passed over. `reached` is `Sink.reached`.
+    """
 
     manifest: Manifest
     session: SparkSession
     catalog: OpenCatalog
     emit: Emit
-
-    def counting(self, count: Callable[[Event], None]) -> Surroundings:
-        """The same, with every event shown to `count` on its way."""
-
-        def emit(event: Event) -> None:
-            count(event)
-            self.emit(event)
-
-        return replace(self, emit=emit)
+    accept_data_loss: bool = False
+    reached: Callable[[str, Step], None] = lambda model, step: None
 
 
 def prepare_model(around: Surroundings, session: SparkSession, select: Select) -> Sink:
-    """Bring the model's table in line with its SELECT and say where its batches go.
+    """Find where the model's query goes on, bring its table in line with its SELECT, and say where its batches go.
 
-    `session` is the model's own. Raises what planning and analysis raise; a step that was applied stays applied.
+    `session` is the model's own. Raises what `decide`, planning and analysis raise; a step that was applied stays
+    applied.
     """
     _check_tables(around, select)
     readings = find_readings(around.manifest, select)
-    check_brokers(session, readings)
+    sources = read_sources(session, readings)
+    places = find_places(around.manifest.target, select)
+    facts = [read_facts(session, place, sources, around.accept_data_loss) for place in places]
+    decisions = [decide(found) for found in facts]
     schema = analyze_select(session, select, readings)
     landed = [(schema, land(around, select, schema))]
 
@@ -62,15 +66,36 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
             landed[:] = [(schema, land(around, select, schema))]
         return landed[-1][1]
 
+    query_hash = hashlib.sha256(select.query.sql.encode()).hexdigest()[:16]
+    for decision in decisions:
+        if isinstance(decision, StartFrom):
+            around.emit(Noted(decision.because, now_ms(), select.model.name))
+    progress, *companion = [
+        open_progress(session, place, found, decision, readings, query_hash)
+        for place, found, decision in zip(places, facts, decisions, strict=True)
+    ]
+    name = select.model.name
     return Sink(
         select=select,
-        readings=readings,
-        checkpoint=checkpoint_of(around.manifest.target, select.model.name),
-        query_hash=hashlib.sha256(select.query.sql.encode()).hexdigest()[:16],
+        readings=restart(readings, progress),
+        progress=progress,
         land=land_batch,
         emit=around.emit,
         now_ms=now_ms,
+        companion=next(iter(companion), None),
+        reached=lambda step: around.reached(name, step),
     )
+
+
+def find_places(target: Target, select: Select) -> tuple[Place, ...]:
+    """Where the model's query keeps its progress, and where a stateful model's companion does."""
+    model = select.model
+    folder = checkpoint_of(target, model.name)
+    place = Place(model.name, model.table, folder, select.query.state, isinstance(model.config, Upsert))
+    if not select.query.stateful:
+        return (place,)
+    aside = Place(model.name + DEAD_LETTER_SUFFIX, model.table.dead_letter, folder + DEAD_LETTER_SUFFIX, is_sparse=True)
+    return place, aside
 
 
 def _check_tables(around: Surroundings, select: Select) -> None:

@@ -22,13 +22,16 @@ from lakesql.run.spark import now_ms, open_spark
 from lakesql.run.supervise import POLL_S, Supervisor
 
 
-def run_models(manifest: Manifest, names: Sequence[str], continuous: bool, emit: Emit) -> bool:
+def run_models(
+    manifest: Manifest, names: Sequence[str], continuous: bool, emit: Emit, accept_data_loss: bool = False
+) -> bool:
     """Run the models `names` until all that is there has been taken (`continuous`: until somebody ends it).
 
     With `continuous` all queries run at once. Otherwise a model starts when those that it reads are done, as many side
     by side as the target's `threads`. A model that fails by something that may pass is tried again as the target's
-    `retries` say; any other failure ends it alone, and those that read it are skipped. Returns whether no model failed.
-    Raises `ProjectError` and `ProfileError` before anything is started or written.
+    `retries` say; any other failure ends it alone, and those that read it are skipped. With `accept_data_loss` records
+    that are gone from their topics are passed over. Returns whether no model failed. Raises `ProjectError` and
+    `ProfileError` before anything is started or written.
     """
     selects = build_selects(manifest, names)
     readings = [reading for select in selects.values() for reading in find_readings(manifest, select)]
@@ -39,7 +42,8 @@ def run_models(manifest: Manifest, names: Sequence[str], continuous: bool, emit:
     try:
         emit(SessionStarted(_since(started), now_ms()))
         with catch_signals() as interrupt:  # not before: a SparkContext sets a handler of its own
-            succeeded = run_selects(Surroundings(manifest, session, catalog, emit), selects, continuous, interrupt)
+            around = Surroundings(manifest, session, catalog, emit, accept_data_loss)
+            succeeded = run_selects(around, selects, continuous, interrupt)
     finally:
         session.stop()
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))

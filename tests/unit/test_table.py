@@ -98,7 +98,7 @@ def test_the_dead_letter_table_stands_beside_the_table() -> None:
         "stream topic partition offset timestamp key value reason detail model batch rejected_at"
     )
     assert spec.partition_by == (PartitionField("days", "rejected_at"),)
-    assert spec.properties == DEFAULT_PROPERTIES
+    assert spec.properties == {**DEFAULT_PROPERTIES, "write.wap.enabled": "true"}
 
 
 def test_the_same_input_gives_the_same_bytes() -> None:

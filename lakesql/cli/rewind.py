@@ -1,0 +1,79 @@
+"""`lakesql rewind`: have a model go on elsewhere than where its checkpoint stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lakesql.cli.options import Command, Given, complete_models
+from lakesql.cli.report import say
+
+if TYPE_CHECKING:
+    from lakesql.engine.resume import Target
+
+
+@click.command("rewind", cls=Command)
+@click.argument("name", metavar="MODEL", shell_complete=complete_models)
+@click.option(
+    "--to",
+    default="ledger",
+    show_default=True,
+    metavar="WHERE",
+    help="`ledger`: where the table stands. `checkpoint`: where the checkpoint stands, whatever the table holds. "
+    "`start`: where the streams start. Or a time, such as 2026-01-31T12:00:00Z.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--allow-doubles", is_flag=True, help="With `--to start`, in mode append: rows may stand twice.")
+@click.pass_obj
+def command(given: Given, name: str, to: str, dry_run: bool, allow_doubles: bool) -> None:
+    """Have a model go on elsewhere.
+
+    Makes a new checkpoint and keeps the old one beside it. No row of a table is written or removed; the next run goes
+    on from there.
+    """
+    from lakesql.cli import project
+    from lakesql.errors import UsageError, nearest
+
+    target = _read_target(to)
+    manifest = project.load_project(given.options)
+    if name not in manifest.models:
+        raise UsageError.of("unknown-model", f"There is no model '{name}'.", fix=nearest(name, manifest.models))
+
+    from lakesql.run.rewind import rewind
+
+    done = rewind(
+        manifest,
+        name,
+        target,
+        allow_doubles=allow_doubles,
+        dry_run=dry_run,
+        say=lambda text: say(text, given.options),
+    )
+    click.echo(f"{name} {'would go' if dry_run else 'will go'} on elsewhere: it {done.because}.")
+    for stream, position in done.positions:
+        click.echo(f"  {stream}: {position}")
+    if done.aside:
+        click.echo(f"The old checkpoint is kept: {done.aside}")
+    if not dry_run:
+        click.echo(f"Go on with: lakesql run --select {name}")
+
+
+def _read_target(text: str) -> Target:
+    from datetime import UTC, datetime
+
+    from lakesql.errors import UsageError
+
+    match text:
+        case "ledger" | "checkpoint" | "start":
+            return text
+        case _:
+            try:
+                at = datetime.fromisoformat(text)
+            except ValueError:
+                raise UsageError.of(
+                    "usage",
+                    f"'{text}' is no place to go on.",
+                    fix="Write --to ledger, --to checkpoint, --to start, or a time such as 2026-01-31T12:00:00Z.",
+                ) from None
+            return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,0 +1,149 @@
+"""A query's progress: the entry of each batch, and whether the table holds it already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakesql.engine.checkpoint import CheckpointFiles, read_offsets, read_seen, save_origin
+from lakesql.engine.iceberg import JavaTable, read_entry
+from lakesql.engine.ledger import Entry
+from lakesql.engine.resume import THROUGH, Origin, Position, Source, newest_batch, spark_position
+from lakesql.errors import RunError
+
+
+class Progress:
+    """Where a query stands between its checkpoint and its table's ledger. It belongs to the thread of its batches.
+
+    `last` is the newest batch of this checkpoint in the table, -1 before the first; `positions` is where the streams
+    stand by the ledger.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        folder: str,
+        checkpoint: str,
+        origin: Origin,
+        sources: Sequence[Source],
+        query_hash: str,
+        last: int = -1,
+        positions: dict[str, Position] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.last = last
+        self._files = CheckpointFiles(session, folder)
+        self._checkpoint = checkpoint
+        self._origin = origin
+        self._sources = tuple(sources)
+        self._query_hash = query_hash
+        self._positions = positions or {}
+
+    @property
+    def origin(self) -> Origin:
+        """What the checkpoint was made for."""
+        return self._origin
+
+    @property
+    def model(self) -> str:
+        """Whose entries these are."""
+        return self._origin.model
+
+    def entry(self, batch: int) -> Entry:
+        """The entry that records a batch, which Spark has planned."""
+        offsets = read_offsets(self._files, batch)
+        names = [source.name for source in self._sources]
+        if len(names) != len(offsets):  # Spark reads a stream twice that a stateful SELECT joins with itself
+            names = [str(index) for index in range(len(offsets))]
+        else:
+            offsets = [self._complete(index, source, offsets[index]) for index, source in enumerate(self._sources)]
+        self._positions = dict(zip(names, offsets, strict=True))
+        return Entry(
+            model=self.model,
+            checkpoint=self._checkpoint,
+            batch=batch,
+            offsets=json.dumps(self._positions, separators=(",", ":")),
+            query=self._query_hash,
+            state=self._origin.state,
+            topics={topic: id_ for source in self._sources for topic, id_ in source.topics.items()},
+            accepted=self._origin.accepted,
+        )
+
+    def holds(self, table: JavaTable, entry: Entry) -> bool:
+        """Whether the table, as it was loaded, holds the batch.
+
+        Raises `RunError` where it is not as this query has left it: somebody has rolled it back (`table-behind`), or
+        has written on from another checkpoint or in another runner (`batch-published`). So a runner that was paused,
+        and wakes up after another has taken over, writes nothing.
+        """
+        newest = read_entry(table, self.model)
+        if newest is not None and newest.checkpoint == entry.checkpoint:
+            if newest.batch == entry.batch:
+                _check_same(newest, entry)
+                return True
+            if newest.batch > entry.batch:
+                raise _published(entry, newest)
+            if newest.batch >= self.last:
+                return False
+        elif self.last < 0 and newest_batch(newest) == self._origin.follows:
+            return False
+        elif newest is not None and newest_batch(newest) != self._origin.follows:
+            raise _published(entry, newest)
+        raise RunError.of(
+            "table-behind",
+            f"Table {table.name()} stands at {f'batch {newest.batch}' if newest else 'no batch'} of model "
+            f"'{self.model}', which has written up to batch {self.last} in this run.",
+            why="Somebody has rolled the table back, or restored it, or expired its history.",
+            fix=f"To write again what is missing: lakesql rewind {self.model}. To leave it out: lakesql rewind "
+            f"{self.model} --to checkpoint",
+        )
+
+    def note_written(self, entry: Entry) -> None:
+        """The batch is in the table."""
+        self.last = max(self.last, entry.batch)
+
+    def note_empty(self, entry: Entry) -> None:
+        """The batch has no row, so the table will say nothing of it: the checkpoint does."""
+        if self._origin.empty_after == self.last and self._origin.empty_through >= entry.batch:
+            return
+        self._origin = replace(self._origin, empty_after=self.last, empty_through=entry.batch)
+        save_origin(self._files, self._origin)
+
+    def _complete(self, index: int, source: Source, position: Position) -> Position:
+        """A recorded stream's position with the last file of each topic."""
+        if source.kind != "recorded" or not isinstance(position, dict):
+            return position
+        before: Any = self._positions.get(source.name) or {}
+        known = before if before.get("logOffset", -1) <= position["logOffset"] else {}
+        through = dict(known.get(THROUGH, {}))
+        first = known.get("logOffset", -1) + 1
+        for file in (
+            read_seen(self._files, index, first, position["logOffset"]) if first <= position["logOffset"] else []
+        ):
+            through[file.folder] = max(through.get(file.folder, ""), file.name)
+        return {**position, THROUGH: through}
+
+
+def _check_same(written: Entry, planned: Entry) -> None:
+    """Raise where a batch that is in the table ended elsewhere: skipping this one would lose records."""
+    there = [spark_position(position) for position in written.positions.values()]
+    here = [spark_position(position) for position in planned.positions.values()]
+    if there != here:
+        raise RunError.of(
+            "checkpoint-inconsistent",
+            f"Batch {planned.batch} of the checkpoint ends at {here}, in the table it ends at {there}.",
+            fix=f"To go on where the table stands: lakesql rewind {planned.model}. The old checkpoint is kept.",
+        )
+
+
+def _published(entry: Entry, newest: Entry) -> RunError:
+    return RunError.of(
+        "batch-published",
+        f"Another runner has gone on with model '{entry.model}': its table stands at batch {newest.batch} of "
+        f"checkpoint {newest.checkpoint}. This one was to write batch {entry.batch} of checkpoint {entry.checkpoint}.",
+        fix="Let the other one run, or stop it and start again.",
+    )

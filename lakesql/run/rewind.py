@@ -1,0 +1,103 @@
+"""`lakesql rewind`: a new checkpoint for a model, that goes on elsewhere. No row of a table is written or removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakesql.compile.select import Select, build_select
+from lakesql.engine.checkpoint import CheckpointFiles, create_checkpoint, move_aside
+from lakesql.engine.recover import Place, new_origin, plant, read_facts, read_sources
+from lakesql.engine.resume import Facts, StartFrom, Target, choose_start, decide
+from lakesql.engine.source import Reading
+from lakesql.errors import RunError
+from lakesql.graph.manifest import Manifest
+from lakesql.run.prepare import find_places, find_readings
+from lakesql.run.spark import open_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """A new checkpoint: where its model goes on, by stream, and where the old one is now, if there was one."""
+
+    model: str
+    because: str
+    positions: tuple[tuple[str, str], ...]
+    aside: str | None
+
+
+def rewind(
+    manifest: Manifest, name: str, to: Target, *, allow_doubles: bool, dry_run: bool, say: Callable[[str], None]
+) -> Rewound:
+    """Open Spark and do `rewind_model`. Raises what that, compiling and opening Spark raise."""
+    select = build_select(manifest, name)
+    session, _ = open_spark(manifest, find_readings(manifest, select), say)
+    try:
+        return rewind_model(manifest, session, select, to, allow_doubles=allow_doubles, dry_run=dry_run)
+    finally:
+        session.stop()
+
+
+def rewind_model(
+    manifest: Manifest,
+    session: SparkSession,
+    select: Select,
+    to: Target,
+    *,
+    allow_doubles: bool = False,
+    dry_run: bool = False,
+) -> Rewound:
+    """Make a checkpoint that goes on at `to`; the old one is renamed. With `dry_run` only say what would be done.
+
+    A stateful model's companion query, which sets bad records aside, keeps its checkpoint if that is sound. Raises
+    `RunError`: `rewind-impossible`, `rewind-doubles`.
+    """
+    readings = find_readings(manifest, select)
+    sources = read_sources(session, readings)
+    place, *companions = find_places(manifest.target, select)
+    facts = read_facts(session, place, sources)
+    start = choose_start(facts, to, allow_doubles)
+    aside = None if dry_run else _replace(session, place, facts, start, readings)
+    for companion in companions:
+        other = read_facts(session, companion, sources)
+        if not dry_run and not _is_sound(other):
+            _replace(session, companion, other, _companion_start(other), readings)
+    positions = tuple((reading.stream.name, _shown(start, reading)) for reading in readings)
+    return Rewound(select.model.name, start.because, positions, aside)
+
+
+def _replace(
+    session: SparkSession, place: Place, facts: Facts, start: StartFrom, readings: tuple[Reading, ...]
+) -> str | None:
+    files = CheckpointFiles(session, place.folder)
+    old = facts.checkpoint.origin if facts.checkpoint else None
+    origin, planted = plant(session, start, new_origin(facts, facts.table_id), readings, files, old)
+    aside = move_aside(files)
+    create_checkpoint(files, origin, planted)
+    return aside
+
+
+def _is_sound(facts: Facts) -> bool:
+    try:
+        decide(facts)
+    except RunError:
+        return False
+    return True
+
+
+def _companion_start(facts: Facts) -> StartFrom:
+    try:
+        return choose_start(facts, "ledger")
+    except RunError:
+        return choose_start(facts, "start", allow_doubles=True)
+
+
+def _shown(start: StartFrom, reading: Reading) -> str:
+    position = start.positions.get(reading.stream.name)
+    if position is not None:
+        return str(position)
+    return "at the time given" if start.start_ms is not None else f"at its start ({reading.stream.start})"

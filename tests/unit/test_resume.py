@@ -1,0 +1,342 @@
+"""What a checkpoint and a ledger may say of each other, and what follows from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import chain, combinations, product
+from typing import Any
+
+import pytest
+
+from lakesql.engine.ledger import Entry
+from lakesql.engine.resume import (
+    Batch,
+    Checkpoint,
+    Decision,
+    Facts,
+    Fresh,
+    Origin,
+    Resume,
+    Source,
+    SourceKind,
+    StartFrom,
+    can_start_from,
+    decide,
+    ledger_positions,
+    spark_position,
+)
+from lakesql.errors import RunError
+
+TABLE_ID, ID = "uuid-1", "c-1"
+READ = {"shop.orders": {"0": 40, "1": 7}}
+SOURCE = Source("orders", "kafka", {"shop.orders": "id-1"}, {"shop.orders": {0: 0, 1: 0}})
+
+
+def entry(batch: int, checkpoint: str = ID, **fields: Any) -> Entry:
+    positions = fields.pop("positions", {"orders": READ})
+    topics = fields.pop("topics", {"shop.orders": "id-1"})
+    return Entry("orders", checkpoint, batch, json.dumps(positions), "q", topics=topics, **fields)
+
+
+def origin(**fields: Any) -> Origin:
+    return Origin(**{"model": "orders", "table_id": TABLE_ID, "streams": ("orders",), "state": "", **fields})
+
+
+def checkpoint(newest_planned: int, newest_committed: int, **fields: Any) -> Checkpoint:
+    """A checkpoint whose files are complete up to these batches."""
+    known: dict[str, Any] = {
+        "id": ID,
+        "planned": frozenset(range(newest_planned + 1)),
+        "committed": frozenset(range(newest_committed + 1)),
+        "positions": {number: (READ,) for number in {newest_planned, newest_committed} if number >= 0},
+        "origin": origin(),
+        **fields,
+    }
+    return Checkpoint(**known)
+
+
+def facts(there: Checkpoint | None, newest: Entry | None, **fields: Any) -> Facts:
+    base = Facts("orders", "lake.shop.orders", TABLE_ID, "checkpoints/orders", (SOURCE,), "", there, newest)
+    return replace(base, **fields)
+
+
+def refusal(given: Facts) -> str:
+    with pytest.raises(RunError) as caught:
+        decide(given)
+    (problem,) = caught.value.problems
+    assert problem.what and problem.fix
+    assert "lakesql r" in problem.fix or "--accept-data-loss" in problem.fix
+    return problem.condition
+
+
+def outcome(given: Facts) -> Decision | str:
+    """The decision, or the condition that it ends with."""
+    try:
+        return decide(given)
+    except RunError as error:
+        return error.problems[0].condition
+
+
+def test_nothing_there_is_a_fresh_start() -> None:
+    assert decide(facts(None, None)) == Fresh()
+    assert decide(facts(None, None, table_id="")) == Fresh()
+
+
+def test_a_checkpoint_in_which_nothing_was_planned_is_none() -> None:
+    empty = checkpoint(-1, -1)
+    assert decide(facts(empty, None)) == Resume(-1)
+    assert decide(facts(replace(empty, origin=None), None)) == Fresh()
+    assert isinstance(decide(facts(empty, entry(3, "c-0"))), StartFrom)
+
+
+@pytest.mark.parametrize("done", [0, 5])
+def test_an_agreeing_checkpoint_goes_on(done: int) -> None:
+    assert decide(facts(checkpoint(done, done), entry(done))) == Resume(done)
+    assert decide(facts(checkpoint(done + 1, done), entry(done))) == Resume(done)
+    assert decide(facts(checkpoint(done + 1, done), entry(done + 1))) == Resume(done + 1)
+
+
+def test_every_combination_of_files_and_ledger() -> None:
+    """Over all sets of files of four batches, and each place where the table may stand: an oracle of its own words."""
+    numbers = range(4)
+    sets = [frozenset(some) for some in chain.from_iterable(combinations(numbers, size) for size in range(5))]
+    resumed = 0
+    for planned, committed, last in product(sets, sets, range(-1, 5)):
+        there = checkpoint(-1, -1, planned=planned, committed=committed)
+        newest = entry(last) if last >= 0 else None
+        found = outcome(facts(there, newest))
+        newest_planned, newest_committed = max(planned, default=-1), max(committed, default=-1)
+        if not planned and not committed:
+            expected: Any = Resume(-1) if last < 0 else "checkpoint-behind"
+        elif newest_planned - newest_committed not in (0, 1) or (
+            set(range(min(planned), newest_planned)) - planned
+            or (newest_planned > 0 and min(planned) == newest_planned)
+        ):
+            expected = "checkpoint-inconsistent"
+        elif last > newest_planned:
+            expected = "checkpoint-behind"
+        elif newest_committed > last:
+            expected = "table-behind"
+        else:
+            expected = Resume(last)
+            resumed += 1
+        assert found == expected, (sorted(planned), sorted(committed), last)
+    assert resumed > 50
+
+
+def test_old_files_are_gone_as_spark_removes_them() -> None:
+    kept = frozenset({3, 7, *range(50, 151)})
+    there = checkpoint(150, 150, planned=kept, committed=kept)
+    assert decide(facts(there, entry(150))) == Resume(150)
+    holed = replace(there, planned=kept - {120})
+    assert refusal(facts(holed, entry(150))) == "checkpoint-inconsistent"
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        checkpoint(5, 5, id=""),
+        checkpoint(5, 5, damage="offsets/5 cannot be read"),
+        checkpoint(5, 3),
+        checkpoint(5, 6),
+        checkpoint(5, -1),
+        checkpoint(5, 5, planned=frozenset({0, 1, 2, 4, 5})),
+        checkpoint(5, 5, planned=frozenset({5})),
+    ],
+)
+def test_files_that_do_not_go_together(there: Checkpoint) -> None:
+    assert refusal(facts(there, entry(5))) == "checkpoint-inconsistent"
+    assert refusal(facts(there, None)) == "checkpoint-inconsistent"
+
+
+def test_a_table_that_was_rolled_back() -> None:
+    assert refusal(facts(checkpoint(5, 5), entry(4))) == "table-behind"
+    assert refusal(facts(checkpoint(5, 5), entry(0))) == "table-behind"
+    assert refusal(facts(checkpoint(5, 5), None)) == "table-behind"
+    assert refusal(facts(checkpoint(6, 5), entry(4))) == "table-behind"
+
+
+def test_batches_without_rows_are_no_roll_back() -> None:
+    def through(after: int, through: int) -> Origin:
+        return origin(empty_after=after, empty_through=through)
+
+    assert decide(facts(checkpoint(5, 5, origin=through(3, 5)), entry(3))) == Resume(3)
+    assert decide(facts(checkpoint(6, 5, origin=through(3, 5)), entry(3))) == Resume(3)
+    assert decide(facts(checkpoint(5, 5, origin=through(-1, 5)), None)) == Resume(-1)
+    assert refusal(facts(checkpoint(5, 5, origin=through(3, 4)), entry(3))) == "table-behind"
+    assert refusal(facts(checkpoint(5, 5, origin=through(3, 5)), entry(2))) == "table-behind"
+    assert refusal(facts(checkpoint(5, 5, origin=through(3, 5)), None)) == "table-behind"
+
+
+def test_a_checkpoint_has_run_and_the_table_knows_nothing_of_it() -> None:
+    assert refusal(facts(checkpoint(5, 5, origin=None), None)) == "ledger-missing"
+    follows = origin(follows=Batch("c-0", 9))
+    assert refusal(facts(checkpoint(5, 5, origin=follows), None)) == "ledger-missing"
+
+
+def test_a_checkpoint_of_somebody_else() -> None:
+    assert refusal(facts(checkpoint(5, 5), entry(5, "c-2"))) == "checkpoint-foreign"
+    assert refusal(facts(checkpoint(5, 5, origin=None), entry(5, "c-2"))) == "checkpoint-foreign"
+    assert refusal(facts(checkpoint(5, 5, origin=origin(model="clicks")), entry(5))) == "checkpoint-foreign"
+    assert refusal(facts(checkpoint(5, 5, origin=origin(model="clicks")), None)) == "checkpoint-foreign"
+
+
+def test_a_checkpoint_that_follows_another_one() -> None:
+    planted = origin(follows=Batch("c-0", 9), empty_through=0)
+    assert decide(facts(checkpoint(0, 0, origin=planted), entry(9, "c-0"))) == Resume(-1)
+    assert decide(facts(checkpoint(1, 0, origin=planted), entry(9, "c-0"))) == Resume(-1)
+    assert decide(facts(checkpoint(1, 1, origin=planted), entry(1))) == Resume(1)
+    assert refusal(facts(checkpoint(1, 1, origin=planted), entry(9, "c-0"))) == "table-behind"
+    assert refusal(facts(checkpoint(0, 0, origin=planted), entry(8, "c-0"))) == "checkpoint-foreign"
+
+
+def test_a_checkpoint_older_than_the_table() -> None:
+    assert refusal(facts(checkpoint(4, 4), entry(5))) == "checkpoint-behind"
+    assert refusal(facts(checkpoint(4, 3), entry(5))) == "checkpoint-behind"
+    assert refusal(facts(checkpoint(3, 3), entry(5))) == "checkpoint-behind"
+
+
+def test_a_batch_that_was_planned_differently() -> None:
+    """Skipping it, because its number is in the table, would lose what is in this one and not in that."""
+    other = {"shop.orders": {"0": 50, "1": 7}}
+    there = checkpoint(5, 4, positions={4: (READ,), 5: (other,)})
+    assert refusal(facts(there, entry(5))) == "checkpoint-inconsistent"
+    recorded = Source("orders", "recorded")
+    position = {"logOffset": 5}
+    there = checkpoint(5, 4, positions={5: (position,)})
+    newest = entry(5, positions={"orders": {**position, "through": {"orders": "b.jsonl"}}})
+    assert decide(facts(there, newest, sources=(recorded,))) == Resume(5)
+
+
+def test_a_table_that_was_made_anew() -> None:
+    for table_id in ("uuid-2", ""):
+        for newest in (None, entry(5)):
+            assert refusal(facts(checkpoint(5, 5), newest, table_id=table_id)) == "table-recreated"
+
+
+def test_other_streams() -> None:
+    clicks = Source("clicks", "recorded")
+    assert refusal(facts(checkpoint(5, 5), entry(5), sources=(SOURCE, clicks))) == "streams-changed"
+    assert refusal(facts(checkpoint(5, 5), entry(5), sources=(clicks,))) == "streams-changed"
+    assert refusal(facts(checkpoint(5, 5, origin=None), entry(5), sources=(clicks,))) == "streams-changed"
+    assert refusal(facts(None, entry(5), sources=(SOURCE, clicks))) == "streams-changed"
+    two = origin(streams=("clicks", "orders"))
+    assert refusal(facts(checkpoint(0, -1, origin=two), None, sources=(SOURCE, clicks))) == "streams-changed"
+
+
+@pytest.mark.parametrize(("before", "now"), [("", "s"), ("s", ""), ("s", "t")])
+def test_another_stateful_shape(before: str, now: str) -> None:
+    there = checkpoint(5, 5, origin=origin(state=before))
+    assert refusal(facts(there, entry(5, state=before), state=now)) == "state-changed"
+    assert refusal(facts(replace(there, origin=None), entry(5, state=before), state=now)) == "state-changed"
+    assert decide(facts(there, entry(5, state=before), state=before)) == Resume(5)
+
+
+def test_a_lost_checkpoint_goes_on_where_the_table_stands() -> None:
+    found = decide(facts(None, entry(5, accepted="x-0: 1 to 2")))
+    assert isinstance(found, StartFrom)
+    assert (found.positions, found.follows, found.accepted) == ({"orders": READ}, Batch(ID, 5), "x-0: 1 to 2")
+    assert found.start_ms is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "position", "is_enough"),
+    [
+        ("kafka", READ, True),
+        ("table", {"snapshot_id": 1, "position": 2}, True),
+        ("recorded", {"logOffset": 3, "through": {"orders": "a.jsonl"}}, True),
+        ("recorded", {"logOffset": 3}, False),
+        ("files", {"logOffset": 3}, False),
+        ("rate", 12, False),
+        ("kafka", None, False),
+        ("table", None, False),
+        ("recorded", None, False),
+    ],
+)
+def test_which_positions_are_enough(kind: SourceKind, position: Any, is_enough: bool) -> None:
+    assert can_start_from(kind, position) is is_enough
+    given = facts(None, entry(5, positions={"orders": position}), sources=(Source("orders", kind),))
+    if is_enough:
+        assert isinstance(decide(given), StartFrom)
+    else:
+        assert refusal(given) == "checkpoint-lost"
+
+
+def test_state_is_not_in_the_ledger() -> None:
+    for is_keyed in (True, False):
+        assert refusal(facts(None, entry(5, state="s"), state="s", is_keyed=is_keyed)) == "checkpoint-lost"
+    assert isinstance(decide(facts(None, entry(5, state="s"))), StartFrom)
+
+
+def test_a_topic_that_was_made_anew() -> None:
+    anew = (replace(SOURCE, topics={"shop.orders": "id-2"}),)
+    assert refusal(facts(checkpoint(5, 5), entry(5), sources=anew)) == "topic-recreated"
+    assert refusal(facts(None, entry(5), sources=anew)) == "topic-recreated"
+    known_to_origin = origin(topics={"shop.orders": "id-1"}, empty_through=5)
+    there = checkpoint(5, 5, origin=known_to_origin)
+    assert refusal(facts(there, None, sources=anew)) == "topic-recreated"
+    unknown = entry(5, topics={})
+    assert decide(facts(checkpoint(5, 5), unknown, sources=anew)) == Resume(5)
+    assert ledger_positions(anew, entry(5)) == {"orders": {}}
+    assert ledger_positions((SOURCE,), entry(5)) == {"orders": READ}
+    assert ledger_positions((SOURCE, Source("new", "kafka")), entry(5)) == {"orders": READ}
+
+
+LOST: Mapping[str, Mapping[int, int]] = {"shop.orders": {0: 45, 1: 7, 2: 100}}
+
+
+def test_records_that_are_gone_are_named() -> None:
+    sources = (replace(SOURCE, beginnings=LOST),)
+    for there, newest in ((checkpoint(5, 5), entry(5)), (None, entry(5))):
+        with pytest.raises(RunError) as caught:
+            decide(facts(there, newest, sources=sources))
+        (problem,) = caught.value.problems
+        assert problem.condition == "data-lost"
+        assert "shop.orders-0: 40 to 44" in problem.what and "shop.orders-1" not in problem.what
+        assert "5 offsets" in problem.what
+
+
+def test_a_loss_is_accepted_once_it_is_there() -> None:
+    sources = (replace(SOURCE, beginnings=LOST),)
+    before = entry(5, accepted="shop.orders-1: 2 to 3")
+    found = decide(facts(checkpoint(5, 5), before, sources=sources, accept_data_loss=True))
+    assert isinstance(found, StartFrom)
+    assert found.positions == {"orders": {"shop.orders": {"0": 45, "1": 7}}}
+    assert found.accepted == "shop.orders-1: 2 to 3, shop.orders-0: 40 to 44"
+    assert found.follows == Batch(ID, 5)
+    stateful = facts(checkpoint(5, 5, origin=origin(state="s")), entry(5, state="s"), state="s", sources=sources)
+    assert outcome(replace(stateful, accept_data_loss=True)) == "data-lost"
+
+
+@pytest.mark.parametrize(("there", "newest"), [(checkpoint(5, 5), entry(5)), (None, entry(5)), (None, None)])
+def test_accepting_a_loss_that_is_none(there: Checkpoint | None, newest: Entry | None) -> None:
+    assert refusal(facts(there, newest, accept_data_loss=True)) == "nothing-lost"
+
+
+def test_a_replayed_batch_is_read_from_where_the_one_before_it_ended() -> None:
+    """Batch 5 is planned and not in the table: its records, from offset 30 on, are still to be read."""
+    sources = (replace(SOURCE, beginnings={"shop.orders": {0: 35}}),)
+    before = {"shop.orders": {"0": 30, "1": 7}}
+    there = checkpoint(5, 4, positions={4: (before,), 5: (READ,)})
+    newest = entry(4, positions={"orders": before})
+    assert refusal(facts(there, newest, sources=sources)) == "data-lost"
+    assert decide(facts(there, entry(5), sources=sources)) == Resume(5)
+
+
+def test_dead_letters_leave_no_trace_of_most_batches() -> None:
+    companion = {"is_sparse": True}
+    assert decide(facts(checkpoint(5, 5), None, **companion)) == Resume(-1)
+    assert decide(facts(checkpoint(5, 5), entry(2), **companion)) == Resume(2)
+    assert decide(facts(checkpoint(6, 5), entry(6), **companion)) == Resume(6)
+    assert refusal(facts(checkpoint(5, 5), entry(7), **companion)) == "checkpoint-behind"
+    assert refusal(facts(checkpoint(5, 5), entry(2, "c-2"), **companion)) == "checkpoint-foreign"
+    assert refusal(facts(checkpoint(5, 3), entry(2), **companion)) == "checkpoint-inconsistent"
+
+
+def test_what_is_added_to_a_position_is_taken_off() -> None:
+    assert spark_position({"logOffset": 1, "through": {}}) == {"logOffset": 1}
+    assert spark_position(READ) == READ
+    assert spark_position(12) == 12
+    assert spark_position(None) is None
