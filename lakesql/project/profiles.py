@@ -73,9 +73,11 @@ class Catalog:
     """The Iceberg catalog. Keys beside these go to Spark and to pyiceberg as they are."""
 
     name: str = option("The catalog's name in SQL.", default="lake", read=check_name)
-    type: str = option("`sql` or `rest`; `hive`, `glue` and others are passed on.", default="sql")
-    uri: str = option("Where the catalog is.", default="")
-    warehouse: str = option("Where the tables' files lie.", default="")
+    type: str = option("`sql` (SQLite, PostgreSQL) or `rest`; `hive`, `glue` and others are passed on.", default="sql")
+    uri: str = option("Where the catalog is: a URL, or SQLite's file.", default="")
+    warehouse: str = option(
+        "Where the tables' files lie: a folder or a URL; for `rest` the service's name of it.", default=""
+    )
     properties: Mapping[str, str] = option("Other keys of the block.", factory=dict, read=_plain_options)
 
 
