@@ -241,6 +241,14 @@ CONDITIONS: dict[str, Condition] = {
         "A column of `keys` is not among the columns of the SELECT.",
         "Select it, or correct the spelling.",
     ),
+    "lease-held": Condition(
+        "Another runner runs the model.",
+        "Let it run, or stop it first. The lease of one that has died passes on within 15 seconds.",
+    ),
+    "lease-lost": Condition(
+        "A runner was not heard of for longer than its lease lasts, and another one runs the model.",
+        "Let the other one run.",
+    ),
     "ledger-missing": Condition(
         "A checkpoint has run, and the table's history has no batch of it.",
         "`lakesql rewind MODEL`, with `--to start` to fill the table again, or with `--to checkpoint` to go on.",

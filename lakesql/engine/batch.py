@@ -125,6 +125,7 @@ def set_aside_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     letters = _bad_records(sink, unpack(arrived, sink.select, sink.readings))
     if not union_letters(letters).isEmpty():
         session = arrived.sparkSession
+        sink.reached("set-aside")
         _set_aside(sink, session, letters, sink.progress.entry(batch))
 
 

@@ -108,6 +108,28 @@ class CheckpointFiles:
         finally:
             stream.close()
 
+    def create(self, name: str, text: str) -> bool:
+        """Write a file unless there is one of that name, of which the file system makes sure; whether it was written.
+
+        Local disks, HDFS and S3 can do that. Where a file system cannot, two processes may both be told yes.
+        """
+        if self._local is not None:
+            return _create_local(self._local / name, text)
+        wanted = self._system.createFile(self._path(name)).recursive().overwrite(False)
+        try:
+            stream = wanted.opt("fs.option.create.conditional.overwrite", True).build()
+            stream.write(bytearray(text, "utf-8"))
+            stream.close()
+        except Py4JJavaError as error:
+            if any(word in str(error) for word in ("FileAlreadyExists", "RemoteFileChanged", "PreconditionFailed")):
+                return False
+            raise
+        return True
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        self._system.delete(self._path(name), False)
+
     def move_to(self, folder: str) -> None:
         """Rename the whole checkpoint."""
         if not self._system.rename(self._path(""), self._jvm.org.apache.hadoop.fs.Path(folder)):
@@ -122,6 +144,19 @@ class CheckpointFiles:
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{name}" if name else self.folder)
+
+
+def _create_local(file: Path, text: str) -> bool:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_name(f".{file.name}.{uuid4()}")
+    beside.write_text(text, "utf-8")
+    try:
+        file.hardlink_to(beside)  # unlike a rename, it fails where there is one
+    except FileExistsError:
+        return False
+    finally:
+        beside.unlink()
+    return True
 
 
 _OBJECT_STORES = ("s3a", "s3", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "oss")

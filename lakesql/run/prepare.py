@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 class Surroundings:
     """What all models of a run share: the project, Spark, the catalog, and where events go.
 
-    `accept_data_loss`: records that are gone from their topic are passed over. `reached` is `Sink.reached`.
+    `accept_data_loss`: records that are gone from their topic are passed over. `check_lease` raises where this runner
+    may not write the model of this name any more. `reached` is told of each step that is taken then: a place to stand
+    for tests.
     """
 
     manifest: Manifest
@@ -43,6 +45,7 @@ class Surroundings:
     catalog: OpenCatalog
     emit: Emit
     accept_data_loss: bool = False
+    check_lease: Callable[[str], None] = lambda model: None
     reached: Callable[[str, Step], None] = lambda model, step: None
 
 
@@ -75,6 +78,11 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
         for place, found, decision in zip(places, facts, decisions, strict=True)
     ]
     name = select.model.name
+
+    def reach(step: Step) -> None:
+        around.check_lease(name)
+        around.reached(name, step)
+
     return Sink(
         select=select,
         readings=restart(readings, progress),
@@ -83,7 +91,7 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
         emit=around.emit,
         now_ms=now_ms,
         companion=next(iter(companion), None),
-        reached=lambda step: around.reached(name, step),
+        reached=reach,
     )
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakesql.compile.select import Select, build_select
 from lakesql.engine.checkpoint import CheckpointFiles, create_checkpoint, move_aside
+from lakesql.engine.lease import LOOK_EVERY_S, Leases
 from lakesql.engine.recover import Place, new_origin, plant, read_facts, read_sources
 from lakesql.engine.resume import Facts, StartFrom, Target, choose_start, decide
 from lakesql.engine.source import Reading
 from lakesql.errors import RunError
 from lakesql.graph.manifest import Manifest
-from lakesql.run.prepare import find_places, find_readings
+from lakesql.run.prepare import checkpoint_of, find_places, find_readings
 from lakesql.run.spark import open_spark
 
 if TYPE_CHECKING:
@@ -33,12 +35,19 @@ class Rewound:
 def rewind(
     manifest: Manifest, name: str, to: Target, *, allow_doubles: bool, dry_run: bool, say: Callable[[str], None]
 ) -> Rewound:
-    """Open Spark and do `rewind_model`. Raises what that, compiling and opening Spark raise."""
+    """Open Spark and do `rewind_model` under the model's lease; `say` hears of what takes long.
+
+    Raises what that, compiling and opening Spark raise, and `RunError` (`lease-held`) where the model is being run.
+    """
     select = build_select(manifest, name)
     session, _ = open_spark(manifest, find_readings(manifest, select), say)
+    leases = Leases(session)
     try:
+        while not dry_run and not leases.claim(name, checkpoint_of(manifest.target, name), say):
+            time.sleep(LOOK_EVERY_S)
         return rewind_model(manifest, session, select, to, allow_doubles=allow_doubles, dry_run=dry_run)
     finally:
+        leases.close()
         session.stop()
 
 

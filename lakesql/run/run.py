@@ -9,15 +9,16 @@ from dataclasses import replace
 from lakesql.catalog.connect import check_checkpoints
 from lakesql.compile.select import Select, build_select
 from lakesql.engine.failure import explain
+from lakesql.engine.lease import Leases
 from lakesql.engine.query import ModelQuery
 from lakesql.engine.session import new_session
 from lakesql.errors import Problem, ProjectError
-from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted
+from lakesql.events import Emit, Event, ModelFinished, Noted, RunFinished, RunStarted, SessionStarted
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
 from lakesql.run.interrupt import Interrupt, catch_signals
-from lakesql.run.prepare import Surroundings, find_readings, prepare_model
+from lakesql.run.prepare import Surroundings, checkpoint_of, find_readings, prepare_model
 from lakesql.run.spark import now_ms, open_spark
 from lakesql.run.supervise import POLL_S, Supervisor
 
@@ -55,16 +56,31 @@ def run_selects(around: Surroundings, selects: Mapping[str, Select], continuous:
     ids = around.manifest.graph.predecessors_within(node_id("model", name) for name in selects)
     waits_for = {name: frozenset(id_.split(".", 1)[1] for id_ in ids[node_id("model", name)]) for name in selects}
     target = around.manifest.target
+    leases = Leases(around.session)
+
+    def start(name: str, emit: Emit) -> ModelQuery | None:
+        if not leases.claim(name, checkpoint_of(target, name), lambda text: emit(Noted(text, now_ms(), name))):
+            return None
+        return _start_query(replace(around, emit=emit, check_lease=leases.check), selects[name], continuous)
+
+    def emit(event: Event) -> None:
+        if isinstance(event, ModelFinished):
+            leases.release(event.model)
+        around.emit(event)
+
     supervisor = Supervisor(
-        start=lambda name, emit: _start_query(replace(around, emit=emit), selects[name], continuous),
+        start=start,
         explain=lambda name, error: explain(error, selects[name]),
-        emit=around.emit,
+        emit=emit,
         retries=target.retries,
         limit=len(selects) if continuous else target.threads,
         continuous=continuous,
         interrupt=interrupt,
     )
-    runs = supervisor.run(waits_for)
+    try:
+        runs = supervisor.run(waits_for)
+    finally:
+        leases.close()
     return all(run.status != "error" for run in runs.values())
 
 

@@ -51,8 +51,9 @@ class Query(Protocol):
         """Records per second of the last batch, and what is left to read."""
 
 
-Start = Callable[[str, Emit], Query]
-"""Starts the query of the model of this name, from where its table stands. It may raise anything."""
+Start = Callable[[str, Emit], Query | None]
+"""Starts the query of the model of this name, from where its table stands. It may raise anything. None where it cannot
+be said yet whether it may start: it is asked again soon."""
 
 Explain = Callable[[str, Exception], LakesqlError]
 """What an exception of the model of this name means. A `TransientError` is worth another try."""
@@ -177,7 +178,8 @@ class Supervisor:
             run.query = self.start(run.name, emit)
         except Exception as error:  # whatever a model's start raises ends this model alone
             self._fail(run, error)
-        else:
+            return
+        if run.query is not None:
             run.has_run = True
             self.emit(QueryStarted(run.name, self.clock.epoch()))
 
