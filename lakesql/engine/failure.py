@@ -23,7 +23,7 @@ def explain(error: Exception, select: Select) -> LakesqlError:
     What may pass by itself is a `TransientError`.
     """
     if isinstance(error, LakesqlError):
-        is_away = _AWAY.issuperset(problem.condition for problem in error.problems)
+        is_away = UNREACHABLE.issuperset(problem.condition for problem in error.problems)
         return TransientError(error.problems) if is_away else error
     passing = next(find_passing(error), None)
     if passing is not None:
@@ -155,8 +155,9 @@ PASSING = (
 )
 """From the most telling to the least. What else fails fails again: it ends the model."""
 
-_AWAY = frozenset({"connection-unreachable", "catalog-unreachable"})
-"""Conditions of errors that are the profile's before a run, and in a run a matter of time."""
+UNREACHABLE = frozenset({"connection-unreachable", "catalog-unreachable", "storage-unreachable", "not-a-catalog"})
+"""Conditions that are the profile's fault before a model has run, and after that a matter of time: a gateway whose
+catalog is away answers with a page of its own."""
 
 _RAISED = re.compile(
     r"^(?:.*\(TID \d+\) \([^)]*\): |Caused by: |: )?((?:[a-z]\w*\.)+[\w$]+(?:Exception|Error))(?:: (.*))?$",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from lakesql.engine.failure import UNREACHABLE
 from lakesql.engine.query import Left
 from lakesql.errors import LakesqlError, Problem, TransientError
 from lakesql.events import (
@@ -30,9 +31,6 @@ PROGRESS_EVERY_S = 0.5
 ENDED = "the run was ended"
 FIRST_WAIT_MS = 1_000
 """How long is waited before the first new try; before each further one twice as long."""
-
-UNREACHABLE = frozenset({"connection-unreachable", "catalog-unreachable"})
-"""What is not tried again before a model has run at all: a profile that is wrong looks the same."""
 
 
 class Query(Protocol):
@@ -217,6 +215,7 @@ class Supervisor:
     def _is_worth_a_try(self, run: ModelRun, error: LakesqlError) -> bool:
         if not isinstance(error, TransientError) or run.tries >= self.retries.attempts:
             return False
+        # A broker or a catalog that a model has never reached may as well be a profile that is wrong.
         return run.has_run or not UNREACHABLE.issuperset(problem.condition for problem in error.problems)
 
     def _finish(self, run: ModelRun, status: Status, problems: tuple[Problem, ...] = (), because: str = "") -> None:

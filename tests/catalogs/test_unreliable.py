@@ -1,0 +1,96 @@
+"""A catalog that answers with an error of its own after it has made the commit, or is away for a while."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakesql.events import BatchCommitted, BatchSkipped, Event, Retrying
+from lakesql.project.profiles import Catalog
+from tests.catalogs.places import Place, add_catalog
+from tests.catalogs.unreliable import Unreliable, be_honest
+from tests.servers.rest import RestCatalogServer
+from tests.spark.project import Lake, Project
+
+BATCHES = 5
+MODELS = {
+    "added": ("append", "commit"),
+    "newest": ("upsert", "commit"),
+    "added_leased": ("append", "lease"),
+    "newest_leased": ("upsert", "lease"),
+}
+
+
+@pytest.fixture(scope="module")
+def proxy(rest_server: RestCatalogServer) -> Iterator[Unreliable]:
+    server = Unreliable(rest_server.uri)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def unreliable(lake: Lake, proxy: Unreliable) -> Lake:
+    return add_catalog(lake, Catalog("shaky", "rest", proxy.uri))
+
+
+def build(lake: Lake, directory: Path, namespace: str) -> Project:
+    project = Project(lake, directory, namespace)
+    project.stream("s", {"id": "int", "word": "string"}, max_per_batch=1)
+    for name, (mode, fence) in MODELS.items():
+        keys = {"keys": "id"} if mode == "upsert" else {}
+        project.model(name, "SELECT id, word FROM {s}", mode=mode, fence=fence, **keys)
+    for batch in range(BATCHES):
+        project.record("s", [{"id": number, "word": f"{batch}"} for number in (batch, batch + 1)])
+    return project
+
+
+def check(project: Project) -> None:
+    arrived = [{"id": number, "word": f"{batch}"} for batch in range(BATCHES) for number in (batch, batch + 1)]
+    newest = {row["id"]: row for row in arrived}
+    for name, (mode, _) in MODELS.items():
+        expected = arrived if mode == "append" else [*newest.values()]
+        found = [(row["id"], row["word"]) for row in project.rows(name)]
+        assert sorted(found) == sorted((row["id"], row["word"]) for row in expected), name
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_commits_that_were_made_and_answered_with_an_error(
+    unreliable: Lake, proxy: Unreliable, tmp_path: Path, status: int
+) -> None:
+    """Every fourth commit of a table, which is the one or the other of the two that a staged batch takes."""
+    project = build(unreliable, tmp_path, f"answered_{status}")
+    proxy.judge = lambda table, before: status if before % 4 == 3 else 0
+    ran = project.run().check()
+    proxy.judge = be_honest
+    check(project)
+    tries = ran.of(Retrying)
+    assert tries and {problem.condition for event in tries for problem in event.problems} == {"commit-unknown"}
+    assert {event.attempt for event in tries} == {1}
+    assert ran.of(BatchSkipped)
+
+
+def test_a_catalog_that_is_away_for_a_while(
+    rest_without_login: Place, rest_server: RestCatalogServer, tmp_path: Path
+) -> None:
+    """It ends after a commit, and is back some seconds later; what is under way then is tried until it answers."""
+    project = build(rest_without_login.lake, tmp_path, "away")
+    back: list[threading.Timer] = []
+
+    def meet(event: Event) -> None:
+        if isinstance(event, BatchCommitted) and event.batch == 1 and not back:
+            rest_server.stop()
+            back.append(threading.Timer(3, rest_server.start))
+            back[0].start()
+
+    ran = project.run(meet=meet).check()
+    back[0].join()
+    check(project)
+    tries = ran.of(Retrying)
+    assert tries
+    assert {problem.condition for event in tries for problem in event.problems} <= {
+        "catalog-unreachable",
+        "commit-unknown",
+    }
