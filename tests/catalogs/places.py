@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -15,9 +16,10 @@ import duckdb_extension_httpfs
 import duckdb_extension_iceberg
 
 from lakesql.catalog.connect import open_catalog
+from lakesql.events import BatchCommitted
 from lakesql.project.profiles import Catalog
 from tests.servers.seaweed import Seaweed
-from tests.spark.project import Lake, Row, sorted_rows
+from tests.spark.project import Lake, Project, Ran, Row, sorted_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +34,26 @@ class Place:
     attach: str
     duckdb_table: Callable[[Any, str], str]
 
-    def rows_by_duckdb(self, namespace: str, table: str) -> list[Row]:
-        """A table's rows as DuckDB reads them."""
+    @contextmanager
+    def connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """DuckDB with the catalog and the storage in reach."""
         with duckdb.connect() as connection:
             for package in (duckdb_extension_avro, duckdb_extension_httpfs, duckdb_extension_iceberg):
                 (file,) = Path(package.__file__).parent.rglob("*.duckdb_extension")
                 connection.execute(f"LOAD '{file}'")
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute(self.attach)
-            loaded = self.lake.catalog.iceberg.load_table((namespace, table))
-            found = connection.execute(f"SELECT * FROM {self.duckdb_table(loaded, f'{namespace}.{table}')}")
+            yield connection
+
+    def duckdb_name(self, namespace: str, table: str) -> str:
+        """A table in DuckDB's FROM."""
+        loaded = self.lake.catalog.iceberg.load_table((namespace, table))
+        return self.duckdb_table(loaded, f"{namespace}.{table}")
+
+    def rows_by_duckdb(self, namespace: str, table: str) -> list[Row]:
+        """A table's rows as DuckDB reads them."""
+        with self.connect() as connection:
+            found = connection.execute(f"SELECT * FROM {self.duckdb_name(namespace, table)}")
             return sorted_rows(found.to_arrow_table().to_pylist())
 
 
@@ -85,3 +97,17 @@ def plain(rows: list[Row]) -> list[Row]:
         return found.isoformat() if isinstance(found, datetime | date) else found
 
     return sorted_rows([{key: value(found) for key, found in row.items()} for row in rows])
+
+
+def forget(project: Project, ran: Ran, models: Iterable[str]) -> None:
+    """Leave each checkpoint as a crash right after the last commit of a run leaves it: see `Project.forget`."""
+    session = project.lake.session
+    jvm, hadoop = session._jvm, session.sparkContext._jsc.hadoopConfiguration()
+    base = project.checkpoints if "://" in project.checkpoints else str(project.directory / project.checkpoints)
+    for model in models:
+        batch = ran.of(BatchCommitted, model)[-1].batch
+        for folder, first in (("commits", batch), ("offsets", batch + 1)):
+            path = jvm.org.apache.hadoop.fs.Path(f"{base}/{model}/{folder}")
+            storage = path.getFileSystem(hadoop)
+            files = [status.getPath() for status in storage.listStatus(path) if status.getPath().getName().isdigit()]
+            assert all(storage.delete(file, False) for file in files if int(file.getName()) >= first)

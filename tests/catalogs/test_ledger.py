@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakesql.events import BatchCommitted, BatchSkipped, Event, RecordsRejected
-from tests.catalogs.places import Place, plain
-from tests.spark.project import Project, Ran, Row
+from tests.catalogs.places import Place, forget, plain
+from tests.spark.project import Project, Row
 
 ORDER = {"id": "bigint", "state": "string", "at": "timestamp"}
 FIRST = [{"id": number % 7, "state": f"s{number}", "at": f"2026-03-01T10:00:{number:02d}Z"} for number in range(20)]
@@ -44,20 +44,6 @@ def check(project: Project, sent: list[Row], models: Sequence[str] = MODELS) -> 
     assert {row["id"]: row["orders"] for row in project.rows("counted")} == counts
 
 
-def forget(project: Project, ran: Ran, models: Sequence[str] = MODELS) -> None:
-    """Leave each checkpoint as a crash right after the last commit of a run leaves it: see `Project.forget`."""
-    session = project.lake.session
-    jvm, hadoop = session._jvm, session.sparkContext._jsc.hadoopConfiguration()
-    base = project.checkpoints if "://" in project.checkpoints else str(project.directory / project.checkpoints)
-    for model in models:
-        batch = ran.of(BatchCommitted, model)[-1].batch
-        for folder, first in (("commits", batch), ("offsets", batch + 1)):
-            path = jvm.org.apache.hadoop.fs.Path(f"{base}/{model}/{folder}")
-            storage = path.getFileSystem(hadoop)
-            files = [status.getPath() for status in storage.listStatus(path) if status.getPath().getName().isdigit()]
-            assert all(storage.delete(file, False) for file in files if int(file.getName()) >= first)
-
-
 def test_a_batch_is_written_once(place: Place, project: Project) -> None:
     first = project.run().check()
     assert [len(first.of(BatchCommitted, model)) for model in MODELS] == [1, 1, 1]
@@ -67,7 +53,7 @@ def test_a_batch_is_written_once(place: Place, project: Project) -> None:
         assert plain(place.rows_by_duckdb(project.namespace, model)) == plain(project.rows(model))
     heads = {model: project.snapshot_ids(model) for model in MODELS}
 
-    forget(project, first)
+    forget(project, first, MODELS)
     replayed = project.run().check()
 
     assert {event.model for event in replayed.of(BatchSkipped)} == set(MODELS)
