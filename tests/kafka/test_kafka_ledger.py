@@ -1,0 +1,117 @@
+"""The ledger over real topics: lost checkpoints, topics made anew, records that retention has taken."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakesql.events import BatchCommitted, Noted
+from tests.servers.broker import Broker, Message
+from tests.spark.project import Project
+from tests.spark.test_ledger import commands, refuse, rewind
+
+MODELS = ("a", "u")
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name of the test's own."""
+    return str(request.node.name).replace("[", "-").replace("]", "")
+
+
+@pytest.fixture
+def begun(new_project: Callable[[], Project], broker: Broker, topic: str) -> Project:
+    """An append and an upsert over a topic of two partitions, which have read its first twenty records."""
+    project = new_project()
+    project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    project.stream("s", {"id": "bigint"}, connection="broker", topic=topic, max_per_batch=10)
+    project.model("a", "SELECT id FROM {s}", mode="append")
+    project.model("u", "SELECT id FROM {s}", mode="upsert", keys="id")
+    broker.create_topic(topic, 2)
+    produce(broker, topic, range(20))
+    project.run().check()
+    return project
+
+
+def produce(broker: Broker, topic: str, numbers: range, partitions: int = 2) -> None:
+    broker.produce(
+        topic,
+        [Message(json.dumps({"id": n}).encode(), None, (), n % partitions, 1_772_400_000_000 + n) for n in numbers],
+    )
+
+
+def ids(project: Project, model: str) -> list[int]:
+    return [row["id"] for row in project.rows(model, "id")]
+
+
+def checkpoint(project: Project, model: str) -> Path:
+    return project.directory / "checkpoints" / model
+
+
+def test_a_lost_checkpoint(begun: Project, broker: Broker, topic: str) -> None:
+    """Partitions that were added meanwhile are read from their start."""
+    for model in MODELS:
+        shutil.rmtree(checkpoint(begun, model))
+    broker.add_partitions(topic, 3)
+    produce(broker, topic, range(20, 50), partitions=3)
+    ran = begun.run().check()
+    assert {event.model for event in ran.of(Noted)} == set(MODELS)
+    for model in MODELS:
+        assert ids(begun, model) == list(range(50))
+        entry = begun.summaries(model)[-1]
+        assert sorted(json.loads(entry["lakesql.offsets"])["s"][topic]) == ["0", "1", "2"]
+        assert list(json.loads(entry["lakesql.topics"])) == [topic]
+    assert begun.run().check().of(BatchCommitted) == []
+
+
+def test_a_topic_that_was_deleted_and_made_again(begun: Project, broker: Broker, topic: str) -> None:
+    """Longer than before: the old offsets are offsets of the new one too, and Spark would skip its first records."""
+    broker.delete_topic(topic)
+    broker.create_topic(topic, 2)
+    produce(broker, topic, range(100, 150))
+    ran = refuse(begun, "topic-recreated")
+    for model in MODELS:
+        rewind(begun, commands(ran, model)[0])
+    begun.run().check()
+    for model in MODELS:
+        assert ids(begun, model) == [*range(20), *range(100, 150)]
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["checkpoint-there", "checkpoint-lost"])
+def test_records_that_are_gone(begun: Project, broker: Broker, topic: str, is_lost: bool) -> None:
+    produce(broker, topic, range(20, 40))
+    broker.delete_records(topic, 0, 15)  # ten were read of each partition
+    if is_lost:
+        for model in MODELS:
+            shutil.rmtree(checkpoint(begun, model))
+    ran = refuse(begun, "data-lost")
+    (problem,) = ran.finished("a").problems
+    assert f"{topic}-0: 10 to 14" in problem.what and f"{topic}-1" not in problem.what
+    assert "lakesql run --select a --accept-data-loss" in problem.fix
+    begun.run(accept_data_loss=True).check()
+    for model in MODELS:
+        assert ids(begun, model) == [*range(20), *(n for n in range(20, 40) if n % 2 or n >= 30)]
+        assert f"{topic}-0: 10 to 14" in begun.summaries(model)[-1]["lakesql.accepted-loss"]
+    produce(broker, topic, range(40, 44))
+    again = begun.run(accept_data_loss=True)
+    assert [again.conditions(model) for model in MODELS] == [["nothing-lost"]] * 2
+    begun.run().check()
+    for model in MODELS:
+        assert ids(begun, model)[-4:] == [40, 41, 42, 43]
+        assert f"{topic}-0: 10 to 14" in begun.summaries(model)[-1]["lakesql.accepted-loss"]
+
+
+def test_from_a_time_on(begun: Project, broker: Broker, topic: str) -> None:
+    from lakesql.run.rewind import rewind_model
+    from lakesql.run.run import build_selects
+
+    manifest = begun.manifest()
+    (select,) = build_selects(manifest, ["u"]).values()
+    begun.sql(f"DELETE FROM {begun.table('u')}")
+    rewind_model(manifest, begun.lake.session, select, 1_772_400_000_000 + 14)
+    begun.run("u").check()
+    assert ids(begun, "u") == list(range(14, 20))
