@@ -22,8 +22,7 @@ from lakesql.engine.iceberg import (
 )
 from lakesql.engine.ledger import Entry, summary_of
 from lakesql.engine.parse import REQUIRED_MISSING, TOMBSTONE, UNPARSABLE, with_detail
-from lakesql.engine.records import contract_of
-from lakesql.engine.source import Reading
+from lakesql.engine.source import Reading, contract_of
 from lakesql.model.config import Upsert
 from lakesql.model.table import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX, POSITION, RAW, REJECTED
@@ -80,7 +79,7 @@ def union_letters(letters: Letters) -> DataFrame:
 def rejected_records(parsed: DataFrame, reading: Reading) -> DataFrame:
     """The rejected ones of a stream's parsed records, as letters."""
     rejected = parsed.where(F.col(REJECTED).isNotNull()).select(f"{REJECTED}.*")
-    if reading.has_rows:
+    if reading.has_rows and not reading.has_json:
         required = [column.name for column in reading.stream.columns if column.required]
         rejected = rejected.withColumn("detail", F.lit(", ".join(required)))
     else:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lakesql.compile.quote import table_name
@@ -25,9 +28,8 @@ _STAGED_ID = "wap.id"
 
 def load_table(session: SparkSession, name: TableName) -> JavaTable:
     """The table as the catalog has it now."""
-    jvm = session._jvm
-    assert jvm is not None
-    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, table_name(name))
+    spark_util = _java_class("org.apache.iceberg.spark.Spark3Util")
+    return spark_util.loadIcebergTable(session._jsparkSession, table_name(name))
 
 
 def table_exists(session: SparkSession, name: TableName) -> bool:
@@ -153,4 +155,13 @@ def commit_properties(session: SparkSession, properties: Mapping[str, str], wap_
 
 
 def _snapshot(snapshot: Any) -> Snapshot:
-    return Snapshot(snapshot.snapshotId(), snapshot.parentId(), dict(snapshot.summary()))
+    # As one text: each key of a Java map is a question of its own.
+    facts = json.loads(_java_class("org.apache.iceberg.SnapshotParser").toJson(snapshot))
+    return Snapshot(facts["snapshot-id"], facts.get("parent-snapshot-id"), facts["summary"])
+
+
+def _java_class(name: str) -> Any:
+    """A class of Java's by its whole name. `session._jvm.org.apache…` asks Java at each dot, and Java all its jars."""
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    return JavaClass(name, gateway._gateway_client)

@@ -93,7 +93,8 @@ def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
 
 _ROW = "_lakesql_row"
 _REASON = "_lakesql_reason"
-_CORRUPT = "_lakesql_corrupt"
+CORRUPT = "_lakesql_corrupt"
+"""The field of `_lakesql_row` that is NULL unless the record does not fit the contract: its text, or why (Avro)."""
 
 Reader = Callable[[Column, T.StructType], Column]
 """Reads a text as a struct whose last field gets the text when it does not fit."""
@@ -117,9 +118,9 @@ def _row(contract: Contract) -> Column:
             return F.struct(F.col("value").alias(contract.columns[0].name))
         case "avro":
             wanted = [(column.name, column.type) for column in contract.columns]
-            return avro_row(F.col("value"), wanted, contract.schema, _CORRUPT)
+            return avro_row(F.col("value"), wanted, contract.schema, CORRUPT)
         case "json" | "csv":
-            row = _reader(contract)(_text(), _with_corrupt(contract, _widened))
+            row = _reader(contract)(_text(), read_type(contract))
             if any(_holds_decimal(column.type) for column in contract.columns):
                 return F.when(~_text().rlike(EXPONENT_BOMB), row)
             return row
@@ -137,36 +138,58 @@ class _Fault:
 @cache
 def _reason(contract: Contract) -> Column:
     """Why the record is bad, over the columns `_lakesql_row` and `value`; NULL if it is not."""
+    return _first_reason(_faults(contract))
+
+
+def row_reason(contract: Contract) -> Column:
+    """Why a record is bad that Spark's own reader of JSON lines has read as `_lakesql_row`; NULL if it is not.
+
+    A line's text is at hand only where it does not fit, so what follows its first value is passed over here.
+    """
+    return _first_reason((_unread(contract), *_column_faults(contract, has_text=False)))
+
+
+def _first_reason(faults: Iterable[_Fault]) -> Column:
     reason = F.lit(None).cast("string")
-    for fault in reversed(_faults(contract)):
+    for fault in reversed(tuple(faults)):
         reason = F.when(fault.holds, F.lit(fault.reason)).otherwise(reason)
     return reason
 
 
 @cache
 def _faults(contract: Contract) -> tuple[_Fault, ...]:
-    row = F.col(_ROW)
     faults = [_Fault(F.col("value").isNull(), TOMBSTONE, lambda: F.lit("the record has no value"))]
-    if contract.format not in ("bytes", "avro"):
+    if contract.format not in ("avro", "bytes"):
         faults.append(_Fault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
-    if contract.format == "avro":
-        faults.append(_Fault(row[_CORRUPT].isNotNull(), UNPARSABLE, lambda: row[_CORRUPT]))
-    if contract.format in ("json", "csv"):
-        shapeless = "not a JSON object" if contract.format == "json" else "not a line of the contract's columns"
-        unread = row.isNull() | row[_CORRUPT].isNotNull()
-        faults.append(_Fault(unread, UNPARSABLE, lambda: F.coalesce(_misfit(contract), F.lit(shapeless))))
+    if contract.format in ("json", "csv", "avro"):
+        faults.append(_unread(contract))
     if contract.format == "json":
-        faults.append(_Fault(~_is_one_value(_text()), UNPARSABLE, lambda: F.lit("more than one JSON value")))
+        faults.append(_Fault(~_is_one_value(), UNPARSABLE, lambda: F.lit("more than one JSON value")))
+    return (*faults, *_column_faults(contract, has_text=contract.format == "json"))
+
+
+def _unread(contract: Contract) -> _Fault:
+    row = F.col(_ROW)
+    if contract.format == "avro":  # what does not fit is said there, in words
+        return _Fault(row[CORRUPT].isNotNull(), UNPARSABLE, lambda: row[CORRUPT])
+    shapeless = "not a JSON object" if contract.format == "json" else "not a line of the contract's columns"
+    unread = row.isNull() | row[CORRUPT].isNotNull()
+    return _Fault(unread, UNPARSABLE, lambda: F.coalesce(_misfit(contract), F.lit(shapeless)))
+
+
+def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
+    """What is wrong with the values of a row that Spark has read. `has_text`: `value` is the JSON they stand in."""
+    row, faults = F.col(_ROW), []
     for column in contract.columns:
-        has_path = contract.format == "json" and "'" not in column.name
-        lossy = _lossy(row[column.name], column.type, f"$['{column.name}']" if has_path else "")
+        path = f"$['{column.name}']" if has_text and "'" not in column.name else ""
+        lossy = _lossy(row[column.name], column.type, path)
         if lossy is not None and contract.format != "avro":
             what = f"{column.name}: out of the range of {column.type.simpleString()}"
             faults.append(_Fault(lossy, UNPARSABLE, lambda what=what: F.lit(what)))  # type: ignore[misc]
         if column.required:
             name = column.name
             faults.append(_Fault(row[name].isNull(), REQUIRED_MISSING, lambda name=name: F.lit(name)))  # type: ignore[misc]
-    return tuple(faults)
+    return faults
 
 
 def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
@@ -209,19 +232,25 @@ EXPONENT_BOMB = r"[:\[,]\s*\"?[-+]?[0-9.]+[eE][-+]?[0-9]{6,}[\"\s,}\]]"
 13 s for 1e10000000."""
 
 
-def _is_one_value(text: Column) -> Column:
-    """Whether nothing follows the object, which `from_json` would not say.
+def _is_one_value() -> Column:
+    """Whether nothing follows the object in `value`, which `from_json` would not say.
 
     True when the only closing brace ends the text, which is quickly seen. Else the text must be one element in brackets
-    and one member in braces: no text can close both. The words that only Spark takes for numbers are replaced first.
+    and, if it could close a bracket itself, one member in braces: no text can close both. The words that only Spark
+    takes for numbers are replaced first.
     """
-    strict = F.regexp_replace(text, r"[-+]?(NaN|Infinity|INF)", "0")
+    value, text = F.col("value"), _text()
+    words = r"[-+]?(NaN|Infinity|INF)"
+    strict = F.when(text.rlike(words), F.regexp_replace(text, words, "0")).otherwise(text)
     elements = F.json_array_length(F.concat(F.lit("["), strict, F.lit("]")))
     members = F.size(F.json_object_keys(F.concat(F.lit('{"v":'), strict, F.lit("}"))))
-    one = F.coalesce((elements == 1) & (members == 1), F.lit(False))
-    # As a CASE: what stands twice on the right of an OR is worked out for every row, to be at hand.
-    is_flat = text.rlike(r"^[^}]*\}\s*$")
-    return F.when(is_flat, F.lit(True)).otherwise(one)
+    one = F.coalesce(elements == 1, F.lit(False))
+    # As a CASE: what stands twice on the right of an OR is worked out for every row, to be at hand. On bytes, which
+    # are searched faster than text.
+    brace, bracket = F.lit(b"}"), F.lit(b"]")
+    is_flat = F.endswith(value, brace) & ~F.contains(F.substring(value, F.lit(1), F.octet_length(value) - 1), brace)
+    is_one = F.when(is_flat, F.lit(True)).when(~F.contains(value, bracket), one)
+    return is_one.otherwise(one & F.coalesce(members == 1, F.lit(False)))
 
 
 def _misfit(contract: Contract) -> Column:
@@ -260,13 +289,13 @@ def _reader(contract: Contract) -> Reader:
 
 
 def _from_json(text: Column, schema: T.StructType) -> Column:
-    return F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
+    return F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT})
 
 
 def _from_csv(options: Csv) -> Reader:
     spark_options = {
         "mode": "PERMISSIVE",
-        "columnNameOfCorruptRecord": _CORRUPT,
+        "columnNameOfCorruptRecord": CORRUPT,
         "sep": options.delimiter,
         "nullValue": options.null_value,
         "quote": options.quote,
@@ -302,9 +331,14 @@ def _holds_decimal(wanted: T.DataType) -> bool:
             return False
 
 
-def _with_corrupt(contract: Contract, change: Callable[[T.DataType], T.DataType] = lambda same: same) -> T.StructType:
+def read_type(contract: Contract) -> T.StructType:
+    """What Spark's readers are asked to read: the contract's columns, and the text of a record that does not fit."""
+    return _with_corrupt(contract, _widened)
+
+
+def _with_corrupt(contract: Contract, change: Callable[[T.DataType], T.DataType]) -> T.StructType:
     fields = [T.StructField(column.name, change(column.type)) for column in contract.columns]
-    return T.StructType([*fields, T.StructField(_CORRUPT, T.StringType())])
+    return T.StructType([*fields, T.StructField(CORRUPT, T.StringType())])
 
 
 def _as_text(wanted: T.DataType) -> T.DataType:

@@ -16,15 +16,15 @@ from pyspark.sql import types as T
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.engine.parse import (
+    CORRUPT,
     REQUIRED_MISSING,
-    Contract,
-    ContractColumn,
     parse_records,
     raw_struct,
     record_struct,
     rejected_struct,
+    row_reason,
 )
-from lakesql.engine.source import ROW, Reading, TableSource, read_raw
+from lakesql.engine.source import ROW, Reading, TableSource, contract_of, read_raw
 from lakesql.names import POSITION, RAW, RECORD, REJECTED
 from lakesql.stream.stream import RECORD_FIELDS, Stream
 
@@ -173,32 +173,27 @@ def empty_records(session: SparkSession, reading: Reading, positioned: bool) -> 
     return rows.selectExpr("*", *added)
 
 
-def contract_of(reading: Reading) -> Contract:
-    """A declared stream's contract in Spark's types."""
-    stream = reading.stream
-    assert stream.format in ("json", "csv", "avro", "string", "bytes")
-    columns = tuple(
-        ContractColumn(column.name, T._parse_datatype_string(column.type), column.required) for column in stream.columns
-    )
-    return Contract(columns, stream.format, stream.csv, reading.schema)
-
-
 def _check_rows(raw: DataFrame, reading: Reading, keep: frozenset[str], keep_raw: bool) -> DataFrame:
-    """Rows that have columns already: nothing to parse, but a required column may still be NULL.
+    """Rows that have columns already: nothing to parse, but one may not fit, and a required column may be NULL.
 
     Files have the contract's columns and their types by their reader, a table has its own; a generator's are cast. The
-    raw value of a bad row is the row as JSON.
+    raw value of a bad row is the row as JSON, or the text that Spark could not read.
     """
     row = F.col(ROW)
-    reason = F.lit(None).cast("string")
-    for column in reading.stream.columns:
-        if column.required:
-            reason = F.when(row[column.name].isNull(), F.lit(REQUIRED_MISSING)).otherwise(reason)
+    value = F.to_json(row)
+    if reading.has_json:
+        value, reason = F.coalesce(row[CORRUPT], value), row_reason(contract_of(reading))
+    else:
+        reason = F.lit(None).cast("string")
+        for column in reading.stream.columns:
+            if column.required:
+                reason = F.when(row[column.name].isNull(), F.lit(REQUIRED_MISSING)).otherwise(reason)
     types = {} if isinstance(reading.source, TableSource) else {c.name: c.type for c in reading.stream.columns}
     kind = raw.schema[ROW].dataType
     assert isinstance(kind, T.StructType)
-    values = [(row[name].cast(types[name]) if name in types else row[name]).alias(name) for name in kind.names]
-    raw = raw.withColumn("value", F.encode(F.to_json(row), "UTF-8"))
+    names = [name for name in kind.names if name != CORRUPT]
+    values = [(row[name].cast(types[name]) if name in types else row[name]).alias(name) for name in names]
+    raw = raw.withColumn("value", F.encode(value, "UTF-8"))
     return raw.select(
         *values,
         *([record_struct(keep)] if keep else []),

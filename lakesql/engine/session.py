@@ -32,6 +32,7 @@ DEFAULTS: dict[str, str] = {
     "spark.sql.runSQLOnFiles": "false",
     "spark.sql.catalogImplementation": "in-memory",  # no Hive, and no metastore_db beside the project
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # five questions to Java for each expression that is built
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # What the status store keeps, in the heap and for months, though there is no UI to show it.

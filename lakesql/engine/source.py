@@ -13,10 +13,12 @@ from typing import assert_never
 
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakesql.compile.quote import identifier, table_name
 from lakesql.engine.kafka import client_options, open_broker
+from lakesql.engine.parse import CORRUPT, Contract, ContractColumn, read_type
 from lakesql.errors import ProjectError
 from lakesql.model.table import TableName
 from lakesql.project.profiles import Connection, Files, Kafka, Rate, Recorded
@@ -55,8 +57,26 @@ class Reading:
     def has_rows(self) -> bool:
         """Whether the records arrive as rows with columns, not as bytes that lakesql parses."""
         return not self.schema and (
-            self.stream.format in ("parquet", "avro") or isinstance(self.source, Rate | TableSource)
+            self.has_json or self.stream.format in ("parquet", "avro") or isinstance(self.source, Rate | TableSource)
         )
+
+    @property
+    def has_json(self) -> bool:
+        """Whether Spark's own reader of JSON lines reads the records: twice as fast as it parses single texts."""
+        return self.stream.format == "json" and isinstance(self.source, Files)
+
+
+def contract_of(reading: Reading) -> Contract:
+    """A declared stream's contract in Spark's types."""
+    stream = reading.stream
+    assert stream.format in ("json", "csv", "avro", "string", "bytes")
+    return Contract(_columns_of(stream), stream.format, stream.csv, reading.schema)
+
+
+def _columns_of(stream: Stream) -> tuple[ContractColumn, ...]:
+    return tuple(
+        ContractColumn(column.name, T._parse_datatype_string(column.type), column.required) for column in stream.columns
+    )
 
 
 def check_brokers(session: SparkSession, readings: Sequence[Reading]) -> None:
@@ -82,7 +102,7 @@ def read_raw(session: SparkSession, reading: Reading, streaming: bool = True) ->
         case Recorded(path=path):
             return _read_recorded(reader, stream, path)
         case Files(path=path):
-            return _read_files(reader, stream, path)
+            return _read_files(reader, reading, path)
         case Rate(rows_per_second=rows_per_second):
             rows = (
                 reader.format("rate").option("rowsPerSecond", rows_per_second).load()
@@ -161,12 +181,13 @@ def _date_by_name(base: Path) -> None:
             newest_ms = age_ms
 
 
-def _read_files(reader: Reader, stream: Stream, base: str) -> DataFrame:
+def _read_files(reader: Reader, reading: Reading, base: str) -> DataFrame:
+    stream = reading.stream
     if not isinstance(stream.origin, FilePath):
         raise _wrong_origin(stream, "files", "path")
     glob = f"{base}/{stream.origin.path}"
     match stream.format:
-        case "json" | "csv" | "string" | "bytes":
+        case "csv" | "string" | "bytes":
             lines = _text_lines(reader, stream, glob)
             return lines.select(
                 F.lit(None).cast("binary").alias("key"),
@@ -177,13 +198,21 @@ def _read_files(reader: Reader, stream: Stream, base: str) -> DataFrame:
                 F.col("_metadata.file_modification_time").alias("timestamp"),
                 _no_headers(),
             )
-        case "parquet" | "avro":
-            ddl = ", ".join(f"{identifier(column.name)} {column.type}" for column in stream.columns)
-            rows = _file_reader(reader, stream, stream.format, glob).schema(ddl).load(glob)
+        case "json" | "parquet" | "avro":
+            kind = _row_type(reading)
+            reader = _file_reader(reader, stream, stream.format, glob).schema(kind)
+            rows = reader.option("columnNameOfCorruptRecord", CORRUPT).load(glob)
             path, time = F.col("_metadata.file_path"), F.col("_metadata.file_modification_time")
-            return _as_rows(rows, stream.column_names, path, F.lit(None), time)
+            return _as_rows(rows, kind.names, path, F.lit(None), time)
         case _:
             assert_never(stream.format)
+
+
+def _row_type(reading: Reading) -> T.StructType:
+    """The columns that files of rows are read with: the contract's, and for JSON the text that does not fit."""
+    if reading.has_json:
+        return read_type(contract_of(reading))
+    return T.StructType([T.StructField(column.name, column.type) for column in _columns_of(reading.stream)])
 
 
 def _read_kafka(reader: Reader, stream: Stream, connection: Kafka, streaming: bool) -> DataFrame:
