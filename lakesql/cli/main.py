@@ -21,7 +21,7 @@ from lakesql.cli.report import report_error
 from lakesql.errors import UsageError, nearest
 from lakesql.secrets import find_secrets, guard
 
-COMMANDS = ("init", "debug", "parse", "ls", "compile", "run", "show", "rewind", "clean")
+COMMANDS = ("init", "debug", "parse", "ls", "compile", "run", "show", "record", "rewind", "clean")
 
 COMMON = common_options()
 

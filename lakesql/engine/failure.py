@@ -14,6 +14,7 @@ from lakesql.errors import LakesqlError, Place, RunError, TransientError
 _IN_SQL = re.compile(r"== SQL(?: of [^(]*)? \(line (\d+), position (\d+)\) ==")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (.+?)(?: SQLSTATE: \w+)?(?:\n|$)")
 _CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
+_LOST = re.compile(r"\[KAFKA_DATA_LOSS\b|kafka\S*\.OffsetOutOfRangeException")
 _CAST = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW")
 
 
@@ -41,6 +42,14 @@ def explain(error: Exception, select: Select) -> LakesqlError:
             what,
             why="Under ANSI rules a value that does not fit fails the batch; nothing of it was written.",
             fix="Where such values are to become NULL, use try_cast, try_divide and the like.",
+            place=place,
+        )
+    if _LOST.search(message):
+        return RunError.of(
+            "data-lost",
+            f"Records that the batch was to read are gone from the broker: {what}",
+            why="The topic's retention is shorter than what this query is behind, or its records were deleted.",
+            fix=f"Go on without them: lakesql run --select {select.model.name} --accept-data-loss",
             place=place,
         )
     if isinstance(error, AnalysisException):

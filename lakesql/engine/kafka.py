@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from lakesql.engine.jars import spark_jars
 from lakesql.engine.java import Java
 from lakesql.errors import LakesqlError, Place, Problem, ProfileError, RunError, TransientError, nearest
 from lakesql.project.profiles import Kafka
+from lakesql.stream.recording import RawRecord
 from lakesql.stream.stream import Origin, TopicPattern, Topics
 
 T = TypeVar("T")
@@ -140,6 +142,45 @@ class Broker:
             found[topic][partition] = int(answers.get(key).offset())
         return found
 
+    def read_newest(self, topics: Collection[Topic], count: int) -> Iterator[RawRecord]:
+        """About the newest `count` records of the topics, of each partition its share; a partition's in their order.
+
+        Fewer where offsets belong to no record: to marks of transactions, or to what was compacted away.
+        """
+        first, end = self.beginning_offsets(topics), self.end_offsets(topics)
+        begin_at = newest_shares(first, end, count)
+        wanted = [
+            (topic, partition, at, end[topic][partition])
+            for topic, partitions in begin_at.items()
+            for partition, at in partitions.items()
+            if at < end[topic][partition]
+        ]
+        kafka, deserializer = self._jvm.org.apache.kafka, "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+        settings = {"key.deserializer": deserializer, "value.deserializer": deserializer, "enable.auto.commit": "false"}
+        properties = _properties(self._jvm, {**client_options(self._connection), **settings})
+        consumer = kafka.clients.consumer.KafkaConsumer(properties)
+        try:
+            for topic, partition, at, until in wanted:
+                place = kafka.common.TopicPartition(topic, partition)
+                consumer.assign([place])
+                consumer.seek(place, at)
+                yield from self._read_until(consumer, place, until)
+        except Py4JJavaError as error:
+            raise _explain(error.java_exception, self._connection) from None
+        finally:
+            consumer.close()
+
+    def _read_until(self, consumer: Any, place: Any, until: int) -> Iterator[RawRecord]:
+        wait = self._jvm.java.time.Duration.ofMillis(500)
+        deadline = time.monotonic() + ANSWER_TIMEOUT_MS / 1000
+        while consumer.position(place) < until:
+            for record in consumer.poll(wait).records(place):
+                deadline = time.monotonic() + ANSWER_TIMEOUT_MS / 1000
+                if record.offset() < until:
+                    yield _raw_record(record)
+            if time.monotonic() > deadline:
+                raise _unreachable(self._connection.bootstrap_servers, f"{place.toString()} gives no records.")
+
     def _no_topic(self, name: str, place: Place | None) -> Problem:
         return Problem(
             "unknown-topic",
@@ -164,13 +205,10 @@ def open_broker(jvm: Any, connection: Kafka) -> Broker:
     take the options (`kafka-option`).
     """
     reach_broker(connection.bootstrap_servers)
-    properties = jvm.java.util.Properties()
-    for key, value in client_options(connection).items():
-        properties.setProperty(key, value)
-    properties.setProperty("request.timeout.ms", str(REQUEST_TIMEOUT_MS))
-    properties.setProperty("default.api.timeout.ms", str(ANSWER_TIMEOUT_MS - 1_000))
+    timeouts = {"request.timeout.ms": REQUEST_TIMEOUT_MS, "default.api.timeout.ms": ANSWER_TIMEOUT_MS - 1_000}
+    settings = {**client_options(connection), **{key: str(each) for key, each in timeouts.items()}}
     try:
-        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(_properties(jvm, settings))
     except Py4JJavaError as error:
         raise _explain(error.java_exception, connection) from None
     broker = Broker(jvm, connection, admin)
@@ -225,6 +263,37 @@ def lag_of(end: Offsets, latest: Offsets) -> dict[str, dict[int, int]]:
         }
         for topic, partitions in latest.items()
     }
+
+
+def newest_shares(first: Offsets, end: Offsets, count: int) -> dict[str, dict[int, int]]:
+    """Where to begin in each partition to read the newest `count` offsets: equal shares, as far as they go."""
+    held = sorted((end[topic][each] - at, topic, each) for topic in first for each, at in first[topic].items())
+    begin_at: dict[str, dict[int, int]] = {topic: {} for topic in first}
+    for position, (size, topic, partition) in enumerate(held):
+        share = min(size, -(-count // (len(held) - position)))  # what a small one leaves is for the larger ones
+        count -= share
+        begin_at[topic][partition] = end[topic][partition] - share
+    return begin_at
+
+
+def _properties(jvm: Any, settings: Mapping[str, str]) -> Any:
+    properties = jvm.java.util.Properties()
+    for key, value in settings.items():
+        properties.setProperty(key, value)
+    return properties
+
+
+def _raw_record(record: Any) -> RawRecord:
+    """A record of Kafka's client."""
+    return RawRecord(
+        topic=str(record.topic()),
+        partition=int(record.partition()),
+        offset=int(record.offset()),
+        timestamp_ms=int(record.timestamp()),
+        key=record.key(),
+        value=record.value(),
+        headers=tuple((str(header.key()), header.value()) for header in record.headers().toArray()),
+    )
 
 
 @contextmanager

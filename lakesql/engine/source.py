@@ -123,7 +123,8 @@ def read_raw(session: SparkSession, reading: Reading, streaming: bool = True) ->
 
 
 _RECORDED_TYPE = (
-    "struct<partition:int,offset:bigint,timestamp:bigint,key:string,value:string,headers:array<array<string>>>"
+    "struct<partition:int,offset:bigint,timestamp:bigint,key:string,value:string,headers:array<array<string>>,"
+    "key_base64:string,value_base64:string>"
 )
 
 
@@ -152,17 +153,23 @@ def _read_recorded(reader: Reader, stream: Stream, base: str) -> DataFrame:
         first_ms = round(stream.start.timestamp() * 1000)
         rows = rows.where(~is_record | (F.col("r.timestamp") >= first_ms))
     header = F.transform(
-        "r.headers", lambda pair: F.struct(pair[0].alias("key"), pair[1].cast("binary").alias("value"))
+        "r.headers", lambda pair: F.struct(pair[0].alias("key"), _bytes(pair[1], F.get(pair, F.lit(2))).alias("value"))
     )
+    value = _bytes(F.col("r.value"), F.col("r.value_base64"))
     return rows.select(
-        F.col("r.key").cast("binary").alias("key"),
-        F.when(is_record, F.col("r.value")).otherwise(F.col("value")).cast("binary").alias("value"),
+        _bytes(F.col("r.key"), F.col("r.key_base64")).alias("key"),
+        F.when(is_record, value).otherwise(F.col("value").cast("binary")).alias("value"),
         "topic",
         F.col("r.partition").alias("partition"),
         F.col("r.offset").alias("offset"),
         F.timestamp_millis("r.timestamp").alias("timestamp"),
         header.alias("headers"),
     )
+
+
+def _bytes(text: Column, in_base64: Column) -> Column:
+    """What a recorded line has as text, or in base64 where it is no text."""
+    return F.coalesce(text.cast("binary"), F.unbase64(in_base64))
 
 
 def _date_by_name(base: Path) -> None:

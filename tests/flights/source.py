@@ -15,12 +15,14 @@ import shutil
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import duckdb
 
 PROJECT = Path(__file__).parent / "project"
 COUNT = 336_776
@@ -108,6 +110,37 @@ class Topic:
     bad: tuple[BadRecord, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record before it has a place in a topic: `kind` says how it is damaged, and is empty for a flight.
+
+    `value` is its text, `recorded` that value as it stands in a recorded line.
+    """
+
+    key: str
+    value: str
+    recorded: str
+    kind: str = ""
+
+
+def records() -> Iterator[Record]:
+    """All flights in the order in which they are sent, with the bad records among them."""
+    bad, step = 0, COUNT // BAD_COUNT
+    for number, flight in enumerate(_sent_order()):
+        key = f"{flight[_CARRIER]}-{flight[_FLIGHT]}"
+        value = to_json(flight)
+        yield Record(key, value, value)
+        if number % step == step // 2 and bad < BAD_COUNT:
+            kind, text, recorded = _damage(flight, value, bad)
+            bad += 1
+            yield Record(key, text, recorded, kind)
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """The partition of a key."""
+    return zlib.crc32(key.encode()) % partitions
+
+
 def write_topic(directory: Path, *, files: int = 20, partitions: int = 3) -> Topic:
     """`flights/part-00001.jsonl` … under `directory`: a recorded topic of all flights and `BAD_COUNT` bad records.
 
@@ -118,25 +151,16 @@ def write_topic(directory: Path, *, files: int = 20, partitions: int = 3) -> Top
     lines: list[str] = []
     bad: list[BadRecord] = []
     offsets = [0] * partitions
-    step = COUNT // BAD_COUNT
-
-    def send(key: str, value: str) -> tuple[int, int]:
-        partition = zlib.crc32(key.encode()) % partitions
+    for record in records():
+        partition = partition_of(record.key, partitions)
         offset = offsets[partition]
         offsets[partition] = offset + 1
         lines.append(
             f'{{"partition":{partition},"offset":{offset},"timestamp":{_FIRST_MS + len(lines) * 90_000},'
-            f'"key":"{key}","value":{value}}}\n'
+            f'"key":"{record.key}","value":{record.recorded}}}\n'
         )
-        return partition, offset
-
-    for number, flight in enumerate(_sent_order()):
-        key = f"{flight[_CARRIER]}-{flight[_FLIGHT]}"
-        value = to_json(flight)
-        send(key, value)
-        if number % step == step // 2 and len(bad) < BAD_COUNT:
-            kind, text, recorded = _damage(flight, value, len(bad))
-            bad.append(BadRecord(*send(key, recorded), kind, text.encode()))
+        if record.kind:
+            bad.append(BadRecord(partition, offset, record.kind, record.value.encode()))
     paths = [
         _write(directory / "flights" / f"part-{number:05d}.jsonl", "".join(part))
         for number, part in enumerate(_split(lines, files), start=1)
@@ -178,6 +202,27 @@ def daily() -> dict[tuple[str, ...], Flight]:
         if key not in newest or sequence_of(flight) > sequence_of(newest[key]):
             newest[key] = flight
     return newest
+
+
+@cache
+def expected(model: str) -> tuple[int, int]:
+    """How many rows the table of a model of the project has, and their checksum."""
+    rows = daily().values() if model == "flights_daily" else flights()
+    return len(rows), checksum(rows)
+
+
+def sum_arrow(rows: Any) -> tuple[int, int]:
+    """The count and the checksum of flights that were read as an Arrow table."""
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("read", rows)
+        return sum_duckdb(connection, "read")
+
+
+def sum_duckdb(connection: duckdb.DuckDBPyConnection, table: str) -> tuple[int, int]:
+    """The count and the checksum of a table of DuckDB's, whose session must be in UTC."""
+    found: Any = connection.execute(checksum_sql("duckdb", table)).fetchone()
+    return int(found[0]), int(found[1])
 
 
 def key_of(flight: Flight) -> tuple[str, ...]:
@@ -259,17 +304,21 @@ def _damage(flight: Flight, value: str, number: int) -> tuple[str, str, str]:
     return kind, text, recorded
 
 
-BAD_KINDS = (
-    "truncated",
-    "not-json",
-    "empty",
-    "required-missing",
-    "required-null",
-    "wrong-type",
-    "overflow",
-    "wrong-time",
-)
-"""In turn, the same number of each. `overflow`: the number of the flight, a required int, does not fit."""
+REASONS = {
+    "truncated": "unparsable",
+    "not-json": "unparsable",
+    "empty": "unparsable",
+    "required-missing": "required-missing",
+    "required-null": "required-missing",
+    "wrong-type": "unparsable",
+    "overflow": "unparsable",
+    "wrong-time": "unparsable",
+}
+"""The kinds of bad records, and the reason of each as a dead letter. `overflow`: the number of the flight, a required
+int, does not fit."""
+
+BAD_KINDS = tuple(REASONS)
+"""In turn, the same number of each."""
 
 _ESCAPES = str.maketrans({'"': '\\"'})
 

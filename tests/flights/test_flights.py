@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import duckdb_extension_avro
@@ -30,16 +29,6 @@ MODELS = (*APPENDED, "flights_daily")
 FROM_TOPIC = ("flights", "flights_daily")
 BATCHES = 20
 EVERY = 10
-REASONS = {
-    "truncated": "unparsable",
-    "not-json": "unparsable",
-    "empty": "unparsable",
-    "required-missing": "required-missing",
-    "required-null": "required-missing",
-    "wrong-type": "unparsable",
-    "overflow": "unparsable",
-    "wrong-time": "unparsable",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +77,7 @@ def test_every_tenth_batch_comes_again_and_is_skipped(flown: Flown, model: str) 
 
 
 def test_exactly_the_unreadable_records_are_dead_letters(flown: Flown) -> None:
-    expected = {(bad.partition, bad.offset): (REASONS[bad.kind], bad.value) for bad in flown.topic.bad}
+    expected = {(bad.partition, bad.offset): (source.REASONS[bad.kind], bad.value) for bad in flown.topic.bad}
     assert len(expected) == source.BAD_COUNT == 200
     for model in FROM_TOPIC:
         letters = flown.project.rows(f"{model}__dead_letter")
@@ -106,20 +95,8 @@ def test_exactly_the_unreadable_records_are_dead_letters(flown: Flown) -> None:
 @pytest.mark.parametrize("reader", ["spark", "duckdb", "pyiceberg"])
 @pytest.mark.parametrize("model", MODELS)
 def test_every_flight_stands_once_for_every_reader(flown: Flown, model: str, reader: str) -> None:
-    rows = source.flights() if model in APPENDED else source.daily().values()
-    counted = source.COUNT if model in APPENDED else source.DAILY_COUNT
-    assert len(rows) == counted
-    assert READERS[reader](flown.project, model) == (counted, checksums(model))
-
-
-def checksums(model: str) -> int:
-    kind = "all" if model in APPENDED else "daily"
-    if kind not in _CHECKSUMS:
-        _CHECKSUMS[kind] = source.checksum(source.flights() if kind == "all" else source.daily().values())
-    return _CHECKSUMS[kind]
-
-
-_CHECKSUMS: dict[str, int] = {}
+    assert source.expected(model)[0] == (source.COUNT if model in APPENDED else source.DAILY_COUNT)
+    assert READERS[reader](flown.project, model) == source.expected(model)
 
 
 def read_with_spark(project: Project, model: str) -> tuple[int, int]:
@@ -134,19 +111,11 @@ def read_with_duckdb(project: Project, model: str) -> tuple[int, int]:
             connection.execute(f"LOAD '{file}'")
         connection.execute("SET TimeZone = 'UTC'")
         metadata = project.iceberg(model).metadata_location.removeprefix("file:")
-        return _summed(connection, f"iceberg_scan('{metadata}')")
+        return source.sum_duckdb(connection, f"iceberg_scan('{metadata}')")
 
 
 def read_with_pyiceberg(project: Project, model: str) -> tuple[int, int]:
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.register("read", project.iceberg(model).scan().to_arrow())
-        return _summed(connection, "read")
-
-
-def _summed(connection: duckdb.DuckDBPyConnection, table: str) -> tuple[int, int]:
-    found: Any = connection.execute(source.checksum_sql("duckdb", table)).fetchone()
-    return int(found[0]), int(found[1])
+    return source.sum_arrow(project.iceberg(model).scan().to_arrow())
 
 
 READERS = {"spark": read_with_spark, "duckdb": read_with_duckdb, "pyiceberg": read_with_pyiceberg}

@@ -395,3 +395,22 @@ def test_the_lag_of_each_partition(project: Project, broker: Broker, topic: str)
     assert {(part.topic, part.partition) for part in told[0].lag} == {(topic, 0), (topic, 1)}
     lefts = [each.left or 0 for each in told]
     assert lefts == sorted(lefts, reverse=True) and lefts[0] > 8
+
+
+def test_records_that_are_gone_while_it_runs(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic)
+    # Large ones: of small ones Kafka's client has all in its hands already.
+    broker.produce(topic, [value(number, "x" * 300_000) for number in range(40)])
+    project.stream("s", COLUMNS, connection="broker", topic=topic, max_per_batch=5)
+    project.model("landed", "SELECT id FROM {s}", mode="append", trigger="1 second")
+    batches: list[int] = []
+
+    def meet(event: Any) -> None:
+        if isinstance(event, BatchCommitted):
+            batches.append(event.batch)
+            if event.batch == 0:
+                broker.delete_records(topic, 0, 30)
+
+    ran = project.run(continuous=True, meet=meet, until=lambda: len(batches) >= 8)
+    assert ran.conditions("landed") == ["data-lost"]
+    assert ids(project) == list(range(5))

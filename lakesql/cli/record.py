@@ -1,0 +1,68 @@
+"""`lakesql record`: take a sample of a topic home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lakesql.cli.options import Command, Given, Options, find_directory
+from lakesql.cli.report import say
+
+if TYPE_CHECKING:
+    from lakesql.graph.manifest import Manifest
+
+
+@click.command("record", cls=Command)
+@click.argument("name", metavar="STREAM")
+@click.option("--rows", type=click.IntRange(min=1), default=1000, show_default=True, help="About so many, the newest.")
+@click.option("--mask", metavar="COLUMN", multiple=True, help="A column whose values are replaced. Repeatable.")
+@click.option(
+    "--output",
+    "-o",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the topics' folders go: the recorded connection of the default target, if left out.",
+)
+@click.option("--replace", is_flag=True, help="Remove what is recorded of the topics.")
+@click.pass_obj
+def command(given: Given, name: str, rows: int, mask: tuple[str, ...], output: Path | None, replace: bool) -> None:
+    """Record a sample of a stream's topics, to run models without the broker.
+
+    The target must read the stream from Kafka: `lakesql record orders --target prod`. Nothing is written to the broker.
+    """
+    from lakesql.cli import project
+    from lakesql.observe.text import count
+    from lakesql.run.record import record_stream
+
+    options = given.options
+    manifest = project.load_project(options)
+    folder = output.absolute() if output else _recorded_folder(manifest, name, options)
+    made = record_stream(manifest, name, rows, mask, folder, replace, lambda text: say(text, options))
+    for file in made.files:
+        click.echo(file)
+    left_out = f"; {count(made.left_out, 'record')} left out, which could not be masked" if made.left_out else ""
+    say(f"{count(sum(made.records.values()), 'record')} of {count(len(made.records), 'topic')}{left_out}", options)
+
+
+def _recorded_folder(manifest: Manifest, name: str, options: Options) -> Path:
+    """The folder of the connection of the same name on the profile's default target."""
+    import os
+
+    from lakesql.cli.project import profile_folders
+    from lakesql.errors import UsageError
+    from lakesql.project.profiles import Recorded, load_target, resolve_paths
+
+    directory = find_directory(options)
+    folders = profile_folders(options, directory)
+    target = resolve_paths(load_target(manifest.settings.profile, None, folders, os.environ), directory)
+    stream = manifest.streams.get(name)
+    connection = target.connections.get(stream.connection) if stream else None
+    if stream and not isinstance(connection, Recorded):
+        raise UsageError.of(
+            "usage",
+            f"Target '{target.name}' has no recorded connection '{stream.connection}' to write to.",
+            fix="Say where to write: --output streams/recorded.",
+        )
+    return Path(connection.path) if isinstance(connection, Recorded) else Path()

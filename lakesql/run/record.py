@@ -1,0 +1,136 @@
+"""`lakesql record`: a sample of a real topic, as a recorded folder that needs no broker."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from lakesql.engine.jars import ensure_jars, user_cache
+from lakesql.engine.java import find_java
+from lakesql.engine.kafka import open_broker, open_java
+from lakesql.errors import UsageError, nearest
+from lakesql.graph.manifest import Manifest
+from lakesql.project.files import write_atomically
+from lakesql.project.profiles import Kafka
+from lakesql.stream.recording import MASKABLE, Masking, column_type, mask_record, render_record
+from lakesql.stream.stream import Stream
+from lakesql.stream.types import SparkType
+
+SECRET_FILE = "mask.key"
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What was recorded: how many records of each topic, in which files, and how many were left out as unreadable."""
+
+    records: dict[str, int]
+    files: tuple[Path, ...]
+    left_out: int
+
+
+def record_stream(
+    manifest: Manifest,
+    name: str,
+    rows: int,
+    masks: Sequence[str],
+    folder: Path,
+    replace: bool,
+    say: Callable[[str], None] = lambda _: None,
+) -> Recording:
+    """Write the newest `rows` records of the stream's topics to `folder`, a folder a topic, in the order of time.
+
+    Records whose columns cannot be masked are left out. Raises `UsageError` where the stream is not one of Kafka's, a
+    mask is not a column (`unknown-column`), or there is a recording already and it is not to be replaced
+    (`recording-exists`); and what asking the broker raises.
+    """
+    stream, connection = _find_stream(manifest, name)
+    home = user_cache(os.environ)
+    masking = Masking(_masked_types(stream, masks), _read_secret(home)) if masks else None
+    java = find_java(os.environ)
+    jars = ensure_jars(frozenset({"kafka"}), java, home, say)
+    with open_java(java, jars) as jvm, open_broker(jvm, connection) as broker:
+        topics = broker.find_topics(stream.origin, stream.place)
+        folders = {topic: folder / quote(topic, safe="") for topic in topics}
+        if not replace:
+            _check_empty(folders.values())
+        found = sorted(
+            broker.read_newest(topics.values(), rows), key=lambda each: (each.timestamp_ms, each.partition, each.offset)
+        )
+    lines: dict[str, list[str]] = {topic: [] for topic in topics}
+    counts: Counter[str] = Counter()
+    for record in found:
+        masked = mask_record(record, masking) if masking else record
+        if masked is not None:
+            lines[record.topic].append(render_record(masked, stream.format == "json") + "\n")
+            counts[record.topic] += 1
+    file = time.strftime("recorded-%Y%m%dT%H%M%SZ.jsonl", time.gmtime())
+    written = tuple(_write(folders[topic], file, each) for topic, each in lines.items() if each)
+    return Recording(dict(counts), written, len(found) - counts.total())
+
+
+def _find_stream(manifest: Manifest, name: str) -> tuple[Stream, Kafka]:
+    if name not in manifest.streams:
+        fix = nearest(name, manifest.streams)
+        raise UsageError.of("unknown-stream", f"There is no stream '{name}'.", fix=fix)
+    stream = manifest.streams[name]
+    connection = manifest.target.connections.get(stream.connection)
+    if not isinstance(connection, Kafka):
+        raise UsageError.of(
+            "not-a-topic",
+            f"On target '{manifest.target.name}' the stream '{name}' is not read from Kafka.",
+            fix="Name a target whose connection "
+            f"{f'{stream.connection!r} ' if stream.connection else ''}is of type kafka: --target prod.",
+            place=stream.place,
+        )
+    return stream, connection
+
+
+def _masked_types(stream: Stream, masks: Sequence[str]) -> dict[str, SparkType]:
+    if stream.format != "json":
+        raise UsageError.of("usage", f"Only columns of JSON can be masked; '{stream.name}' has {stream.format}.")
+    types = {}
+    for mask in masks:
+        kind = column_type(stream, mask)
+        if kind is None:
+            fix = nearest(mask, stream.column_names)
+            raise UsageError.of("unknown-column", f"'{mask}' is no column of stream '{stream.name}'.", fix=fix)
+        if kind.name not in MASKABLE:
+            what = f"'{mask}' is {kind.text}, which cannot be masked."
+            raise UsageError.of("wrong-type", what, fix=f"Types that can: {', '.join(sorted(MASKABLE))}.")
+        types[mask] = kind
+    return types
+
+
+def _read_secret(home: Path) -> bytes:
+    """What this user's masks are made with: kept, so that recordings of several days and streams go together."""
+    path = home / SECRET_FILE
+    if not path.exists():
+        home.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(32))
+    return path.read_bytes()
+
+
+def _check_empty(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        if any(folder.glob("*.jsonl")):
+            raise UsageError.of(
+                "recording-exists",
+                f"{folder} holds a recording already.",
+                fix="Replace it with --replace, or write elsewhere with --output.",
+            )
+
+
+def _write(folder: Path, name: str, lines: Sequence[str]) -> Path:
+    """The one file of the folder. Its name is new each time, so that a checkpoint which has read another reads it."""
+    write_atomically(folder / name, "".join(lines))
+    for older in folder.glob("*.jsonl"):
+        if older.name != name:
+            older.unlink()
+    return folder / name

@@ -1,0 +1,164 @@
+"""Records as lines of a recording, and columns that are masked in them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakesql.decode import node_of
+from lakesql.engine.kafka import newest_shares
+from lakesql.errors import Place
+from lakesql.stream.recording import Masking, RawRecord, column_type, mask_record, mask_value, render_record
+from lakesql.stream.stream import Stream, read_stream
+from lakesql.stream.types import parse_type
+
+SECRET = b"0123456789abcdef"
+
+
+def record(value: bytes | None, key: bytes | None = b"k", **headers: bytes | None) -> RawRecord:
+    return RawRecord("t", 1, 12, 1_772_400_000_000, key, value, tuple(headers.items()))
+
+
+def masked(value: Any, types: dict[str, str], key: bytes | None = None, **headers: bytes | None) -> RawRecord | None:
+    content = value if isinstance(value, bytes) or value is None else json.dumps(value).encode()
+    kinds = {path: kind for path, text in types.items() if (kind := parse_type(text))}
+    return mask_record(record(content, key, **headers), Masking(kinds, SECRET))
+
+
+def value_of(found: RawRecord | None) -> Any:
+    assert found is not None and found.value is not None
+    return json.loads(found.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b'{"a": 1.50, "b":"\xc3\xa9"}', '"value":{"a": 1.50, "b":"é"}'),
+        (b'{"a":\n1}', r'"value":"{\"a\":\n1}"'),
+        (b'{"a":[{"b":0.1234567890123456789}]}', r'"value":"{\"a\":[{\"b\":0.1234567890123456789}]}"'),
+        (b'{"a":[{"b":1e400}]}', r'"value":"{\"a\":[{\"b\":1e400}]}"'),
+        (b'{"a": 1', r'"value":"{\"a\": 1"'),
+        (b'"text"', r'"value":"\"text\""'),
+        (b"[1]", '"value":"[1]"'),
+        (b"", '"value":""'),
+        (b"\xff\x00", '"value_base64":"/wA="'),
+        (None, ""),
+    ],
+)
+def test_a_line(value: bytes | None, expected: str) -> None:
+    start = '{"partition":1,"offset":12,"timestamp":1772400000000,"key":"k"'
+    assert render_record(record(value), True) == start + ("," if expected else "") + expected + "}"
+
+
+def test_an_object_of_another_format_is_text() -> None:
+    assert json.loads(render_record(record(b'{"a": 1}'), False))["value"] == '{"a": 1}'
+
+
+def test_keys_and_headers() -> None:
+    line = render_record(record(b"v", b"\xfe", a=b"1", b=None, c=b"\xff"), True)
+    found = json.loads(line)
+    assert "key" not in found and found["key_base64"] == "/g=="
+    assert found["headers"] == [["a", "1"], ["b", None], ["c", None, "/w=="]]
+    assert "key" not in json.loads(render_record(record(b"v", None), True))
+
+
+@given(st.binary() | st.text().map(str.encode) | st.none())
+def test_every_line_is_json_and_one_line(value: bytes | None) -> None:
+    line = render_record(record(value, value), True)
+    found = json.loads(line)
+    assert "\n" not in line and "\r" not in line
+    assert ("key" in found or "key_base64" in found) == (value is not None)
+
+
+def test_equal_values_are_masked_alike_wherever_they_are() -> None:
+    types = {"id": "bigint", "email": "string"}
+    first = masked({"id": 7, "email": "a@b.c"}, types)
+    second = masked(b'{"email": "a@b.c", "id": "7", "x": 1.10}', types)
+    assert value_of(first)["email"] == value_of(second)["email"] not in ("a@b.c", None)
+    assert value_of(first)["id"] == value_of(second)["id"] != 7
+    assert second is not None and second.value is not None and b'"x":1.10' in second.value
+    assert value_of(masked({"id": 8}, types))["id"] != value_of(first)["id"]
+
+
+def test_another_secret_is_another_mask() -> None:
+    kind = parse_type("string")
+    assert kind is not None
+    assert mask_value("a", kind, SECRET) != mask_value("a", kind, b"other")
+
+
+@pytest.mark.parametrize("kind", ["tinyint", "smallint", "int", "bigint", "decimal(5,2)", "decimal(3)", "double"])
+def test_numbers_stay_numbers_of_their_type(kind: str) -> None:
+    parsed = parse_type(kind)
+    assert parsed is not None
+    limit = {"tinyint": 127, "smallint": 32767, "int": 2**31 - 1, "decimal(5,2)": 999, "decimal(3)": 999}
+    for number in range(200):
+        found = mask_value(str(number), parsed, SECRET)
+        assert isinstance(found, int) and 0 <= found <= limit.get(kind, 2**53)
+
+
+def test_one_text_in_columns_of_two_types() -> None:
+    found = value_of(masked({"id": 7, "name": "7"}, {"id": "bigint", "name": "string"}))
+    assert isinstance(found["id"], int) and isinstance(found["name"], str) and found["name"] != "7"
+
+
+def test_nothing_is_invented_and_other_fields_stay() -> None:
+    assert value_of(masked({"a": None, "b": 1}, {"a": "string", "c": "string"})) == {"a": None, "b": 1}
+
+
+def test_nested_fields_and_capitals() -> None:
+    value = {"Address": {"City": "Oslo", "zip": "1"}, "lines": [{"sku": "x"}, {"sku": "y"}, 3]}
+    found = value_of(masked(value, {"address.city": "string", "lines.sku": "string"}))
+    assert found["Address"]["zip"] == "1" and found["Address"]["City"] != "Oslo"
+    assert [isinstance(each, int) or each["sku"] not in "xy" for each in found["lines"]] == [True] * 3
+
+
+def test_keys_and_headers_that_say_it_too_are_masked() -> None:
+    found = masked({"id": 7, "n": 1}, {"id": "bigint"}, b"7", who=b"7", other=b"8", none=None)
+    assert found is not None
+    shown = str(value_of(found)["id"]).encode()
+    assert (found.key, dict(found.headers)) == (shown, {"who": shown, "other": b"8", "none": None})
+    as_object = masked({"n": 1}, {"id": "bigint"}, b'{"id":7}')
+    assert as_object is not None and as_object.key == b'{"id":' + shown + b"}"
+
+
+def test_what_cannot_be_masked_is_left_out_and_a_tombstone_is_not() -> None:
+    for value in (b'{"email": "a@b.c"', b"a@b.c", b"[1]", b"\xff", b""):
+        assert masked(value, {"email": "string"}) is None
+    assert masked(None, {"id": "string"}, b"x") == record(None, b"x")
+
+
+def test_types_of_columns_and_of_fields_in_them() -> None:
+    columns = {"id": "bigint", "a": "struct<city:string,at:array<struct<`x y`:int>>>", "m": "map<string,int>"}
+    entry = {"name": "s", "connection": "c", "topic": "t", "columns": columns}
+    stream: Stream = read_stream(node_of(entry, Place("s.yml")))
+
+    def kind(path: str) -> str | None:
+        found = column_type(stream, path)
+        return found and found.text
+
+    assert kind("ID") == "bigint"
+    assert kind("a.city") == "string"
+    assert kind("a.at.x y") == "int"
+    assert [kind(path) for path in ("no", "a.no", "id.x", "m.x", "")] == [None] * 5
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count", "taken"),
+    [
+        ((10, 10, 10), 9, (3, 3, 3)),
+        ((10, 10, 10), 10, (3, 3, 4)),
+        ((1, 100, 0), 50, (1, 49, 0)),
+        ((1, 2, 3), 50, (1, 2, 3)),
+        ((0, 0), 5, (0, 0)),
+    ],
+)
+def test_shares_of_partitions(sizes: tuple[int, ...], count: int, taken: tuple[int, ...]) -> None:
+    first = {"t": dict.fromkeys(range(len(sizes)), 5)}
+    end = {"t": {number: 5 + size for number, size in enumerate(sizes)}}
+    begin_at = newest_shares(first, end, count)
+    found = tuple(end["t"][number] - begin_at["t"][number] for number in range(len(sizes)))
+    assert sorted(found) == sorted(taken) and all(size >= share for size, share in zip(sizes, found, strict=True))
