@@ -220,10 +220,17 @@ def open_broker(jvm: Any, connection: Kafka) -> Broker:
     return broker
 
 
+PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "15000"}
+"""How long a client waits for a broker, unless the profile says it: a query that is stopped waits as long, and a run is
+to end within 30 s. Kafka's own default is a minute."""
+
+
 def client_options(connection: Kafka) -> dict[str, str]:
     """What every client of the connection is given: records of transactions that were not committed are not read."""
+    patience = {} if PATIENCE.keys() & connection.options.keys() else PATIENCE
     return {
         "isolation.level": "read_committed",
+        **patience,
         **connection.options,
         "bootstrap.servers": connection.bootstrap_servers,
     }

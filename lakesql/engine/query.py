@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -20,6 +21,11 @@ from lakesql.events import PartitionLag
 from lakesql.model.config import Append, AvailableNow, Every, Trigger
 
 BatchWriter = Callable[[Sink, DataFrame, int], None]
+
+
+WAITS_FOR_SOURCES_S = 10.0
+"""How long a query that is asked to stop may ask its sources what is new, before it is stopped while it does: a broker
+that is away keeps it waiting for minutes."""
 
 
 class _Stopped(Exception):  # noqa: N818  not an error: it ends a query that was asked to stop
@@ -46,6 +52,8 @@ class ModelQuery:
         self.failure: Exception | None = None
         self._queries: list[StreamingQuery] = []
         self._stopping = threading.Event()
+        self._asked_at: float | None = None
+        self._writing: set[str] = set()
 
     def start(self, session: SparkSession, trigger: Trigger) -> None:
         """Start reading. `session` is the model's own: its views are named after streams."""
@@ -72,10 +80,16 @@ class ModelQuery:
         return next((error for query in self._queries if (error := query.exception()) is not None), None)
 
     def request_stop(self) -> None:
-        """Let the batch that is being written finish, and begin no other. Returns at once; see `is_active`."""
+        """Let the batch that is being written finish, and begin no other; asked again, look whether it has.
+
+        See `is_active`.
+        """
         self._stopping.set()
+        self._asked_at = self._asked_at or time.monotonic()
+        is_late = time.monotonic() - self._asked_at > WAITS_FOR_SOURCES_S
         for query in self._queries:
-            if query.isActive and not query.status["isTriggerActive"]:
+            is_idle = query.isActive and not query.status["isTriggerActive"]
+            if is_idle or (is_late and query.isActive and query.name not in self._writing):
                 query.stop()
 
     def progress(self) -> tuple[float, Left]:
@@ -101,12 +115,15 @@ class ModelQuery:
         def handle(batch_rows: DataFrame, batch: int) -> None:
             if self._stopping.is_set():
                 raise _Stopped
+            self._writing.add(sink.progress.model)
             try:
                 write(sink, batch_rows, batch)
             except Exception as error:
                 self.failure = self.failure or error
                 self._stopping.set()
                 raise
+            finally:
+                self._writing.discard(sink.progress.model)
 
         writer = rows.writeStream.foreachBatch(handle).outputMode(mode)
         writer = writer.option("checkpointLocation", sink.progress.folder).queryName(sink.progress.model)

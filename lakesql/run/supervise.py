@@ -40,7 +40,7 @@ class Query(Protocol):
         """Whether any of it still runs."""
 
     def error(self) -> Exception | None:
-        """Why it has failed, None where it has not."""
+        """Why it has failed, None where it has not, or where it was asked to stop before."""
 
     def request_stop(self) -> None:
         """Let the batch that is being written finish, and begin no other. Returns at once."""
@@ -76,6 +76,7 @@ class ModelRun:
     name: str
     waits_for: frozenset[str]
     query: Query | None = None
+    failure: Exception | None = None
     status: Status | None = None
     has_run: bool = False
     tries: int = 0
@@ -169,7 +170,7 @@ class Supervisor:
             run.count(event)
             self.emit(event)
 
-        run.retry_at = None
+        run.retry_at, run.failure = None, None
         if run.started is None:
             run.started = self.clock.since()
         try:
@@ -182,16 +183,16 @@ class Supervisor:
             self.emit(QueryStarted(run.name, self.clock.epoch()))
 
     def _watch(self, run: ModelRun, query: Query) -> None:
-        error = query.error()
-        if not query.is_active():
+        is_over = not query.is_active()
+        run.failure = run.failure or query.error()
+        if is_over:
             run.query = None
-            error = error or query.error()
-            if error is not None:
-                self._fail(run, error)
+            if run.failure is not None:
+                self._fail(run, run.failure)
             else:
                 self._finish(run, "success")
             return
-        if self.interrupt.is_set() or error is not None:
+        if self.interrupt.is_set() or run.failure is not None:
             query.request_stop()
         if self.clock.since() - run.reported > PROGRESS_EVERY_S * 1000:
             run.reported = self.clock.since()

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from lakesql.decode import node_of
-from lakesql.engine.kafka import Range, client_options, lag_of, lost_ranges, reach_broker
+from lakesql.engine.kafka import PATIENCE, Range, client_options, lag_of, lost_ranges, reach_broker
 from lakesql.errors import Place, ProjectError, TransientError
 from lakesql.project.kafka import LOGIN_MODULES, OWNED, read_client_options
 from lakesql.project.profiles import Kafka
@@ -77,7 +77,13 @@ def test_what_is_committed_is_read_unless_the_profile_says_else() -> None:
     assert client_options(Kafka("h:1", options)) == {
         "isolation.level": "read_uncommitted",
         "bootstrap.servers": "h:1",
+        **PATIENCE,
     }
+
+
+def test_a_client_waits_as_long_as_the_profile_says() -> None:
+    options = {"request.timeout.ms": "60000"}  # Kafka refuses an api timeout that is shorter
+    assert client_options(Kafka("h:1", options)).keys().isdisjoint(PATIENCE.keys() - options.keys())
 
 
 def test_ranges_that_are_lost() -> None:

@@ -59,7 +59,7 @@ class FakeQuery:
                 self.over = True
 
     def error(self) -> Exception | None:
-        return self.failure
+        return None if self.stopping and self.world.lingers else self.failure
 
     def request_stop(self) -> None:
         self.stopping = True
