@@ -19,6 +19,7 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
     "write.update.distribution-mode": "none",
     "write.merge.distribution-mode": "none",
     "write.target-file-size-bytes": "268435456",
+    "write.parquet.compression-codec": "zstd",
     "write.parquet.compression-level": "1",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
@@ -72,9 +73,16 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
         columns=columns,
         partition_by=config.partition_by,
         order_by=config.order_by or _key_order(config),
-        properties={**properties, **config.properties},
+        properties=_with_own(properties, config.properties),
         comment=comment,
     )
+
+
+def _with_own(properties: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The default properties under an author's own. A level goes with its codec: others count differently."""
+    codec, level = "write.parquet.compression-codec", "write.parquet.compression-level"
+    left_out = {level} if own.get(codec, "zstd") != "zstd" else set()
+    return {**{key: value for key, value in properties.items() if key not in left_out}, **own}
 
 
 def create_namespace(catalog: str, namespace: str) -> str:

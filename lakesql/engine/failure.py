@@ -14,6 +14,7 @@ from lakesql.errors import LakesqlError, Place, RunError, TransientError
 _IN_SQL = re.compile(r"== SQL(?: of [^(]*)? \(line (\d+), position (\d+)\) ==")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (.+?)(?: SQLSTATE: \w+)?(?:\n|$)")
 _CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
+_STORAGE = re.compile(r"^(S3|SdkClient|NoSuchBucket|UnknownStore|AccessDenied|NotFound|Forbidden)Exception$")
 _LOST = re.compile(r"\[KAFKA_DATA_LOSS\b|kafka\S*\.OffsetOutOfRangeException")
 _CAST = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW")
 
@@ -54,6 +55,21 @@ def explain(error: Exception, select: Select) -> LakesqlError:
         )
     if isinstance(error, AnalysisException):
         return RunError.of("analysis-failed", what or str(error), fix="Correct the SELECT.", place=place)
+    if "S3AFileSystem not found" in message:
+        return RunError.of(
+            "storage-unreachable",
+            "The tables lie in S3, and the profile does not speak of it, so the jars for S3 were not fetched.",
+            fix="Give the target's `catalog` an `s3.` key, such as `s3.region`.",
+            place=place,
+        )
+    if _STORAGE.search(name):
+        return RunError.of(
+            "storage-unreachable",
+            f"The storage refuses what it was asked: {what}",
+            why="Nothing of the batch is visible to readers; the next run takes it up again.",
+            fix="Correct the `s3.` keys of the target's `catalog` in profiles.yml, or make the bucket.",
+            place=place,
+        )
     return RunError.of(
         "batch-failed",
         f"{name + ': ' if name else ''}{what}",

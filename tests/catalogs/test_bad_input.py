@@ -182,3 +182,17 @@ def test_commands_say_so_before_anything_is_written(tmp_path: Path, seaweed: Sea
             assert f'"check": "{check}", "ok": false' in found["debug"].out
             assert command.written() == set()
             assert not any("Traceback" in done.out + done.err for done in found.values())
+
+
+def test_storage_that_only_spark_finds_out_about(tmp_path: Path, seaweed: Seaweed) -> None:
+    """The catalog lets one in, and makes the table; then the storage refuses, or nobody has told Spark of it."""
+    warehouse = seaweed.make_warehouse("refusing")
+    login = {"credential": f"{seaweed.access_key}:{seaweed.secret_key}"}
+    catalog = {"type": "rest", "uri": seaweed.catalog_uri, "warehouse": warehouse, **login}
+    wrong = {**seaweed.s3_properties, "s3.secret-access-key": "wrong-wrong"}
+    unsaid = {"warehouse": "", "prefix": "refusing"}
+    for name, changed in (("wrong", wrong), ("unsaid", unsaid)):
+        command = Command(tmp_path / name)
+        command.write({"catalog": {**catalog, **changed}, "checkpoints": "checkpoints", "namespace": name})
+        done = command.run("run", "--log-format", "json")
+        assert (done.code, done.conditions()) == (1, ["storage-unreachable"]), done

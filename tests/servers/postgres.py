@@ -8,8 +8,11 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from tests.servers.process import LOOPBACK, accepts, free_ports, spawn, stop, wait_until
+import psycopg
+
+from tests.servers.process import LOOPBACK, free_ports, spawn, stop, wait_until
 
 USER, PASSWORD = "lake", "p@ss/w:rd of the tests"
 STARTS_WITHIN_S = 60
@@ -49,7 +52,7 @@ class Postgres:
         flags = [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
         command = self._as_user([self._bin / "postgres", "-D", self._data, "-p", str(self.port), *flags])
         self._process = spawn(command, self._output)
-        wait_until(lambda: accepts(self.port), self._process, self._output, STARTS_WITHIN_S)
+        wait_until(self._answers, self._process, self._output, STARTS_WITHIN_S)
 
     def stop(self) -> None:
         """End it; nothing where it does not run."""
@@ -58,12 +61,20 @@ class Postgres:
 
     def make_database(self, name: str) -> str:
         """The URI of a new database, without the login."""
-        import psycopg
-
-        login = {"host": LOOPBACK, "port": self.port, "user": self.user, "password": self.password}
-        with psycopg.connect(dbname="postgres", autocommit=True, **login) as connection:
+        with self._connect() as connection:
             connection.execute(f'CREATE DATABASE "{name}"')
         return f"postgresql://{LOOPBACK}:{self.port}/{name}"
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        login = {"host": LOOPBACK, "port": self.port, "user": self.user, "password": self.password}
+        return psycopg.connect(dbname="postgres", autocommit=True, **login)  # type: ignore[arg-type]
+
+    def _answers(self) -> bool:
+        try:
+            self._connect().close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def _run(self, program: str, *arguments: str | Path) -> None:
         done = subprocess.run(

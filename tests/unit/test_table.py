@@ -65,6 +65,20 @@ def test_a_model_gets_what_streaming_tables_need_and_its_own_over_it() -> None:
     assert "write.wap.enabled" not in build_table_spec(NAME, COLUMNS, Append(fence="lease"), "").properties
 
 
+def test_a_level_of_compression_goes_with_its_codec() -> None:
+    codec, level = "write.parquet.compression-codec", "write.parquet.compression-level"
+
+    def compressed(**own: str) -> tuple[str | None, str | None]:
+        given = {f"write.parquet.compression-{key}": value for key, value in own.items()}
+        properties = build_table_spec(NAME, COLUMNS, Append(properties=given), "").properties
+        return properties.get(codec), properties.get(level)
+
+    assert compressed() == ("zstd", "1")
+    assert compressed(level="9") == ("zstd", "9")
+    assert compressed(codec="gzip") == ("gzip", None)
+    assert compressed(codec="gzip", level="BEST_SPEED") == ("gzip", "BEST_SPEED")
+
+
 def test_a_keyed_table_is_ordered_by_its_keys_unless_told_otherwise() -> None:
     config = Upsert(keys=("id", "order day"))
     assert build_table_spec(NAME, COLUMNS, config, "").order_by == (SortField("id"), SortField("order day"))
