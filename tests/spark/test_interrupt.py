@@ -7,7 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,22 +18,54 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_continuous_run_between_batches(number: signal.Signals, tmp_path: Path) -> None:
-    for folder in ("models", "streams", "macros"):
-        shutil.copytree(REPOSITORY / folder, tmp_path / folder)
-    for file in ("profiles.yml", "pyproject.toml"):
-        shutil.copy(REPOSITORY / file, tmp_path)
-    command = [sys.executable, "-m", "lakesql", "--log-format", "json", "run", "--continuous", "--select", "clicks"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    seen = []
-    for line in process.stdout:
-        seen.append(json.loads(line))
-        if seen[-1]["event"] == "batch_committed" and process.poll() is None:
-            process.send_signal(number)
-            break
+    process = start(tmp_path)
+    seen = read_until(process, "batch_committed")
+    process.send_signal(number)
     rest, errors = process.communicate(timeout=60)
     seen += [json.loads(line) for line in rest.splitlines()]
     assert (process.returncode, errors) == (0, "")
     assert [event["interrupted"] for event in seen if event["event"] == "run_finished"] == [True]
     (finished,) = [event for event in seen if event["event"] == "model_finished"]
     assert (finished["status"], finished["problems"]) == ("success", [])
+
+
+def test_a_second_signal_ends_it_at_once_and_nothing_stays_behind(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    read_until(process, "query_started")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert children, "Java is not its child"
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGTERM
+    ends_by = time.monotonic() + 20
+    while any(is_alive(child) for child in children):
+        assert time.monotonic() < ends_by, "Spark's Java goes on by itself"
+        time.sleep(0.1)
+
+
+def start(directory: Path) -> subprocess.Popen[str]:
+    """A continuous run of a model of the shop."""
+    for folder in ("models", "streams", "macros"):
+        shutil.copytree(REPOSITORY / folder, directory / folder)
+    for file in ("profiles.yml", "pyproject.toml"):
+        shutil.copy(REPOSITORY / file, directory)
+    command = [sys.executable, "-m", "lakesql", "--log-format", "json", "run", "--continuous", "--select", "clicks"]
+    return subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def read_until(process: subprocess.Popen[str], event: str) -> list[dict[str, Any]]:
+    assert process.stdout is not None
+    seen: list[dict[str, Any]] = []
+    for line in process.stdout:
+        seen.append(json.loads(line))
+        if seen[-1]["event"] == event:
+            return seen
+    raise AssertionError(f"The run ended without {event}: {process.communicate()}")
+
+
+def is_alive(process: str) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
