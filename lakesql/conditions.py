@@ -221,6 +221,10 @@ CONDITIONS: dict[str, Condition] = {
         "The jars that Spark needs beside its own could not be fetched.",
         "Check network and proxy (`JAVA_TOOL_OPTIONS`), or name another Maven repository in `LAKESQL_MAVEN_URL`.",
     ),
+    "java-ended": Condition(
+        "The Java that Spark runs in ended by itself while models ran: it was killed, or its memory was not enough.",
+        "Run again. If it comes back, give it memory: `spark.driver.memory` in the target's `spark.conf`.",
+    ),
     "java-missing": Condition(
         "There is no Java on this machine, or none that can be run.",
         "Install Java 17 and put it on `PATH`, or point `JAVA_HOME` at it.",

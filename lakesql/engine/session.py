@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from lakesql.engine.java import Java
 from lakesql.engine.jvm import Launch, start_jvm, wait_for_jvm
-from lakesql.errors import ProfileError
+from lakesql.errors import ProfileError, RunError
 from lakesql.project.iceberg import hadoop_properties, spark_properties
 from lakesql.project.profiles import Catalog
 from lakesql.secrets import Secrets, find_secrets, without_secrets
@@ -102,6 +103,37 @@ def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lamb
         SparkContext._gateway.proc = jvm.process  # type: ignore[union-attr]  # keeps Java's stdin open
     _finish(spark, conf)
     return spark
+
+
+def close_session(spark: SparkSession) -> None:
+    """End the session. Of one whose Java has ended by itself nothing is left to end."""
+    if _java_status(wait_s=0) is None:
+        spark.stop()
+
+
+def check_java() -> None:
+    """Raise `RunError` (`java-ended`) where the session's Java has ended: whatever else was raised came of that."""
+    status = _java_status(wait_s=0.5)  # the connection breaks some time before the process is gone
+    if status is not None:
+        raise RunError.of(
+            "java-ended",
+            f"Java ended with status {status}, and all queries with it.",
+            why="Nothing of the batches that were being written is visible; the next run takes them up again.",
+            fix="logs/ holds what it said last. A status of 137 or -9 is often the system's, for want of memory.",
+        ) from None
+
+
+def _java_status(wait_s: float) -> int | None:
+    """The status with which the session's Java has ended, None if it still runs after `wait_s`."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return None
+    try:
+        return int(process.wait(wait_s))
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def build_conf(settings: SessionSettings) -> dict[str, str]:
@@ -198,6 +230,10 @@ def _redirect_python_logs(output: Path) -> None:
         handler.setFormatter(_Masking())
         logger.handlers[:] = [handler]
         logger.propagate = False
+    root = logging.getLogger()
+    if not root.handlers:  # where py4j says that a connection is broken, beside the exception that it raises
+        root.addHandler(logging.FileHandler(output, delay=True))
+        root.handlers[-1].setFormatter(_Masking())
 
 
 class _Masking(logging.Formatter):

@@ -11,7 +11,7 @@ from lakesql.compile.select import Select, build_select
 from lakesql.engine.failure import explain
 from lakesql.engine.lease import Leases
 from lakesql.engine.query import ModelQuery
-from lakesql.engine.session import new_session
+from lakesql.engine.session import check_java, close_session, new_session
 from lakesql.errors import Problem, ProjectError
 from lakesql.events import Emit, Event, ModelFinished, Noted, RunFinished, RunStarted, SessionStarted
 from lakesql.graph.graph import node_id
@@ -45,8 +45,11 @@ def run_models(
         with catch_signals() as interrupt:  # not before: a SparkContext sets a handler of its own
             around = Surroundings(manifest, session, catalog, emit, accept_data_loss)
             succeeded = run_selects(around, selects, continuous, interrupt)
+    except Exception:
+        check_java()
+        raise
     finally:
-        session.stop()
+        close_session(session)
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
     return succeeded
 

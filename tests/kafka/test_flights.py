@@ -37,6 +37,7 @@ class Flown:
     recovered_s: list[float]
     catalog: SqlCatalog
     ended: list[int]
+    errors: str
 
     def table(self, name: str) -> Any:
         return self.catalog.load_table(("flights", name))
@@ -112,7 +113,7 @@ def fly(broker: Broker, runner: Runner, feed: Feed) -> Flown:
     runner.wait(lambda events: caught_up(events, feed.ends), STALLS_AFTER_S)
     ended.append(runner.terminate(ENDS_WITHIN_S))
     catalog = SqlCatalog("lake", uri=f"sqlite:///{runner.directory}/.lakesql/catalog.db")
-    return Flown(feed.bad, runner.runs, recovered_s, catalog, ended)
+    return Flown(feed.bad, runner.runs, recovered_s, catalog, ended, runner.errors.read_text())
 
 
 def committed(events: list[Event], batches: int) -> bool:
@@ -130,8 +131,9 @@ def caught_up(events: list[Event], partitions: dict[int, int]) -> bool:
 
 
 def write_project(directory: Path, broker: Broker) -> None:
-    """The project of the flights, on the broker in the place of recorded files, and with a trigger that goes on."""
+    """The project of the flights without the CSV files, on a broker, and with a trigger that goes on."""
     shutil.copytree(source.PROJECT, directory, dirs_exist_ok=True)
+    (directory / "models" / "flights_from_csv.sql").unlink()
     profiles = yaml.safe_load((directory / "profiles.yml").read_text())
     connections = profiles["flights"]["outputs"]["dev"]["connections"]
     connections["recorded"] = {"type": "kafka", "bootstrap_servers": broker.servers}
@@ -155,6 +157,7 @@ def test_every_unreadable_record_is_a_dead_letter_once(flown: Flown, model: str)
 
 def test_a_run_whose_java_is_killed_ends_and_one_that_is_asked_to_ends_well(flown: Flown) -> None:
     assert flown.ended == [1, 0]
+    assert [json.loads(line)["condition"] for line in flown.errors.splitlines()] == ["java-ended"]
 
 
 def test_each_batch_was_committed_once(flown: Flown) -> None:

@@ -30,7 +30,7 @@ class Runner:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "lakesql", "--log-format", "json", "run", "--continuous"]
-        with self._output.open("wb") as out, self._errors.open("ab") as err:
+        with self._output.open("wb") as out, self.errors.open("ab") as err:
             self._process = subprocess.Popen(
                 [*command, "--select", *self.models],
                 cwd=self.directory,
@@ -106,12 +106,13 @@ class Runner:
         return [pid for pid in _descendants(self.process.pid) if _name(pid) == "java"]
 
     @property
-    def _output(self) -> Path:
-        return self.directory / "events.jsonl"
+    def errors(self) -> Path:
+        """What all starts have said on stderr."""
+        return self.directory / "errors.txt"
 
     @property
-    def _errors(self) -> Path:
-        return self.directory / "errors.txt"
+    def _output(self) -> Path:
+        return self.directory / "events.jsonl"
 
     def _read(self) -> list[Event]:
         """All events of this start until now; a line that is half written is left for later."""
@@ -122,7 +123,7 @@ class Runner:
 
     def _fail(self, what: str) -> None:
         last = [event for event in self.runs[-1] if event["event"] != "progress"][-5:]
-        errors = self._errors.read_text(errors="replace")[-3000:]
+        errors = self.errors.read_text(errors="replace")[-3000:]
         log = (self.directory / "logs" / "spark.log").read_text(errors="replace")[-2000:]
         self.stop()
         raise AssertionError(f"{what}.\n{json.dumps(last, indent=1)}\n{errors}\n{log}")

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.servers.runner import Runner, of
+
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -44,14 +46,32 @@ def test_a_second_signal_ends_it_at_once_and_nothing_stays_behind(tmp_path: Path
         time.sleep(0.1)
 
 
+def test_a_java_that_is_killed_is_named_and_nothing_else_is_said(tmp_path: Path) -> None:
+    write_shop(tmp_path)
+    runner = Runner(tmp_path, "clicks")
+    runner.start()
+    try:
+        runner.wait(lambda events: bool(of(events, "batch_committed")), 120)
+        runner.kill_java()
+        assert runner.ended(60) == 1
+    finally:
+        runner.stop()
+    (said,) = runner.errors.read_text().splitlines()
+    assert json.loads(said)["condition"] == "java-ended"
+
+
 def start(directory: Path) -> subprocess.Popen[str]:
     """A continuous run of a model of the shop."""
+    write_shop(directory)
+    command = [sys.executable, "-m", "lakesql", "--log-format", "json", "run", "--continuous", "--select", "clicks"]
+    return subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def write_shop(directory: Path) -> None:
     for folder in ("models", "streams", "macros"):
         shutil.copytree(REPOSITORY / folder, directory / folder)
     for file in ("profiles.yml", "pyproject.toml"):
         shutil.copy(REPOSITORY / file, directory)
-    command = [sys.executable, "-m", "lakesql", "--log-format", "json", "run", "--continuous", "--select", "clicks"]
-    return subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def read_until(process: subprocess.Popen[str], event: str) -> list[dict[str, Any]]:
