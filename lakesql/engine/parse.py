@@ -61,7 +61,8 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
     # Projections of their own, which Spark does not merge: a record is read once, and judged once.
     read = raw.withColumn(_ROW, _once(_row(contract))).withColumn(_REASON, _once(_reason(contract)))
     return read.select(
-        *(F.col(_ROW)[column.name].cast(column.type).alias(column.name) for column in contract.columns),
+        # What does not fit is in a record that is rejected; a cast of it would fail the batch.
+        *(F.col(_ROW)[column.name].try_cast(column.type).alias(column.name) for column in contract.columns),
         *([record_struct(keep)] if keep else []),
         *([raw_struct()] if keep_raw else []),
         rejected_struct(F.col(_REASON)),

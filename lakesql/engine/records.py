@@ -192,7 +192,8 @@ def _check_rows(raw: DataFrame, reading: Reading, keep: frozenset[str], keep_raw
     kind = raw.schema[ROW].dataType
     assert isinstance(kind, T.StructType)
     names = [name for name in kind.names if name != CORRUPT]
-    values = [(row[name].cast(types[name]) if name in types else row[name]).alias(name) for name in names]
+    cast = Column.try_cast if reading.has_json else Column.cast  # what does not fit is in a row that is rejected
+    values = [(cast(row[name], types[name]) if name in types else row[name]).alias(name) for name in names]
     raw = raw.withColumn("value", F.encode(value, "UTF-8"))
     return raw.select(
         *values,

@@ -77,6 +77,33 @@ def test_files_of_every_format(project: Project) -> None:
     assert {row["id"]: row["name"] for row in project.rows("keyed")} == {1: "again", 2: None, 3: "new"}
 
 
+def test_lines_of_json_that_are_no_records(project: Project) -> None:
+    columns = {"id": {"type": "int", "required": True}, "tiny": "tinyint", "size": "double", "in": "struct<a:int>"}
+    project.stream("lines", columns, path="landing/*.json", format="json")
+    project.model("all_of_them", "SELECT * FROM {lines}", mode="append")
+    project.model("of_ids", "SELECT id FROM {lines}", mode="append")
+    project.stream("topic", columns)
+    project.model("of_topic", "SELECT * FROM {topic}", mode="append")
+    bad = ['{"id":1,"tiny":128}', '{"id":"x"}', '{"id":2,"in":{"a":"x"}}', '{"id":3,"size":1e999}', "17", "{"]
+    good = ['{"id":10,"tiny":-128,"size":1.5,"in":{"a":1}}', "", "  ", '[{"id":11},{"id":12}]', '{"id":13,"more":[1]}']
+    project.write("landing/1.json", "\n".join([*good, *bad, '{"tiny":1}']) + "\n")
+    project.record("topic", [good[0], *bad, '{"id":4} {"id":5}', '{"id":6,"in":{"a":1}}}'])
+
+    project.run().check()
+
+    wanted = [{"id": id_, "tiny": None, "size": None, "in": None} for id_ in (11, 12, 13)]
+    first = {"id": 10, "tiny": -128, "size": 1.5, "in": {"a": 1}}
+    assert project.rows("all_of_them", "id") == [first, *wanted]
+    # What is wrong with a record does not depend on the columns that a SELECT wants.
+    assert [row["id"] for row in project.rows("of_ids", "id")] == [10, 11, 12, 13]
+    for name in ("all_of_them", "of_ids"):
+        assert project.reasons(name) == {"unparsable": 6, "required-missing": 1}
+        values = {row["value"].decode() for row in project.rows(f"{name}__dead_letter")}
+        assert set(bad[1:3] + bad[4:6]) < values, "the text of a line that could not be read"
+    assert project.rows("of_topic") == [first]
+    assert project.reasons("of_topic") == {"unparsable": 8}
+
+
 def test_topics_by_name_and_by_pattern(project: Project) -> None:
     columns = {"n": "int"}
     for topic in ("shop.a", "shop.b", "shopXa", "other"):
