@@ -22,6 +22,8 @@ and when those are full Java goes on without compiling."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--crash-rounds", type=int, default=1, help="How often tests/crash tries each case.")
+    parser.addoption("--crash-seed", type=int, default=1, help="The seed of the first round of tests/crash.")
     parser.addoption("--update-golden", action="store_true", help="Write what is found into tests/golden/**/*.case.")
 
 

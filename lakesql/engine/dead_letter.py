@@ -22,6 +22,7 @@ from lakesql.engine.iceberg import (
 )
 from lakesql.engine.ledger import Entry, summary_of
 from lakesql.engine.parse import REQUIRED_MISSING, TOMBSTONE, UNPARSABLE, with_detail
+from lakesql.engine.progress import check_same
 from lakesql.engine.source import Reading, contract_of
 from lakesql.model.config import Upsert
 from lakesql.model.table import TableName
@@ -127,6 +128,8 @@ def _is_written(session: SparkSession, name: TableName, entry: Entry) -> bool:
 
 def _holds(table: JavaTable, entry: Entry) -> bool:
     newest = read_entry(table, entry.model, entry.checkpoint)
+    if newest is not None and newest.batch == entry.batch:
+        check_same(newest, entry)
     return newest is not None and newest.batch >= entry.batch
 
 

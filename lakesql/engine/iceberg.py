@@ -114,7 +114,6 @@ def publish(
         if "not append, dynamic overwrite, or fast-forward" in str(error):
             raise HeadMovedError from None
         raise
-    table.refresh()
     return _snapshot(table.currentSnapshot())
 
 

@@ -83,7 +83,7 @@ class Progress:
         newest = read_entry(table, self.model)
         if newest is not None and newest.checkpoint == entry.checkpoint:
             if newest.batch == entry.batch:
-                _check_same(newest, entry)
+                check_same(newest, entry)
                 return True
             if newest.batch > entry.batch:
                 raise _published(entry, newest)
@@ -118,17 +118,17 @@ class Progress:
         if source.kind != "recorded" or not isinstance(position, dict):
             return position
         before: Any = self._positions.get(source.name) or {}
-        known = before if before.get("logOffset", -1) <= position["logOffset"] else {}
+        last = position["logOffset"]
+        known = before if before.get("logOffset", -1) <= last else {}
         through = dict(known.get(THROUGH, {}))
         first = known.get("logOffset", -1) + 1
-        for file in (
-            read_seen(self._files, index, first, position["logOffset"]) if first <= position["logOffset"] else []
-        ):
-            through[file.folder] = max(through.get(file.folder, ""), file.name)
+        if first <= last:
+            for file in read_seen(self._files, index, first, last):
+                through[file.folder] = max(through.get(file.folder, ""), file.name)
         return {**position, THROUGH: through}
 
 
-def _check_same(written: Entry, planned: Entry) -> None:
+def check_same(written: Entry, planned: Entry) -> None:
     """Raise where a batch that is in the table ended elsewhere: skipping this one would lose records."""
     there = [spark_position(position) for position in written.positions.values()]
     here = [spark_position(position) for position in planned.positions.values()]

@@ -182,7 +182,7 @@ def can_start_from(kind: SourceKind, position: Position) -> bool:
 
 
 def ledger_positions(sources: tuple[Source, ...], entry: Entry) -> dict[str, Position]:
-    """Where the ledger says that each of the streams stands; a topic that was made anew starts again."""
+    """Where the ledger says that each of the streams stands, without topics that were deleted or made anew."""
     stands = entry.positions
     found = {}
     for source in sources:
@@ -190,8 +190,8 @@ def ledger_positions(sources: tuple[Source, ...], entry: Entry) -> dict[str, Pos
             continue
         position = stands[source.name]
         if source.kind == "kafka":
-            anew = {topic for topic, id_ in entry.topics.items() if source.topics.get(topic, id_) != id_}
-            position = {topic: offsets for topic, offsets in position.items() if topic not in anew}
+            gone = {topic for topic, id_ in entry.topics.items() if source.topics.get(topic) != id_}
+            position = {topic: offsets for topic, offsets in position.items() if topic not in gone}
         found[source.name] = position
     return found
 
@@ -404,7 +404,7 @@ def _check_order(facts: Facts, checkpoint: Checkpoint, last: int) -> None:
             "Somebody has rolled the table back, or restored it.",
             f"To write again what is missing: lakesql rewind {facts.model}. To leave it out, and go on after it: "
             f"lakesql rewind {facts.model} --to checkpoint"
-            if not facts.state
+            if facts.entry is not None and not facts.state
             else _refill(facts),
         )
 

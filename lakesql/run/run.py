@@ -12,7 +12,7 @@ from lakesql.engine.failure import explain
 from lakesql.engine.lease import Leases
 from lakesql.engine.query import ModelQuery
 from lakesql.engine.session import check_java, close_session, new_session
-from lakesql.errors import Problem, ProjectError
+from lakesql.errors import LakesqlError, Problem, ProjectError, RunError
 from lakesql.events import Emit, Event, ModelFinished, Noted, RunFinished, RunStarted, SessionStarted
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
@@ -60,11 +60,25 @@ def run_selects(around: Surroundings, selects: Mapping[str, Select], continuous:
     waits_for = {name: frozenset(id_.split(".", 1)[1] for id_ in ids[node_id("model", name)]) for name in selects}
     target = around.manifest.target
     leases = Leases(around.session)
+    begun: set[str] = set()
 
     def start(name: str, emit: Emit) -> ModelQuery | None:
         if not leases.claim(name, checkpoint_of(target, name), lambda text: emit(Noted(text, now_ms(), name))):
             return None
-        return _start_query(replace(around, emit=emit, check_lease=leases.check), selects[name], continuous)
+        accept = around.accept_data_loss and name not in begun  # once: a second try finds nothing lost any more
+        now = replace(around, emit=emit, check_lease=leases.check, accept_data_loss=accept)
+        query = _start_query(now, selects[name], continuous)
+        begun.add(name)
+        return query
+
+    def explain_run(name: str, error: Exception) -> LakesqlError:
+        if not isinstance(error, LakesqlError):
+            try:
+                leases.check(name)
+            except RunError as lost:
+                if not lost.transient:  # whatever it was: another runner has moved what this one was using
+                    return lost
+        return explain(error, selects[name])
 
     def emit(event: Event) -> None:
         if isinstance(event, ModelFinished):
@@ -73,7 +87,7 @@ def run_selects(around: Surroundings, selects: Mapping[str, Select], continuous:
 
     supervisor = Supervisor(
         start=start,
-        explain=lambda name, error: explain(error, selects[name]),
+        explain=explain_run,
         emit=emit,
         retries=target.retries,
         limit=len(selects) if continuous else target.threads,

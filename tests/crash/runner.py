@@ -1,0 +1,130 @@
+"""A runner of models that dies or falls asleep where it is told to: `python -m tests.crash.runner PROJECT`.
+
+It opens a session on the catalog of PROJECT, says so, and waits for an order on its standard input: which project to
+run, and what is to happen as which step of a model's batch is reached. So the next one can be started ahead of time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from lakesql.engine.batch import Step
+from lakesql.engine.progress import Progress
+from lakesql.engine.resume import Decision, Facts, Fresh, Resume
+from lakesql.events import Event
+from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.observe.jsonl import render_json
+from lakesql.project.files import read_project
+from lakesql.project.profiles import load_target
+from lakesql.run.interrupt import Interrupt
+from lakesql.run.prepare import Surroundings
+from lakesql.run.run import build_selects, run_selects
+from lakesql.run.spark import open_spark
+
+FATES = ("kill-both", "kill-python", "kill-java", "pause")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Run the models of a project; the `nth` time that `model` reaches `step`, meet a fate."""
+
+    project: str
+    model: str = ""
+    step: Step = "finish"
+    nth: int = 1
+    fate: str = "kill-both"
+    has_ledger: bool = True
+
+
+def main(directory: str) -> None:
+    session, catalog = open_spark(load(directory), (), say)
+    jvm: Any = session._jvm
+    java = int(jvm.java.lang.ProcessHandle.current().pid())
+    tell(ready=java)
+    order = Order(**json.loads(sys.stdin.readline()))
+    manifest = load(order.project)
+    models = [node.removeprefix("model.") for node in manifest.graph.nodes if node.startswith("model.")]
+    selects = build_selects(manifest, models)
+    fate = Fate(order, java)
+    around = Surroundings(manifest, session, catalog, show, reached=fate.reached)
+    with nullcontext() if order.has_ledger else without_ledger():
+        succeeded = run_selects(around, selects, False, Interrupt())
+    tell(succeeded=succeeded)
+    session.stop()
+
+
+class Fate:
+    """What is to happen, once, as a step is reached."""
+
+    def __init__(self, order: Order, java: int) -> None:
+        self.order = order
+        self.java = java
+        self.left = order.nth
+        self.lock = threading.Lock()
+
+    def reached(self, model: str, step: Step) -> None:
+        if (model, step) != (self.order.model, self.order.step):
+            return
+        with self.lock:
+            self.left -= 1
+        if self.left != 0:
+            return
+        tell(reached=asdict(self.order))
+        match self.order.fate:
+            case "kill-both":
+                os.kill(self.java, signal.SIGKILL)
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "kill-python":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "kill-java":
+                os.kill(self.java, signal.SIGKILL)
+            case "pause":
+                os.kill(self.java, signal.SIGSTOP)
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+
+@contextmanager
+def without_ledger() -> Iterator[None]:
+    """Nothing is looked up, and nothing compared: without them the suite must find doubled rows."""
+
+    def decide(facts: Facts) -> Decision:
+        return Resume(-1) if facts.checkpoint and facts.checkpoint.planned else Fresh()
+
+    with mock.patch("lakesql.run.prepare.decide", decide), mock.patch.object(Progress, "holds", lambda *_: False):
+        yield
+
+
+def load(directory: str) -> Manifest:
+    folder = Path(directory)
+    return load_manifest(read_project(folder), load_target("p", None, [folder], os.environ), {})
+
+
+def show(event: Event) -> None:
+    write(render_json(event))
+
+
+def say(text: str) -> None:
+    tell(said=text)
+
+
+def tell(**facts: Any) -> None:
+    write(json.dumps(facts))
+
+
+def write(line: str) -> None:
+    """A line in one piece, whichever threads write."""
+    os.write(1, f"{line}\n".encode())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,89 @@
+"""Runners that die or sleep at each step of a batch: no row is lost and none stands twice, whatever happens then.
+
+`--crash-rounds 20` tries each case twenty times. What is left to chance follows from the seed in the name of the test;
+`pytest 'tests/crash/test_crash.py::test_…[…]' --crash-seed N` repeats one case.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import get_args
+
+import pytest
+
+from lakesql.engine.batch import Step
+from tests.crash.harness import (
+    DISTURBANCES,
+    FILES,
+    MODELS,
+    Runners,
+    choose,
+    find_faults,
+    make_project,
+    record,
+    recover,
+)
+from tests.crash.runner import Order
+from tests.spark.project import Project
+
+STEPS: tuple[Step, ...] = get_args(Step)
+CASES = [(model, step) for model in MODELS for step in STEPS]
+
+
+@pytest.mark.parametrize(("model", "step"), CASES)
+def test_a_runner_that_is_killed(project: Project, runners: Runners, model: str, step: Step, seed: int) -> None:
+    """Both processes, Python alone or Java alone; then something happens to the table or the checkpoint, or nothing."""
+    chance = choose(seed, model, step)
+    fate = chance.choice(("kill-both", "kill-python", "kill-java"))
+    disturb = DISTURBANCES[(CASES.index((model, step)) + seed) % len(DISTURBANCES)]
+    make_project(project)
+    runner = runners.run(Order(str(project.directory), model, step, chance.choice((2, 3)), fate))
+    runner.wait_for("reached")
+    if fate == "kill-java":
+        assert runner.wait() != 0
+    else:
+        assert runner.wait() == -signal.SIGKILL
+    runner.end()
+    conditions = disturb(project, model)
+    record(project, range(FILES, FILES + 1))
+    rewound = recover(project, model, conditions)
+    assert find_faults(project, FILES + 1, rewound) == []
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_runner_that_sleeps_while_another_takes_over(
+    project: Project, runners: Runners, step: Step, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wakes up in the middle of a batch that the other one has written meanwhile."""
+    monkeypatch.setattr("lakesql.engine.lease.PASSES_ON_AFTER_S", 5.0)
+    model = MODELS[(STEPS.index(step) + seed) % 2]
+    make_project(project)
+    runner = runners.run(Order(str(project.directory), model, step, 2, "pause"))
+    runner.wait_for("reached")
+    time.sleep(1)
+    record(project, range(FILES, FILES + 1))
+    project.run().check()
+    assert find_faults(project, FILES + 1) == []
+    before = {name: project.snapshot_ids(name) for name in MODELS}
+    runner.signal(signal.SIGCONT)
+    assert runner.wait() == 0
+    runner.end()
+    assert runner.conditions()[model] in (["lease-lost"], ["batch-published"])
+    assert find_faults(project, FILES + 1) == []
+    for name in MODELS:  # a snapshot that it has staged may lie there, which no reader sees
+        assert set(before[name]) <= set(project.snapshot_ids(name))
+    record(project, range(FILES + 1, FILES + 2))
+    project.run().check()
+    assert find_faults(project, FILES + 2) == []
+
+
+def test_without_the_ledger_rows_are_doubled(project: Project, runners: Runners) -> None:
+    """Or all the others would find nothing whatever happened."""
+    make_project(project, fence="lease")
+    for has_ledger in (True, False):
+        runner = runners.run(Order(str(project.directory), "a", "finish", 1, "kill-both", has_ledger))
+        assert runner.wait() == -signal.SIGKILL
+    runner = runners.run(Order(str(project.directory), has_ledger=False))
+    assert runner.wait() == 0
+    assert "a: 20 doubled or wrong" in find_faults(project, FILES)
