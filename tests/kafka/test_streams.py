@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -291,6 +292,7 @@ AVRO = {
             },
         },
         {"name": "status", "type": {"type": "enum", "name": "Status", "symbols": ["NEW", "PAID"]}},
+        {"name": "weight", "type": "double"},
     ],
 }
 AVRO_COLUMNS = {
@@ -299,10 +301,13 @@ AVRO_COLUMNS = {
     "amount": "decimal(12,2)",
     "at": "timestamp",
     "lines": "array<struct<sku:string,times:bigint>>",  # in another order
+    "weight": "double",
 }
 
 
-def avro(order_id: int, cents: int, micros: int | None, lines: list[tuple[int, str]], status: int) -> bytes:
+def avro(
+    order_id: int, cents: int, micros: int | None, lines: list[tuple[int, str]], status: int, weight: float = 1
+) -> bytes:
     """An order, written by hand."""
 
     def long(number: int) -> bytes:
@@ -322,13 +327,14 @@ def avro(order_id: int, cents: int, micros: int | None, lines: list[tuple[int, s
         + (long(len(lines)) + items if lines else b"")
         + long(0)
         + long(status)
+        + struct.pack("<d", weight)
     )
 
 
 def test_avro(project: Project, broker: Broker, topic: str) -> None:
     good = [
         avro(1, 1999, 1_772_400_000_000_001, [(2, "lamp"), (1, "desk")], 1),
-        avro(2, -5, None, [], 0),
+        avro(2, -5, None, [], 0, float("inf")),
     ]
     huge = avro(3, 0, None, [(1, "x")], 0).replace(b"\x02x", b"\xfe\xff\xff\xff\x07x")
     bad = [
@@ -355,9 +361,18 @@ def test_avro(project: Project, broker: Broker, topic: str) -> None:
             "amount": Decimal("19.99"),
             "at": datetime(2026, 3, 1, 21, 20, 0, 1, tzinfo=UTC),
             "lines": [{"sku": "lamp", "times": 2}, {"sku": "desk", "times": 1}],
+            "weight": 1.0,
             "place": 0,
         },
-        {"order_id": 2, "status": "NEW", "amount": Decimal("-0.05"), "at": None, "lines": [], "place": 9},
+        {
+            "order_id": 2,
+            "status": "NEW",
+            "amount": Decimal("-0.05"),
+            "at": None,
+            "lines": [],
+            "weight": float("inf"),
+            "place": 9,
+        },
     ]
     letters = project.rows("landed__dead_letter", "offset")
     assert [(row["offset"], row["value"]) for row in letters] == list(enumerate(bad, start=1))
