@@ -39,8 +39,8 @@ def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalo
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    server = Postgres(tmp_path_factory.mktemp("postgres"))
+def postgres() -> Iterator[Postgres]:
+    server = Postgres()
     server.start()
     yield server
     server.stop()

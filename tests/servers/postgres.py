@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,21 +24,20 @@ _SYSTEM_USER = "postgres"
 class Postgres:
     """Started, stopped and started again on the same port and the same files."""
 
-    def __init__(self, directory: Path, user: str = USER, password: str = PASSWORD) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+    def __init__(self, user: str = USER, password: str = PASSWORD) -> None:
+        # Not where pytest keeps its folders: no other user may enter those.
+        self._directory = tempfile.TemporaryDirectory(prefix="lakesql-postgres-")
+        directory = Path(self._directory.name)
         self._data, self._output = directory / "data", directory / "postgres.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._bin = _find_programs()
         self.user, self.password = user, password
         (self.port,) = free_ports(1)
-        if os.getuid() == 0:
-            shutil.chown(directory, _SYSTEM_USER)
-            for folder in directory.parents:  # or the user could not even come to its folder
-                if folder.stat().st_uid == 0 and folder.stat().st_mode & 0o077 == 0:
-                    folder.chmod(0o711)
         secret = directory / "password"
         secret.write_text(password)
-        shutil.chown(secret, _SYSTEM_USER) if os.getuid() == 0 else None
+        if os.getuid() == 0:
+            for path in (directory, secret):
+                shutil.chown(path, _SYSTEM_USER)
         self._run("initdb", "-D", self._data, "-U", user, "-A", "scram-sha-256", "--pwfile", secret, "-N", "-E", "UTF8")
         secret.unlink()
 
