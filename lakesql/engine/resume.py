@@ -335,10 +335,7 @@ def _damages(checkpoint: Checkpoint) -> Iterator[str]:
     if not checkpoint.id:
         yield "its file `metadata`, which has its id, is gone"
     if planned - committed not in (0, 1):
-        yield (
-            f"{_ends('offsets/', planned)} and {_ends('commits/', committed)}, where the second is the same batch or "
-            "the one before"
-        )
+        yield f"{_ends('offsets/', planned)} and {_ends('commits/', committed)}, which lie one batch apart at most"
     oldest = max(0, min(checkpoint.planned, default=0), planned - RETAINED + 1)
     missing = [number for number in range(oldest, planned) if number not in checkpoint.planned]
     if missing or (planned > 0 and planned - 1 not in checkpoint.planned):
@@ -463,14 +460,13 @@ def _start_from_ledger(facts: Facts, entry: Entry) -> StartFrom:
     lacking = [source for source in facts.sources if not can_start_from(source.kind, entry.positions.get(source.name))]
     if lacking:
         what = {"files": "plain files", "rate": "a generator"}.get(lacking[0].kind, "what it is now")
-        again = "replaces rows by key" if facts.is_keyed else "writes a second row for each record that is in the table"
+        again = "Or read all again" if facts.is_keyed else "Or drop the table and read all again"
         raise _refusal(
             "checkpoint-lost",
             f"{gone}, and table {facts.table} stands at {_shown(entry)}.",
             f"Stream '{lacking[0].name}' reads {what}: which of it had been read stood in the checkpoint alone.",
-            f"Put the checkpoint back if there is a copy. Else take what is older than a time as read: lakesql rewind "
-            f"{facts.model} --to 2026-01-31T12:00:00Z. Reading all again {again}: lakesql rewind {facts.model} "
-            "--to start",
+            "Put the checkpoint back if there is a copy. Else take what is older than a time as read, such as: lakesql "
+            f"rewind {facts.model} --to 2026-01-31T12:00:00Z. {again}: lakesql rewind {facts.model} --to start",
         )
     return StartFrom(entry.positions, newest_batch(entry), because, accepted=entry.accepted)
 

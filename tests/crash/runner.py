@@ -31,12 +31,13 @@ from lakesql.run.prepare import Surroundings
 from lakesql.run.run import build_selects, run_selects
 from lakesql.run.spark import open_spark
 
-FATES = ("kill-both", "kill-python", "kill-java", "pause")
-
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Run the models of a project; the `nth` time that `model` reaches `step`, meet a fate."""
+    """Run the models of a project; the `nth` time that `model` reaches `step`, meet a fate.
+
+    `kill-both`, `kill-python` and `kill-java` end processes, `pause` stops both, and `go-on` only says so.
+    """
 
     project: str
     model: str = ""

@@ -51,17 +51,23 @@ def test_a_runner_that_is_killed(project: Project, runners: Runners, model: str,
     assert find_faults(project, FILES + 1, rewound) == []
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", [*STEPS, "anywhere"])
 def test_a_runner_that_sleeps_while_another_takes_over(
-    project: Project, runners: Runners, step: Step, seed: int, monkeypatch: pytest.MonkeyPatch
+    project: Project, runners: Runners, step: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It wakes up in the middle of a batch that the other one has written meanwhile."""
+    """It wakes up in the middle of a batch that the other one has written meanwhile, or while rows are being staged."""
     monkeypatch.setattr("lakesql.engine.lease.PASSES_ON_AFTER_S", 5.0)
-    model = MODELS[(STEPS.index(step) + seed) % 2]
+    model = MODELS[(len(step) + seed) % 2]
     make_project(project)
-    runner = runners.run(Order(str(project.directory), model, step, 2, "pause"))
-    runner.wait_for("reached")
-    time.sleep(1)
+    if step == "anywhere":
+        runner = runners.run(Order(str(project.directory), model, "stage", 2, "go-on"))
+        runner.wait_for("reached")
+        time.sleep(choose(seed, step).uniform(0, 0.6))
+        runner.signal(signal.SIGSTOP)
+    else:
+        runner = runners.run(Order(str(project.directory), model, step, 2, "pause"))  # type: ignore[arg-type]
+        runner.wait_for("reached")
+        time.sleep(1)
     record(project, range(FILES, FILES + 1))
     project.run().check()
     assert find_faults(project, FILES + 1) == []
