@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,7 @@ def command(given: Given, name: str, limit: int, output: str, dead_letters: bool
     else:
         columns, rows, note = (_dead_letters if dead_letters else _stored)(manifest, name, limit)
     is_json = output == "json"
-    width = shutil.get_terminal_size().columns
+    width = shutil.get_terminal_size(fallback=(sys.maxsize, 0)).columns  # a pipe gets one row a line
     click.echo(render_json(columns, rows) if is_json else render_rows(columns, rows, width), nl=False)
     if note:
         say(note, given.options)
