@@ -158,10 +158,11 @@ def record(project: Project, files: range) -> None:
         project.record("e", [*rows, "broken"])
 
 
-def find_faults(project: Project, files: int, rewound: str = "") -> list[str]:
+def find_faults(project: Project, files: int, begins_anew: str = "") -> list[str]:
     """What is lost, doubled or wrong in the tables, after this many files; read without Spark.
 
-    The bad record of a batch that a rewound model had begun may have been set aside by it already.
+    A model with a new checkpoint sets the bad record of a batch aside that the old one had begun, and may have set
+    aside as well.
     """
     rows = [(number * 5 + index, number) for number in range(files) for index in range(10)]
     expected = {"a": Counter(rows), "u": Counter(dict(rows).items())}
@@ -174,7 +175,7 @@ def find_faults(project: Project, files: int, rewound: str = "") -> list[str]:
         if doubled:
             faults.append(f"{model}: {doubled.total()} doubled or wrong")
         letters = project.reasons(model)["unparsable"]
-        if letters not in (files, files + (model == rewound)):
+        if letters not in (files, files + (model == begins_anew)):
             faults.append(f"{model}: {letters} dead letters of {files}")
     return faults
 
