@@ -67,14 +67,28 @@ def main() -> int:
         around = Surroundings(manifest, spark, catalog, report_failure)
         try:
             pairs = 1 if options.smoke else options.pairs
-            run_pairs(around, rows, pairs, options.same_table, lambda: append_by_hand(spark, root))
+            create = create_by_hand(spark, "PARTITIONED BY (days(time_hour))", options.same_table)
+            run_pairs(around, rows, pairs, create, lambda: append_by_hand(spark, root))
         finally:
             spark.stop()
     return 0
 
 
-def run_pairs(around: Surroundings, rows: int, pairs: int, same_table: bool, by_hand: Callable[[], None]) -> None:
-    """Let both sides append all rows, by turns, and print how long each took. `by_hand` writes to `BY_HAND`."""
+def run_pairs(
+    around: Surroundings,
+    records: int,
+    pairs: int,
+    create: Callable[[], None],
+    by_hand: Callable[[], None],
+    kept: int | None = None,
+    look: Callable[[str, str], None] = lambda side, table: None,
+) -> None:
+    """Let both sides write all records, by turns, and print how long each took.
+
+    `by_hand` writes to `BY_HAND`, which `create` creates.
+
+    `kept` rows stand in the table then, if not one a record. `look` is given each side's table before it is dropped.
+    """
     spark, root = around.session, around.manifest.directory
     sides = {"by hand": by_hand, "lakesql": lambda: append_by_lakesql(around)}
     tables = {"by hand": BY_HAND, "lakesql": "lake.bench.flights"}
@@ -83,17 +97,18 @@ def run_pairs(around: Surroundings, rows: int, pairs: int, same_table: bool, by_
     for pair in range(0 if pairs == 1 else -1, pairs):  # the first of several warms up
         for name in sorted(sides, reverse=pair % 2 == 0):
             if name == "by hand":
-                create_by_hand(spark, DEFAULT_PROPERTIES if same_table else {"format-version": "2"})
+                create()
             started = time.perf_counter()
             sides[name]()
             took = time.perf_counter() - started
-            assert spark.table(tables[name]).count() == rows, "rows were lost or doubled"
+            assert spark.table(tables[name]).count() == (kept or records), "rows were lost or doubled"
+            look(name, tables[name])
             spark.sql(f"DROP TABLE {tables[name]} PURGE")
             shutil.rmtree(root / "checkpoints")
             if pair >= 0:
                 seconds[name].append(took)
             label = "warm-up" if pair < 0 else str(pair + 1)
-            print(f"{label:>8} {name:>8} {took:6.2f} s {rows / took:10,.0f} rows/s", flush=True)
+            print(f"{label:>8} {name:>8} {took:6.2f} s {records / took:10,.0f} records/s", flush=True)
     ratios = [hand / ours for hand, ours in zip(seconds["by hand"], seconds["lakesql"], strict=True)]
     print("ratios", " ".join(f"{ratio:.2f}" for ratio in ratios), f"median {statistics.median(ratios):.2f}")
 
@@ -108,9 +123,16 @@ def append_by_lakesql(around: Surroundings) -> None:
     assert run_selects(around, build_selects(around.manifest, ["flights"]), False, Interrupt())
 
 
-def create_by_hand(spark: SparkSession, properties: dict[str, str]) -> None:
+def create_by_hand(spark: SparkSession, partitions: str, same_table: bool) -> Callable[[], None]:
+    """What creates the hand-written side's table: with Iceberg's own properties, or with lakesql's."""
+    properties = DEFAULT_PROPERTIES if same_table else {"format-version": "2"}
     listed = ", ".join(f"'{key}'='{value}'" for key, value in properties.items())
-    spark.sql(f"CREATE TABLE {BY_HAND} ({DDL}) USING iceberg PARTITIONED BY (days(time_hour)) TBLPROPERTIES ({listed})")
+    statement = f"CREATE TABLE {BY_HAND} ({DDL}) USING iceberg {partitions} TBLPROPERTIES ({listed})"
+
+    def create() -> None:
+        spark.sql(statement)
+
+    return create
 
 
 def report_failure(event: Event) -> None:
@@ -118,8 +140,8 @@ def report_failure(event: Event) -> None:
         raise LakesqlError(event.problems)
 
 
-def write_project(root: Path) -> Manifest:
-    """A project of one model over the files."""
+def write_project(root: Path, config: str = "mode='append', partition_by=['days(time_hour)']") -> Manifest:
+    """A project of one model of this configuration over the files."""
     (root / "models").mkdir()
     (root / "streams").mkdir()
     (root / "pyproject.toml").write_text('[tool.lakesql]\nname = "bench"\n')
@@ -136,7 +158,7 @@ def write_project(root: Path) -> Manifest:
         f"    max_per_batch: {per_batch}\n    columns:\n{lines}\n"
     )
     (root / "models" / "flights.sql").write_text(
-        "{{ config(mode='append', partition_by=['days(time_hour)']) }}\nSELECT * FROM {{ stream('flights') }}\n"
+        f"{{{{ config({config}) }}}}\nSELECT * FROM {{{{ stream('flights') }}}}\n"
     )
     files = read_project(root)
     return load_manifest(files, load_target("bench", None, [root], os.environ), {})

@@ -19,7 +19,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from bench.append import BY_HAND, COLUMNS, DDL, report_failure, run_pairs, write_flights
+from bench.append import BY_HAND, COLUMNS, DDL, create_by_hand, report_failure, run_pairs, write_flights
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
@@ -52,7 +52,8 @@ def main() -> int:
             pairs = 1 if options.smoke else options.pairs
             by_hand = Hand(spark, root, broker.servers, options.per_batch)
             try:
-                run_pairs(around, rows, pairs, options.same_table, by_hand.append)
+                create = create_by_hand(spark, "PARTITIONED BY (days(time_hour))", options.same_table)
+                run_pairs(around, rows, pairs, create, by_hand.append)
             finally:
                 spark.stop()
         finally:

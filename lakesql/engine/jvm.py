@@ -59,10 +59,10 @@ _OPTIONS = (
     "-XX:MetaspaceSize=256m",  # from 20 MB on, each growth would be a full collection
     # The optimising compiler takes what is hot for long; from Java's own thresholds on it takes a third of all work
     # until the first commit. A batch of some ten thousand records passes these.
-    "-XX:Tier4InvocationThreshold=200000",
-    "-XX:Tier4MinInvocationThreshold=100000",
-    "-XX:Tier4CompileThreshold=400000",
-    "-XX:Tier4BackEdgeThreshold=2000000",
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=20000",
+    "-XX:Tier4CompileThreshold=100000",
+    "-XX:Tier4BackEdgeThreshold=500000",
     "-Djdk.lang.Process.launchMechanism=VFORK",  # Hadoop starts a chmod for each file that it writes locally
 )
 

