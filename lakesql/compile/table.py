@@ -67,7 +67,9 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
     if config.fence == "commit":
         properties[STAGING_PROPERTY] = "true"
     if isinstance(config, Append) and config.partition_by and not config.order_by:
-        properties["write.spark.fanout.enabled"] = "true"  # a batch's rows are not sorted by partition first
+        # Each partition's rows go to one task, or each task would write a file into each partition; in any order.
+        properties["write.distribution-mode"] = "hash"
+        properties["write.spark.fanout.enabled"] = "true"
     return TableSpec(
         name=name,
         columns=columns,
