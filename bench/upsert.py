@@ -37,7 +37,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         records = write_flights(root / "flights", options.copies, 5_000 if options.smoke else None)
-        manifest = write_project(root, f"mode='upsert', keys={list(KEYS)}, sequence_by='id'")
+        manifest = write_project(root, config=f"mode='upsert', keys={list(KEYS)}, sequence_by='id'")
         readings = find_readings(manifest, build_selects(manifest, ["flights"])["flights"])
         spark, catalog = open_spark(manifest, readings, print)
         around = Surroundings(manifest, spark, catalog, report_failure)

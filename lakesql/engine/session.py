@@ -79,11 +79,11 @@ def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lamb
     its tables before Spark is asked for one: Spark is told not to make them.
 
     A process has one Java: a second session in it, after the first has been stopped, has the first one's jars and
-    memory. Raises ProfileError `jvm-failed` and `catalog-uri`.
+    memory. Raises ProfileError `jvm-failed`, `catalog-uri` and `secret-on-command-line`.
     """
     conf = build_conf(settings)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    jvm = None if _gateway_is_up() else start_jvm(_build_launch(settings, conf))
+    jvm = None if _gateway_is_up() else start_jvm(build_launch(settings, conf))
 
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -184,7 +184,8 @@ def default_memory_mb() -> int:
     return max(1024, min(4096, has // 2**21))
 
 
-def _build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
+def build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
+    """The Java process that a session with this configuration runs in. Raises ProfileError `secret-on-command-line`."""
     options = [f"-Xmx{conf['spark.driver.memory']}"] if "spark.driver.memory" in conf else []
     options += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
     secrets = find_secrets(os.environ)

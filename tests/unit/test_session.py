@@ -18,7 +18,7 @@ from lakesql.engine.jvm import (
     start_jvm,
     wait_for_jvm,
 )
-from lakesql.engine.session import SessionSettings, build_conf, catalog_conf, open_session, render_redaction
+from lakesql.engine.session import SessionSettings, build_conf, build_launch, catalog_conf, render_redaction
 from lakesql.errors import ProfileError
 from lakesql.project.profiles import Catalog
 from lakesql.secrets import find_secrets
@@ -163,8 +163,9 @@ def test_sparks_listings_leave_out_the_values_that_hold_a_secret() -> None:
 
 def test_a_secret_in_an_option_of_java_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKESQL_SECRET_X", "hush-hush")
+    leaking = settings(spark__driver__extraJavaOptions="-Dkey=hush-hush")
     with pytest.raises(ProfileError) as error:
-        open_session(settings(spark__driver__extraJavaOptions="-Dkey=hush-hush"))
+        build_launch(leaking, build_conf(leaking))
     assert error.value.problems[0].condition == "secret-on-command-line"
 
 
