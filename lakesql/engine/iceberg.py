@@ -156,7 +156,7 @@ def commit_properties(session: SparkSession, properties: Mapping[str, str], wap_
 def _snapshot(snapshot: Any) -> Snapshot:
     # As one text: each key of a Java map is a question of its own.
     facts = json.loads(_java_class("org.apache.iceberg.SnapshotParser").toJson(snapshot))
-    return Snapshot(facts["snapshot-id"], facts.get("parent-snapshot-id"), facts["summary"])
+    return Snapshot(facts["snapshot-id"], facts["summary"])
 
 
 def _java_class(name: str) -> Any:

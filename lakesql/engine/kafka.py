@@ -37,7 +37,6 @@ REQUEST_TIMEOUT_MS = 4_000
 ANSWER_TIMEOUT_MS = 8_000
 """How long an address, a request and a question may take. Brokers answer in milliseconds."""
 
-
 MAX_SHOWN = 600
 """How many characters of the client's own words an error shows."""
 
@@ -49,19 +48,6 @@ class Topic:
     name: str
     id: str
     partitions: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Offsets of a partition, from `first` up to and without `end`."""
-
-    topic: str
-    partition: int
-    first: int
-    end: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition} offsets {self.first} to {self.end - 1}"
 
 
 class Broker:
@@ -109,10 +95,6 @@ class Broker:
                 return self.topics(sorted(name for name in self.topic_names() if re.fullmatch(pattern, name)), place)
             case _:
                 return {}
-
-    def topic_ids(self, names: Collection[str]) -> dict[str, str]:
-        """The id of each topic."""
-        return {name: topic.id for name, topic in self.topics(names).items()}
 
     def beginning_offsets(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
         """The first offset that each partition still holds: those before it are gone."""
@@ -250,16 +232,6 @@ def reach_broker(servers: str) -> str:
         except (OSError, OverflowError) as error:
             failures.append(f"{server}: {error}")
     raise _unreachable(servers, "; ".join(failures))
-
-
-def lost_ranges(positions: Offsets, beginning: Offsets) -> tuple[Range, ...]:
-    """What lies between where a reader stands and where the partitions begin now: records that it can never read."""
-    return tuple(
-        Range(topic, partition, at, first)
-        for topic, partitions in sorted(positions.items())
-        for partition, at in sorted(partitions.items())
-        if (first := beginning.get(topic, {}).get(partition, at)) > at
-    )
 
 
 def lag_of(end: Offsets, latest: Offsets) -> dict[str, dict[int, int]]:

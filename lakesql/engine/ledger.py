@@ -24,7 +24,6 @@ from lakesql.names import (
 )
 
 SOURCE_SNAPSHOT = "source-snapshot-id"
-PUBLISHED_WAP_ID = "published-wap-id"
 """What Iceberg leaves in a snapshot that a cherry-pick replayed on top of a foreign commit, instead of our keys."""
 
 
@@ -61,10 +60,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot of an Iceberg table: its id, its parent's, and its summary."""
+    """A snapshot of an Iceberg table: its id and its summary."""
 
     id: int
-    parent_id: int | None
     summary: Mapping[str, str]
 
 

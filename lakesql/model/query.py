@@ -46,8 +46,7 @@ class Query:
     """The facts of a model's SELECT.
 
     `outputs` is None where a star stands for the columns of a table, which only the catalog knows.
-    `state` is a hash of the stateful shape, '' for a stateless SELECT. `without_watermark` are the streams of a
-    stateful SELECT that have no watermark; Spark needs one for state that it may ever let go.
+    `state` is a hash of the stateful shape, '' for a stateless SELECT.
     `grouped_by_event_time` says that some key of an aggregate or DISTINCT carries a watermark.
     `record_fields` are the fields of `_record` that the text uses. `carry` holds what `carry_position` inserts:
     offset and text, in order; empty for a stateful SELECT.
@@ -59,7 +58,6 @@ class Query:
     stateful: bool
     aggregated: bool
     state: str
-    without_watermark: tuple[str, ...]
     grouped_by_event_time: bool
     record_fields: frozenset[str]
     carry: tuple[tuple[int, str], ...]
@@ -131,7 +129,7 @@ def _read(sql: str, streams: Mapping[str, StreamShape], findings: Findings) -> Q
             "Read one with {{ stream('…') }} in FROM.",
         )
     outputs = _outputs(relation.columns, findings)
-    return _query(text, relation, walk, outputs, streams)
+    return _query(text, relation, walk, outputs)
 
 
 def _refuse_markers(tree: exp.Query, text: Text, findings: Findings) -> None:
@@ -142,9 +140,7 @@ def _refuse_markers(tree: exp.Query, text: Text, findings: Findings) -> None:
             refuse_marker(f":{name.text}", colon.start, findings)
 
 
-def _query(
-    text: Text, relation: Relation, walk: Walk, outputs: tuple[Output, ...] | None, streams: Mapping[str, StreamShape]
-) -> Query:
+def _query(text: Text, relation: Relation, walk: Walk, outputs: tuple[Output, ...] | None) -> Query:
     stateful = relation.stateful
     return Query(
         sql=text.sql,
@@ -153,7 +149,6 @@ def _query(
         stateful=stateful,
         aggregated=relation.aggregated,
         state=state_shape(walk) if stateful else "",
-        without_watermark=tuple(name for name in relation.streams if stateful and streams[name].watermark is None),
         grouped_by_event_time=relation.by_event_time,
         record_fields=text.record_fields,
         carry=() if stateful else tuple(sorted((text.inserts[select], CARRY) for select in walk.inserts)),

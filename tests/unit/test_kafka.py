@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from lakesql.decode import node_of
-from lakesql.engine.kafka import PATIENCE, Range, client_options, lag_of, lost_ranges, reach_broker
+from lakesql.engine.kafka import PATIENCE, client_options, lag_of, reach_broker
 from lakesql.errors import Place, ProjectError, TransientError
 from lakesql.project.kafka import LOGIN_MODULES, OWNED, read_client_options
 from lakesql.project.profiles import Kafka
@@ -84,14 +84,6 @@ def test_what_is_committed_is_read_unless_the_profile_says_else() -> None:
 def test_a_client_waits_as_long_as_the_profile_says() -> None:
     options = {"request.timeout.ms": "60000"}  # Kafka refuses an api timeout that is shorter
     assert client_options(Kafka("h:1", options)).keys().isdisjoint(PATIENCE.keys() - options.keys())
-
-
-def test_ranges_that_are_lost() -> None:
-    positions = {"b": {0: 5, 1: 7}, "a": {0: 10, 1: 0}, "deleted": {0: 3}}
-    beginning = {"a": {0: 12, 1: 0, 2: 9}, "b": {0: 5, 1: 8}}
-    lost = lost_ranges(positions, beginning)
-    assert lost == (Range("a", 0, 10, 12), Range("b", 1, 7, 8))
-    assert [str(each) for each in lost] == ["a-0 offsets 10 to 11", "b-1 offsets 7 to 7"]
 
 
 def test_lag() -> None:

@@ -14,7 +14,7 @@ def entry(batch: int, model: str = "orders") -> Entry:
 def history(*summaries: dict[str, str]) -> list[Snapshot]:
     """Snapshots from the head to the root."""
     count = len(summaries)
-    return [Snapshot(count - index, count - index - 1 or None, summary) for index, summary in enumerate(summaries)]
+    return [Snapshot(count - index, summary) for index, summary in enumerate(summaries)]
 
 
 def never(snapshot_id: int) -> Snapshot | None:
@@ -55,14 +55,14 @@ def test_the_newest_entry_of_the_model_counts() -> None:
 
 def test_the_walk_ends_at_the_entry() -> None:
     def endless() -> Iterator[Snapshot]:
-        yield Snapshot(2, 1, summary_of(entry(1)))
+        yield Snapshot(2, summary_of(entry(1)))
         raise AssertionError("the walk went on")
 
     assert newest_entry(endless(), "orders", never) == entry(1)
 
 
 def test_a_snapshot_that_was_replayed_has_the_entry_of_its_source() -> None:
-    staged = {5: Snapshot(5, 1, summary_of(entry(2))), 6: Snapshot(6, 1, {})}
+    staged = {5: Snapshot(5, summary_of(entry(2))), 6: Snapshot(6, {})}
     replayed = {"source-snapshot-id": "5", "published-wap-id": "c-1:2"}
     assert newest_entry(history(replayed, summary_of(entry(1))), "orders", staged.get) == entry(2)
     foreign = {"source-snapshot-id": "6"}
