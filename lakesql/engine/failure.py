@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.errors import AnalysisException
 
 from lakesql.compile.select import Select
-from lakesql.errors import LakesqlError, Place, RunError, TransientError
-
-_IN_SQL = re.compile(r"== SQL(?: of [^(]*)? \(line (\d+), position (\d+)\) ==")
-_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (.+?)(?: SQLSTATE: \w+)?(?:\n|$)")
-_CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
-_STORAGE = re.compile(r"^(S3|SdkClient|NoSuchBucket|UnknownStore|AccessDenied|NotFound|Forbidden)Exception$")
-_LOST = re.compile(r"\[KAFKA_DATA_LOSS\b|kafka\S*\.OffsetOutOfRangeException")
-_CAST = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW")
+from lakesql.errors import LakesqlError, Place, Problem, RunError, TransientError
 
 
 def explain(error: Exception, select: Select) -> LakesqlError:
@@ -30,53 +23,120 @@ def explain(error: Exception, select: Select) -> LakesqlError:
     passing = next(find_passing(error), None)
     if passing is not None:
         kind, said = passing
-        return TransientError.of(
-            kind.condition, f"{kind.what}: {said}", why=kind.why, fix=kind.fix, place=Place(select.model.path)
-        )
+        where = Place(select.model.path)
+        return TransientError.of(kind.condition, f"{kind.what}: {said}", why=kind.why, fix=kind.fix, place=where)
+    failure = _read_failure(error)
+    problem = (
+        _find_value_problem(failure)
+        or _find_loss(failure, select.model.name)
+        or _find_analysis_problem(failure)
+        or _find_storage_problem(failure)
+        or _other_problem(failure)
+    )
+    return RunError([problem.at(_place(failure.message, select))])
+
+
+_LOGS = "logs/ holds what Spark says of it."
+_INVISIBLE = "Nothing of the batch is visible to readers; the next run takes it up again."
+
+
+# --- what ends the model
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What Spark says: `message` is all of it, `name` the condition or the class of its last cause, `what` its text."""
+
+    error: Exception
+    message: str
+    name: str
+    what: str
+
+
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (.+?)(?: SQLSTATE: \w+)?(?:\n|$)")
+_CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
+
+
+def _read_failure(error: Exception) -> _Failure:
     message = str(error)  # of Spark's errors, with the causes in it: the last one is at the bottom of it
     found = [*_CONDITION.finditer(message)][-1:] or [*_CAUSE.finditer(message)][-1:]
     name, what = (found[0][1], found[0][2]) if found else ("", message.strip().split("\n")[0])
-    place = _place(message, select)
-    if any(condition in name for condition in _CAST):
-        return RunError.of(
-            "expression-failed",
-            what,
-            why="Under ANSI rules a value that does not fit fails the batch; nothing of it was written.",
-            fix="Where such values are to become NULL, use try_cast, try_divide and the like.",
-            place=place,
-        )
-    if _LOST.search(message):
-        return RunError.of(
-            "data-lost",
-            f"Records that the batch was to read are gone from the broker: {what}",
-            why="The topic's retention is shorter than what this query is behind, or its records were deleted.",
-            fix=f"Go on without them: lakesql run --select {select.model.name} --accept-data-loss",
-            place=place,
-        )
-    if isinstance(error, AnalysisException):
-        return RunError.of("analysis-failed", what or str(error), fix="Correct the SELECT.", place=place)
-    if "S3AFileSystem not found" in message:
-        return RunError.of(
+    return _Failure(error, message, name, what)
+
+
+_CAST = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW")
+
+
+def _find_value_problem(failure: _Failure) -> Problem | None:
+    if not any(condition in failure.name for condition in _CAST):
+        return None
+    return Problem(
+        "expression-failed",
+        failure.what,
+        why="Under ANSI rules a value that does not fit fails the batch; nothing of it was written.",
+        fix="Where such values are to become NULL, use try_cast, try_divide and the like.",
+    )
+
+
+_LOST = re.compile(r"\[KAFKA_DATA_LOSS\b|kafka\S*\.OffsetOutOfRangeException")
+
+
+def _find_loss(failure: _Failure, model: str) -> Problem | None:
+    if not _LOST.search(failure.message):
+        return None
+    return Problem(
+        "data-lost",
+        f"Records that the batch was to read are gone from the broker: {failure.what}",
+        why="The topic's retention is shorter than what this query is behind, or its records were deleted.",
+        fix=f"Go on without them: lakesql run --select {model} --accept-data-loss",
+    )
+
+
+def _find_analysis_problem(failure: _Failure) -> Problem | None:
+    if not isinstance(failure.error, AnalysisException):
+        return None
+    return Problem("analysis-failed", failure.what or failure.message, fix="Correct the SELECT.")
+
+
+_STORAGE = re.compile(r"^(S3|SdkClient|NoSuchBucket|UnknownStore|AccessDenied|NotFound|Forbidden)Exception$")
+
+
+def _find_storage_problem(failure: _Failure) -> Problem | None:
+    if "S3AFileSystem not found" in failure.message:
+        return Problem(
             "storage-unreachable",
             "The tables lie in S3, and the profile does not speak of it, so the jars for S3 were not fetched.",
             fix="Give the target's `catalog` an `s3.` key, such as `s3.region`.",
-            place=place,
         )
-    if _STORAGE.search(name):
-        return RunError.of(
+    if _STORAGE.search(failure.name):
+        return Problem(
             "storage-unreachable",
-            f"The storage refuses what it was asked: {what}",
-            why="Nothing of the batch is visible to readers; the next run takes it up again.",
+            f"The storage refuses what it was asked: {failure.what}",
+            why=_INVISIBLE,
             fix="Correct the `s3.` keys of the target's `catalog` in profiles.yml, or make the bucket.",
-            place=place,
         )
-    return RunError.of(
-        "batch-failed",
-        f"{name + ': ' if name else ''}{what}",
-        why="Nothing of the batch is visible to readers; the next run takes it up again.",
-        fix="logs/ holds what Spark says of it.",
-        place=place,
-    )
+    return None
+
+
+def _other_problem(failure: _Failure) -> Problem:
+    what = f"{failure.name}: {failure.what}" if failure.name else failure.what
+    return Problem("batch-failed", what, why=_INVISIBLE, fix=_LOGS)
+
+
+_IN_SQL = re.compile(r"== SQL(?: of [^(]*)? \(line (\d+), position (\d+)\) ==")
+
+
+def _place(message: str, select: Select) -> Place:
+    """Where the model's file says what Spark complains of; the model's file where Spark names no line."""
+    found = [*_IN_SQL.finditer(message)]
+    if not found:
+        return Place(select.model.path)
+    line, column = int(found[-1][1]), int(found[-1][2])
+    offset = sum(len(text) for text in select.text.splitlines(keepends=True)[: line - 1]) + column - 1
+    return select.place(offset)
+
+
+# --- what may pass by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +148,29 @@ class Passing:
     exceptions: re.Pattern[str]
     says: re.Pattern[str] = re.compile("")
     why: str = ""
-    fix: str = ""
+    fix: str = _LOGS
 
 
-_COMMIT_WHY = "Whether the commit was made, the table's ledger tells before the batch is written again."
-_LOGS = "logs/ holds what Spark says of it."
+_START_THE_BROKER = "Start the broker; if it runs, look at the network between it and this machine."
+_CONFLICT = Passing(
+    "commit-conflict",
+    "Another writer changed the table at the same time",
+    re.compile(r"org\.apache\.iceberg\.exceptions\.CommitFailedException"),
+    fix="Let it write less often, or into another table.",
+)
+
 PASSING = (
     Passing(
         "commit-unknown",
         "The catalog did not say whether a commit was made",
         re.compile(r"org\.apache\.iceberg\.exceptions\.CommitStateUnknownException"),
-        why=_COMMIT_WHY,
-        fix=_LOGS,
+        why="Whether the commit was made, the table's ledger tells before the batch is written again.",
     ),
-    Passing(
-        "commit-conflict",
-        "Another writer changed the table at the same time",
-        re.compile(r"org\.apache\.iceberg\.exceptions\.CommitFailedException"),
-        fix="Let it write less often, or into another table.",
-    ),
-    Passing(
-        "commit-conflict",
-        "Another writer changed the table at the same time",
-        re.compile(r"org\.apache\.iceberg\.exceptions\.ValidationException"),
-        re.compile(r"^Found (new )?conflicting (files|delete files)|^Missing required files to delete"),
-        fix="Let it write less often, or into another table.",
+    _CONFLICT,
+    replace(
+        _CONFLICT,
+        exceptions=re.compile(r"org\.apache\.iceberg\.exceptions\.ValidationException"),
+        says=re.compile(r"^Found (new )?conflicting (files|delete files)|^Missing required files to delete"),
     ),
     Passing(
         "connection-unreachable",
@@ -122,14 +180,14 @@ PASSING = (
             r"NotLeaderOrFollower|CoordinatorNotAvailable|CoordinatorLoadInProgress|NotCoordinator|ReplicaNotAvailable|"
             r"KafkaStorage|NotEnoughReplicas|ThrottlingQuotaExceeded)Exception"
         ),
-        fix="Start the broker; if it runs, look at the network between it and this machine.",
+        fix=_START_THE_BROKER,
     ),
     Passing(
         "connection-unreachable",
         "A broker does not give its records",
         re.compile(r"java\.util\.concurrent\.TimeoutException"),
         re.compile(r"^Cannot fetch record"),
-        fix="Start the broker; if it runs, look at the network between it and this machine.",
+        fix=_START_THE_BROKER,
     ),
     Passing(
         "storage-unreachable",
@@ -138,14 +196,12 @@ PASSING = (
             r"software\.amazon\.awssdk\.core\.exception\.(SdkClient|ApiCallTimeout|ApiCallAttemptTimeout)Exception"
         ),
         re.compile(r"Unable to execute HTTP request|Timeout|timed out|Connection", re.IGNORECASE),
-        fix=_LOGS,
     ),
     Passing(
         "storage-unreachable",
         "The storage answers with an error of its own",
         re.compile(r"software\.amazon\.awssdk\.services\.s3\.model\.\w*Exception"),
         re.compile(r"Status Code: (5\d\d|429)|SlowDown|Slow Down|InternalError|RequestTimeout"),
-        fix=_LOGS,
     ),
     Passing(
         "catalog-unreachable",
@@ -155,7 +211,6 @@ PASSING = (
             r"java\.sql\.SQL(Transient|Recoverable|NonTransientConnection|Timeout)\w*Exception|"
             r"org\.apache\.thrift\.transport\.TTransportException"
         ),
-        fix=_LOGS,
     ),
     Passing(
         "catalog-unreachable",
@@ -166,7 +221,6 @@ PASSING = (
             r"^FATAL: (the database system is|terminating|sorry, too many)",
             re.IGNORECASE,
         ),
-        fix=_LOGS,
     ),
     Passing(
         "catalog-unreachable",
@@ -175,7 +229,6 @@ PASSING = (
             r"java\.net\.(Connect|UnknownHost|SocketTimeout|Socket|NoRouteToHost)Exception|"
             r"java\.net\.http\.HttpTimeoutException|[\w.]+\.(HttpHostConnect|ConnectTimeout|NoHttpResponse)Exception"
         ),
-        fix=_LOGS,
     ),
 )
 """From the most telling to the least. What else fails fails again: it ends the model."""
@@ -202,13 +255,3 @@ def find_passing(error: BaseException) -> Iterator[tuple[Passing, str]]:
 def _trace(error: BaseException) -> str:
     """What an exception says, with Java's trace, in which every cause begins a line."""
     return f"{error}\n{getattr(error, '_stackTrace', None) or ''}"
-
-
-def _place(message: str, select: Select) -> Place:
-    """Where the model's file says what Spark complains of; the model's file where Spark names no line."""
-    found = [*_IN_SQL.finditer(message)]
-    if not found:
-        return Place(select.model.path)
-    line, column = int(found[-1][1]), int(found[-1][2])
-    offset = sum(len(text) for text in select.text.splitlines(keepends=True)[: line - 1]) + column - 1
-    return select.place(offset)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import AnalysisException
 
-from lakesql.engine.failure import find_passing
+from lakesql.engine.failure import explain, find_passing
+from lakesql.errors import Place, ProfileError, RunError, TransientError
+from tests.unit.test_select import build
 
 JOB = (
     "An error occurred while calling o7.sql.\n: org.apache.spark.SparkException: Job aborted due to stage failure: "
@@ -122,3 +125,62 @@ def test_the_trace_that_pyspark_keeps_beside_the_message_is_read() -> None:
     error = Exception("Query q terminated with an exception")
     error._stackTrace = "org.apache.spark.X: y\n\tat a.b\nCaused by: java.net.ConnectException: refused"  # type: ignore[attr-defined]
     assert [kind.condition for kind, _ in find_passing(error)] == ["catalog-unreachable"]
+
+
+SELECT = build("mode='append'", "SELECT id,\n  CAST(Status AS int) AS s FROM {{ stream('orders') }}")
+AT_THE_CAST = "\n== SQL (line 3, position 3) ==\n  CAST(Status AS int) AS s\n  ^^^\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "condition", "place"),
+    [
+        (
+            Exception(f"{JOB}: [CAST_INVALID_INPUT] The value 'x' cannot be cast. SQLSTATE: 22018{AT_THE_CAST}"),
+            "expression-failed",
+            Place("models/m.sql", 3, 3),
+        ),
+        (
+            Exception("[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some data may have been lost. SQLSTATE: 22000"),
+            "data-lost",
+            Place("models/m.sql"),
+        ),
+        (
+            Exception(trace("x.Y: z", "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: out of range")),
+            "data-lost",
+            Place("models/m.sql"),
+        ),
+        (AnalysisException("[UNRESOLVED_COLUMN] a"), "analysis-failed", Place("models/m.sql")),
+        (
+            Exception(trace("x.Y: z", "java.lang.ClassNotFoundException: Class org.x.S3AFileSystem not found")),
+            "storage-unreachable",
+            Place("models/m.sql"),
+        ),
+        (
+            Exception(trace("x.Y: z", "software.amazon.awssdk.services.s3.model.NoSuchBucketException: null (404)")),
+            "storage-unreachable",
+            Place("models/m.sql"),
+        ),
+        (Exception("[OTHER] something"), "batch-failed", Place("models/m.sql")),
+        (ValueError("something"), "batch-failed", Place("models/m.sql")),
+    ],
+)
+def test_what_ends_the_model(error: Exception, condition: str, place: Place) -> None:
+    found = explain(error, SELECT)
+    (problem,) = found.problems
+    assert type(found) is RunError
+    assert (problem.condition, problem.place) == (condition, place)
+    assert problem.what and problem.fix
+
+
+def test_what_may_pass_is_said_so() -> None:
+    found = explain(Exception(trace("java.io.UncheckedIOException: x", "java.net.ConnectException: refused")), SELECT)
+    assert type(found) is TransientError
+    assert [(each.condition, each.place) for each in found.problems] == [("catalog-unreachable", Place("models/m.sql"))]
+
+
+def test_an_error_of_lakesqls_own_stays_as_it_is() -> None:
+    own = RunError.of("table-behind", "what")
+    assert explain(own, SELECT) is own
+    away = explain(ProfileError.of("catalog-unreachable", "what"), SELECT)
+    assert type(away) is TransientError
+    assert [problem.condition for problem in away.problems] == ["catalog-unreachable"]
