@@ -13,8 +13,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lakesql.compile.quote import table_name
-from lakesql.engine.ledger import Entry, Snapshot, newest_entry
-from lakesql.errors import RunError
+from lakesql.engine.ledger import Entry, Snapshot, newest_entry, overtaken
 from lakesql.model.table import TableName
 from lakesql.names import TAG_PREFIX
 
@@ -100,8 +99,9 @@ def publish(
     a `RunError` (`batch-published`) where another runner has published the same batch.
     """
     table = load_table(session, name)
+    written = f"Another runner has written this batch of {name}."
     if is_written(table):
-        raise _published(name)
+        raise overtaken(written)
     tag = _tag(model)
     manage = table.manageSnapshots()
     try:
@@ -110,19 +110,11 @@ def publish(
         manage.commit()
     except Py4JJavaError as error:
         if "DuplicateWAPCommitException" in str(error):
-            raise _published(name) from None
+            raise overtaken(written) from None
         if "not append, dynamic overwrite, or fast-forward" in str(error):
             raise HeadMovedError from None
         raise
     return _snapshot(table.currentSnapshot())
-
-
-def _published(name: TableName) -> RunError:
-    return RunError.of(
-        "batch-published",
-        f"Another runner has written this batch of {name}.",
-        fix="Let the other one run, or stop it and start again.",
-    )
 
 
 def _tag(model: str) -> str:

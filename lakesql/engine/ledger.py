@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakesql.errors import RunError
 from lakesql.names import (
     LEDGER_ACCEPTED,
     LEDGER_BATCH,
@@ -98,6 +99,11 @@ def newest_entry(
         if summary.get(LEDGER_MODEL) == model and checkpoint in (None, summary.get(LEDGER_CHECKPOINT)):
             return _entry_of(summary)
     return None
+
+
+def overtaken(what: str) -> RunError:
+    """The error of a runner that would write what another one has written; `what` says how it is known."""
+    return RunError.of("batch-published", what, fix="Let the other one run, or stop it and start again.")
 
 
 def _entry_of(summary: Mapping[str, str]) -> Entry:

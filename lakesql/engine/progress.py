@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.engine.checkpoint import CheckpointFiles, read_offsets, read_seen, save_origin
 from lakesql.engine.iceberg import JavaTable, read_entry
-from lakesql.engine.ledger import Entry
+from lakesql.engine.ledger import Entry, overtaken
 from lakesql.engine.resume import THROUGH, Origin, Position, Source, newest_batch, spark_position
 from lakesql.errors import RunError
 
@@ -86,13 +86,13 @@ class Progress:
                 check_same(newest, entry)
                 return True
             if newest.batch > entry.batch:
-                raise _published(entry, newest)
+                raise _overtaken(entry, newest)
             if newest.batch >= self.last:
                 return False
         elif self.last < 0 and newest_batch(newest) == self._origin.follows:
             return False
         elif newest is not None and newest_batch(newest) != self._origin.follows:
-            raise _published(entry, newest)
+            raise _overtaken(entry, newest)
         raise RunError.of(
             "table-behind",
             f"Table {table.name()} stands at {f'batch {newest.batch}' if newest else 'no batch'} of model "
@@ -140,10 +140,8 @@ def check_same(written: Entry, planned: Entry) -> None:
         )
 
 
-def _published(entry: Entry, newest: Entry) -> RunError:
-    return RunError.of(
-        "batch-published",
+def _overtaken(entry: Entry, newest: Entry) -> RunError:
+    return overtaken(
         f"Another runner has gone on with model '{entry.model}': its table stands at batch {newest.batch} of "
-        f"checkpoint {newest.checkpoint}. This one was to write batch {entry.batch} of checkpoint {entry.checkpoint}.",
-        fix="Let the other one run, or stop it and start again.",
+        f"checkpoint {newest.checkpoint}. This one was to write batch {entry.batch} of checkpoint {entry.checkpoint}."
     )
