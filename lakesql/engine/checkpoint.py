@@ -19,7 +19,8 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from lakesql.engine.resume import Batch, Checkpoint, Origin, Position, spark_position
+from lakesql.engine.facts import Batch, Checkpoint, Origin
+from lakesql.engine.position import Position, spark_position
 from lakesql.project.files import write_atomically
 
 ORIGIN_FILE = "lakesql.json"

@@ -10,9 +10,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakesql.engine.checkpoint import CheckpointFiles, read_offsets, read_seen, save_origin
+from lakesql.engine.facts import Origin, newest_batch
 from lakesql.engine.iceberg import JavaTable, read_entry
 from lakesql.engine.ledger import Entry, overtaken
-from lakesql.engine.resume import THROUGH, Origin, Position, Source, newest_batch, spark_position
+from lakesql.engine.position import THROUGH, Position, Source, spark_position
 from lakesql.errors import RunError
 
 

@@ -19,21 +19,11 @@ from lakesql.engine.checkpoint import (
     read_seen,
     save_origin,
 )
+from lakesql.engine.facts import Decision, Facts, Fresh, Origin, Resume, StartFrom, newest_batch
 from lakesql.engine.iceberg import load_table, read_entry, table_exists, table_id
 from lakesql.engine.kafka import open_broker
+from lakesql.engine.position import THROUGH, Position, Source
 from lakesql.engine.progress import Progress
-from lakesql.engine.resume import (
-    THROUGH,
-    Decision,
-    Facts,
-    Fresh,
-    Origin,
-    Position,
-    Resume,
-    Source,
-    StartFrom,
-    newest_batch,
-)
 from lakesql.engine.source import Reading, TableSource, escape_glob
 from lakesql.model.table import TableName
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded

@@ -13,8 +13,9 @@ from lakesql.compile.select import Select
 from lakesql.compile.table import build_table_spec
 from lakesql.engine.analyze import analyze_select, landing_columns
 from lakesql.engine.batch import Sink, Step
+from lakesql.engine.facts import StartFrom
 from lakesql.engine.recover import Place, open_progress, read_facts, read_sources, restart
-from lakesql.engine.resume import StartFrom, decide
+from lakesql.engine.resume import decide
 from lakesql.engine.source import Reading, TableSource
 from lakesql.errors import Problem, ProjectError, RunError, nearest
 from lakesql.events import Emit, Noted, StepApplied

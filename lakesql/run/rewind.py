@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from lakesql.compile.select import Select, build_select
 from lakesql.engine.checkpoint import CheckpointFiles, create_checkpoint, move_aside
+from lakesql.engine.facts import Facts, StartFrom
 from lakesql.engine.lease import LOOK_EVERY_S, Leases
 from lakesql.engine.recover import Place, new_origin, plant, read_facts, read_sources
-from lakesql.engine.resume import Facts, StartFrom, Target, choose_start, decide
+from lakesql.engine.resume import decide
+from lakesql.engine.rewind import Target, choose_start
 from lakesql.engine.source import Reading
 from lakesql.errors import RunError
 from lakesql.graph.manifest import Manifest

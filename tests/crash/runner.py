@@ -19,8 +19,8 @@ from typing import Any
 from unittest import mock
 
 from lakesql.engine.batch import Step
+from lakesql.engine.facts import Decision, Facts, Fresh, Resume
 from lakesql.engine.progress import Progress
-from lakesql.engine.resume import Decision, Facts, Fresh, Resume
 from lakesql.events import Event
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.observe.jsonl import render_json

@@ -353,7 +353,7 @@ def test_a_lost_checkpoint_of_plain_files(project: Project) -> None:
 def test_plain_files_from_a_time_on(project: Project) -> None:
     import os
 
-    from lakesql.engine.resume import Target
+    from lakesql.engine.rewind import Target
 
     project.connections = {"disk": {"type": "files", "path": str(project.directory / "landing")}}
     project.stream("p", {"id": "int"}, connection="disk", path="*.json", format="json")

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain, combinations, product
 from typing import Any
 
 import pytest
 
+from lakesql.engine.facts import Batch, Checkpoint, Decision, Facts, Fresh, Origin, Resume, StartFrom
 from lakesql.engine.ledger import Entry
-from lakesql.engine.resume import (
-    Batch,
-    Checkpoint,
-    Decision,
-    Facts,
-    Fresh,
-    Origin,
-    Resume,
-    Source,
-    SourceKind,
-    StartFrom,
-    can_start_from,
-    choose_start,
-    decide,
-    ledger_positions,
-    spark_position,
-)
+from lakesql.engine.position import Source, SourceKind, can_start_from, spark_position
+from lakesql.engine.resume import decide
 from lakesql.errors import RunError
 
 TABLE_ID, ID = "uuid-1", "c-1"
@@ -271,61 +256,6 @@ def test_state_is_not_in_the_ledger() -> None:
     assert isinstance(decide(facts(None, entry(5, state="s"))), StartFrom)
 
 
-def test_a_topic_that_was_made_anew() -> None:
-    anew = (replace(SOURCE, topics={"shop.orders": "id-2"}),)
-    assert refusal(facts(checkpoint(5, 5), entry(5), sources=anew)) == "topic-recreated"
-    assert refusal(facts(None, entry(5), sources=anew)) == "topic-recreated"
-    known_to_origin = origin(topics={"shop.orders": "id-1"}, empty_through=5)
-    there = checkpoint(5, 5, origin=known_to_origin)
-    assert refusal(facts(there, None, sources=anew)) == "topic-recreated"
-    unknown = entry(5, topics={})
-    assert decide(facts(checkpoint(5, 5), unknown, sources=anew)) == Resume(5)
-    assert ledger_positions(anew, entry(5)) == {"orders": {}}
-    assert ledger_positions((SOURCE,), entry(5)) == {"orders": READ}
-    assert ledger_positions((SOURCE, Source("new", "kafka")), entry(5)) == {"orders": READ}
-
-
-LOST: Mapping[str, Mapping[int, int]] = {"shop.orders": {0: 45, 1: 7, 2: 100}}
-
-
-def test_records_that_are_gone_are_named() -> None:
-    sources = (replace(SOURCE, beginnings=LOST),)
-    for there, newest in ((checkpoint(5, 5), entry(5)), (None, entry(5))):
-        with pytest.raises(RunError) as caught:
-            decide(facts(there, newest, sources=sources))
-        (problem,) = caught.value.problems
-        assert problem.condition == "data-lost"
-        assert "shop.orders-0: 40 to 44" in problem.what and "shop.orders-1" not in problem.what
-        assert "5 offsets" in problem.what
-
-
-def test_a_loss_is_accepted_once_it_is_there() -> None:
-    sources = (replace(SOURCE, beginnings=LOST),)
-    before = entry(5, accepted="shop.orders-1: 2 to 3")
-    found = decide(facts(checkpoint(5, 5), before, sources=sources, accept_data_loss=True))
-    assert isinstance(found, StartFrom)
-    assert found.positions == {"orders": {"shop.orders": {"0": 45, "1": 7}}}
-    assert found.accepted == "shop.orders-1: 2 to 3, shop.orders-0: 40 to 44"
-    assert found.follows == Batch(ID, 5)
-    stateful = facts(checkpoint(5, 5, origin=origin(state="s")), entry(5, state="s"), state="s", sources=sources)
-    assert outcome(replace(stateful, accept_data_loss=True)) == "data-lost"
-
-
-@pytest.mark.parametrize(("there", "newest"), [(checkpoint(5, 5), entry(5)), (None, entry(5)), (None, None)])
-def test_accepting_a_loss_that_is_none(there: Checkpoint | None, newest: Entry | None) -> None:
-    assert refusal(facts(there, newest, accept_data_loss=True)) == "nothing-lost"
-
-
-def test_a_replayed_batch_is_read_from_where_the_one_before_it_ended() -> None:
-    """Batch 5 is planned and not in the table: its records, from offset 30 on, are still to be read."""
-    sources = (replace(SOURCE, beginnings={"shop.orders": {0: 35}}),)
-    before = {"shop.orders": {"0": 30, "1": 7}}
-    there = checkpoint(5, 4, positions={4: (before,), 5: (READ,)})
-    newest = entry(4, positions={"orders": before})
-    assert refusal(facts(there, newest, sources=sources)) == "data-lost"
-    assert decide(facts(there, entry(5), sources=sources)) == Resume(5)
-
-
 def test_dead_letters_leave_no_trace_of_most_batches() -> None:
     companion = {"is_sparse": True}
     assert decide(facts(checkpoint(5, 5), None, **companion)) == Resume(-1)
@@ -341,77 +271,3 @@ def test_what_is_added_to_a_position_is_taken_off() -> None:
     assert spark_position(READ) == READ
     assert spark_position(12) == 12
     assert spark_position(None) is None
-
-
-def chosen(given: Facts, to: Any, allow_doubles: bool = False) -> StartFrom | str:
-    try:
-        return choose_start(given, to, allow_doubles)
-    except RunError as error:
-        (problem,) = error.problems
-        return problem.condition
-
-
-def test_going_on_where_the_table_stands() -> None:
-    for there in (None, checkpoint(9, 9), checkpoint(3, 3, damage="broken")):
-        found = chosen(facts(there, entry(5, accepted="x")), "ledger")
-        assert isinstance(found, StartFrom)
-        assert (found.positions, found.follows, found.accepted) == ({"orders": READ}, Batch(ID, 5), "x")
-    anew = (replace(SOURCE, topics={"shop.orders": "id-2"}), Source("more", "kafka"))
-    found = chosen(facts(None, entry(5), sources=anew), "ledger")
-    assert isinstance(found, StartFrom) and found.positions == {"orders": {}}
-    assert chosen(facts(checkpoint(5, 5), None), "ledger") == "rewind-impossible"
-    assert chosen(facts(checkpoint(5, 5), entry(5, state="s"), state="s"), "ledger") == "rewind-impossible"
-
-
-def test_files_are_known_to_the_checkpoint_that_read_them() -> None:
-    read = entry(5, positions={"orders": {"logOffset": 5}})
-    for kind in ("files", "recorded"):
-        sources = (Source("orders", kind),)  # type: ignore[arg-type]
-        assert isinstance(chosen(facts(checkpoint(7, 7), read, sources=sources), "ledger"), StartFrom)
-        assert chosen(facts(None, read, sources=sources), "ledger") == "rewind-impossible"
-        assert chosen(facts(checkpoint(7, 7, id="c-2"), read, sources=sources), "ledger") == "rewind-impossible"
-    generated = entry(5, positions={"orders": 5})
-    sources = (Source("orders", "rate"),)
-    assert chosen(facts(checkpoint(5, 5), generated, sources=sources), "ledger") == "rewind-impossible"
-
-
-def test_going_on_where_the_checkpoint_stands() -> None:
-    before, after = {"shop.orders": {"0": 30}}, {"shop.orders": {"0": 50}}
-    there = checkpoint(6, 5, positions={5: (before,), 6: (after,)})
-    for newest, stands in ((entry(3), before), (None, before), (entry(6), after)):
-        found = chosen(facts(there, newest), "checkpoint")
-        assert isinstance(found, StartFrom)
-        assert found.positions == {"orders": stands}
-        assert found.follows == (Batch(ID, newest.batch) if newest else None)
-    assert chosen(facts(None, entry(5)), "checkpoint") == "rewind-impossible"
-    assert chosen(facts(checkpoint(5, 5, positions={}), entry(5)), "checkpoint") == "rewind-impossible"
-    assert chosen(facts(there, entry(5, state="s"), state="s"), "checkpoint") == "rewind-impossible"
-
-
-def test_reading_all_again() -> None:
-    given = facts(checkpoint(5, 5), entry(5))
-    assert chosen(given, "start") == "rewind-doubles"
-    assert isinstance(chosen(given, "start", allow_doubles=True), StartFrom)
-    assert isinstance(chosen(replace(given, is_keyed=True), "start"), StartFrom)
-    found = chosen(replace(given, entry=None), "start")
-    assert isinstance(found, StartFrom) and (found.positions, found.follows, found.start_ms) == ({}, None, None)
-
-
-def test_reading_from_a_time_on() -> None:
-    found = chosen(facts(None, entry(5)), 1_700_000_000_000)
-    assert isinstance(found, StartFrom)
-    assert (found.positions, found.follows, found.start_ms) == ({}, Batch(ID, 5), 1_700_000_000_000)
-    for kind in ("table", "rate"):
-        sources = (Source("orders", kind),)  # type: ignore[arg-type]
-        assert chosen(facts(None, entry(5), sources=sources), 1) == "rewind-impossible"
-
-
-def test_what_a_rewound_checkpoint_leads_to() -> None:
-    """Each place to go on from gives a checkpoint that the next run goes on with."""
-    given = facts(checkpoint(5, 3), entry(5), is_keyed=True)
-    for to in ("ledger", "checkpoint", "start", 1):
-        found = chosen(given, to)
-        assert isinstance(found, StartFrom)
-        planted = 0 if found.positions else -1
-        made = checkpoint(planted, planted, id="c-2", origin=origin(follows=found.follows, empty_through=planted))
-        assert decide(replace(given, checkpoint=made)) == Resume(-1)

@@ -1,0 +1,31 @@
+"""What an operator is told where a checkpoint and its table do not agree: the command that mends it. Pure."""
+
+from __future__ import annotations
+
+from lakesql.engine.facts import Facts
+from lakesql.engine.ledger import Entry
+
+
+def mend(facts: Facts) -> str:
+    """What to do where the table is right, and its checkpoint is not."""
+    if facts.state or facts.entry is None:
+        return refill(facts)
+    return f"To go on where the table stands: lakesql rewind {facts.model}. The old checkpoint is kept."
+
+
+def refill(facts: Facts) -> str:
+    """What to do where the table must be filled from the start."""
+    start = f"lakesql rewind {facts.model} --to start"
+    if facts.is_keyed or not facts.table_id or (facts.entry is None and not facts.state):
+        again = f"To read all again: {start}"
+    else:
+        again = f"Drop the table, or its rows would stand there twice, and read all again: {start}"
+    checkpoint = facts.checkpoint
+    if facts.state or checkpoint is None or checkpoint.damage or not checkpoint.positions:
+        return again
+    return f"{again}. To go on with what has not been read yet: lakesql rewind {facts.model} --to checkpoint"
+
+
+def say_entry(entry: Entry | None) -> str:
+    """Where a table stands, in words."""
+    return f"batch {entry.batch} of checkpoint {entry.checkpoint}" if entry else "no batch of the model"

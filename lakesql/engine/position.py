@@ -1,0 +1,64 @@
+"""Where a stream of a model stands: in Spark's words, and in the ledger's. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from lakesql.engine.ledger import Entry
+
+Position = Any
+"""Where a source stands, as Spark's JSON has it: the value of `lakesql.offsets` for one stream."""
+
+Positions = Mapping[str, Position]
+"""By stream; one that is missing starts where the stream says."""
+
+SourceKind = Literal["kafka", "recorded", "table", "files", "rate"]
+
+THROUGH = "through"
+"""In the position of a recorded stream: by topic, the last file that was read. Spark's own position counts batches of
+files, which means nothing without the list of them in its checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A stream of the model as it is now. For Kafka: the id of each topic, and the first offset that is still there."""
+
+    name: str
+    kind: SourceKind
+    topics: Mapping[str, str] = field(default_factory=dict)
+    beginnings: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+
+def spark_position(position: Position) -> Position:
+    """A position without what lakesql adds to it."""
+    if isinstance(position, dict) and THROUGH in position:
+        return {key: value for key, value in position.items() if key != THROUGH}
+    return position
+
+
+def can_start_from(kind: SourceKind, position: Position) -> bool:
+    """Whether a position alone says what has been read. A position of plain files needs Spark's list of them."""
+    match kind:
+        case "kafka" | "table":
+            return isinstance(position, dict)
+        case "recorded":
+            return isinstance(position, dict) and THROUGH in position
+        case "files" | "rate":
+            return False
+
+
+def ledger_positions(sources: tuple[Source, ...], entry: Entry) -> dict[str, Position]:
+    """Where the ledger says that each of the streams stands, without topics that were deleted or made anew."""
+    stands = entry.positions
+    found = {}
+    for source in sources:
+        if source.name not in stands:
+            continue
+        position = stands[source.name]
+        if source.kind == "kafka":
+            gone = {topic for topic, id_ in entry.topics.items() if source.topics.get(topic) != id_}
+            position = {topic: offsets for topic, offsets in position.items() if topic not in gone}
+        found[source.name] = position
+    return found

@@ -1,0 +1,87 @@
+"""Where a model goes on by an operator's word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lakesql.engine.facts import Batch, Facts, Resume, StartFrom
+from lakesql.engine.position import Source
+from lakesql.engine.resume import decide
+from lakesql.engine.rewind import choose_start
+from lakesql.errors import RunError
+from tests.unit.test_resume import ID, READ, SOURCE, checkpoint, entry, facts, origin
+
+
+def chosen(given: Facts, to: Any, allow_doubles: bool = False) -> StartFrom | str:
+    try:
+        return choose_start(given, to, allow_doubles)
+    except RunError as error:
+        (problem,) = error.problems
+        return problem.condition
+
+
+def test_going_on_where_the_table_stands() -> None:
+    for there in (None, checkpoint(9, 9), checkpoint(3, 3, damage="broken")):
+        found = chosen(facts(there, entry(5, accepted="x")), "ledger")
+        assert isinstance(found, StartFrom)
+        assert (found.positions, found.follows, found.accepted) == ({"orders": READ}, Batch(ID, 5), "x")
+    anew = (replace(SOURCE, topics={"shop.orders": "id-2"}), Source("more", "kafka"))
+    found = chosen(facts(None, entry(5), sources=anew), "ledger")
+    assert isinstance(found, StartFrom) and found.positions == {"orders": {}}
+    assert chosen(facts(checkpoint(5, 5), None), "ledger") == "rewind-impossible"
+    assert chosen(facts(checkpoint(5, 5), entry(5, state="s"), state="s"), "ledger") == "rewind-impossible"
+
+
+def test_files_are_known_to_the_checkpoint_that_read_them() -> None:
+    read = entry(5, positions={"orders": {"logOffset": 5}})
+    for kind in ("files", "recorded"):
+        sources = (Source("orders", kind),)  # type: ignore[arg-type]
+        assert isinstance(chosen(facts(checkpoint(7, 7), read, sources=sources), "ledger"), StartFrom)
+        assert chosen(facts(None, read, sources=sources), "ledger") == "rewind-impossible"
+        assert chosen(facts(checkpoint(7, 7, id="c-2"), read, sources=sources), "ledger") == "rewind-impossible"
+    generated = entry(5, positions={"orders": 5})
+    sources = (Source("orders", "rate"),)
+    assert chosen(facts(checkpoint(5, 5), generated, sources=sources), "ledger") == "rewind-impossible"
+
+
+def test_going_on_where_the_checkpoint_stands() -> None:
+    before, after = {"shop.orders": {"0": 30}}, {"shop.orders": {"0": 50}}
+    there = checkpoint(6, 5, positions={5: (before,), 6: (after,)})
+    for newest, stands in ((entry(3), before), (None, before), (entry(6), after)):
+        found = chosen(facts(there, newest), "checkpoint")
+        assert isinstance(found, StartFrom)
+        assert found.positions == {"orders": stands}
+        assert found.follows == (Batch(ID, newest.batch) if newest else None)
+    assert chosen(facts(None, entry(5)), "checkpoint") == "rewind-impossible"
+    assert chosen(facts(checkpoint(5, 5, positions={}), entry(5)), "checkpoint") == "rewind-impossible"
+    assert chosen(facts(there, entry(5, state="s"), state="s"), "checkpoint") == "rewind-impossible"
+
+
+def test_reading_all_again() -> None:
+    given = facts(checkpoint(5, 5), entry(5))
+    assert chosen(given, "start") == "rewind-doubles"
+    assert isinstance(chosen(given, "start", allow_doubles=True), StartFrom)
+    assert isinstance(chosen(replace(given, is_keyed=True), "start"), StartFrom)
+    found = chosen(replace(given, entry=None), "start")
+    assert isinstance(found, StartFrom) and (found.positions, found.follows, found.start_ms) == ({}, None, None)
+
+
+def test_reading_from_a_time_on() -> None:
+    found = chosen(facts(None, entry(5)), 1_700_000_000_000)
+    assert isinstance(found, StartFrom)
+    assert (found.positions, found.follows, found.start_ms) == ({}, Batch(ID, 5), 1_700_000_000_000)
+    for kind in ("table", "rate"):
+        sources = (Source("orders", kind),)  # type: ignore[arg-type]
+        assert chosen(facts(None, entry(5), sources=sources), 1) == "rewind-impossible"
+
+
+def test_what_a_rewound_checkpoint_leads_to() -> None:
+    """Each place to go on from gives a checkpoint that the next run goes on with."""
+    given = facts(checkpoint(5, 3), entry(5), is_keyed=True)
+    for to in ("ledger", "checkpoint", "start", 1):
+        found = chosen(given, to)
+        assert isinstance(found, StartFrom)
+        planted = 0 if found.positions else -1
+        made = checkpoint(planted, planted, id="c-2", origin=origin(follows=found.follows, empty_through=planted))
+        assert decide(replace(given, checkpoint=made)) == Resume(-1)

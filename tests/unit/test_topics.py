@@ -1,0 +1,82 @@
+"""What Kafka's topics may have come to since they were read last, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from lakesql.engine.facts import Batch, Checkpoint, Resume, StartFrom
+from lakesql.engine.ledger import Entry
+from lakesql.engine.position import Source, ledger_positions
+from lakesql.engine.resume import decide
+from lakesql.errors import RunError
+from tests.unit.test_resume import ID, READ, SOURCE, checkpoint, entry, facts, origin, outcome, refusal
+
+
+def test_a_topic_that_was_made_anew() -> None:
+    anew = (replace(SOURCE, topics={"shop.orders": "id-2"}),)
+    assert refusal(facts(checkpoint(5, 5), entry(5), sources=anew)) == "topic-recreated"
+    assert refusal(facts(None, entry(5), sources=anew)) == "topic-recreated"
+    known_to_origin = origin(topics={"shop.orders": "id-1"}, empty_through=5)
+    there = checkpoint(5, 5, origin=known_to_origin)
+    assert refusal(facts(there, None, sources=anew)) == "topic-recreated"
+    unknown = entry(5, topics={})
+    assert decide(facts(checkpoint(5, 5), unknown, sources=anew)) == Resume(5)
+    assert ledger_positions(anew, entry(5)) == {"orders": {}}
+    assert ledger_positions((SOURCE,), entry(5)) == {"orders": READ}
+    assert ledger_positions((SOURCE, Source("new", "kafka")), entry(5)) == {"orders": READ}
+
+
+LOST: Mapping[str, Mapping[int, int]] = {"shop.orders": {0: 45, 1: 7, 2: 100}}
+
+
+def test_records_that_are_gone_are_named() -> None:
+    sources = (replace(SOURCE, beginnings=LOST),)
+    for there, newest in ((checkpoint(5, 5), entry(5)), (None, entry(5))):
+        with pytest.raises(RunError) as caught:
+            decide(facts(there, newest, sources=sources))
+        (problem,) = caught.value.problems
+        assert problem.condition == "data-lost"
+        assert "shop.orders-0: 40 to 44" in problem.what and "shop.orders-1" not in problem.what
+        assert "5 offsets" in problem.what
+
+
+def test_what_is_gone_is_shown_in_order_of_topics_and_partitions() -> None:
+    positions = {"b": {"10": 4, "2": 7}, "a": {"0": 10, "1": 0}, "deleted": {"0": 3}}
+    source = Source("orders", "kafka", {}, {"a": {0: 12, 1: 0, 2: 9}, "b": {2: 8, 10: 5}})
+    there = entry(5, positions={"orders": positions}, topics={})
+    found = decide(facts(None, there, sources=(source,), accept_data_loss=True))
+    assert isinstance(found, StartFrom)
+    assert found.accepted == "a-0: 10 to 11, b-2: 7 to 7, b-10: 4 to 4"
+    assert found.positions == {
+        "orders": {"b": {"10": 5, "2": 8}, "a": {"0": 12, "1": 0}, "deleted": {"0": 3}},
+    }
+
+
+def test_a_loss_is_accepted_once_it_is_there() -> None:
+    sources = (replace(SOURCE, beginnings=LOST),)
+    before = entry(5, accepted="shop.orders-1: 2 to 3")
+    found = decide(facts(checkpoint(5, 5), before, sources=sources, accept_data_loss=True))
+    assert isinstance(found, StartFrom)
+    assert found.positions == {"orders": {"shop.orders": {"0": 45, "1": 7}}}
+    assert found.accepted == "shop.orders-1: 2 to 3, shop.orders-0: 40 to 44"
+    assert found.follows == Batch(ID, 5)
+    stateful = facts(checkpoint(5, 5, origin=origin(state="s")), entry(5, state="s"), state="s", sources=sources)
+    assert outcome(replace(stateful, accept_data_loss=True)) == "data-lost"
+
+
+@pytest.mark.parametrize(("there", "newest"), [(checkpoint(5, 5), entry(5)), (None, entry(5)), (None, None)])
+def test_accepting_a_loss_that_is_none(there: Checkpoint | None, newest: Entry | None) -> None:
+    assert refusal(facts(there, newest, accept_data_loss=True)) == "nothing-lost"
+
+
+def test_a_replayed_batch_is_read_from_where_the_one_before_it_ended() -> None:
+    """Batch 5 is planned and not in the table: its records, from offset 30 on, are still to be read."""
+    sources = (replace(SOURCE, beginnings={"shop.orders": {0: 35}}),)
+    before = {"shop.orders": {"0": 30, "1": 7}}
+    there = checkpoint(5, 4, positions={4: (before,), 5: (READ,)})
+    newest = entry(4, positions={"orders": before})
+    assert refusal(facts(there, newest, sources=sources)) == "data-lost"
+    assert decide(facts(there, entry(5), sources=sources)) == Resume(5)
