@@ -61,11 +61,10 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A Kafka broker for all tests that do not end it: each uses topics of its own."""
     from tests.servers.broker import Broker
+    from tests.servers.process import running
 
-    broker = Broker(tmp_path_factory.mktemp("broker"))
-    broker.start()
-    yield broker
-    broker.stop()
+    with running(Broker(tmp_path_factory.mktemp("broker"))) as broker:
+        yield broker
 
 
 @pytest.fixture

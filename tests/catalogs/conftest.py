@@ -10,6 +10,7 @@ import pytest
 from lakesql.project.profiles import Catalog
 from tests.catalogs.places import Place, add_catalog, by_catalog, by_metadata, s3_secret
 from tests.servers.postgres import Postgres
+from tests.servers.process import running
 from tests.servers.rest import RestCatalogServer
 from tests.servers.seaweed import Seaweed
 from tests.spark.project import Lake
@@ -24,26 +25,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seaweed]:
-    server = Seaweed(tmp_path_factory.mktemp("seaweed"))
-    server.start()
-    yield server
-    server.stop()
+    with running(Seaweed(tmp_path_factory.mktemp("seaweed"))) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
 def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalogServer]:
-    server = RestCatalogServer(tmp_path_factory.mktemp("rest"))
-    server.start()
-    yield server
-    server.stop()
+    with running(RestCatalogServer(tmp_path_factory.mktemp("rest"))) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    server = Postgres()
-    server.start()
-    yield server
-    server.stop()
+    with running(Postgres()) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import pytest
 
 from lakesql.events import BatchCommitted, Event, Retrying
 from tests.servers.broker import Broker
+from tests.servers.process import running
 from tests.spark.project import Project
 
 TOPIC = "orders"
@@ -19,11 +20,9 @@ ENDS_WITHIN_S = 30
 @pytest.fixture
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker of the test's own, with a topic."""
-    broker = Broker(tmp_path_factory.mktemp("mortal"))
-    broker.start()
-    broker.create_topic(TOPIC, 2)
-    yield broker
-    broker.stop()
+    with running(Broker(tmp_path_factory.mktemp("mortal"))) as broker:
+        broker.create_topic(TOPIC, 2)
+        yield broker
 
 
 def build(project: Project, broker: Broker, **options: str) -> None:

@@ -5,12 +5,35 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 LOOPBACK = "127.0.0.1"
 JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 """A Java that starts fast and stays small."""
+
+
+class Server(Protocol):
+    """What can be started and stopped."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+S = TypeVar("S", bound=Server)
+
+
+@contextmanager
+def running(server: S) -> Iterator[S]:
+    """A server from its start to its stop, which comes after a failure too."""
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 def free_ports(count: int) -> list[int]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.servers.process import running
 from tests.servers.runner import Runner, of
 
 REPOSITORY = Path(__file__).parents[2]
@@ -48,14 +49,10 @@ def test_a_second_signal_ends_it_at_once_and_nothing_stays_behind(tmp_path: Path
 
 def test_a_java_that_is_killed_is_named_and_nothing_else_is_said(tmp_path: Path) -> None:
     write_shop(tmp_path)
-    runner = Runner(tmp_path, "clicks")
-    runner.start()
-    try:
+    with running(Runner(tmp_path, "clicks")) as runner:
         runner.wait(lambda events: bool(of(events, "batch_committed")), 120)
         runner.kill_java()
         assert runner.ended(60) == 1
-    finally:
-        runner.stop()
     (said,) = runner.errors.read_text().splitlines()
     assert json.loads(said)["condition"] == "java-ended"
 
