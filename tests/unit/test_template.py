@@ -25,7 +25,6 @@ from lakesql.model.template import (
 VARS = {"days": 7, "name": "x", "list": ["b", "a", "B"], "map": {"k": "v", "deep": {"n": [1, 2]}}, "empty": []}
 TARGET = {"name": "dev", "namespace": "shop", "catalog": "lake"}
 NAMES = Names(lambda name: f"`s`.`{name}`", lambda name: f"`r`.`{name}`", "lake.shop.m", VARS, TARGET, False)
-NO_MACROS = Macros()
 MACROS = parse_macros(
     [
         (
