@@ -65,11 +65,14 @@ def merge_statement(
     `columns` are the columns that land, None where only Spark's analyzer knows them. `bounds` narrows the target's scan
     to the keys of the batch; None leaves the place for them, as the compiled file shows it. A bound must hold for every
     key of the batch, or an update becomes a second row.
+
+    Keys are matched with `=`: those of the batch are not NULL, so `<=>` would find the same rows, but Spark would
+    shuffle the batch again for it.
     """
     return _MERGE.format(
         table=table_name(table),
         batch=BATCH_VIEW,
-        match="\n  AND ".join(f"{column_of('target', key)} <=> {column_of('source', key)}" for key in config.keys),
+        match="\n  AND ".join(f"{column_of('target', key)} = {column_of('source', key)}" for key in config.keys),
         bounds=BOUNDS_PLACE if bounds is None else _bounds(bounds),
         clauses="\n".join(_clauses(config, columns)),
     )

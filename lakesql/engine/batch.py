@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakesql.compile.insert import insert_statement
-from lakesql.compile.merge import merge_statement, newest_rows
+from lakesql.compile.merge import KeyRange, merge_statement, newest_rows
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.engine import iceberg
-from lakesql.engine.bounds import read_keys
+from lakesql.engine.bounds import bounds_pay, read_keys
 from lakesql.engine.dead_letter import Letters, rejected_records, rejected_rows, union_letters, write_dead_letters
 from lakesql.engine.ledger import Entry, Snapshot, summary_of
 from lakesql.engine.progress import Progress
@@ -80,7 +80,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     session, model = arrived.sparkSession, sink.model
     sink.reached("look-up")
     entry = sink.progress.entry(batch)
-    if sink.progress.holds(iceberg.load_table(session, model.table), entry):
+    table = iceberg.load_table(session, model.table)
+    if sink.progress.holds(table, entry):
         _finish_replay(sink, session, arrived, entry)
         sink.progress.note_written(entry)
         sink.emit(BatchSkipped(model.name, batch, sink.now_ms()))
@@ -90,7 +91,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     is_staged = model.config.fence == "commit"
     sink.reached("stage")
     with ExitStack() as stack:
-        stage = _build_stage(sink, session, rows, entry, stack)
+        stage = _build_stage(sink, table, rows, entry, stack)
         snapshot = stage()
         counts = rows.watch.read()
         if is_staged:
@@ -184,30 +185,37 @@ def _open_streams(sink: Sink, arrived: DataFrame, watch: Watch) -> list[DataFram
 
 
 def _build_stage(
-    sink: Sink, session: SparkSession, rows: _Rows, entry: Entry, stack: ExitStack
+    sink: Sink, table: iceberg.JavaTable, rows: _Rows, entry: Entry, stack: ExitStack
 ) -> Callable[[], Snapshot | None]:
     """A function that writes the rows and returns the snapshot they are in: staged, or with `fence='lease'` current.
 
     It returns None where there is no row to write, and may be called again when the table has changed under it.
     """
-    model = sink.model
+    session, model = rows.frame.sparkSession, sink.model
+    is_staged = model.config.fence == "commit"
     match model.config:
-        case Append(fence=fence):
-            if fence == "lease" and not _count_kept(rows.frame, stack):
+        case Append():
+            if not is_staged and not _count_kept(rows.frame, stack):
                 return lambda: None
-            statement = insert_statement(model.table, rows.columns)
+            insert = insert_statement(model.table, rows.columns)
+            return lambda: _write(session, model, entry, insert, _added)
         case Upsert() as config:
-            newest = session.sql(newest_rows(config, sink.select.positioned)).persist()
-            stack.callback(newest.unpersist)
+            newest = session.sql(newest_rows(config, sink.select.positioned))
+            bounds: tuple[KeyRange, ...] = ()
+            # What makes the rows runs in each statement that reads them: a stateful SELECT, with its state, only once.
+            is_kept = not is_staged or sink.select.query.stateful
+            if is_kept or bounds_pay(iceberg.read_history(table), model.name):
+                stack.callback(newest.persist().unpersist)
+                keys = read_keys(newest, config.keys)
+                if not keys.rows:
+                    return lambda: None
+                bounds = keys.ranges
+                entry = replace(entry, event_time=_iso(rows.watch.read()))
             newest.createOrReplaceTempView(BATCH_VIEW)
-            keys = read_keys(newest, config.keys)
-            if not keys.rows:
-                return lambda: None
-            entry = replace(entry, event_time=_iso(rows.watch.read()))
-            statement = merge_statement(model.table, config, rows.columns, keys.ranges)
+            merge = merge_statement(model.table, config, rows.columns, bounds)
+            return lambda: _write(session, model, entry, merge, lambda snapshot: rows.watch.read().keyed)
         case _:
             assert_never(model.config)
-    return lambda: _write(session, model, entry, statement)
 
 
 def _count_kept(rows: DataFrame, stack: ExitStack) -> int:
@@ -216,7 +224,10 @@ def _count_kept(rows: DataFrame, stack: ExitStack) -> int:
     return rows.count()
 
 
-def _write(session: SparkSession, model: Model, entry: Entry, statement: str) -> Snapshot | None:
+def _write(
+    session: SparkSession, model: Model, entry: Entry, statement: str, count: Callable[[Snapshot], int]
+) -> Snapshot | None:
+    """Run the statement. A staged snapshot that turns out to be of no rows, which `count` says, is dropped."""
     is_staged = model.config.fence == "commit"
     with iceberg.commit_properties(session, summary_of(entry), entry.wap_id if is_staged else None):
         session.sql(statement)
@@ -225,7 +236,7 @@ def _write(session: SparkSession, model: Model, entry: Entry, statement: str) ->
         return next(iceberg.read_history(table))
     snapshot = iceberg.staged_snapshot(table, entry.wap_id)
     assert snapshot is not None, "the write was not staged"
-    if isinstance(model.config, Append) and not _added(snapshot):
+    if not count(snapshot):
         iceberg.drop_staged(table, snapshot)
         return None
     return snapshot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,34 @@ from pyspark.sql import types as T
 
 from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import Day, Instant, identifier
+from lakesql.engine.ledger import Snapshot
+from lakesql.names import LEDGER_MODEL
 
 FEW = 1000
 """Up to so many keys are named one by one: Iceberg filters files by the list before the join, where a range over random
 keys would hold them all. More literals than this cost more to plan than they save."""
+
+
+BULK = 10_000
+"""Keys of fewer rows are read at next to no cost."""
+
+ROWS_PER_KEY = 20
+"""So many of a table's rows are read by the MERGE in the time that it takes to look at one row's key before it."""
+
+
+def bounds_pay(history: Iterable[Snapshot], model: str) -> bool:
+    """Whether reading a batch's keys first, to bound its MERGE, costs less than a MERGE that reads the whole table.
+
+    `history` walks from the table's head. The batch is taken to have as many rows as the model's last one wrote; the
+    first one of all is taken to be small.
+    """
+    rows: int | None = None
+    for snapshot in history:
+        rows = int(snapshot.summary.get("total-records", 0)) if rows is None else rows
+        if snapshot.summary.get(LEDGER_MODEL) == model:
+            written = int(snapshot.summary.get("added-records", 0))
+            return written < BULK or rows > ROWS_PER_KEY * written
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from lakesql.compile.quote import identifier, table_name
@@ -26,7 +26,7 @@ from lakesql.engine.progress import check_same
 from lakesql.engine.source import Reading, contract_of
 from lakesql.model.config import Upsert
 from lakesql.model.table import TableName
-from lakesql.names import DEAD_LETTER_SUFFIX, POSITION, RAW, REJECTED
+from lakesql.names import DEAD_LETTER_SUFFIX, POSITION, RAW, REJECTED, is_reserved
 
 KEY_MISSING = "key-missing"
 SEQUENCE_MISSING = "sequence-missing"
@@ -96,18 +96,27 @@ def rejected_rows(rows: DataFrame, records: list[DataFrame], config: Upsert, rea
     """
     missing = _with_reason(rows, config).where(F.col("reason").isNotNull())
     if POSITION not in rows.columns:
-        columns = [identifier(name) for name in rows.columns]
         empty = {name: F.lit(None) for name in ("stream", "topic", "partition", "offset", "timestamp", "key")}
-        value = F.encode(F.to_json(F.struct(*columns)), "UTF-8")
-        return [missing.withColumns({**empty, "value": value}).select(*_FOUND)]
+        return [missing.withColumns({**empty, "value": _as_json(rows)}).select(*_FOUND)]
     places = missing.select(F.col(POSITION).alias("place"), "reason", "detail").dropDuplicates(["place"])
     return [
-        parsed.select(F.col(POSITION), f"{RAW}.*")
+        _raw_records(parsed, reading)
         .join(places, F.col(POSITION) == F.col("place"))
         .withColumn("stream", F.lit(reading.stream.name))
         .select(*_FOUND)
         for parsed, reading in zip(records, readings, strict=True)
     ]
+
+
+def _raw_records(parsed: DataFrame, reading: Reading) -> DataFrame:
+    """The position and the raw fields of each parsed record; the value of one that arrived as a row is made here."""
+    raw = parsed.select(POSITION, f"{RAW}.*", _as_json(parsed).alias("row"))
+    return raw.withColumn("value", F.col("row")) if reading.has_rows else raw
+
+
+def _as_json(rows: DataFrame) -> Column:
+    columns = (identifier(name) for name in rows.columns if not is_reserved(name))
+    return F.encode(F.to_json(F.struct(*columns)), "UTF-8")
 
 
 def _with_reason(rows: DataFrame, config: Upsert) -> DataFrame:

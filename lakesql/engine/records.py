@@ -33,14 +33,15 @@ from lakesql.stream.stream import RECORD_FIELDS, Stream
 class Counts:
     """What one pass over a batch saw.
 
-    `records` arrived; `bad` of them were rejected as they were read; `keyless` rows of the SELECT lack a key or what
-    orders the rows of a key. `event_us` is the newest event among the good records, in microseconds since the epoch: a
-    datetime would come in some time zone.
+    `records` arrived; `bad` of them were rejected as they were read. Of a keyed model's rows, `keyless` lack a key or
+    what orders the rows of a key; the others are `keyed`. `event_us` is the newest event among the good records, in
+    microseconds since the epoch: a datetime would come in some time zone.
     """
 
     records: int
     bad: int
     keyless: int
+    keyed: int
     event_us: int | None
 
     @property
@@ -70,16 +71,18 @@ class Watch:
     def keyed_rows(self, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
         """`rows`, watched for those in which one of the columns is NULL."""
         is_keyless = reduce(or_, (F.col(identifier(name)).isNull() for name in not_null))
-        return _watch(self._rows, rows, keyless=F.count_if(is_keyless))
+        return _watch(self._rows, rows, keyless=F.count_if(is_keyless), keyed=F.count_if(~is_keyless))
 
     def read(self) -> Counts:
         """The counts. Waits until a statement has read all that is watched."""
         seen = [watched.read() for watched in self._records]
+        rows = [watched.read() for watched in self._rows]
         times = [row["event_us"] for row in seen if row["event_us"] is not None]
         return Counts(
             records=sum(row["records"] for row in seen),
             bad=sum(row["bad"] for row in seen),
-            keyless=sum(watched.read()["keyless"] for watched in self._rows),
+            keyless=sum(row["keyless"] for row in rows),
+            keyed=sum(row["keyed"] for row in rows),
             event_us=max(times) if times else None,
         )
 
@@ -188,14 +191,15 @@ def _check_rows(raw: DataFrame, reading: Reading, keep: frozenset[str], keep_raw
         for column in reading.stream.columns:
             if column.required:
                 reason = F.when(row[column.name].isNull(), F.lit(REQUIRED_MISSING)).otherwise(reason)
+    # The JSON of a row is made where it is bad; of a good row that turns out to have no key, with its dead letter.
+    value = F.when(reason.isNotNull(), F.encode(value, "UTF-8"))
     types = {} if isinstance(reading.source, TableSource) else {c.name: c.type for c in reading.stream.columns}
     kind = raw.schema[ROW].dataType
     assert isinstance(kind, T.StructType)
     names = [name for name in kind.names if name != CORRUPT]
     cast = Column.try_cast if reading.has_json else Column.cast  # what does not fit is in a row that is rejected
     values = [(cast(row[name], types[name]) if name in types else row[name]).alias(name) for name in names]
-    raw = raw.withColumn("value", F.encode(value, "UTF-8"))
-    return raw.select(
+    return raw.withColumn("value", value).select(
         *values,
         *([record_struct(keep)] if keep else []),
         *([raw_struct()] if keep_raw else []),

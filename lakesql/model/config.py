@@ -210,7 +210,7 @@ class Append(TableConfig):
 class Upsert(TableConfig):
     """`mode='upsert'`: one row a key, the newest."""
 
-    keys: tuple[str, ...] = option("Columns that identify a row, matched with `<=>`.", read=_read_keys)
+    keys: tuple[str, ...] = option("Columns that identify a row; none of them may be NULL.", read=_read_keys)
     sequence_by: tuple[str, ...] = option(
         "Column or columns that say which of two rows is newer; arrival if left out.", default=()
     )

@@ -14,6 +14,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from lakesql.engine.bounds import BULK
 from lakesql.events import BatchCommitted, BatchEmpty
 from tests.spark.project import Fields, Project, Row, sorted_rows
 
@@ -136,6 +137,26 @@ def test_rows_without_a_key_or_a_sequence_are_dead_letters(project: Project) -> 
     assert [event.rejected for event in ran.of(BatchCommitted)] == [5]
     assert [event.rejected for event in ran.of(BatchEmpty) if event.records] == [1]
     assert len(project.snapshot_ids("m")) == 1
+
+
+def test_a_bulk_load_is_merged_in_one_pass(project: Project) -> None:
+    def rows(first: int, end: int, seq: int) -> list[Row]:
+        return [{"id": number, "seq": seq, "v": f"{number}-{seq}"} for number in range(first, end)]
+
+    good = [rows(0, BULK, 1), rows(BULK // 2, BULK + BULK // 2, 2), [], rows(7, 10, 0) + rows(10, 13, 3), rows(0, 3, 4)]
+    bad = {"id": None, "seq": 9, "v": ""}
+    project.stream("s", {"id": "int", "seq": "int", "v": "string"}, max_per_batch=1)
+    project.model("m", "SELECT * FROM {s}", mode="upsert", keys="id", sequence_by="seq")
+    write(project, [good[0], [*good[1], bad, "broken"], [bad], *good[3:]])
+
+    ran = project.run().check()
+
+    assert project.rows("m") == replayed(good, ["id"], ["seq"])
+    assert project.reasons("m") == {"key-missing": 2, "unparsable": 1}
+    assert [(event.batch, event.rejected) for event in ran.of(BatchCommitted)] == [(0, 0), (1, 2), (3, 0), (4, 0)]
+    assert [(event.batch, event.rejected) for event in ran.of(BatchEmpty) if event.records] == [(2, 1)]
+    # The keys of the first batch are read, and those of the one that follows a small one.
+    assert ["lakesql.event-time" in summary for summary in project.summaries("m")] == [True, False, False, True]
 
 
 KINDS: dict[str, tuple[str, list[Any]]] = {

@@ -56,7 +56,7 @@ def test_a_merge_without_sequence_takes_what_arrives() -> None:
         == f"""\
 MERGE INTO lake.shop.orders AS target
 USING _lakesql_batch AS source
-ON target.id <=> source.id
+ON target.id = source.id
   AND {BOUNDS_PLACE}
 WHEN MATCHED THEN UPDATE SET
   `a b` = source.`a b`,
@@ -73,8 +73,8 @@ def test_a_merge_with_sequence_and_deletes_leaves_newer_rows_alone() -> None:
         == """\
 MERGE INTO lake.shop.orders AS target
 USING _lakesql_batch AS source
-ON target.id <=> source.id
-  AND target.k <=> source.k
+ON target.id = source.id
+  AND target.k = source.k
   AND true
 WHEN MATCHED AND source._lakesql_delete AND (target.at IS NULL OR source.at >= target.at) THEN DELETE
 WHEN MATCHED AND (target.at IS NULL OR source.at >= target.at) THEN UPDATE SET
@@ -126,5 +126,5 @@ def test_columns_that_only_spark_knows_are_matched_by_name() -> None:
 )
 def test_bounds_narrow_the_target(bounds: tuple[KeyRange, ...], written: str) -> None:
     merge = merge_statement(NAME, Upsert(keys=("id",)), ("id", "a"), bounds)
-    assert f"ON target.id <=> source.id\n  AND {written}\nWHEN" in merge
+    assert f"ON target.id = source.id\n  AND {written}\nWHEN" in merge
     assert isinstance(parse_one(merge, dialect="spark"), exp.Merge)
