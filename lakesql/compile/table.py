@@ -28,6 +28,13 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
 that write deletes beside the data, no shuffle before a small write, files that are as small (within a hundredth) for
 a tenth less work, and metadata files that do not pile up."""
 
+PARTITIONED_APPEND_PROPERTIES: Mapping[str, str] = {
+    "write.distribution-mode": "hash",
+    "write.spark.fanout.enabled": "true",
+}
+"""What goes over the defaults where rows are appended to partitions in no order. Each partition's rows go to one task,
+or each task would write a file into each partition; and a task holds its files open side by side, or it would sort."""
+
 
 def format_version(properties: Mapping[str, str]) -> int:
     """The format version of a table that is given these properties."""
@@ -67,9 +74,7 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
     if config.fence == "commit":
         properties[STAGING_PROPERTY] = "true"
     if isinstance(config, Append) and config.partition_by and not config.order_by:
-        # Each partition's rows go to one task, or each task would write a file into each partition; in any order.
-        properties["write.distribution-mode"] = "hash"
-        properties["write.spark.fanout.enabled"] = "true"
+        properties.update(PARTITIONED_APPEND_PROPERTIES)
     return TableSpec(
         name=name,
         columns=columns,
