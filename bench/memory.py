@@ -39,7 +39,7 @@ CONFIGS = {"append": "mode='append'", "upsert": "mode='upsert', keys=['id'], seq
 MIB = 2**20
 COLLECTIONS = 3
 PAUSE_S = 0.5
-"""Between two collections: Spark gives back what belonged to objects that the first one has found dead."""
+"""Before each collection: Spark gives back what belonged to objects that the one before has found dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +104,16 @@ def run(around: Surroundings, batches: int, every: int) -> list[Held]:
 def look(spark: SparkSession, batch: int) -> Held:
     """What is held now, of which nothing could be given back."""
     jvm: Any = spark._jvm
+    java = jvm.java.lang.management.ManagementFactory
     gc.collect()
     for _ in range(COLLECTIONS):
-        jvm.java.lang.System.gc()
         time.sleep(PAUSE_S)
-    memory = jvm.java.lang.management.ManagementFactory.getMemoryMXBean()
+        jvm.java.lang.System.gc()
+    # What a collection has left, and not what is there now: other threads have gone on. Only the heap is collected.
+    left = [usage.getUsed() for pool in java.getMemoryPoolMXBeans() if (usage := pool.getCollectionUsage())]
+    outside = java.getMemoryMXBean().getNonHeapMemoryUsage().getUsed()
     python = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return Held(
-        batch, memory.getHeapMemoryUsage().getUsed() / MIB, memory.getNonHeapMemoryUsage().getUsed() / MIB, python / MIB
-    )
+    return Held(batch, sum(left) / MIB, outside / MIB, python / MIB)
 
 
 def write_project(root: Path, mode: str, batches: int) -> Manifest:

@@ -64,7 +64,10 @@ def read_facts(session: SparkSession, place: Place, sources: Sequence[Source], a
 
 
 def read_sources(session: SparkSession, readings: Sequence[Reading]) -> tuple[Source, ...]:
-    """The streams as they are now; brokers are asked for their topics. Raises what `open_broker` raises."""
+    """The streams as they are now; brokers are asked for their topics.
+
+    Raises what `open_broker` raises, and `RunError` (`unknown-topic`).
+    """
     return tuple(_read_source(session, reading) for reading in readings)
 
 

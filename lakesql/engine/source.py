@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakesql.compile.quote import identifier, table_name
-from lakesql.engine.kafka import client_options, open_broker
+from lakesql.engine.kafka import client_options
 from lakesql.engine.parse import CORRUPT, Contract, ContractColumn, read_type
 from lakesql.errors import ProjectError
 from lakesql.model.table import TableName
@@ -30,6 +30,10 @@ ROW = "_lakesql_row"
 
 RATE_SAMPLE = 1000
 """How many rows a generator has where they are asked for at once."""
+
+TASK_RECORDS = 20_000
+"""How many records of a topic's partition a task reads: a large batch is spread over all cores, however few partitions
+the topic has."""
 
 Reader = DataStreamReader | DataFrameReader
 """Spark's two readers, which take the same options."""
@@ -77,17 +81,6 @@ def _columns_of(stream: Stream) -> tuple[ContractColumn, ...]:
     return tuple(
         ContractColumn(column.name, T._parse_datatype_string(column.type), column.required) for column in stream.columns
     )
-
-
-def check_brokers(session: SparkSession, readings: Sequence[Reading]) -> None:
-    """Raise for a broker that cannot be asked, and for topics that it does not have; Spark would say so after minutes.
-
-    What is raised is `open_broker`'s, or `RunError` (`unknown-topic`).
-    """
-    for reading in readings:
-        if isinstance(reading.source, Kafka):
-            with open_broker(session._jvm, reading.source) as broker:
-                broker.find_topics(reading.stream.origin, reading.stream.place)
 
 
 def read_raw(session: SparkSession, reading: Reading, streaming: bool = True) -> DataFrame:
@@ -223,7 +216,7 @@ def _row_type(reading: Reading) -> T.StructType:
 
 
 def _read_kafka(reader: Reader, stream: Stream, connection: Kafka, streaming: bool) -> DataFrame:
-    reader = reader.format("kafka").option("includeHeaders", True)
+    reader = reader.format("kafka").option("includeHeaders", True).option("maxRecordsPerPartition", TASK_RECORDS)
     for key, value in client_options(connection).items():
         reader = reader.option(f"kafka.{key}", value)
     match stream.origin:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lakesql.compile.select import Select, build_select
 from lakesql.engine.failure import explain
 from lakesql.engine.preview import preview_rows
-from lakesql.engine.source import check_brokers
+from lakesql.engine.recover import read_sources
 from lakesql.errors import LakesqlError
 from lakesql.run.prepare import find_readings
 from lakesql.run.spark import open_spark
@@ -39,7 +39,7 @@ def preview_model(manifest: Manifest, name: str, limit: int, say: Callable[[str]
     readings = find_readings(manifest, select)
     session, _ = open_spark(manifest, readings, say)
     try:
-        check_brokers(session, readings)
+        read_sources(session, readings)  # Spark would say after minutes that a broker or a topic is not there
         columns, rows, records, rejected = preview_rows(session, select, readings, limit)
         return Preview(columns, rows, records, rejected)
     except LakesqlError:
