@@ -92,7 +92,7 @@ def run_pairs(
     `kept` rows stand in the table then, if not one a record. `look` is given each side's table before it is dropped.
     """
     spark, root = around.session, around.manifest.directory
-    sides = {"by hand": by_hand, "lakesql": lambda: append_by_lakesql(around)}
+    sides = {"by hand": by_hand, "lakesql": lambda: run_by_lakesql(around)}
     tables = {"by hand": BY_HAND, "lakesql": "lake.bench.flights"}
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
@@ -121,7 +121,7 @@ def append_by_hand(spark: SparkSession, root: Path, files: int) -> None:
     writer.trigger(availableNow=True).toTable(BY_HAND).awaitTermination()
 
 
-def append_by_lakesql(around: Surroundings) -> None:
+def run_by_lakesql(around: Surroundings) -> None:
     assert run_selects(around, build_selects(around.manifest, ["flights"]), False, Interrupt())
 
 
