@@ -26,6 +26,7 @@ from lakesql.engine.parse import (
 )
 from lakesql.engine.source import ROW, Reading, TableSource, contract_of, read_raw
 from lakesql.names import POSITION, RAW, RECORD, REJECTED
+from lakesql.project.profiles import Files
 from lakesql.stream.stream import RECORD_FIELDS, Stream
 
 
@@ -128,7 +129,9 @@ def unpack(batch: DataFrame, select: Select, readings: tuple[Reading, ...]) -> l
     if len(readings) > 1:
         names = [_packed(index) for index in range(len(readings))]
         frames = [batch.where(F.col(name).isNotNull()).select(f"{name}.*") for name in names]
-    return [frame.withColumn(POSITION, _position()) for frame in frames] if select.positioned else frames
+    if not select.positioned:
+        return frames
+    return [_with_position(frame, reading) for frame, reading in zip(frames, readings, strict=True)]
 
 
 def parse_reading(raw: DataFrame, reading: Reading, select: Select) -> DataFrame:
@@ -149,17 +152,29 @@ def _packed(index: int) -> str:
     return f"_lakesql_records_{index}"
 
 
-def _position() -> Column:
-    """What orders the records of a batch by arrival.
+def _with_position(records: DataFrame, reading: Reading) -> DataFrame:
+    """The records with what orders them by arrival.
 
     A topic's records have an offset. Lines and rows of files have none: their number in the batch stands for it, which
     rises within a task, as tasks read each file from its start. (Spark numbers the rows of batches, not of streams.)
     """
     raw = F.col(RAW)
-    offset = F.coalesce(raw["offset"], F.monotonically_increasing_id())
-    return F.struct(
-        raw["topic"].alias("source"), raw["partition"].cast("bigint").alias("partition"), offset.alias("offset")
-    )
+    has_offsets = not isinstance(reading.source, Files | TableSource)
+    offset = raw["offset"] if has_offsets else F.monotonically_increasing_id()
+    place = (raw["topic"].alias("source"), raw["partition"].cast("bigint").alias("partition"), offset.alias("offset"))
+    positioned = records.withColumn(POSITION, F.struct(*place))
+    return positioned if has_offsets else _as_given(positioned)
+
+
+def _as_given(frame: DataFrame) -> DataFrame:
+    """The same rows, of which Spark does not know how they were made.
+
+    A MERGE into a copy-on-write table reads its source twice, so Spark refuses a number in it that it would have to
+    give again. It gives the same ones: both times the tasks read the same files.
+    """
+    session = frame.sparkSession
+    rows = frame._jdf.queryExecution().toRdd()
+    return DataFrame(session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False), session)
 
 
 def empty_records(session: SparkSession, reading: Reading, positioned: bool) -> DataFrame:

@@ -139,6 +139,32 @@ def test_rows_without_a_key_or_a_sequence_are_dead_letters(project: Project) -> 
     assert len(project.snapshot_ids("m")) == 1
 
 
+@pytest.mark.parametrize("connection", ["recorded", "files"])
+def test_a_copy_on_write_table(project: Project, connection: str) -> None:
+    batches = [[pair(1, "x", 1, 1, "a"), pair(2, "x", 1, 1, "b")], [pair(1, "x", 0, 0, "c"), pair(3, "x", 1, 1, "d")]]
+    project.model(
+        "m",
+        "SELECT * FROM {s}",
+        mode="upsert",
+        keys=["a", "b"],
+        properties={f"write.{change}.mode": "copy-on-write" for change in ("merge", "update", "delete")},
+    )
+    if connection == "recorded":
+        project.stream("s", PAIRS, max_per_batch=1)
+        write(project, batches)
+    else:
+        project.stream("s", PAIRS, path="m/*.jsonl", max_per_batch=1)
+        for number, batch in enumerate(batches):
+            file = project.write(f"m/{number}.jsonl", "".join(f"{json.dumps(row)}\n" for row in batch))
+            os.utime(file, (number, number))
+
+    ran = project.run().check()
+
+    assert len(ran.of(BatchCommitted)) == 2
+    assert project.rows("m") == replayed(batches, ["a", "b"])
+    assert all(int(summary.get("total-delete-files", 0)) == 0 for summary in project.summaries("m"))
+
+
 def test_a_bulk_load_is_merged_in_one_pass(project: Project) -> None:
     def rows(first: int, end: int, seq: int) -> list[Row]:
         return [{"id": number, "seq": seq, "v": f"{number}-{seq}"} for number in range(first, end)]
