@@ -1,0 +1,346 @@
+"""Small upserts: batches of 1,000 rows into tables of millions, lakesql's MERGE against the usual one without bounds.
+
+    python bench/small_upserts.py [--rows 1000000 4000000 16000000] [--batches 5] [--picture FILE.svg] [--smoke]
+
+A table has one data file for each 250,000 rows, sorted by key. Its batches have either the newest keys, half of them
+new, or keys from all over it. Both sides read one file of JSON lines a batch and take the newest record of each key.
+lakesql also judges and counts every record, keeps its ledger, stages each batch and publishes it. All sides of a size
+begin with the same files, and in the end both tables must hold the same rows.
+
+Prints the median seconds of a batch, after one that warms up, and by how much lakesql is the faster. What is timed is
+the function that Spark calls with the batch, from its start to its end: for lakesql the `duration_ms` of
+`BatchCommitted`. `--picture` draws the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from bench.append import report_failure
+from lakesql.compile.table import DEFAULT_PROPERTIES
+from lakesql.events import BatchCommitted, Event
+from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.project.files import read_project
+from lakesql.project.profiles import load_target
+from lakesql.run.interrupt import Interrupt
+from lakesql.run.prepare import Surroundings, find_readings
+from lakesql.run.run import build_selects, run_selects
+from lakesql.run.spark import open_spark
+
+SIZES = (1_000_000, 4_000_000, 16_000_000)
+KEYS = ("newest", "random")
+TABLES = ("copy-on-write", "merge-on-read")
+BATCH_ROWS = 1_000
+FILE_ROWS = 250_000
+WARM_UP_ROWS = 100_000
+
+COLUMNS = {"id": "bigint", "customer": "int", "amount": "double", "status": "string", "version": "bigint"}
+DDL = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+FULL, BY_HAND, OURS = "lake.bench.full", "lake.bench.by_hand", "lake.bench.orders"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is written into: a table of so many rows; with which keys, and how the table takes changes."""
+
+    rows: int
+    keys: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """The median seconds of a batch on each side."""
+
+    by_hand: float
+    lakesql: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long the hand-written MERGE takes."""
+        return self.by_hand / self.lakesql
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--batches", type=int, default=5, help="that count, after one that warms up")
+    parser.add_argument("--picture", type=Path, help="where to draw the figures, as SVG")
+    parser.add_argument("--smoke", action="store_true", help="a small table and few batches, to see that it works")
+    options = parser.parse_args()
+    sizes, batches = ((20_000,), 1) if options.smoke else (tuple(sorted(options.rows)), options.batches)
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        manifest = write_project(root, TABLES[0])
+        readings = find_readings(manifest, build_selects(manifest, ["orders"])["orders"])
+        spark, catalog = open_spark(manifest, readings, print)
+        around = Surroundings(manifest, spark, catalog, report_failure)
+        try:
+            spark.sql("CREATE NAMESPACE lake.bench")
+            if not options.smoke:
+                measure_size(around, WARM_UP_ROWS, 2)
+            figures: dict[Case, Figure] = {}
+            print(f"{'rows':>12} {'keys':>7} {'table':>14} {'by hand':>8} {'lakesql':>8} {'ratio':>6}", flush=True)
+            for rows in sizes:
+                figures |= measure_size(around, rows, batches, is_shown=True)
+        finally:
+            spark.stop()
+    if options.picture:
+        options.picture.write_text(render_picture(figures), "utf-8")
+    return 0
+
+
+def measure_size(around: Surroundings, rows: int, batches: int, is_shown: bool = False) -> dict[Case, Figure]:
+    """The figures of a table of so many rows, printed if `is_shown`."""
+    spark = around.session
+    metadata = fill_table(spark, rows)
+    figures: dict[Case, Figure] = {}
+    for keys, table in product(KEYS, TABLES):
+        write_batches(around.manifest.directory / "arrived", rows, keys, batches + 1)
+        case = Case(rows, keys, table)
+        figures[case] = figure = measure(around, case, metadata, batches)
+        if is_shown:
+            print(
+                f"{rows:>12,} {keys:>7} {table:>14} {figure.by_hand:8.2f} {figure.lakesql:8.2f} {figure.ratio:6.2f}",
+                flush=True,
+            )
+    spark.sql(f"DROP TABLE {FULL} PURGE")
+    return figures
+
+
+def measure(around: Surroundings, case: Case, metadata: str, batches: int) -> Figure:
+    """Let both sides write the batches, each into a table that begins with the same files."""
+    spark, root = around.session, around.manifest.directory
+    found: dict[str, tuple[list[float], Row]] = {}
+    for table in (BY_HAND, OURS):
+        spark.sql(f"CALL lake.system.register_table('{table.removeprefix('lake.')}', '{metadata}')")
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.merge.mode'='{case.table}')")
+        seconds = merge_by_hand(spark, root) if table == BY_HAND else merge_by_lakesql(around, case.table)
+        assert len(seconds) == batches + 1, f"{len(seconds)} batches instead of {batches + 1}"
+        content = spark.sql(f"SELECT count(*), bit_xor(xxhash64({', '.join(COLUMNS)})) FROM {table}").head()
+        assert content is not None
+        found[table] = seconds[1:], content
+        spark.sql(f"DROP TABLE {table}")  # its first files are the other side's too
+        shutil.rmtree(root / "checkpoints")
+    (by_hand, theirs), (lakesql, ours) = found[BY_HAND], found[OURS]
+    assert theirs == ours, f"the tables differ: {theirs}, {ours}"
+    return Figure(statistics.median(by_hand), statistics.median(lakesql))
+
+
+# --- what is there, and what arrives
+
+
+def fill_table(spark: SparkSession, rows: int) -> str:
+    """Make a table of so many rows, sorted by key; where its metadata stands."""
+    properties = ", ".join(f"'{key}'='{value}'" for key, value in DEFAULT_PROPERTIES.items())
+    spark.sql(f"CREATE TABLE {FULL} ({DDL}) USING iceberg TBLPROPERTIES ({properties})")
+    spark.sql(
+        f"""
+        INSERT INTO {FULL}
+        SELECT id, CAST(id * 7919 % 100003 AS int), id * 104729 % 1000000 / 100,
+          element_at(array('new', 'paid', 'sent', 'back'), CAST(id * 31 % 4 AS int) + 1), 0
+        FROM range(0, {rows}, 1, {max(1, rows // FILE_ROWS)})
+        """
+    )
+    newest = spark.sql(f"SELECT file FROM {FULL}.metadata_log_entries ORDER BY timestamp DESC LIMIT 1").head()
+    assert newest is not None
+    return str(newest.file)
+
+
+def write_batches(folder: Path, rows: int, keys: str, batches: int) -> None:
+    """One file of JSON lines a batch, for a table of so many rows."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    choice = random.Random(rows)
+    for batch in range(batches):
+        first = rows + (2 * batch - 1) * BATCH_ROWS // 2
+        ids = range(first, first + BATCH_ROWS) if keys == "newest" else choice.sample(range(rows), BATCH_ROWS)
+        lines = [
+            json.dumps({"id": i, "customer": i % 1000, "amount": batch + 0.5, "status": "paid", "version": batch + 1})
+            for i in ids
+        ]
+        (folder / f"{batch:03}.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def write_project(root: Path, table: str) -> Manifest:
+    """A project of one model, whose table takes changes so; what stands there is written over."""
+    files = {
+        "pyproject.toml": '[tool.lakesql]\nname = "bench"\n',
+        "profiles.yml": "bench: {outputs: {dev: {catalog: {name: lake, type: sql, uri: 'sqlite:///catalog.db', "
+        "warehouse: warehouse}, checkpoints: checkpoints, spark: {master: 'local[2]'}}}}\n",
+        "streams/arrived.yml": "streams:\n  - name: arrived\n    path: arrived/*.jsonl\n"
+        # Whole files are read, about so many records: never two of them.
+        f"    max_per_batch: {BATCH_ROWS * 3 // 2}\n    columns: {json.dumps(COLUMNS)}\n",
+        "models/orders.sql": "{{ config(mode='upsert', keys=['id'], sequence_by='version', "
+        f"properties={{'write.merge.mode': '{table}'}}) }}}}\nSELECT * FROM {{{{ stream('arrived') }}}}\n",
+    }
+    for path, text in files.items():
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_text(text)
+    return load_manifest(read_project(root), load_target("bench", None, [root], os.environ), {})
+
+
+# --- the two sides: the seconds of each batch
+
+
+def merge_by_hand(spark: SparkSession, root: Path) -> list[float]:
+    """The upsert as one writes it by hand."""
+    seconds: list[float] = []
+
+    def merge(batch: DataFrame, number: int) -> None:
+        started = time.perf_counter()
+        batch.createOrReplaceTempView("arrived")
+        batch.sparkSession.sql(
+            f"""
+            MERGE INTO {BY_HAND} t USING (
+              SELECT {", ".join(COLUMNS)} FROM (
+                SELECT *, row_number() OVER (PARTITION BY id ORDER BY version DESC) AS age FROM arrived
+              ) WHERE age = 1
+            ) s ON t.id = s.id
+            WHEN MATCHED AND s.version >= t.version THEN UPDATE SET *
+            WHEN NOT MATCHED THEN INSERT *
+            """
+        )
+        seconds.append(time.perf_counter() - started)
+
+    stream = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).json(str(root / "arrived"))
+    writer = stream.writeStream.option("checkpointLocation", str(root / "checkpoints" / "by_hand"))
+    writer.trigger(availableNow=True).foreachBatch(merge).start().awaitTermination()
+    return seconds
+
+
+def merge_by_lakesql(around: Surroundings, table: str) -> list[float]:
+    seconds: list[float] = []
+
+    def hear(event: Event) -> None:
+        report_failure(event)
+        if isinstance(event, BatchCommitted):
+            assert event.records == BATCH_ROWS, f"{event.records} records in a batch"
+            seconds.append(event.duration_ms / 1000)
+
+    manifest = write_project(around.manifest.directory, table)
+    now = replace(around, manifest=manifest, emit=hear)
+    assert run_selects(now, build_selects(manifest, ["orders"]), False, Interrupt())
+    return seconds
+
+
+# --- the picture
+
+PANEL_WIDTH, PANEL_HEIGHT = 330, 210
+LEFT, TOP, GAP_X, GAP_Y = 64, 96, 64, 68
+COLOURS = {"by_hand": "#b45309", "lakesql": "#1d4ed8"}
+NAMES = {"by_hand": "MERGE by hand", "lakesql": "lakesql"}
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One of the four diagrams: rows of the table to the right, seconds upwards, both in equal steps for equal ratios.
+
+    `left` and `top` are its corner, `low` and `high` the seconds at its bottom and top, all as in the others.
+    """
+
+    left: int
+    top: int
+    sizes: tuple[int, ...]
+    ticks: tuple[float, ...]
+    figures: Mapping[int, Figure]
+    title: str
+
+    def x(self, size: int) -> float:
+        """Where a table of this size stands: they grow by a factor each."""
+        return self.left + PANEL_WIDTH * (self.sizes.index(size) + 0.5) / len(self.sizes)
+
+    def y(self, seconds: float) -> float:
+        """Where so many seconds stand."""
+        share = math.log(seconds / self.ticks[0]) / math.log(self.ticks[-1] / self.ticks[0])
+        return self.top + PANEL_HEIGHT * (1 - share)
+
+
+def render_picture(figures: Mapping[Case, Figure]) -> str:
+    """The figures as SVG: a diagram for each kind of keys and of table, with a line for each side."""
+    sizes = tuple(sorted({case.rows for case in figures}))
+    ticks = _ticks([value for figure in figures.values() for value in (figure.by_hand, figure.lakesql)])
+    panels = [
+        Panel(
+            left=LEFT + column * (PANEL_WIDTH + GAP_X),
+            top=TOP + row * (PANEL_HEIGHT + GAP_Y),
+            sizes=sizes,
+            ticks=ticks,
+            figures={size: figures[Case(size, keys, table)] for size in sizes},
+            title=f"{keys} keys, {table}",
+        )
+        for (row, keys), (column, table) in product(enumerate(KEYS), enumerate(TABLES))
+    ]
+    width, height = LEFT + 2 * PANEL_WIDTH + GAP_X + 24, TOP + 2 * (PANEL_HEIGHT + GAP_Y) - 24
+    title = f"Seconds to upsert a batch of {BATCH_ROWS:,} rows, by rows in the table"
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+            ' font-family="Helvetica, Arial, sans-serif" font-size="12" fill="#1f2937" role="img">',
+            f"<title>{title}</title>",
+            '<rect width="100%" height="100%" fill="#ffffff"/>',
+            f'<text x="{LEFT}" y="28" font-size="16" font-weight="bold">{title}</text>',
+            *_legend(),
+            *(line for panel in panels for line in _panel(panel)),
+            "</svg>\n",
+        ]
+    )
+
+
+def _ticks(values: list[float]) -> tuple[float, ...]:
+    """Powers of two that enclose the values."""
+    first, last = math.floor(math.log2(min(values) * 0.8)), math.ceil(math.log2(max(values) * 1.25))
+    return tuple(2.0**power for power in range(first, max(last, first + 1) + 1))
+
+
+def _legend() -> list[str]:
+    lines, left = [], LEFT
+    for side, colour in COLOURS.items():
+        lines.append(f'<line x1="{left}" y1="48" x2="{left + 26}" y2="48" stroke="{colour}" stroke-width="2.5"/>')
+        lines.append(f'<circle cx="{left + 13}" cy="48" r="4" fill="{colour}"/>')
+        lines.append(f'<text x="{left + 34}" y="52">{NAMES[side]}</text>')
+        left += 160
+    return lines
+
+
+def _panel(panel: Panel) -> list[str]:
+    right, bottom = panel.left + PANEL_WIDTH, panel.top + PANEL_HEIGHT
+    lines = [f'<text x="{panel.left}" y="{panel.top - 9}" font-weight="bold">{panel.title}</text>']
+    for tick in panel.ticks:
+        y = panel.y(tick)
+        lines.append(f'<line x1="{panel.left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#e5e7eb"/>')
+        lines.append(f'<text x="{panel.left - 8}" y="{y + 4:.1f}" text-anchor="end">{tick:g} s</text>')
+    for size in panel.sizes:
+        label = f"{size / 1e6:g} M" if size >= 1_000_000 else f"{size:,}"
+        lines.append(f'<text x="{panel.x(size):.1f}" y="{bottom + 18}" text-anchor="middle">{label}</text>')
+    for side, colour in COLOURS.items():
+        points = [(panel.x(size), getattr(figure, side), figure) for size, figure in panel.figures.items()]
+        path = " ".join(f"{x:.1f},{panel.y(seconds):.1f}" for x, seconds, _ in points)
+        lines.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
+        for x, seconds, figure in points:
+            y, is_slower = panel.y(seconds), seconds == max(figure.by_hand, figure.lakesql)
+            lines.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
+            lines.append(
+                f'<text x="{x:.1f}" y="{y - 10 if is_slower else y + 20:.1f}" text-anchor="middle" fill="{colour}">'
+                f"{seconds:.2f}</text>"
+            )
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())
