@@ -4,8 +4,8 @@
 
 Each batch is a file of three records. Ten times in a run (five with --smoke) Java's memory is collected in full,
 and what is left is printed: objects in the heap, classes and compiled code outside of it, and the pages that Python
-holds. Fails if from the second line on the heap or Python grow by more than 8 MiB: in 500 batches by a leak of 20 kB a
-batch, in the 100 of --smoke by one of 140 kB.
+holds. Fails if from the second line on the heap or Python grow by more than 4 MiB: in 500 batches by a leak of 10 kB a
+batch, in the 100 of --smoke by one of 70 kB.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lakesql.run.prepare import Surroundings, find_readings
 from lakesql.run.run import build_selects, run_selects
 from lakesql.run.spark import open_spark
 
-ALLOWED_MIB = 8
+ALLOWED_MIB = 4
 RECORDS = 3
 CONFIGS = {"append": "mode='append'", "upsert": "mode='upsert', keys=['id'], sequence_by='version'"}
 MIB = 2**20
