@@ -56,15 +56,15 @@ def read_keys(newest: DataFrame, keys: tuple[str, ...]) -> KeyFacts:
     forms = {key: form for key in keys if (form := _form(_type_of(newest, key)))}
     values = [form.collected(F.col(identifier(key))).alias(f"k{i}") for i, (key, form) in enumerate(forms.items())]
     narrow = newest.select(*values)
-    extremes = [pick(name) for name in narrow.columns for pick in (F.min, F.max)]
-    count, *found = narrow.agg(F.count("*"), *extremes).collect()[0]
-    if not count:
-        return KeyFacts(0, ())
-    if count <= FEW:
-        rows = narrow.collect()
-        lists = [sorted({form.literal(row[i]) for row in rows}) for i, form in enumerate(forms.values())]
-        ranges = [KeyRange(key, values=tuple(values)) for key, values in zip(forms, lists, strict=True)]
+    # All that is asked of a small batch. A limit does not cut short the shuffle by key, nor what is watched before it.
+    few = narrow.limit(FEW + 1).collect()
+    if len(few) <= FEW:
+        count = len(few)
+        lists = [sorted({form.literal(row[i]) for row in few}) for i, form in enumerate(forms.values())]
+        ranges = [KeyRange(key, values=tuple(known)) for key, known in zip(forms, lists, strict=True) if known]
     else:
+        extremes = [pick(name) for name in narrow.columns for pick in (F.min, F.max)]
+        count, *found = narrow.agg(F.count("*"), *extremes).collect()[0]
         ends = zip(forms.items(), found[0::2], found[1::2], strict=True)
         ranges = [KeyRange(key, low=form.literal(low), high=form.literal(high)) for (key, form), low, high in ends]
     return KeyFacts(count, tuple(bound for bound in ranges if not _is_damaged(bound)))
