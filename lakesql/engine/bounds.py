@@ -30,8 +30,8 @@ ROWS_PER_KEY = 20
 def bounds_pay(history: Iterable[Snapshot], model: str) -> bool:
     """Whether reading a batch's keys first, to bound its MERGE, costs less than a MERGE that reads the whole table.
 
-    `history` walks from the table's head. The batch is taken to have as many rows as the model's last one wrote; the
-    first one of all is taken to be small.
+    `history` walks from the table's head. The batch is taken to have as many rows as the model's last one wrote, in a
+    copy-on-write table with the other rows of its files; the first one of all is taken to be small.
     """
     rows: int | None = None
     for snapshot in history:

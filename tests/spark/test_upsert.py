@@ -165,14 +165,16 @@ def test_a_copy_on_write_table(project: Project, connection: str) -> None:
     assert all(int(summary.get("total-delete-files", 0)) == 0 for summary in project.summaries("m"))
 
 
-def test_a_bulk_load_is_merged_in_one_pass(project: Project) -> None:
+@pytest.mark.parametrize("write_mode", ["merge-on-read", "copy-on-write"])
+def test_a_bulk_load_is_merged_in_one_pass(project: Project, write_mode: str) -> None:
     def rows(first: int, end: int, seq: int) -> list[Row]:
         return [{"id": number, "seq": seq, "v": f"{number}-{seq}"} for number in range(first, end)]
 
     good = [rows(0, BULK, 1), rows(BULK // 2, BULK + BULK // 2, 2), [], rows(7, 10, 0) + rows(10, 13, 3), rows(0, 3, 4)]
     bad = {"id": None, "seq": 9, "v": ""}
     project.stream("s", {"id": "int", "seq": "int", "v": "string"}, max_per_batch=1)
-    project.model("m", "SELECT * FROM {s}", mode="upsert", keys="id", sequence_by="seq")
+    properties = {"write.merge.mode": write_mode}
+    project.model("m", "SELECT * FROM {s}", mode="upsert", keys="id", sequence_by="seq", properties=properties)
     write(project, [good[0], [*good[1], bad, "broken"], [bad], *good[3:]])
 
     ran = project.run().check()
@@ -181,8 +183,24 @@ def test_a_bulk_load_is_merged_in_one_pass(project: Project) -> None:
     assert project.reasons("m") == {"key-missing": 2, "unparsable": 1}
     assert [(event.batch, event.rejected) for event in ran.of(BatchCommitted)] == [(0, 0), (1, 2), (3, 0), (4, 0)]
     assert [(event.batch, event.rejected) for event in ran.of(BatchEmpty) if event.records] == [(2, 1)]
-    # The keys of the first batch are read, and those of the one that follows a small one.
-    assert ["lakesql.event-time" in summary for summary in project.summaries("m")] == [True, False, False, True]
+    # The keys of the first batch are read, and those of the one that follows a small one: in a copy-on-write table each
+    # writes all rows of its files.
+    is_small = write_mode == "merge-on-read"
+    assert ["lakesql.event-time" in summary for summary in project.summaries("m")] == [True, False, False, is_small]
+
+
+def test_a_row_of_a_file_without_a_key_is_a_dead_letter(project: Project) -> None:
+    rows = [{"id": number or None, "v": f"é{number}"} for number in (1, 0, 2)]
+    project.stream("s", {"id": "int", "v": "string"}, path="m/*.jsonl")
+    project.model("m", "SELECT * FROM {s}", mode="upsert", keys="id")
+    project.write("m/rows.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+
+    project.run().check()
+
+    assert [row["v"] for row in project.rows("m", "id")] == ["é1", "é2"]
+    (letter,) = project.rows("m__dead_letter")
+    assert (letter["reason"], letter["detail"], json.loads(letter["value"])) == ("key-missing", "id", {"v": "é0"})
+    assert letter["topic"].endswith("/m/rows.jsonl")
 
 
 KINDS: dict[str, tuple[str, list[Any]]] = {
