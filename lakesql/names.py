@@ -25,6 +25,9 @@ REJECTED = "_lakesql_rejected"
 RAW = "_lakesql_raw"
 """A record's raw fields, where a good record may yet become a dead letter: its row's key may be NULL."""
 
+ROW = "_lakesql_row"
+"""A record as a struct of columns: as a format that has them gave it, or as it was parsed."""
+
 DELETE = "_lakesql_delete"
 """Whether a row of a keyed batch deletes its key (`delete_when`)."""
 

@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 
 from lakesql.compile.quote import identifier
 from lakesql.engine.avro import avro_row
-from lakesql.names import RAW, RECORD, REJECTED
+from lakesql.names import RAW, RECORD, REJECTED, ROW
 from lakesql.stream.stream import RECORD_FIELDS, Csv
 
 UNPARSABLE = "unparsable"
@@ -59,10 +59,10 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
     if contract.format == "csv":
         raw = _without_headers(raw, contract)
     # Projections of their own, which Spark does not merge: a record is read once, and judged once.
-    read = raw.withColumn(_ROW, _once(_row(contract))).withColumn(_REASON, _once(_reason(contract)))
+    read = raw.withColumn(ROW, _once(_row(contract))).withColumn(_REASON, _once(_reason(contract)))
     return read.select(
         # What does not fit is in a record that is rejected; a cast of it would fail the batch.
-        *(F.col(_ROW)[column.name].try_cast(column.type).alias(column.name) for column in contract.columns),
+        *(F.col(ROW)[column.name].try_cast(column.type).alias(column.name) for column in contract.columns),
         *([record_struct(keep)] if keep else []),
         *([raw_struct()] if keep_raw else []),
         rejected_struct(F.col(_REASON)),
@@ -89,10 +89,9 @@ def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
     details = F.lit(None).cast("string")
     for fault in reversed(_faults(contract)):
         details = F.when(fault.holds, fault.detail()).otherwise(details)
-    return rejected.withColumn(_ROW, _once(_row(contract))).withColumn("detail", details).drop(_ROW)
+    return rejected.withColumn(ROW, _once(_row(contract))).withColumn("detail", details).drop(ROW)
 
 
-_ROW = "_lakesql_row"
 _REASON = "_lakesql_reason"
 CORRUPT = "_lakesql_corrupt"
 """The field of `_lakesql_row` that is NULL unless the record does not fit the contract: its text, or why (Avro)."""
@@ -150,6 +149,11 @@ def row_reason(contract: Contract) -> Column:
     return _first_reason((_unread(contract), *_column_faults(contract, has_text=False)))
 
 
+def missing_reason(required: Iterable[str]) -> Column:
+    """Why a record is bad that arrived as the row `_lakesql_row`, in types that are right; NULL if it is not."""
+    return _first_reason(map(_missing, required))
+
+
 def _first_reason(faults: Iterable[_Fault]) -> Column:
     reason = F.lit(None).cast("string")
     for fault in reversed(tuple(faults)):
@@ -170,7 +174,7 @@ def _faults(contract: Contract) -> tuple[_Fault, ...]:
 
 
 def _unread(contract: Contract) -> _Fault:
-    row = F.col(_ROW)
+    row = F.col(ROW)
     if contract.format == "avro":  # what does not fit is said there, in words
         return _Fault(row[CORRUPT].isNotNull(), UNPARSABLE, lambda: row[CORRUPT])
     shapeless = "not a JSON object" if contract.format == "json" else "not a line of the contract's columns"
@@ -180,7 +184,7 @@ def _unread(contract: Contract) -> _Fault:
 
 def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
     """What is wrong with the values of a row that Spark has read. `has_text`: `value` is the JSON they stand in."""
-    row, faults = F.col(_ROW), []
+    row, faults = F.col(ROW), []
     for column in contract.columns:
         path = f"$['{column.name}']" if has_text and "'" not in column.name else ""
         lossy = _lossy(row[column.name], column.type, path)
@@ -188,9 +192,12 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
             what = f"{column.name}: out of the range of {column.type.simpleString()}"
             faults.append(_Fault(lossy, UNPARSABLE, lambda what=what: F.lit(what)))  # type: ignore[misc]
         if column.required:
-            name = column.name
-            faults.append(_Fault(row[name].isNull(), REQUIRED_MISSING, lambda name=name: F.lit(name)))  # type: ignore[misc]
+            faults.append(_missing(column.name))
     return faults
+
+
+def _missing(required: str) -> _Fault:
+    return _Fault(F.col(ROW)[required].isNull(), REQUIRED_MISSING, lambda: F.lit(required))
 
 
 def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
@@ -267,14 +274,14 @@ def _misfit(contract: Contract) -> Column:
             *(
                 F.when(wrong, F.lit(f"{path}: not a {kind}, or out of its range"))
                 for column in contract.columns
-                for path, kind, wrong in _misfits(F.col(_ROW)[column.name], seen[column.name], column.type, column.name)
+                for path, kind, wrong in _misfits(F.col(ROW)[column.name], seen[column.name], column.type, column.name)
             ),
             F.lit(None).cast("string"),
         )
 
     # A lambda binds the mirror, so that it is read once and not once per column.
     named = F.transform(F.array(mirror), first)[0]
-    return F.when(F.col(_ROW).isNotNull(), named)
+    return F.when(F.col(ROW).isNotNull(), named)
 
 
 def _misfits(value: Column, seen: Column, wanted: T.DataType, path: str) -> list[tuple[str, str, Column]]:

@@ -17,15 +17,15 @@ from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.engine.parse import (
     CORRUPT,
-    REQUIRED_MISSING,
+    missing_reason,
     parse_records,
     raw_struct,
     record_struct,
     rejected_struct,
     row_reason,
 )
-from lakesql.engine.source import ROW, Reading, TableSource, contract_of, read_raw
-from lakesql.names import POSITION, RAW, RECORD, REJECTED
+from lakesql.engine.source import Reading, TableSource, contract_of, read_raw
+from lakesql.names import POSITION, RAW, RECORD, REJECTED, ROW
 from lakesql.project.profiles import Files
 from lakesql.stream.stream import RECORD_FIELDS, Stream
 
@@ -202,10 +202,7 @@ def _check_rows(raw: DataFrame, reading: Reading, keep: frozenset[str], keep_raw
     if reading.has_json:
         value, reason = F.coalesce(row[CORRUPT], value), row_reason(contract_of(reading))
     else:
-        reason = F.lit(None).cast("string")
-        for column in reading.stream.columns:
-            if column.required:
-                reason = F.when(row[column.name].isNull(), F.lit(REQUIRED_MISSING)).otherwise(reason)
+        reason = missing_reason(column.name for column in reading.stream.columns if column.required)
     # The JSON of a row is made where it is bad; of a good row that turns out to have no key, with its dead letter.
     value = F.when(reason.isNotNull(), F.encode(value, "UTF-8"))
     types = {} if isinstance(reading.source, TableSource) else {c.name: c.type for c in reading.stream.columns}

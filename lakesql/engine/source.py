@@ -21,12 +21,9 @@ from lakesql.engine.kafka import client_options
 from lakesql.engine.parse import CORRUPT, Contract, ContractColumn, read_type
 from lakesql.errors import ProjectError
 from lakesql.model.table import TableName
+from lakesql.names import ROW
 from lakesql.project.profiles import Connection, Files, Kafka, Rate, Recorded
 from lakesql.stream.stream import FilePath, Format, Generated, Stream, TopicPattern, Topics
-
-ROW = "_lakesql_row"
-"""The row of a format that has columns of its own (Parquet, Avro, a generator, a table), as a struct."""
-
 
 RATE_SAMPLE = 1000
 """How many rows a generator has where they are asked for at once."""
