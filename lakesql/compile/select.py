@@ -165,7 +165,7 @@ def _check_mode(model: Model, query: Query) -> Iterable[Problem]:
             "Declare `watermark:` on the stream and group by window(<its column>, …), or use mode='upsert'.",
             model.place,
         )
-    if config.fence == "lease" and config.max_dead_letter_ratio < 1:
+    if not config.is_staged and config.max_dead_letter_ratio < 1:
         yield Problem(
             "dead-letter-ratio-needs-fence",
             "max_dead_letter_ratio needs fence='commit'.",

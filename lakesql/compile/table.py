@@ -71,7 +71,7 @@ class TableSpec:
 def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: Config, comment: str) -> TableSpec:
     """The table that a model's configuration asks for; keyed tables are ordered by their keys by default."""
     properties = {**DEFAULT_PROPERTIES}
-    if config.fence == "commit":
+    if config.is_staged:
         properties[STAGING_PROPERTY] = "true"
     if isinstance(config, Append) and config.partition_by and not config.order_by:
         properties.update(PARTITIONED_APPEND_PROPERTIES)

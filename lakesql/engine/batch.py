@@ -88,13 +88,12 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         return
     sink.reached("view")
     rows = _open_rows(sink, session, arrived)
-    is_staged = model.config.fence == "commit"
     sink.reached("stage")
     with ExitStack() as stack:
         stage = _build_stage(sink, table, rows, entry, stack)
         snapshot = stage()
         counts = rows.watch.read()
-        if is_staged:
+        if model.config.is_staged:
             _check_ratio(session, model, counts, snapshot)
         sink.reached("set-aside")
         rejected = _set_aside(sink, session, _letters(sink, rows, counts), entry) if counts.rejected else 0
@@ -103,7 +102,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             sink.progress.note_empty(entry)
             sink.emit(BatchEmpty(model.name, batch, counts.records, rejected, sink.now_ms()))
             return
-        head = _publish(sink, session, entry, snapshot, stage) if is_staged else snapshot
+        head = _publish(sink, session, entry, snapshot, stage) if model.config.is_staged else snapshot
     sink.progress.note_written(entry)
     sink.reached("finish")
     sink.emit(
@@ -111,7 +110,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             model=model.name,
             batch=batch,
             records=counts.records,
-            rows=_added(snapshot),
+            rows=snapshot.added,
             rejected=rejected,
             snapshot=head.id,
             duration_ms=round((time.monotonic() - started) * 1000),
@@ -137,7 +136,7 @@ def _finish_replay(sink: Sink, session: SparkSession, arrived: DataFrame, entry:
     """What is still to be done for a batch that is in the table: Spark's state, and dead letters that came after it."""
     if sink.select.query.stateful:  # its state store must see every batch, or Spark ends the query
         arrived.write.format("noop").mode("append").save()
-    if sink.model.config.fence == "lease":
+    if not sink.model.config.is_staged:
         letters = _letters(sink, _open_rows(sink, session, arrived))
         if letters and not union_letters(letters).isEmpty():
             _set_aside(sink, session, letters, entry)
@@ -192,24 +191,23 @@ def _build_stage(
     It returns None where there is no row to write, and may be called again when the table has changed under it.
     """
     session, model = rows.frame.sparkSession, sink.model
-    is_staged = model.config.fence == "commit"
     match model.config:
         case Append():
-            if not is_staged and not _count_kept(rows.frame, stack):
+            if not model.config.is_staged and not _count_kept(rows.frame, stack):
                 return lambda: None
             insert = insert_statement(model.table, rows.columns)
-            return lambda: _write(session, model, entry, insert, _added)
+            return lambda: _write(session, model, entry, insert, lambda snapshot: snapshot.added)
         case Upsert() as config:
             newest = session.sql(newest_rows(config, sink.select.positioned))
             bounds: tuple[KeyRange, ...] = ()
             # What makes the rows runs in each statement that reads them: a stateful SELECT, with its state, only once.
-            is_kept = not is_staged or sink.select.query.stateful
+            is_kept = not config.is_staged or sink.select.query.stateful
             if is_kept or bounds_pay(iceberg.read_history(table), model.name):
                 stack.callback(newest.persist().unpersist)
-                keys = read_keys(newest, config.keys)
-                if not keys.rows:
+                found = read_keys(newest, config.keys)
+                if found is None:
                     return lambda: None
-                bounds = keys.ranges
+                bounds = found
                 entry = replace(entry, event_time=_iso(rows.watch.read()))
             newest.createOrReplaceTempView(BATCH_VIEW)
             merge = merge_statement(model.table, config, rows.columns, bounds)
@@ -228,11 +226,10 @@ def _write(
     session: SparkSession, model: Model, entry: Entry, statement: str, count: Callable[[Snapshot], int]
 ) -> Snapshot | None:
     """Run the statement. A staged snapshot that turns out to be of no rows, which `count` says, is dropped."""
-    is_staged = model.config.fence == "commit"
-    with iceberg.commit_properties(session, summary_of(entry), entry.wap_id if is_staged else None):
+    with iceberg.commit_properties(session, summary_of(entry), entry.wap_id if model.config.is_staged else None):
         session.sql(statement)
     table = iceberg.load_table(session, model.table)
-    if not is_staged:
+    if not model.config.is_staged:
         return next(iceberg.read_history(table))
     snapshot = iceberg.staged_snapshot(table, entry.wap_id)
     assert snapshot is not None, "the write was not staged"
@@ -263,7 +260,7 @@ def _check_ratio(session: SparkSession, model: Model, counts: Counts, staged: Sn
 def _set_aside(sink: Sink, session: SparkSession, letters: Letters, entry: Entry) -> int:
     """Write the dead letters of a batch that has some, once; how many were written now."""
     table = sink.model.table
-    written = write_dead_letters(session, table, letters, entry, sink.model.config.fence == "commit")
+    written = write_dead_letters(session, table, letters, entry, sink.model.config.is_staged)
     if written is None:
         return 0
     sink.emit(
@@ -310,10 +307,6 @@ def _publish(
         f"Other writers committed to {model.table} each of the {PUBLISH_TRIES} times that this batch was ready.",
         fix="Let them write less often, or into another table.",
     )
-
-
-def _added(snapshot: Snapshot) -> int:
-    return int(snapshot.summary.get("added-records", 0))
 
 
 def _iso(counts: Counts) -> str:

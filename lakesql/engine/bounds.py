@@ -33,41 +33,35 @@ def bounds_pay(history: Iterable[Snapshot], model: str) -> bool:
     `history` walks from the table's head. The batch is taken to have as many rows as the model's last one wrote, in a
     copy-on-write table with the other rows of its files; the first one of all is taken to be small.
     """
-    rows: int | None = None
+    head = None
     for snapshot in history:
-        rows = int(snapshot.summary.get("total-records", 0)) if rows is None else rows
+        head = head or snapshot
         if snapshot.summary.get(LEDGER_MODEL) == model:
-            written = int(snapshot.summary.get("added-records", 0))
-            return written < BULK or rows > ROWS_PER_KEY * written
+            return snapshot.added < BULK or head.total > ROWS_PER_KEY * snapshot.added
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFacts:
-    """How many rows a keyed batch writes, and what its keys are."""
+def read_keys(newest: DataFrame, keys: tuple[str, ...]) -> tuple[KeyRange, ...] | None:
+    """The bounds of the batch's keys, which are not NULL; None where it has no row.
 
-    rows: int
-    ranges: tuple[KeyRange, ...]
-
-
-def read_keys(newest: DataFrame, keys: tuple[str, ...]) -> KeyFacts:
-    """The bounds of the batch's keys, which are not NULL. Each holds for every key, or an update would become a second
-    row; a key whose type has no literal is left unbounded."""
+    Each holds for every key, or an update would become a second row; a key whose type has no literal is left unbounded.
+    """
     forms = {key: form for key in keys if (form := _form(_type_of(newest, key)))}
     values = [form.collected(F.col(identifier(key))).alias(f"k{i}") for i, (key, form) in enumerate(forms.items())]
     narrow = newest.select(*values)
     # All that is asked of a small batch. A limit does not cut short the shuffle by key, nor what is watched before it.
     few = narrow.limit(FEW + 1).collect()
+    if not few:
+        return None
     if len(few) <= FEW:
-        count = len(few)
         lists = [sorted({form.literal(row[i]) for row in few}) for i, form in enumerate(forms.values())]
-        ranges = [KeyRange(key, values=tuple(known)) for key, known in zip(forms, lists, strict=True) if known]
+        ranges = [KeyRange(key, values=tuple(known)) for key, known in zip(forms, lists, strict=True)]
     else:
         extremes = [pick(name) for name in narrow.columns for pick in (F.min, F.max)]
-        count, *found = narrow.agg(F.count("*"), *extremes).collect()[0]
+        found = narrow.agg(*extremes).collect()[0] if extremes else ()
         ends = zip(forms.items(), found[0::2], found[1::2], strict=True)
         ranges = [KeyRange(key, low=form.literal(low), high=form.literal(high)) for (key, form), low, high in ends]
-    return KeyFacts(count, tuple(bound for bound in ranges if not _is_damaged(bound)))
+    return tuple(bound for bound in ranges if not _is_damaged(bound))
 
 
 def _is_damaged(bound: KeyRange) -> bool:

@@ -66,6 +66,16 @@ class Snapshot:
     id: int
     summary: Mapping[str, str]
 
+    @property
+    def added(self) -> int:
+        """How many rows its commit wrote."""
+        return int(self.summary.get("added-records", 0))
+
+    @property
+    def total(self) -> int:
+        """How many rows the table has in it."""
+        return int(self.summary.get("total-records", 0))
+
 
 def summary_of(entry: Entry) -> dict[str, str]:
     """The summary keys that record `entry`; an empty value is left out."""

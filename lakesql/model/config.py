@@ -200,6 +200,11 @@ class TableConfig:
     tags: tuple[str, ...] = option("Words to select by.", default=())
     meta: Mapping[str, Any] = option("Anything, for other tools.", factory=dict, read=_read_meta)
 
+    @property
+    def is_staged(self) -> bool:
+        """Whether a batch is written first, and made visible by a commit of its own."""
+        return self.fence == "commit"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append(TableConfig):
