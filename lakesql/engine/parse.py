@@ -59,8 +59,10 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
     if contract.format == "csv":
         raw = _without_headers(raw, contract)
     # Projections of their own, which Spark does not merge: a record is read once, and judged once.
-    read = raw.withColumn(ROW, _once(_row(contract))).withColumn(_REASON, _once(_reason(contract)))
-    return read.select(
+    read = raw
+    for name, column in _read(contract).items():
+        read = read.withColumn(name, _once(column))
+    return read.withColumn(_REASON, _once(_reason(contract))).select(
         # What does not fit is in a record that is rejected; a cast of it would fail the batch.
         *(F.col(ROW)[column.name].try_cast(column.type).alias(column.name) for column in contract.columns),
         *([record_struct(keep)] if keep else []),
@@ -89,12 +91,16 @@ def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
     details = F.lit(None).cast("string")
     for fault in reversed(_faults(contract)):
         details = F.when(fault.holds, fault.detail()).otherwise(details)
-    return rejected.withColumn(ROW, _once(_row(contract))).withColumn("detail", details).drop(ROW)
+    read = {**_read(contract), ROW: _row(contract)}
+    for name, column in read.items():
+        rejected = rejected.withColumn(name, _once(column))
+    return rejected.withColumn("detail", details).drop(*read)
 
 
 _REASON = "_lakesql_reason"
+_ELEMENTS = "_lakesql_elements"
 CORRUPT = "_lakesql_corrupt"
-"""The field of `_lakesql_row` that is NULL unless the record does not fit the contract: its text, or why (Avro)."""
+"""The field of what is read that is NULL unless the record does not fit the contract: its text, or why (Avro)."""
 
 Reader = Callable[[Column, T.StructType], Column]
 """Reads a text as a struct whose last field gets the text when it does not fit."""
@@ -109,8 +115,30 @@ def _once(column: Column) -> Column:
 
 
 @cache
+def _read(contract: Contract) -> dict[str, Column]:
+    """The columns that reading adds to a raw record, in their order: `_lakesql_row`, and how it came about.
+
+    A JSON text is read as the one element of an array. So what follows its first value is seen; and Spark's reader
+    copies each field of the outermost object once more, as it looks its column up by name, which here are two.
+    """
+    if contract.format != "json":
+        return {ROW: _row(contract)}
+    columns = T.StructType(read_type(contract).fields[:-1])
+    schema = T.StructType([T.StructField("v", T.ArrayType(columns)), T.StructField(CORRUPT, T.StringType())])
+    elements = _from_json(F.concat(F.lit('{"v":['), _text(), F.lit("]}")), schema)
+    return {_ELEMENTS: _without_bombs(contract, elements), ROW: F.get(F.col(_ELEMENTS)["v"], F.lit(0))}
+
+
+def _without_bombs(contract: Contract, read: Column) -> Column:
+    """What is read of a text; NULL where a number in it would stop the stream for minutes."""
+    if any(_holds_decimal(column.type) for column in contract.columns):
+        return F.when(~_text().rlike(EXPONENT_BOMB), read)
+    return read
+
+
+@cache
 def _row(contract: Contract) -> Column:
-    """`_lakesql_row`: the record as Spark reads it; NULL for a number that would stop the stream for minutes."""
+    """The record as Spark reads it."""
     match contract.format:
         case "string":
             return F.struct(_text().alias(contract.columns[0].name))
@@ -120,10 +148,7 @@ def _row(contract: Contract) -> Column:
             wanted = [(column.name, column.type) for column in contract.columns]
             return avro_row(F.col("value"), wanted, contract.schema, CORRUPT)
         case "json" | "csv":
-            row = _reader(contract)(_text(), read_type(contract))
-            if any(_holds_decimal(column.type) for column in contract.columns):
-                return F.when(~_text().rlike(EXPONENT_BOMB), row)
-            return row
+            return _without_bombs(contract, _reader(contract)(_text(), read_type(contract)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +162,7 @@ class _Fault:
 
 @cache
 def _reason(contract: Contract) -> Column:
-    """Why the record is bad, over the columns `_lakesql_row` and `value`; NULL if it is not."""
+    """Why the record is bad, over `value` and the columns of `_read`; NULL if it is not."""
     return _first_reason(_faults(contract))
 
 
@@ -166,10 +191,10 @@ def _faults(contract: Contract) -> tuple[_Fault, ...]:
     faults = [_Fault(F.col("value").isNull(), TOMBSTONE, lambda: F.lit("the record has no value"))]
     if contract.format not in ("avro", "bytes"):
         faults.append(_Fault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
-    if contract.format in ("json", "csv", "avro"):
-        faults.append(_unread(contract))
     if contract.format == "json":
-        faults.append(_Fault(~_is_one_value(), UNPARSABLE, lambda: F.lit("more than one JSON value")))
+        faults.append(_Fault(~_is_one_value(), UNPARSABLE, lambda: _unread_detail(contract)))
+    elif contract.format in ("csv", "avro"):
+        faults.append(_unread(contract))
     return (*faults, *_column_faults(contract, has_text=contract.format == "json"))
 
 
@@ -177,9 +202,15 @@ def _unread(contract: Contract) -> _Fault:
     row = F.col(ROW)
     if contract.format == "avro":  # what does not fit is said there, in words
         return _Fault(row[CORRUPT].isNotNull(), UNPARSABLE, lambda: row[CORRUPT])
-    shapeless = "not a JSON object" if contract.format == "json" else "not a line of the contract's columns"
-    unread = row.isNull() | row[CORRUPT].isNotNull()
-    return _Fault(unread, UNPARSABLE, lambda: F.coalesce(_misfit(contract), F.lit(shapeless)))
+    return _Fault(row.isNull() | row[CORRUPT].isNotNull(), UNPARSABLE, lambda: _unread_detail(contract))
+
+
+def _unread_detail(contract: Contract) -> Column:
+    """What is wrong with a text that was not read."""
+    row, is_json = F.col(ROW), contract.format == "json"
+    shapeless = F.lit("not a JSON object" if is_json else "not a line of the contract's columns")
+    fits_alone = row.isNotNull() & row[CORRUPT].isNull()
+    return F.when(fits_alone, F.lit("more than one JSON value")).otherwise(F.coalesce(_misfit(contract), shapeless))
 
 
 def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
@@ -241,24 +272,20 @@ EXPONENT_BOMB = r"[:\[,]\s*\"?[-+]?[0-9.]+[eE][-+]?[0-9]{6,}[\"\s,}\]]"
 
 
 def _is_one_value() -> Column:
-    """Whether nothing follows the object in `value`, which `from_json` would not say.
+    """Whether `value` is one JSON object that fits, and nothing else.
 
-    True when the only closing brace ends the text, which is quickly seen. Else the text must be one element in brackets
-    and, if it could close a bracket itself, one member in braces: no text can close both. The words that only Spark
+    It was read as the element of an array in an object. A text that can close neither has been seen to be one element;
+    one with a closing bracket must be one member in braces too: no text can close both. The words that only Spark
     takes for numbers are replaced first.
     """
-    value, text = F.col("value"), _text()
+    text, read = _text(), F.col(_ELEMENTS)
     words = r"[-+]?(NaN|Infinity|INF)"
     strict = F.when(text.rlike(words), F.regexp_replace(text, words, "0")).otherwise(text)
-    elements = F.json_array_length(F.concat(F.lit("["), strict, F.lit("]")))
     members = F.size(F.json_object_keys(F.concat(F.lit('{"v":'), strict, F.lit("}"))))
-    one = F.coalesce(elements == 1, F.lit(False))
-    # As a CASE: what stands twice on the right of an OR is worked out for every row, to be at hand. On bytes, which
-    # are searched faster than text.
-    brace, bracket = F.lit(b"}"), F.lit(b"]")
-    is_flat = F.endswith(value, brace) & ~F.contains(F.substring(value, F.lit(1), F.octet_length(value) - 1), brace)
-    is_one = F.when(is_flat, F.lit(True)).when(~F.contains(value, bracket), one)
-    return is_one.otherwise(one & F.coalesce(members == 1, F.lit(False)))
+    is_read = read[CORRUPT].isNull() & (F.size(read["v"]) == 1) & F.col(ROW).isNotNull()
+    # As a CASE, whose branches are not worked out in advance. On bytes, which are searched faster than text.
+    is_one = F.when(F.contains(F.col("value"), F.lit(b"]")), is_read & (members == 1)).otherwise(is_read)
+    return F.coalesce(is_one, F.lit(False))
 
 
 def _misfit(contract: Contract) -> Column:
