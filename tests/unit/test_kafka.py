@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from lakesql.decode import node_of
-from lakesql.engine.kafka import PATIENCE, client_options, lag_of, reach_broker
+from lakesql.engine.kafka import FETCHES, PATIENCE, client_options, consumer_options, lag_of, reach_broker
 from lakesql.errors import Place, ProjectError, TransientError
 from lakesql.project.kafka import LOGIN_MODULES, OWNED, read_client_options
 from lakesql.project.profiles import Kafka
@@ -84,6 +84,12 @@ def test_what_is_committed_is_read_unless_the_profile_says_else() -> None:
 def test_a_client_waits_as_long_as_the_profile_says() -> None:
     options = {"request.timeout.ms": "60000"}  # Kafka refuses an api timeout that is shorter
     assert client_options(Kafka("h:1", options)).keys().isdisjoint(PATIENCE.keys() - options.keys())
+
+
+def test_a_consumer_fetches_as_the_profile_says() -> None:
+    own = {"fetch.max.wait.ms": "300"}
+    assert FETCHES.items() <= consumer_options(Kafka("b:1")).items()
+    assert consumer_options(Kafka("b:1", own)).items() >= {**FETCHES, **own}.items()
 
 
 def test_lag() -> None:

@@ -1,0 +1,53 @@
+"""The projects that the benchmarks run: one model on the embedded target."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from lakesql.errors import LakesqlError
+from lakesql.events import Event, ModelFinished
+from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.project.files import read_project
+from lakesql.project.profiles import load_target
+from lakesql.run.prepare import Surroundings, find_readings
+from lakesql.run.run import build_selects
+from lakesql.run.spark import open_spark
+
+SETTINGS = '[tool.lakesql]\nname = "bench"\n'
+CATALOG = "{name: lake, type: sql, uri: 'sqlite:///catalog.db', warehouse: warehouse}"
+
+
+def write_project(root: Path, files: Mapping[str, str], connections: str = "{}") -> Manifest:
+    """A project of these files, its tables in `root`/warehouse and its progress in `root`/checkpoints.
+
+    `connections` is the profile's, as YAML. What stands there is written over.
+    """
+    target = f"catalog: {CATALOG}, connections: {connections}, checkpoints: checkpoints, spark: {{master: 'local[2]'}}"
+    profiles = f"bench: {{outputs: {{dev: {{{target}}}}}}}\n"
+    for path, text in {"pyproject.toml": SETTINGS, "profiles.yml": profiles, **files}.items():
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_text(text)
+    return read_manifest(root)
+
+
+def read_manifest(root: Path) -> Manifest:
+    return load_manifest(read_project(root), load_target("bench", None, [root], os.environ), {})
+
+
+@contextmanager
+def open_project(manifest: Manifest, model: str) -> Iterator[Surroundings]:
+    """What the model runs in, Spark among it, which ends with this. A model that fails raises what it failed of."""
+    readings = find_readings(manifest, build_selects(manifest, [model])[model])
+    spark, catalog = open_spark(manifest, readings, print)
+    try:
+        yield Surroundings(manifest, spark, catalog, report_failure)
+    finally:
+        spark.stop()
+
+
+def report_failure(event: Event) -> None:
+    if isinstance(event, ModelFinished) and event.problems:
+        raise LakesqlError(event.problems)
