@@ -72,6 +72,11 @@ class Snapshot:
         return int(self.summary.get("added-records", 0))
 
     @property
+    def rewrote(self) -> bool:
+        """Whether its commit wrote files anew: some of the rows that it wrote were in the table before."""
+        return "deleted-data-files" in self.summary
+
+    @property
     def total(self) -> int:
         """How many rows the table has in it."""
         return int(self.summary.get("total-records", 0))

@@ -28,3 +28,8 @@ def test_commits_of_others_are_no_batches() -> None:
     assert not bounds_pay([snapshot(BULK, 1, ""), snapshot(BULK, 1, "other"), snapshot(BULK, BULK)], "m")
     assert bounds_pay([snapshot(BULK, BULK, "other")], "m")
     assert bounds_pay([], "m")
+
+
+def test_rows_that_were_written_anew_are_not_the_batch() -> None:
+    bulk = snapshot(BULK, BULK)
+    assert bounds_pay([Snapshot(1, {**bulk.summary, "deleted-data-files": "4"})], "m")
