@@ -87,7 +87,7 @@ def messages(folder: Path) -> Iterator[Message]:
 
 
 def write_topic_project(root: Path, servers: str, per_batch: int) -> Manifest:
-    """A project of one model over the topic."""
+    """A project of one model over the topic, which reads it without pause where it is run for long."""
     files = {
         "streams/flights.yml": flights_stream("connection: broker\n    topic: flights", per_batch),
         "models/flights.sql": flights_model("mode='append', partition_by=['days(time_hour)'], trigger='1 millisecond'"),

@@ -7,7 +7,7 @@ Spark's own readers have the only say about what a value is. They pass over some
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Literal
@@ -59,10 +59,8 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
     if contract.format == "csv":
         raw = _without_headers(raw, contract)
     # Projections of their own, which Spark does not merge: a record is read once, and judged once.
-    read = raw
-    for name, column in _read(contract).items():
-        read = read.withColumn(name, _once(column))
-    return read.withColumn(_REASON, _once(_reason(contract))).select(
+    read = _with_each(raw, {**_read(contract), _REASON: _reason(contract)})
+    return read.select(
         # What does not fit is in a record that is rejected; a cast of it would fail the batch.
         *(F.col(ROW)[column.name].try_cast(column.type).alias(column.name) for column in contract.columns),
         *([record_struct(keep)] if keep else []),
@@ -92,9 +90,7 @@ def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
     for fault in reversed(_faults(contract)):
         details = F.when(fault.holds, fault.detail()).otherwise(details)
     read = {**_read(contract), ROW: _row(contract)}
-    for name, column in read.items():
-        rejected = rejected.withColumn(name, _once(column))
-    return rejected.withColumn("detail", details).drop(*read)
+    return _with_each(rejected, read).withColumn("detail", details).drop(*read)
 
 
 _REASON = "_lakesql_reason"
@@ -112,6 +108,13 @@ def _once(column: Column) -> Column:
     Without this a filter on `_lakesql_rejected` repeats the parsing many times over.
     """
     return F.when(F.spark_partition_id() >= 0, column)
+
+
+def _with_each(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+    """The frame with each column added by a projection of its own, over those before it."""
+    for name, column in columns.items():
+        frame = frame.withColumn(name, _once(column))
+    return frame
 
 
 @cache
@@ -192,7 +195,7 @@ def _faults(contract: Contract) -> tuple[_Fault, ...]:
     if contract.format not in ("avro", "bytes"):
         faults.append(_Fault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
     if contract.format == "json":
-        faults.append(_Fault(~_is_one_value(), UNPARSABLE, lambda: _unread_detail(contract)))
+        faults.append(_Fault(~_is_one_value(), UNPARSABLE, lambda: _json_detail(contract)))
     elif contract.format in ("csv", "avro"):
         faults.append(_unread(contract))
     return (*faults, *_column_faults(contract, has_text=contract.format == "json"))
@@ -202,15 +205,15 @@ def _unread(contract: Contract) -> _Fault:
     row = F.col(ROW)
     if contract.format == "avro":  # what does not fit is said there, in words
         return _Fault(row[CORRUPT].isNotNull(), UNPARSABLE, lambda: row[CORRUPT])
-    return _Fault(row.isNull() | row[CORRUPT].isNotNull(), UNPARSABLE, lambda: _unread_detail(contract))
+    shapeless = "not a JSON object" if contract.format == "json" else "not a line of the contract's columns"
+    unread = row.isNull() | row[CORRUPT].isNotNull()
+    return _Fault(unread, UNPARSABLE, lambda: F.coalesce(_misfit(contract), F.lit(shapeless)))
 
 
-def _unread_detail(contract: Contract) -> Column:
-    """What is wrong with a text that was not read."""
-    row, is_json = F.col(ROW), contract.format == "json"
-    shapeless = F.lit("not a JSON object" if is_json else "not a line of the contract's columns")
-    fits_alone = row.isNotNull() & row[CORRUPT].isNull()
-    return F.when(fits_alone, F.lit("more than one JSON value")).otherwise(F.coalesce(_misfit(contract), shapeless))
+def _json_detail(contract: Contract) -> Column:
+    """What is wrong with a text that is not one JSON value that fits: where its first one does, that more follows."""
+    unread = _unread(contract)
+    return F.when(unread.holds, unread.detail()).otherwise(F.lit("more than one JSON value"))
 
 
 def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:

@@ -207,6 +207,13 @@ def test_the_detail_names_the_field(spark: SparkSession) -> None:
     assert [(bytes(r.value), bytes(r.key)) for r in rejected] == [(v, f"k{i}".encode()) for i, v in enumerate(values)]
 
 
+def test_the_detail_of_a_text_that_is_not_one_object(spark: SparkSession) -> None:
+    contract = contract_of("a int")
+    records = parse_records(raw_of(spark, [b'{"a": 1}{"a": 2}', b'{"a": 1}],[{}', b"[]", b"x"]), contract, frozenset())
+    rejected = with_detail(records.select("_lakesql_rejected.*"), contract).orderBy("offset").collect()
+    assert [r.detail for r in rejected] == ["more than one JSON value"] * 2 + ["not a JSON object"] * 2
+
+
 @pytest.mark.parametrize("form", ["json", "csv", "string", "bytes"])
 def test_a_record_without_a_value_is_a_tombstone(spark: SparkSession, form: Any) -> None:
     (row,) = parsed(spark, contract_of("value string", format=form), [None])
