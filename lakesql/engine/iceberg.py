@@ -27,7 +27,7 @@ _STAGED_ID = "wap.id"
 
 def load_table(session: SparkSession, name: TableName) -> JavaTable:
     """The table as the catalog has it now."""
-    spark_util = _java_class("org.apache.iceberg.spark.Spark3Util")
+    spark_util = java_class("org.apache.iceberg.spark.Spark3Util")
     return spark_util.loadIcebergTable(session._jsparkSession, table_name(name))
 
 
@@ -147,11 +147,11 @@ def commit_properties(session: SparkSession, properties: Mapping[str, str], wap_
 
 def _snapshot(snapshot: Any) -> Snapshot:
     # As one text: each key of a Java map is a question of its own.
-    facts = json.loads(_java_class("org.apache.iceberg.SnapshotParser").toJson(snapshot))
+    facts = json.loads(java_class("org.apache.iceberg.SnapshotParser").toJson(snapshot))
     return Snapshot(facts["snapshot-id"], facts["summary"])
 
 
-def _java_class(name: str) -> Any:
+def java_class(name: str) -> Any:
     """A class of Java's by its whole name. `session._jvm.org.apache…` asks Java at each dot, and Java all its jars."""
     gateway = SparkContext._gateway
     assert gateway is not None

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakesql.compile.quote import identifier
+from lakesql.engine.arrow import QUIET_MOMENTS
 from lakesql.engine.batch import Sink, set_aside_batch, write_batch
 from lakesql.engine.kafka import Offsets, lag_of
 from lakesql.engine.records import good_records, parse_reading, read_records
@@ -117,7 +118,8 @@ class ModelQuery:
                 raise _Stopped
             self._writing.add(sink.progress.model)
             try:
-                write(sink, batch_rows, batch)
+                with QUIET_MOMENTS.reading():
+                    write(sink, batch_rows, batch)
             except Exception as error:
                 self.failure = self.failure or error
                 self._stopping.set()

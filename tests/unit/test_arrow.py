@@ -1,0 +1,84 @@
+"""When memory is given back: never while something reads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from lakesql.engine import arrow
+from lakesql.engine.arrow import QuietMoments
+
+
+class Clock:
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    clock = Clock()
+    monkeypatch.setattr(arrow, "time", clock)
+    yield clock
+
+
+def test_it_runs_before_a_block_now_and_then(clock: Clock) -> None:
+    ran: list[float] = []
+    moments = QuietMoments(lambda: ran.append(clock.now), every_s=10, late_s=1000, wait_s=0)
+
+    for clock.now in (5, 10, 11, 12, 21, 22, 40):
+        with moments.reading():
+            pass
+
+    assert ran == [11, 22, 40]
+
+
+def test_it_does_not_run_while_a_block_is_open(clock: Clock) -> None:
+    ran: list[float] = []
+    moments = QuietMoments(lambda: ran.append(clock.now), every_s=10, late_s=1000, wait_s=0)
+
+    with moments.reading():
+        clock.now = 20
+        with moments.reading():
+            clock.now = 40
+    assert ran == []
+    with moments.reading():
+        pass
+
+    assert ran == [40]
+
+
+def test_a_block_waits_for_those_that_are_open_where_it_is_late(clock: Clock) -> None:
+    ran: list[float] = []
+    moments = QuietMoments(lambda: ran.append(clock.now), every_s=10, late_s=100, wait_s=60)
+    first, second = ExitStack(), threading.Thread(target=lambda: moments.reading().__enter__())
+    first.enter_context(moments.reading())
+    clock.now = 101
+
+    second.start()
+    second.join(0.2)
+    assert second.is_alive()
+    assert ran == []
+    first.close()
+    second.join(60)
+
+    assert not second.is_alive()
+    assert ran == [101]
+
+
+def test_a_block_that_waited_in_vain_begins(clock: Clock) -> None:
+    ran: list[float] = []
+    moments = QuietMoments(lambda: ran.append(clock.now), every_s=10, late_s=100, wait_s=0.01)
+
+    with moments.reading():
+        clock.now = 101
+        with moments.reading():
+            assert ran == []
+    with moments.reading():
+        pass
+
+    assert ran == [101]
