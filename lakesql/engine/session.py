@@ -34,6 +34,9 @@ DEFAULTS: dict[str, str] = {
     "spark.sql.catalogImplementation": "in-memory",  # no Hive, and no metastore_db beside the project
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # five questions to Java for each expression that is built
+    # An upserting model has some 50 generated classes. Where a few models drive out each other's, of Spark's own 100,
+    # each of their batches compiles them anew, and Java runs them cold.
+    "spark.sql.codegen.cache.maxEntries": "1000",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # What the status store keeps, in the heap and for months, though there is no UI to show it.

@@ -27,7 +27,12 @@ def test_the_last_batch_says_what_the_next_costs(total: int, added: int, expecte
 def test_commits_of_others_are_no_batches() -> None:
     assert not bounds_pay([snapshot(BULK, 1, ""), snapshot(BULK, 1, "other"), snapshot(BULK, BULK)], "m")
     assert bounds_pay([snapshot(BULK, BULK, "other")], "m")
-    assert bounds_pay([], "m")
+
+
+def test_the_first_batch_is_small_where_there_is_something_to_find() -> None:
+    assert bounds_pay([snapshot(1, 1, "")], "m")
+    assert not bounds_pay([snapshot(0, 0, "")], "m")
+    assert not bounds_pay([], "m")
 
 
 def test_rows_that_were_written_anew_are_not_the_batch() -> None:
