@@ -13,6 +13,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +39,25 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        broker = Broker(root / "broker")
-        broker.start()
-        try:
+        with open_broker(root) as broker:
             rows = send_flights(broker, root, options.copies, 5_000 if options.smoke else None)
             with open_project(write_topic_project(root, broker.servers, options.per_batch), "flights") as around:
                 pairs = 1 if options.smoke else options.pairs
                 by_hand = Hand(around.session, root, broker.servers, options.per_batch)
                 create = create_by_hand(around.session, "PARTITIONED BY (days(time_hour))", options.same_table)
                 run_pairs(around, rows, pairs, create, by_hand.append)
-        finally:
-            broker.stop()
     return 0
+
+
+@contextmanager
+def open_broker(root: Path) -> Iterator[Broker]:
+    """A broker on this machine, which ends with this."""
+    broker = Broker(root / "broker")
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()
 
 
 class Hand:
@@ -86,11 +94,14 @@ def messages(folder: Path) -> Iterator[Message]:
             number += 1
 
 
-def write_topic_project(root: Path, servers: str, per_batch: int) -> Manifest:
+APPEND = "mode='append', partition_by=['days(time_hour)']"
+
+
+def write_topic_project(root: Path, servers: str, per_batch: int, config: str = APPEND) -> Manifest:
     """A project of one model over the topic, which reads it without pause where it is run for long."""
     files = {
         "streams/flights.yml": flights_stream("connection: broker\n    topic: flights", per_batch),
-        "models/flights.sql": flights_model("mode='append', partition_by=['days(time_hour)'], trigger='1 millisecond'"),
+        "models/flights.sql": flights_model(f"{config}, trigger='1 millisecond'"),
     }
     return write_project(root, files, f"{{broker: {{type: kafka, bootstrap_servers: '{servers}'}}}}")
 

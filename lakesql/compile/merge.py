@@ -32,7 +32,7 @@ BOUNDS_PLACE = "/* the batch's key range */ true"
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The keys of one batch in one column: all of them when they are few, else the smallest and the largest."""
+    """The keys of one batch in one column: all of them, the smallest and the largest, or both."""
 
     column: str
     values: tuple[Literal, ...] = ()
@@ -119,8 +119,9 @@ def _bounds(ranges: tuple[KeyRange, ...]) -> str:
 
 
 def _bound(bound: KeyRange) -> str:
-    column = column_of("target", bound.column)
+    column, tests = column_of("target", bound.column), []
+    if bound.low is not None and bound.high is not None:
+        tests.append(f"{column} BETWEEN {literal(bound.low)} AND {literal(bound.high)}")
     if bound.values:
-        return f"{column} IN ({', '.join(literal(value) for value in bound.values)})"
-    assert bound.low is not None and bound.high is not None
-    return f"{column} BETWEEN {literal(bound.low)} AND {literal(bound.high)}"
+        tests.append(f"{column} IN ({', '.join(literal(value) for value in bound.values)})")
+    return "\n  AND ".join(tests)

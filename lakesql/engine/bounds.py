@@ -16,9 +16,12 @@ from lakesql.engine.ledger import Snapshot
 from lakesql.names import LEDGER_MODEL
 
 FEW = 1000
-"""Up to so many keys are named one by one: Iceberg filters files by the list before the join, where a range over random
-keys would hold them all. More literals than this cost more to plan than they save."""
+"""Up to so many keys are named one by one: Spark drops all other rows before the join, where a range over random keys
+would hold them all. More literals than this cost more to plan than they save."""
 
+LISTED = 200
+"""A longer list of keys has no say about which files are read: Iceberg compares each of its values with the bounds of a
+file, and does so with no more than these (`InclusiveMetricsEvaluator`)."""
 
 BULK = 10_000
 """Keys of fewer rows are read at next to no cost."""
@@ -57,13 +60,24 @@ def read_keys(newest: DataFrame, keys: tuple[str, ...]) -> tuple[KeyRange, ...] 
         return None
     if len(few) <= FEW:
         lists = [sorted({form.literal(row[i]) for row in few}) for i, form in enumerate(forms.values())]
-        ranges = [KeyRange(key, values=tuple(known)) for key, known in zip(forms, lists, strict=True)]
+        ranges = [_bound(key, known) for key, known in zip(forms, lists, strict=True)]
     else:
         extremes = [pick(name) for name in narrow.columns for pick in (F.min, F.max)]
         found = narrow.agg(*extremes).collect()[0] if extremes else ()
         ends = zip(forms.items(), found[0::2], found[1::2], strict=True)
         ranges = [KeyRange(key, low=form.literal(low), high=form.literal(high)) for (key, form), low, high in ends]
     return tuple(bound for bound in ranges if not _is_damaged(bound))
+
+
+def _bound(key: str, known: list[Any]) -> KeyRange:
+    """The bound of a column whose keys are known, in their order: its ends alone where there is a key at every other
+    place between."""
+    low, high = known[0], known[-1]
+    if isinstance(low, int) and high - low < 2 * len(known):
+        return KeyRange(key, low=low, high=high)
+    if len(known) > LISTED:
+        return KeyRange(key, tuple(known), low, high)
+    return KeyRange(key, tuple(known))
 
 
 def _is_damaged(bound: KeyRange) -> bool:

@@ -14,11 +14,12 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from lakesql.compile.merge import KeyRange
 from lakesql.engine.arrow import close_allocators
-from lakesql.engine.bounds import BULK
+from lakesql.engine.bounds import BULK, FEW, LISTED, read_keys
 from lakesql.engine.iceberg import java_class
 from lakesql.events import BatchCommitted, BatchEmpty
-from tests.spark.project import Fields, Project, Row, sorted_rows
+from tests.spark.project import Fields, Lake, Project, Row, sorted_rows
 
 Batch = Sequence[Row]
 
@@ -305,9 +306,25 @@ def _json(value: Any) -> str:
             return json.dumps(value)
 
 
+@pytest.mark.parametrize(
+    ("ids", "bound"),
+    [
+        (range(5, 6), KeyRange("id", low=5, high=5)),
+        (range(-100, 400, 2), KeyRange("id", low=-100, high=398)),
+        (range(0, 10 * LISTED, 10), KeyRange("id", tuple(range(0, 10 * LISTED, 10)))),
+        (range(0, 10 * FEW, 10), KeyRange("id", tuple(range(0, 10 * FEW, 10)), 0, 10 * FEW - 10)),
+        (range(0, 10 * FEW + 10, 10), KeyRange("id", low=0, high=10 * FEW)),
+    ],
+)
+def test_the_bound_of_so_many_keys(lake: Lake, ids: range, bound: KeyRange) -> None:
+    batch = lake.session.range(ids.start, ids.stop, ids.step)
+    assert read_keys(batch, ("id",)) == (bound,)
+    assert read_keys(batch.where("false"), ("id",)) is None
+
+
 @pytest.mark.usefixtures("far_away")
-def test_more_keys_than_are_listed_are_bounded_by_their_range(project: Project) -> None:
-    ids = range(-1100, 1100)
+@pytest.mark.parametrize("ids", [range(-1100, 1100), range(-9000, 9000, 60)])
+def test_more_keys_than_files_are_chosen_by_are_bounded_by_their_range(project: Project, ids: range) -> None:
     moment = datetime(2026, 10, 24, 23, tzinfo=UTC).timestamp()
     rows = [
         {"id": number, "at": datetime.fromtimestamp(moment + number * 60, UTC).isoformat(), "s": f"{number:x}"}

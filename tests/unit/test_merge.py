@@ -115,6 +115,7 @@ def test_columns_that_only_spark_knows_are_matched_by_name() -> None:
         ((KeyRange("id", values=(1, 2**40)),), "target.id IN (1, 1099511627776L)"),
         ((KeyRange("id", low=-5, high=7),), "target.id BETWEEN -5 AND 7"),
         ((KeyRange("id", low=0, high=0),), "target.id BETWEEN 0 AND 0"),
+        ((KeyRange("id", (1, 9), 1, 9),), "target.id BETWEEN 1 AND 9\n  AND target.id IN (1, 9)"),
         ((KeyRange("k", values=("",)),), "target.k IN ('')"),
         ((KeyRange("a b", values=("it's", "x ")),), r"target.`a b` IN ('it\'s', 'x ')"),
         ((KeyRange("d", low=Decimal("-1.50"), high=Decimal("2E+2")),), "target.d BETWEEN -1.50BD AND 200BD"),
