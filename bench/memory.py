@@ -2,10 +2,10 @@
 
     python bench/memory.py [--batches 500] [--mode append|upsert] [--smoke]
 
-Each batch is a file of three records. Ten times in a run (five with --smoke) Java's memory is collected in full,
-and what is left is printed: objects in the heap, classes and compiled code outside of it, and the pages that Python
-holds. Fails if from the second line on the heap or Python grow by more than 4 MiB: in 500 batches by a leak of 10 kB a
-batch, in the 100 of --smoke by one of 70 kB.
+Each batch is a file of three records, whose keys come again after 20 batches. Ten times in a run (five with --smoke)
+Java's memory is collected in full, and what is left is printed: objects in the heap, classes and compiled code outside
+of it, and the pages that Python holds. Fails if from the second line on the heap or Python grow by more than 4 MiB: in
+500 batches by a leak of 10 kB a batch, in the 100 of --smoke by one of 70 kB.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from lakesql.run.run import build_selects, run_selects
 
 ALLOWED_MIB = 4
 RECORDS = 3
+KEY_GROUPS = 20
 CONFIGS = {"append": "mode='append'", "upsert": "mode='upsert', keys=['id'], sequence_by='version'"}
 MIB = 2**20
 COLLECTIONS = 3
@@ -120,7 +121,8 @@ def write_batches(root: Path, mode: str, batches: int) -> Manifest:
         "SELECT id, version FROM {{ stream('arrived') }}\n",
     }
     for batch in range(batches):
-        lines = [json.dumps({"id": 100 + i, "version": 10_000 + batch}) for i in range(RECORDS)]
+        first = 100 + RECORDS * (batch % KEY_GROUPS)
+        lines = [json.dumps({"id": first + i, "version": 10_000 + batch}) for i in range(RECORDS)]
         files[f"arrived/{batch:05}.jsonl"] = "".join(f"{line}\n" for line in lines)
     return write_project(root, files)
 
