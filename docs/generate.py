@@ -10,7 +10,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,12 +22,14 @@ from lakesql.compile.table import DEAD_LETTER_COLUMNS, DEFAULT_PROPERTIES, PARTI
 from lakesql.conditions import CONDITIONS
 from lakesql.decode import Field, Node, fields_of
 from lakesql.engine.session import DEFAULTS, LOCAL_DEFAULTS
+from lakesql.events import Event
 from lakesql.graph.selector import METHODS
 from lakesql.model.config import MODES, AvailableNow, PartitionField, SortField, TableConfig, Trigger
 from lakesql.model.properties import ColumnProperties, ModelProperties
 from lakesql.model.template import SEVEN
 from lakesql.model.template_values import FILTERS, TESTS
 from lakesql.model.template_values import METHODS as VALUE_METHODS
+from lakesql.observe.jsonl import event_name
 from lakesql.project.duration import Duration
 from lakesql.project.profiles import CONNECTIONS, Catalog, Retries, Spark, Target
 from lakesql.project.settings import Paths, Settings
@@ -235,6 +237,16 @@ def dead_letter_table() -> str:
     return table(("Column", "Type", "Meaning"), rows)
 
 
+def event_table() -> str:
+    """The events of a run, as they stand in lines of JSON."""
+    rows = []
+    for kind in typing.get_args(Event):
+        meaning, *more = paragraphs(kind.__doc__ or "")
+        names = [f"`{field.name}`" for field in fields(kind) if field.name != "at_ms"]
+        rows.append((f"`{event_name(kind)}`", " ".join((meaning, *more)), ", ".join(names)))
+    return table(("Event", "Meaning", "Fields"), rows)
+
+
 # --- text
 
 
@@ -277,6 +289,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "session": lambda: setting_table(DEFAULTS),
     "local-session": lambda: setting_table(LOCAL_DEFAULTS),
     "conditions": condition_list,
+    "events": event_table,
     "commands": command_sections,
     "methods": selector_methods,
 }

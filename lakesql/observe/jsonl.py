@@ -35,12 +35,12 @@ def render_json(event: Event) -> str:
     if "reasons" in fields:
         fields["reasons"] = dict(fields["reasons"])
     plain = {key: _without_nan(value) for key, value in fields.items()}
-    return json.dumps({"event": event_name(event), "at": iso_time(at_ms), **plain}, allow_nan=False)
+    return json.dumps({"event": event_name(type(event)), "at": iso_time(at_ms), **plain}, allow_nan=False)
 
 
-def event_name(event: Event) -> str:
-    """`batch_committed` for a `BatchCommitted`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower()
+def event_name(kind: type[Event]) -> str:
+    """`batch_committed` for `BatchCommitted`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
 def _without_nan(value: Any) -> Any:
