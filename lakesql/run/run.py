@@ -119,8 +119,12 @@ def _start_query(around: Surroundings, select: Select, continuous: bool) -> Mode
     """The running query of a model, from where its table stands, on a session of its own."""
     session = new_session(around.session)
     query = ModelQuery(prepare_model(around, session, select))
+    trigger = select.model.config.trigger if continuous else AvailableNow()
+    if continuous and isinstance(trigger, AvailableNow):
+        because = "takes what is there and is done, as it has no interval for its trigger"
+        around.emit(Noted(because, now_ms(), select.model.name))
     try:
-        query.start(session, select.model.config.trigger if continuous else AvailableNow())
+        query.start(session, trigger)
     except Exception:
         while query.is_active():  # a stateful model's second query did not start
             query.request_stop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakesql.events import BatchCommitted, BatchEmpty, ModelFinished, RecordsRejected
+from lakesql.events import BatchCommitted, BatchEmpty, ModelFinished, Noted, RecordsRejected
 from tests.spark.project import Project
 
 COLUMNS = {"id": {"type": "int", "required": True}, "v": "string"}
@@ -123,3 +123,13 @@ def test_a_continuous_run_ends_between_batches_when_it_is_asked_to(project: Proj
     assert not [event for event in again.of(ModelFinished) if event.skipped_batches]
     assert [row["id"] for row in project.rows("plain")] == [1, 2]
     assert [row["twice"] for row in project.rows("chained")] == [2, 4]
+
+
+def test_a_continuous_run_says_that_a_model_without_an_interval_ends(project: Project) -> None:
+    project.stream("s", {"id": "int"})
+    project.model("m", "SELECT id FROM {s}", mode="append")
+    project.record("s", [{"id": 1}])
+
+    assert [event.model for event in project.run(continuous=True).check().of(Noted)] == ["m"]
+    assert not project.run().check().of(Noted)
+    assert [row["id"] for row in project.rows("m")] == [1]
