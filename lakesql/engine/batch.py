@@ -167,6 +167,10 @@ def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
     columns = sink.land(rows.schema)
     if isinstance(sink.model.config, Upsert):
         rows = watch.keyed_rows(rows, (*sink.model.config.keys, *sink.model.config.sequence_by))
+        if select.query.reads_tables and not select.query.stateful:
+            # Made once, and for good. Spark reads a table's newest version whenever a plan is run, also where its rows
+            # are persisted: the keys that bound the MERGE, its rows and the dead letters could be of three versions.
+            rows = rows.localCheckpoint()
     rows.createOrReplaceTempView(ROWS_VIEW)
     return _Rows(rows, records, columns, watch)
 
@@ -204,6 +208,8 @@ def _build_stage(
             is_kept = not config.is_staged or sink.select.query.stateful
             if is_kept or bounds_pay(iceberg.read_history(table), model.name):
                 stack.callback(newest.persist().unpersist)
+                if session.conf.get("spark.sql.adaptive.enabled") != "true":
+                    newest.count()  # all of it, which is counted: a look at some keys would stop before the last task
                 found = read_keys(newest, config.keys)
                 if found is None:
                     return lambda: None
@@ -296,7 +302,10 @@ def _publish(
     model, progress = sink.model, sink.progress
     for _ in range(PUBLISH_TRIES):
         try:
-            return iceberg.publish(session, model.table, snapshot, model.name, lambda t: progress.holds(t, entry))
+            replays = isinstance(model.config, Append)
+            return iceberg.publish(
+                session, model.table, snapshot, model.name, lambda table: progress.holds(table, entry), replays
+            )
         except iceberg.HeadMovedError:
             iceberg.drop_staged(iceberg.load_table(session, model.table), snapshot)
             staged = stage()

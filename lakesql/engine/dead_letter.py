@@ -67,7 +67,7 @@ def write_dead_letters(
         found.writeTo(table_name(table.dead_letter)).append()
     staged = staged_snapshot(load_table(session, table.dead_letter), entry.wap_id) if is_staged else None
     if staged is not None:
-        publish(session, table.dead_letter, staged, entry.model, lambda there: _holds(there, entry))
+        publish(session, table.dead_letter, staged, entry.model, lambda there: _holds(there, entry), replays=True)
     counts = {reason: int(observation.get[reason]) for reason in REASONS}
     return Rejection(sum(counts.values()), tuple((reason, n) for reason, n in sorted(counts.items()) if n))
 

@@ -86,24 +86,33 @@ class HeadMovedError(Exception):
 
 
 def publish(
-    session: SparkSession, name: TableName, snapshot: Snapshot, model: str, is_written: Callable[[JavaTable], bool]
+    session: SparkSession,
+    name: TableName,
+    snapshot: Snapshot,
+    model: str,
+    is_written: Callable[[JavaTable], bool],
+    replays: bool,
 ) -> Snapshot:
     """Make a staged snapshot of `model` current by a cherry-pick, atomically; returns what became the head.
 
     In the same commit the snapshot gets the tag of the model's newest ledger entry, so that no expiry removes it.
-    `is_written` says whether the batch is in the table as it was loaded for this. Where the head is still the one that
-    the snapshot was staged on, Iceberg refuses if it moves before the commit. So a runner that slept between staging
-    and publishing finds what another has written meanwhile.
+    `is_written` says whether the batch is in the table as it was loaded for this; if that moves before the commit, the
+    commit fails. So a runner that slept between staging and publishing finds what another has written meanwhile.
+
+    `replays`: whether the snapshot may be replayed on top of foreign commits. Rows that are appended may. A MERGE may
+    not, though Iceberg would do it where the MERGE has only inserted: a foreign commit may have brought the same key.
 
     Raises `HeadMovedError` where a foreign commit came between and the staged one cannot be replayed on top of it, and
     a `RunError` (`batch-published`) where another runner has published the same batch.
     """
     table = load_table(session, name)
+    manage = table.manageSnapshots()  # loads the table anew: what is asked from here on is what the commit begins with
     written = f"Another runner has written this batch of {name}."
     if is_written(table):
         raise overtaken(written)
+    if not replays and _id_of(table.currentSnapshot()) != table.snapshot(snapshot.id).parentId():
+        raise HeadMovedError
     tag = _tag(model)
-    manage = table.manageSnapshots()
     try:
         manage = manage.cherrypick(snapshot.id)
         manage = (manage.replaceTag if table.refs().containsKey(tag) else manage.createTag)(tag, snapshot.id)
@@ -115,6 +124,10 @@ def publish(
             raise HeadMovedError from None
         raise
     return _snapshot(table.currentSnapshot())
+
+
+def _id_of(snapshot: Any) -> int | None:
+    return snapshot.snapshotId() if snapshot is not None else None
 
 
 def _tag(model: str) -> str:

@@ -48,6 +48,7 @@ class Query:
     `outputs` is None where a star stands for the columns of a table, which only the catalog knows.
     `state` is a hash of the stateful shape, '' for a stateless SELECT.
     `grouped_by_event_time` says that some key of an aggregate or DISTINCT carries a watermark.
+    `reads_tables` says that it reads a table beside its streams.
     `record_fields` are the fields of `_record` that the text uses. `carry` holds what `carry_position` inserts:
     offset and text, in order; empty for a stateful SELECT.
     """
@@ -59,6 +60,7 @@ class Query:
     aggregated: bool
     state: str
     grouped_by_event_time: bool
+    reads_tables: bool
     record_fields: frozenset[str]
     carry: tuple[tuple[int, str], ...]
 
@@ -150,6 +152,7 @@ def _query(text: Text, relation: Relation, walk: Walk, outputs: tuple[Output, ..
         aggregated=relation.aggregated,
         state=state_shape(walk) if stateful else "",
         grouped_by_event_time=relation.by_event_time,
+        reads_tables=walk.reads_tables,
         record_fields=text.record_fields,
         carry=() if stateful else tuple(sorted((text.inserts[select], CARRY) for select in walk.inserts)),
     )

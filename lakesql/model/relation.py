@@ -67,7 +67,7 @@ class Walk:
     """One pass over a tree: what it reads, and what it has found so far.
 
     `inserts` are the SELECTs that `_lakesql_position` is inserted into; `shapes` what state they keep, by SELECT.
-    `seen` are the SELECTs that were reached.
+    `seen` are the SELECTs that were reached. `reads_tables`: it reads more than streams.
     """
 
     text: Text
@@ -76,6 +76,7 @@ class Walk:
     inserts: set[int] = field(default_factory=set)
     shapes: dict[int, str] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
+    reads_tables: bool = False
 
 
 def mark_of(select: exp.Expr) -> int | None:

@@ -224,6 +224,7 @@ def _named_table(table: exp.Table, names: Names, walk: Walk) -> Relation:
             "A model reads streams and tables, so that what it depends on can be seen and checked.",
             "Declare a stream for the files, or write the table's whole name in three parts.",
         )
+    walk.reads_tables = True
     return Relation()
 
 

@@ -13,12 +13,13 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from pyspark.sql import DataFrame
 
 from lakesql.compile.merge import KeyRange
 from lakesql.engine.arrow import close_allocators
 from lakesql.engine.bounds import BULK, FEW, LISTED, read_keys
 from lakesql.engine.iceberg import java_class
-from lakesql.events import BatchCommitted, BatchEmpty
+from lakesql.events import BatchCommitted, BatchEmpty, Event, RecordsRejected
 from tests.spark.project import Fields, Lake, Project, Row, sorted_rows
 
 Batch = Sequence[Row]
@@ -403,3 +404,62 @@ def test_any_batches(new_project: Callable[[], Project], batches: list[list[Row]
     assert project.rows("kept") == replayed(ordered, keys, ["seq", "v"])
     rejected = sum(len(batch) for batch in batches) - sum(len(batch) for batch in ordered)
     assert project.reasons("sequenced").total() == rejected
+
+
+def test_a_table_that_changes_while_a_batch_is_made(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch's keys and its rows are of one version of it, or a key that was not looked for stands twice."""
+    project.stream("arrived", {"customer": "int"})
+    project.stream("orders", {"id": "int", "customer": "int", "v": "int"}, max_per_batch=1)
+    project.model("customers", "SELECT customer FROM {arrived}", mode="append")
+    joined = "SELECT o.id, o.v FROM {orders} o JOIN {customers!r} c ON o.customer = c.customer"
+    project.model("m", joined, mode="upsert", keys="id")
+    project.record("arrived", [{"customer": 1}])
+    project.record("orders", [{"id": 1, "customer": 1, "v": 1}, {"id": 5, "customer": 1, "v": 1}])
+    project.run().check()
+    project.record("orders", [{"id": 1, "customer": 1, "v": 2}, {"id": 5, "customer": 9, "v": 2}])
+
+    def look(newest: DataFrame, keys: tuple[str, ...]) -> tuple[KeyRange, ...] | None:
+        found = read_keys(newest, keys)
+        project.sql(f"INSERT INTO {project.table('customers')} VALUES (9)")
+        return found
+
+    monkeypatch.setattr("lakesql.engine.batch.read_keys", look)
+    project.run("m").check()
+
+    assert project.rows("m", "id") == [{"id": 1, "v": 2}, {"id": 5, "v": 1}]
+
+
+def test_a_foreign_commit_of_a_key_of_the_batch(project: Project) -> None:
+    """A MERGE that only inserts looks like an append, which Iceberg would replay on top of the foreign row."""
+    project.stream("s", {"id": "int", "v": "string"}, max_per_batch=1)
+    project.model("m", "SELECT * FROM {s}", mode="upsert", keys="id")
+    project.record("s", [{"id": 1, "v": "a"}])
+    project.run().check()
+    project.record("s", [{"id": 2, "v": "ours"}, "broken"])
+
+    def intrude(event: Event) -> None:
+        if isinstance(event, RecordsRejected):
+            project.sql(f"INSERT INTO {project.table('m')} VALUES (2, 'foreign')")
+
+    project.run(meet=intrude).check()
+
+    assert project.rows("m", "id") == [{"id": 1, "v": "a"}, {"id": 2, "v": "ours"}]
+
+
+def test_many_groups_of_a_stateful_model_are_all_counted(project: Project) -> None:
+    """More than are looked at one by one, and the one without a key in a later task than the first."""
+    conf = project.lake.session.conf
+    before = conf.get("spark.sql.shuffle.partitions")
+    groups = 4 * FEW + FEW
+    project.stream("s", {"k": "int"})
+    project.model("m", "SELECT k, count(*) AS n FROM {s} GROUP BY k", mode="upsert", keys="k")
+    project.record("s", [{"k": number} for number in range(groups)] + [{"k": None}])
+    conf.set("spark.sql.shuffle.partitions", "4")
+    try:
+        ran = project.run().check()
+    finally:
+        conf.set("spark.sql.shuffle.partitions", str(before))
+
+    assert [(event.records, event.rejected) for event in ran.of(BatchCommitted)] == [(groups + 1, 1)]
+    assert len(project.rows("m")) == groups
+    assert project.reasons("m") == {"key-missing": 1}
