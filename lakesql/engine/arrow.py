@@ -24,7 +24,7 @@ class QuietMoments:
     """Runs `act` between blocks of `reading`, in whatever threads they are: never while one is open.
 
     It runs before a block that begins `every_s` seconds after the last time, if no other is open. Where there was no
-    such moment for `late_s` seconds, a block that begins waits for one, `wait_s` seconds at most.
+    such moment for `late_s` seconds, blocks that begin wait for one, `wait_s` seconds at most.
     """
 
     def __init__(self, act: Callable[[], None], every_s: float, late_s: float, wait_s: float) -> None:
@@ -32,6 +32,7 @@ class QuietMoments:
         self._every_s, self._late_s, self._wait_s = every_s, late_s, wait_s
         self._changed = threading.Condition()
         self._open = 0
+        self._is_waiting = False
         self._acted_at = self._waited_at = time.monotonic()
 
     @contextmanager
@@ -39,9 +40,13 @@ class QuietMoments:
         """A block in which `act` must not run."""
         with self._changed:
             now = time.monotonic()
-            if now - max(self._acted_at, self._waited_at) > self._late_s:
-                self._waited_at = now
+            if self._is_waiting:
+                self._changed.wait_for(lambda: not self._is_waiting, self._wait_s)
+            elif now - max(self._acted_at, self._waited_at) > self._late_s:
+                self._is_waiting, self._waited_at = True, now
                 self._changed.wait_for(lambda: not self._open, self._wait_s)
+                self._is_waiting = False
+                self._changed.notify_all()
             if not self._open and now - self._acted_at > self._every_s:
                 self._acted_at = now
                 self._act()

@@ -172,6 +172,12 @@ PASSING = (
         exceptions=re.compile(r"org\.apache\.iceberg\.exceptions\.ValidationException"),
         says=re.compile(r"^Found (new )?conflicting (files|delete files)|^Missing required files to delete"),
     ),
+    replace(
+        _CONFLICT,
+        what="A table that the model reads was changed while a batch was made",
+        exceptions=re.compile(r"org\.apache\.spark\.sql\.(catalyst\.Extended)?AnalysisException"),
+        says=re.compile(r"INCOMPATIBLE_TABLE_CHANGE_AFTER_ANALYSIS|INCOMPATIBLE_COLUMN_CHANGES_AFTER_VIEW"),
+    ),
     Passing(
         "connection-unreachable",
         "A broker does not answer",

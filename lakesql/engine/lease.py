@@ -111,6 +111,10 @@ class Leases:
                 self._thread.start()
         return True
 
+    def holds(self, model: str) -> bool:
+        """Whether this runner has claimed the model's lease, and has not seen that it lost it."""
+        return model in self._held
+
     def check(self, model: str) -> None:
         """Raise where the lease is not this runner's any more (`lease-lost`). Asks nobody unless it has slept."""
         lease = self._held.get(model)

@@ -32,6 +32,10 @@ TASK_RECORDS = 20_000
 """How many records of a topic's partition a task reads: a large batch is spread over all cores, however few partitions
 the topic has."""
 
+POLL_TIMEOUT_MS = 15_000
+"""How long a task waits for the records of a broker that has gone away. A run that is ended waits as long for its last
+batch: Spark's own two minutes are too much for that."""
+
 Reader = DataStreamReader | DataFrameReader
 """Spark's two readers, which take the same options."""
 
@@ -214,6 +218,7 @@ def _row_type(reading: Reading) -> T.StructType:
 
 def _read_kafka(reader: Reader, stream: Stream, connection: Kafka, streaming: bool) -> DataFrame:
     reader = reader.format("kafka").option("includeHeaders", True).option("maxRecordsPerPartition", TASK_RECORDS)
+    reader = reader.option("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS)
     for key, value in consumer_options(connection).items():
         reader = reader.option(f"kafka.{key}", value)
     match stream.origin:

@@ -16,6 +16,9 @@ from lakesql.project.profiles import Catalog, Files, Recorded, Target, sqlite_fi
 CONNECT_TIMEOUT_S = 10
 """How long a server may take to accept a connection."""
 
+ANSWER_TIMEOUT_S = 60
+"""How long it may take to answer."""
+
 S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
 
 _S3_SCHEMES = ("s3://", "s3a://", "s3n://")
@@ -60,7 +63,7 @@ def python_properties(catalog: Catalog) -> dict[str, str]:
 
 def python_s3_properties(catalog: Catalog) -> dict[str, str]:
     """What pyiceberg is told of S3 alone."""
-    properties = {"s3.connect-timeout": str(CONNECT_TIMEOUT_S), "s3.request-timeout": "60"}
+    properties = {"s3.connect-timeout": str(CONNECT_TIMEOUT_S), "s3.request-timeout": str(ANSWER_TIMEOUT_S)}
     properties |= {key: value for key, value in catalog.properties.items() if key.startswith(_S3_KEYS)}
     _copy(properties, "client.region", "s3.region")
     if properties.get("s3.path-style-access") == "false":
@@ -141,7 +144,7 @@ _POSTGRES = re.compile(
 
 _REST_TIMEOUTS = {
     "rest.client.connection-timeout-ms": str(CONNECT_TIMEOUT_S * 1000),
-    "rest.client.socket-timeout-ms": "60000",
+    "rest.client.socket-timeout-ms": str(ANSWER_TIMEOUT_S * 1000),
 }
 
 _S3A_KEYS = {
@@ -183,6 +186,9 @@ def _jdbc_properties(catalog: Catalog) -> dict[str, str]:
         "jdbc.user": database.user,
         "jdbc.password": database.password,
         "jdbc.connectTimeout": str(CONNECT_TIMEOUT_S),
+        # Or a model waits without end for a database that has gone away in silence.
+        "jdbc.socketTimeout": str(ANSWER_TIMEOUT_S),
+        "jdbc.tcpKeepAlive": "true",
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from lakesql.catalog.connect import check_checkpoints
@@ -67,12 +67,10 @@ def run_selects(around: Surroundings, selects: Mapping[str, Select], continuous:
             return None
         accept = around.accept_data_loss and name not in begun  # once: a second try finds nothing lost any more
         now = replace(around, emit=emit, check_lease=leases.check, accept_data_loss=accept)
-        query = _start_query(now, selects[name], continuous)
-        begun.add(name)
-        return query
+        return _start_query(now, selects[name], continuous, lambda: begun.add(name))
 
     def explain_run(name: str, error: Exception) -> LakesqlError:
-        if not isinstance(error, LakesqlError):
+        if not isinstance(error, LakesqlError) and leases.holds(name):
             try:
                 leases.check(name)
             except RunError as lost:
@@ -115,10 +113,14 @@ def build_selects(manifest: Manifest, names: Sequence[str]) -> dict[str, Select]
     return {name: built[name] for name in names}
 
 
-def _start_query(around: Surroundings, select: Select, continuous: bool) -> ModelQuery:
-    """The running query of a model, from where its table stands, on a session of its own."""
+def _start_query(around: Surroundings, select: Select, continuous: bool, prepared: Callable[[], None]) -> ModelQuery:
+    """The running query of a model, from where its table stands, on a session of its own.
+
+    `prepared` is told when its checkpoint stands.
+    """
     session = new_session(around.session)
     query = ModelQuery(prepare_model(around, session, select))
+    prepared()
     trigger = select.model.config.trigger if continuous else AvailableNow()
     if continuous and isinstance(trigger, AvailableNow):
         because = "takes what is there and is done, as it has no interval for its trigger"

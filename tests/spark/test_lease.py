@@ -224,3 +224,16 @@ def test_a_run_beside_a_run_writes_nothing(project: Project) -> None:
     assert second.of(BatchCommitted) == [] and len(second.of(Noted)) == 1  # type: ignore[attr-defined]
     assert [row["id"] for row in project.rows("a", "id")] == [0, 1, 2]
     assert beside.run().check().of(Noted) == []
+
+
+def test_a_lease_that_cannot_be_made_is_not_said_to_be_another_runners(project: Project) -> None:
+    project.stream("s", {"id": "int"})
+    project.model("m", "SELECT id FROM {s}", mode="append")
+    project.record("s", [{"id": 1}])
+    project.write("checkpoints/m.lease", "no folder")
+
+    assert project.run().conditions("m") not in ([], ["lease-lost"], ["lease-held"])
+
+    (project.directory / "checkpoints" / "m.lease").unlink()
+    project.run().check()
+    assert [row["id"] for row in project.rows("m")] == [1]

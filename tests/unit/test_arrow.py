@@ -82,3 +82,29 @@ def test_a_block_that_waited_in_vain_begins(clock: Clock) -> None:
         pass
 
     assert ran == [101]
+
+
+def test_blocks_that_begin_wait_with_the_one_that_waits(clock: Clock) -> None:
+    """Or there is no such moment where several models are busy."""
+    ran: list[int] = []
+    opened: list[str] = []
+    moments = QuietMoments(lambda: ran.append(len(opened)), every_s=10, late_s=100, wait_s=60)
+
+    def read(name: str) -> None:
+        with moments.reading():
+            opened.append(name)
+
+    first = ExitStack()
+    first.enter_context(moments.reading())
+    clock.now = 101
+    others = [threading.Thread(target=read, args=(name,)) for name in ("second", "third")]
+    for thread in others:
+        thread.start()
+        thread.join(0.2)
+    assert opened == []
+    first.close()
+    for thread in others:
+        thread.join(60)
+
+    assert sorted(opened) == ["second", "third"]
+    assert ran == [0]
