@@ -177,6 +177,7 @@ PASSING = (
         what="A table that the model reads was changed while a batch was made",
         exceptions=re.compile(r"org\.apache\.spark\.sql\.(catalyst\.Extended)?AnalysisException"),
         says=re.compile(r"INCOMPATIBLE_TABLE_CHANGE_AFTER_ANALYSIS|INCOMPATIBLE_COLUMN_CHANGES_AFTER_VIEW"),
+        fix="The next try reads it as it is then.",
     ),
     Passing(
         "connection-unreachable",

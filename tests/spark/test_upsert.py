@@ -19,7 +19,8 @@ from lakesql.compile.merge import KeyRange
 from lakesql.engine.arrow import close_allocators
 from lakesql.engine.bounds import BULK, FEW, LISTED, read_keys
 from lakesql.engine.iceberg import java_class
-from lakesql.events import BatchCommitted, BatchEmpty, Event, RecordsRejected
+from lakesql.engine.records import Watch
+from lakesql.events import BatchCommitted, BatchEmpty, Event, RecordsRejected, Retrying
 from tests.spark.project import Fields, Lake, Project, Row, sorted_rows
 
 Batch = Sequence[Row]
@@ -427,6 +428,31 @@ def test_a_table_that_changes_while_a_batch_is_made(project: Project, monkeypatc
     project.run("m").check()
 
     assert project.rows("m", "id") == [{"id": 1, "v": 2}, {"id": 5, "v": 1}]
+
+
+def test_a_table_that_loses_a_column_while_a_batch_is_made(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark refuses the plan that it has made, and takes the next one: the batch is tried again."""
+    project.stream("arrived", {"customer": "int", "name": "string"})
+    project.stream("orders", {"id": "int", "customer": "int"})
+    project.model("customers", "SELECT customer, name FROM {arrived}", mode="append")
+    joined = "SELECT o.id FROM {orders} o JOIN {customers!r} c ON o.customer = c.customer"
+    project.model("m", joined, mode="upsert", keys="id")
+    project.record("arrived", [{"customer": 1, "name": "x"}])
+    project.run("customers").check()
+    project.record("orders", [{"id": 1, "customer": 1}])
+    keyed_rows, changed = Watch.keyed_rows, []
+
+    def change(watch: Watch, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
+        if not changed:
+            project.sql(f"ALTER TABLE {project.table('customers')} DROP COLUMN name")
+            changed.append(True)
+        return keyed_rows(watch, rows, not_null)
+
+    monkeypatch.setattr(Watch, "keyed_rows", change)
+    ran = project.run("m").check()
+
+    assert [event.problems[0].condition for event in ran.of(Retrying)] == ["commit-conflict"]
+    assert project.rows("m") == [{"id": 1}]
 
 
 def test_a_foreign_commit_of_a_key_of_the_batch(project: Project) -> None:

@@ -42,6 +42,13 @@ def trace(*causes: str) -> str:
         ),
         (trace("org.apache.iceberg.exceptions.CommitFailedException: Cannot commit, changed"), "commit-conflict"),
         (
+            trace(
+                "org.apache.spark.sql.catalyst.ExtendedAnalysisException: "
+                "[INCOMPATIBLE_TABLE_CHANGE_AFTER_ANALYSIS.COLUMNS_MISMATCH] Detected incompatible changes …"
+            ),
+            "commit-conflict",
+        ),
+        (
             trace("org.apache.iceberg.exceptions.ValidationException: Found conflicting files that can contain …"),
             "commit-conflict",
         ),
