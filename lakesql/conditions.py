@@ -202,8 +202,9 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the expression; `try_cast`, `try_divide` … give NULL instead.",
     ),
     "forbidden-function": Condition(
-        "A function reaches out of the query: it calls Java, reads files of the machine, or makes names out of text.",
-        "Leave it out. What a model reads comes in by `stream('…')` and `ref('…')`.",
+        "A function reaches out of the query: it calls Java, reads files of the machine, or makes names out of text. "
+        "Or its answer depends on where a batch ends.",
+        "Leave it out. What a model reads comes in by `stream('…')` and `ref('…')`, and a record's place by `_record`.",
     ),
     "format-needs-files": Condition(
         "A stream of format `parquet` or `avro` is read through a connection that is no `files`.",

@@ -10,12 +10,12 @@ def mend(facts: Facts) -> str:
     """What to do where the table is right, and its checkpoint is not."""
     if facts.state or facts.entry is None:
         return refill(facts)
-    return f"To go on where the table stands: lakesql rewind {facts.model}. The old checkpoint is kept."
+    return f"To go on where the table stands: lakesql rewind {facts.selected}. The old checkpoint is kept."
 
 
 def refill(facts: Facts) -> str:
     """What to do where the table must be filled from the start."""
-    start = f"lakesql rewind {facts.model} --to start"
+    start = f"lakesql rewind {facts.selected} --to start"
     if facts.is_keyed or not facts.table_id or (facts.entry is None and not facts.state):
         again = f"To read all again: {start}"
     else:
@@ -23,7 +23,7 @@ def refill(facts: Facts) -> str:
     checkpoint = facts.checkpoint
     if facts.state or checkpoint is None or checkpoint.damage or not checkpoint.positions:
         return again
-    return f"{again}. To go on with what has not been read yet: lakesql rewind {facts.model} --to checkpoint"
+    return f"{again}. To go on with what has not been read yet: lakesql rewind {facts.selected} --to checkpoint"
 
 
 def say_entry(entry: Entry | None) -> str:

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.engine.facts import Batch, Checkpoint, Origin
 from lakesql.engine.position import Position, spark_position
+from lakesql.errors import RunError
 from lakesql.project.files import write_atomically
 
 ORIGIN_FILE = "lakesql.json"
@@ -232,7 +233,7 @@ def read_seen(files: CheckpointFiles, source: int, first: int, last: int) -> lis
     """The files that a source of files has read in its own batches `first` to `last`.
 
     Each of those is a file in `sources/<source>/`; every tenth is a `.compact` file with all before it too, and what it
-    holds goes after a while.
+    holds goes after a while. Raises `RunError` (`rewind-impossible`) where a part of the list is gone.
     """
     folder = f"sources/{source}"
     text = files.read(f"{folder}/{last}") if first == last else None
@@ -241,9 +242,19 @@ def read_seen(files: CheckpointFiles, source: int, first: int, last: int) -> lis
     names = files.names(folder)
     compacts = [int(name.removesuffix(".compact")) for name in names if name.endswith(".compact")]
     newest = max((number for number in compacts if number <= last), default=-1)
-    found = {}
     parts = [f"{newest}.compact"] if newest >= first else []
-    for name in [*parts, *(str(number) for number in range(max(first, newest + 1), last + 1))]:
+    parts += [str(number) for number in range(max(first, newest + 1), last + 1)]
+    if not set(names).issuperset(parts):  # those before a later compact file are gone: it has them too
+        later = min((number for number in compacts if number > last), default=None)
+        if later is None:
+            raise RunError.of(
+                "rewind-impossible",
+                f"The list of the files that batches up to {last} have read is gone from {folder}/ of the checkpoint.",
+                fix="Name a time, `--to TIME`, or read all again, `--to start`.",
+            )
+        parts = [f"{later}.compact"]
+    found = {}
+    for name in parts:
         for number, file in _parse_seen(files.read(f"{folder}/{name}") or ""):
             if first <= number <= last:
                 found[file.path] = file

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from lakesql.engine.ledger import Entry
 from lakesql.engine.position import Position, Positions, Source
+from lakesql.names import DEAD_LETTER_SUFFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,11 @@ class Facts:
     is_keyed: bool = False
     is_sparse: bool = False
     accept_data_loss: bool = False
+
+    @property
+    def selected(self) -> str:
+        """The name by which commands take the model: of the query that sets bad records aside too."""
+        return self.model.removesuffix(DEAD_LETTER_SUFFIX) if self.is_sparse else self.model
 
 
 @dataclass(frozen=True, slots=True)

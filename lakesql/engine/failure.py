@@ -81,6 +81,14 @@ def _find_value_problem(failure: _Failure) -> Problem | None:
 _LOST = re.compile(r"\[KAFKA_DATA_LOSS\b|kafka\S*\.OffsetOutOfRangeException")
 
 
+def _after_loss(message: str, model: str) -> str:
+    if "PARTITIONS_DELETED" in message:
+        return f"Go on with the topics that are there: lakesql rewind {model}"
+    if "PARTITION_OFFSET_CHANGED" in message:  # a topic ends before the place that was read: it was put back, or cut
+        return f"Read again, from the start or from a time on: lakesql rewind {model} --to start"
+    return f"Go on without them: lakesql run --select {model} --accept-data-loss"
+
+
 def _find_loss(failure: _Failure, model: str) -> Problem | None:
     if not _LOST.search(failure.message):
         return None
@@ -88,7 +96,7 @@ def _find_loss(failure: _Failure, model: str) -> Problem | None:
         "data-lost",
         f"Records that the batch was to read are gone from the broker: {failure.what}",
         why="The topic's retention is shorter than what this query is behind, or its records were deleted.",
-        fix=f"Go on without them: lakesql run --select {model} --accept-data-loss",
+        fix=_after_loss(failure.message, model),
     )
 
 

@@ -237,7 +237,8 @@ def _missing(required: str) -> _Fault:
 def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
     """Whether a value is what is left of one that did not fit: errors that Spark's readers do not report.
 
-    A double or float too large becomes infinite, which no JSON number is. A tinyint from 128 to 255 becomes negative:
+    A double or float too large becomes infinite, which no JSON number is. A text of digits becomes a date in a year of
+    as many digits: beyond the years 1 to 9999 it is taken for none. A tinyint from 128 to 255 becomes negative:
     it is read as an int and compared. A timestamp given as a number of 13 digits and more, seconds to Spark, becomes
     any other time: outside the years 1 to 9999, with a fraction that no number of seconds has, or at the epoch
     (2^63 - 1 and multiples of 2^58); `path` finds its text ('' where there is none: in an array, a map, a line of CSV).
@@ -254,6 +255,8 @@ def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
             if path:
                 is_long = F.get_json_object(_text(), path).rlike(r"^-?[0-9]{13,}$")
                 found |= ((micros % 1_000_000 != 0) | micros.isin(-1_000_000, 0)) & is_long
+        case T.DateType():
+            found = ~F.unix_date(value).between(*_COMMON_DAYS)
         case T.StructType(fields=fields):
             below = [_lossy(value[f.name], f.dataType, path and f"{path}['{f.name}']") for f in fields]
             found = _any(below)
@@ -268,6 +271,9 @@ def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
 
 _COMMON_TIMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """The years 1 to 9999, in microseconds."""
+
+_COMMON_DAYS = (-719_162, 2_932_896)
+"""The same years, in days since 1970."""
 
 EXPONENT_BOMB = r"[:\[,]\s*\"?[-+]?[0-9.]+[eE][-+]?[0-9]{6,}[\"\s,}\]]"
 """A number of a hundred thousand digits and more in a dozen bytes: Spark writes them out to round it to a decimal,
@@ -326,8 +332,13 @@ def _reader(contract: Contract) -> Reader:
     return _from_json if contract.format == "json" else _from_csv(contract.csv)
 
 
+JSON_OPTIONS = {"enableDateTimeParsingFallback": "false"}
+"""For both of Spark's readers of JSON. Left alone they take the text of a number, such as 20260131, for that many days
+since 1970 where a date is wanted."""
+
+
 def _from_json(text: Column, schema: T.StructType) -> Column:
-    return F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT})
+    return F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **JSON_OPTIONS})
 
 
 def _from_csv(options: Csv) -> Reader:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -31,6 +31,15 @@ class Source:
     beginnings: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
+def topic_ids(sources: Iterable[Source]) -> dict[str, str]:
+    """The id of each topic; none where two clusters have topics of one name."""
+    named = [(topic, id_) for source in sources for topic, id_ in source.topics.items()]
+    ids: dict[str, set[str]] = {}
+    for topic, id_ in named:
+        ids.setdefault(topic, set()).add(id_)
+    return {topic: id_ for topic, id_ in named if len(ids[topic]) == 1}
+
+
 def spark_position(position: Position) -> Position:
     """A position without what lakesql adds to it."""
     if isinstance(position, dict) and THROUGH in position:
@@ -50,7 +59,8 @@ def can_start_from(kind: SourceKind, position: Position) -> bool:
 
 
 def ledger_positions(sources: tuple[Source, ...], entry: Entry) -> dict[str, Position]:
-    """Where the ledger says that each of the streams stands, without topics that were deleted or made anew."""
+    """Where the ledger says that each of the streams stands: without topics that were deleted, and at the beginning of
+    those that were made anew, whatever the stream's `start`."""
     stands = entry.positions
     found = {}
     for source in sources:
@@ -59,6 +69,10 @@ def ledger_positions(sources: tuple[Source, ...], entry: Entry) -> dict[str, Pos
         position = stands[source.name]
         if source.kind == "kafka":
             gone = {topic for topic, id_ in entry.topics.items() if source.topics.get(topic) != id_}
-            position = {topic: offsets for topic, offsets in position.items() if topic not in gone}
+            anew = {
+                topic: {str(number): at for number, at in source.beginnings.get(topic, {}).items()}
+                for topic in gone & source.topics.keys() & position.keys()
+            }
+            position = {**{topic: offsets for topic, offsets in position.items() if topic not in gone}, **anew}
         found[source.name] = position
     return found

@@ -13,7 +13,7 @@ from lakesql.engine.checkpoint import CheckpointFiles, read_offsets, read_seen, 
 from lakesql.engine.facts import Origin, newest_batch
 from lakesql.engine.iceberg import JavaTable, read_entry
 from lakesql.engine.ledger import Entry, overtaken
-from lakesql.engine.position import THROUGH, Position, Source, spark_position
+from lakesql.engine.position import THROUGH, Position, Source, spark_position, topic_ids
 from lakesql.errors import RunError
 
 
@@ -70,7 +70,7 @@ class Progress:
             offsets=json.dumps(self._positions, separators=(",", ":")),
             query=self._query_hash,
             state=self._origin.state,
-            topics={topic: id_ for source in self._sources for topic, id_ in source.topics.items()},
+            topics=topic_ids(self._sources),
             accepted=self._origin.accepted,
         )
 

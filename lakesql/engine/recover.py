@@ -22,7 +22,7 @@ from lakesql.engine.checkpoint import (
 from lakesql.engine.facts import Decision, Facts, Fresh, Origin, Resume, StartFrom, newest_batch
 from lakesql.engine.iceberg import load_table, read_entry, table_exists, table_id
 from lakesql.engine.kafka import open_broker
-from lakesql.engine.position import THROUGH, Position, Source
+from lakesql.engine.position import THROUGH, Position, Source, topic_ids
 from lakesql.engine.progress import Progress
 from lakesql.engine.source import Reading, TableSource, escape_glob
 from lakesql.model.table import TableName
@@ -143,7 +143,7 @@ def new_origin(facts: Facts, table_id: str) -> Origin:
         streams=tuple(source.name for source in facts.sources),
         state=facts.state,
         follows=newest_batch(facts.entry),
-        topics={topic: id_ for source in facts.sources for topic, id_ in source.topics.items()},
+        topics=topic_ids(facts.sources),
     )
 
 

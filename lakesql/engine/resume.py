@@ -10,7 +10,8 @@ operator says where to go on, `rewind.py` decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from lakesql.engine.advice import mend, refill, say_entry
 from lakesql.engine.facts import Checkpoint, Decision, Facts, Fresh, Resume, StartFrom, newest_batch
@@ -32,6 +33,23 @@ def decide(facts: Facts) -> Decision:
     else:
         decision = _resume(facts, checkpoint)
     return check_topics(facts, decision)
+
+
+def decide_all(queries: Sequence[Facts]) -> list[Decision]:
+    """Where each of a model's queries goes on. A loss that is accepted may be any one's."""
+    decisions: list[Decision] = []
+    unlost: list[RunError] = []
+    for facts in queries:
+        try:
+            decisions.append(decide(facts))
+        except RunError as error:
+            if error.problems[0].condition != "nothing-lost":
+                raise
+            unlost.append(error)
+            decisions.append(decide(replace(facts, accept_data_loss=False)))
+    if unlost and len(unlost) == len(queries):
+        raise unlost[0]
+    return decisions
 
 
 # --- a checkpoint that is there

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakesql.compile.quote import identifier, table_name
 from lakesql.engine.kafka import consumer_options
-from lakesql.engine.parse import CORRUPT, Contract, ContractColumn, read_type
+from lakesql.engine.parse import CORRUPT, JSON_OPTIONS, Contract, ContractColumn, read_type
 from lakesql.errors import ProjectError
 from lakesql.model.table import TableName
 from lakesql.names import ROW
@@ -202,7 +202,7 @@ def _read_files(reader: Reader, reading: Reading, base: str) -> DataFrame:
         case "json" | "parquet" | "avro":
             kind = _row_type(reading)
             reader = _file_reader(reader, stream, stream.format, glob).schema(kind)
-            rows = reader.option("columnNameOfCorruptRecord", CORRUPT).load(glob)
+            rows = reader.options(columnNameOfCorruptRecord=CORRUPT, **JSON_OPTIONS).load(glob)
             path, time = F.col("_metadata.file_path"), F.col("_metadata.file_modification_time")
             return _as_rows(rows, kind.names, path, F.lit(None), time)
         case _:
@@ -225,7 +225,7 @@ def _read_kafka(reader: Reader, stream: Stream, connection: Kafka, streaming: bo
         case Topics(names=names):
             reader = reader.option("subscribe", ",".join(names))
         case TopicPattern(pattern=pattern):
-            reader = reader.option("subscribePattern", pattern)
+            reader = reader.option("subscribePattern", f"^(?:{pattern})$")  # or Spark looks for it within a name
         case FilePath() | Generated():
             raise _wrong_origin(stream, "kafka", "topic")
     if isinstance(stream.start, datetime):

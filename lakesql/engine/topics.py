@@ -62,13 +62,16 @@ def _check_ids(facts: Facts, positions: Positions) -> None:
                     why="It was deleted and made again. Going on at the old offsets would skip its first records.",
                     fix=refill(facts)
                     if facts.state
-                    else f"To read the new topic from its beginning: lakesql rewind {facts.model}",
+                    else f"To read the new topic from its beginning: lakesql rewind {facts.selected}",
                 )
 
 
 def _known_topics(facts: Facts) -> dict[str, str]:
     origin = facts.checkpoint.origin if facts.checkpoint else None
-    return {**(origin.topics if origin else {}), **(facts.entry.topics if facts.entry else {})}
+    made = origin.topics if origin else {}
+    written = facts.entry.topics if facts.entry else {}
+    is_newer = origin is not None and origin.follows == newest_batch(facts.entry)
+    return {**written, **made} if is_newer else {**made, **written}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,35 +88,32 @@ class _Lost:
 
 
 def _find_lost(source: Source, position: Position) -> tuple[_Lost, ...]:
-    """What lies between a position and where the partitions begin now."""
-    if source.kind != "kafka" or not isinstance(position, dict):
+    """What lies between a position and where the partitions begin now. One that it does not know is read from 0 on."""
+    if source.kind != "kafka" or not isinstance(position, dict) or not position:
         return ()
     return tuple(
         _Lost(topic, partition, at, begins)
-        for topic, partitions in sorted(position.items())
-        for partition, at in sorted((int(number), at) for number, at in partitions.items())
-        if (begins := source.beginnings.get(topic, {}).get(partition, at)) > at >= 0
+        for topic, partitions in sorted(source.beginnings.items())
+        for partition, begins in sorted(partitions.items())
+        if begins > (at := int(position.get(topic, {}).get(str(partition), 0))) >= 0
     )
 
 
 def _go_on_without(facts: Facts, positions: Positions, lost: Mapping[str, tuple[_Lost, ...]]) -> StartFrom:
     gone = [each for found in lost.values() for each in found]
     shown = ", ".join(map(str, gone))
+    what = f"{sum(each.end - each.first for each in gone)} offsets that model '{facts.selected}' has not read are gone "
+    what += f"from the broker: {shown}."
+    if facts.state:
+        why = "The model keeps state between batches, which a new checkpoint does not have."
+        raise RunError.of("data-lost", what, why=why, fix=refill(facts))
     if not facts.accept_data_loss:
         raise RunError.of(
             "data-lost",
-            f"{sum(each.end - each.first for each in gone)} offsets that model '{facts.model}' has not read are gone "
-            f"from the broker: {shown}.",
+            what,
             why="The topic's retention is shorter than the time since the last run, or its records were deleted.",
             fix="Bring them back if there is a copy, or go on without them, which the table's ledger keeps: lakesql "
-            f"run --select {facts.model} --accept-data-loss",
-        )
-    if facts.state:
-        raise RunError.of(
-            "data-lost",
-            f"Offsets that model '{facts.model}' has not read are gone from the broker: {shown}.",
-            why="The model keeps state between batches, which a new checkpoint does not have.",
-            fix=refill(facts),
+            f"run --select {facts.selected} --accept-data-loss",
         )
     moved = {name: _move(positions.get(name), found) for name, found in lost.items()}
     accepted = ", ".join(filter(None, [facts.entry.accepted if facts.entry else "", shown]))
@@ -127,5 +127,5 @@ def _move(position: Position, lost: tuple[_Lost, ...]) -> Position:
         return position
     moved = {topic: dict(partitions) for topic, partitions in position.items()}
     for each in lost:
-        moved[each.topic][str(each.partition)] = each.end
+        moved.setdefault(each.topic, {})[str(each.partition)] = each.end
     return moved

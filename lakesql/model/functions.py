@@ -30,9 +30,10 @@ FORBIDDEN_FUNCTIONS = {
     "to_protobuf": "reads a descriptor file of the machine that runs Spark",
     "read_files": "reads any file that the machine reaches",
     "python_worker_logs": "reads the logs of the machine that runs Spark",
+    "monotonically_increasing_id": "numbers the rows of one batch, and those of the next one from 0 again",
     "identifier": "makes a name out of text, which nobody can check before it runs",
 }
-"""Functions that get out of the query, and how."""
+"""Functions that get out of the query, or whose answer depends on where a batch ends, and how."""
 
 TABLE_FUNCTIONS = _words(
     """

@@ -327,7 +327,7 @@ def _calls(
             yield index, owners[index]
         elif kind is TokenType.L_PAREN and index:
             called = tokens[index - 1].text.lower()
-            if called in AGGREGATES and index > skip_until and tokens[index - 1].token_type is not TokenType.STRING:
+            if called in AGGREGATES and index > skip_until and not _is_no_call(tokens, index - 1):
                 yield index - 1, owners[index - 1]
             elif called == "pivot":
                 skip_until = closes.get(index, index)
@@ -338,6 +338,13 @@ def _calls(
                     f"{called}() {FORBIDDEN_FUNCTIONS[called]}.",
                     _TAKES_COLUMNS_ONLY,
                 )
+
+
+def _is_no_call(tokens: list[Token], index: int) -> bool:
+    """Whether the word before a bracket is no function, though one has its name: a text, or `LIKE ANY (…)`."""
+    before = tokens[index - 1].text.lower() if index else ""
+    is_quantifier = tokens[index].text.lower() in ("any", "some") and before in ("like", "ilike")
+    return is_quantifier or tokens[index].token_type is TokenType.STRING
 
 
 def _is_aggregate(tokens: list[Token], index: int, closes: dict[int, int]) -> bool:

@@ -15,7 +15,7 @@ from lakesql.engine.analyze import analyze_select, landing_columns
 from lakesql.engine.batch import Sink, Step
 from lakesql.engine.facts import StartFrom
 from lakesql.engine.recover import Place, open_progress, read_facts, read_sources, restart
-from lakesql.engine.resume import decide
+from lakesql.engine.resume import decide_all
 from lakesql.engine.source import Reading, TableSource
 from lakesql.errors import Problem, ProjectError, RunError, nearest
 from lakesql.events import Emit, Noted, StepApplied
@@ -61,7 +61,7 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
     sources = read_sources(session, readings)
     places = find_places(around.manifest.target, select)
     facts = [read_facts(session, place, sources, around.accept_data_loss) for place in places]
-    decisions = [decide(found) for found in facts]
+    decisions = decide_all(facts)
     schema = analyze_select(session, select, readings)
     landed = [(schema, land(around, select, schema))]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakesql.compile.select import Select, build_select
@@ -15,6 +15,7 @@ from lakesql.engine.recover import Place, new_origin, plant, read_facts, read_so
 from lakesql.engine.resume import decide
 from lakesql.engine.rewind import Target, choose_start
 from lakesql.engine.source import Reading
+from lakesql.engine.topics import check_topics
 from lakesql.errors import RunError
 from lakesql.graph.manifest import Manifest
 from lakesql.run.prepare import checkpoint_of, find_places, find_readings
@@ -101,10 +102,17 @@ def _is_sound(facts: Facts) -> bool:
 
 
 def _companion_start(facts: Facts) -> StartFrom:
+    """Where its table of dead letters stands, without records that are gone from their topic; else from the start."""
     try:
-        return choose_start(facts, "ledger")
+        start = choose_start(facts, "ledger")
+        try:
+            found = check_topics(facts, start)
+        except RunError:
+            found = check_topics(replace(facts, accept_data_loss=True), start)
     except RunError:
         return choose_start(facts, "start", allow_doubles=True)
+    assert isinstance(found, StartFrom)
+    return found
 
 
 def _shown(start: StartFrom, reading: Reading) -> str:

@@ -101,7 +101,7 @@ def without_ledger() -> Iterator[None]:
     def decide(facts: Facts) -> Decision:
         return Resume(-1) if facts.checkpoint and facts.checkpoint.planned else Fresh()
 
-    with mock.patch("lakesql.run.prepare.decide", decide), mock.patch.object(Progress, "holds", lambda *_: False):
+    with mock.patch("lakesql.engine.resume.decide", decide), mock.patch.object(Progress, "holds", lambda *_: False):
         yield
 
 

@@ -24,10 +24,16 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def begun(new_project: Callable[[], Project], broker: Broker, topic: str) -> Project:
-    """An append and an upsert over a topic of two partitions, which have read its first twenty records."""
+def project(new_project: Callable[[], Project], broker: Broker) -> Project:
+    """An empty project whose connection is the broker."""
     project = new_project()
     project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    return project
+
+
+@pytest.fixture
+def begun(project: Project, broker: Broker, topic: str) -> Project:
+    """An append and an upsert over a topic of two partitions, which have read its first twenty records."""
     project.stream("s", {"id": "bigint"}, connection="broker", topic=topic, max_per_batch=10)
     project.model("a", "SELECT id FROM {s}", mode="append")
     project.model("u", "SELECT id FROM {s}", mode="upsert", keys="id")
@@ -115,3 +121,48 @@ def test_from_a_time_on(begun: Project, broker: Broker, topic: str) -> None:
     rewind_model(manifest, begun.lake.session, select, 1_772_400_000_000 + 14)
     begun.run("u").check()
     assert ids(begun, "u") == list(range(14, 20))
+
+
+def test_a_topic_that_was_made_again_is_read_from_its_beginning_whatever_the_start(
+    project: Project, broker: Broker, topic: str
+) -> None:
+    """Also where the first run after the rewind finds no record in it yet."""
+    broker.create_topic(topic, 2)
+    project.stream("s", {"id": "int"}, connection="broker", topic=topic, start="latest")
+    project.model("a", "SELECT id FROM {s}", mode="append")
+    project.run().check()
+    produce(broker, topic, range(20))
+    project.run().check()
+    broker.delete_topic(topic)
+    broker.create_topic(topic, 2)
+    ran = project.run()
+    assert ran.conditions("a") == ["topic-recreated"]
+
+    rewind(project, commands(ran, "a")[0])
+    project.run().check()
+    produce(broker, topic, range(100, 150))
+    project.run().check()
+
+    assert ids(project, "a") == [*range(20), *range(100, 150)]
+
+
+def test_a_stateful_model_that_came_too_late(project: Project, broker: Broker, topic: str) -> None:
+    """What its second query has not read is gone too, and that one cannot be asked for a loss by itself."""
+    broker.create_topic(topic, 1)
+    project.stream("s", {"id": "int"}, connection="broker", topic=topic)
+    project.model("u", "SELECT id, count(*) AS n FROM {s} GROUP BY id", mode="upsert", keys="id")
+    broker.produce(topic, [Message(b"broken")])
+    produce(broker, topic, range(10), partitions=1)
+    project.run().check()
+    produce(broker, topic, range(10, 30), partitions=1)
+    broker.delete_records(topic, 0, 20)
+    ran = project.run()
+    assert ran.conditions("u") == ["data-lost"]
+    assert "u__dead_letter" not in str([problem.fix for problem in ran.finished("u").problems])
+
+    (command,) = [command for command in commands(ran, "u") if "rewind" in command]
+    rewind(project, command)
+    project.run().check()
+
+    assert ids(project, "u") == [*range(10), *range(19, 30)]
+    assert project.reasons("u") == {"unparsable": 1}

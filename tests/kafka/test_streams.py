@@ -112,6 +112,9 @@ def test_lists_and_patterns(project: Project, broker: Broker, topic: str) -> Non
         broker.produce(f"{topic}.{name}", [value(number)])
     project.stream("listed", COLUMNS, connection="broker", topics=[f"{topic}.eu", f"{topic}.other"])
     project.stream("matched", COLUMNS, connection="broker", pattern=rf"{topic}\.(eu|us|new)")
+    for other in (f"x{topic}.eu", f"{topic}.eu.dlq"):  # in which the pattern is found, and which are not meant
+        broker.create_topic(other, 1)
+        broker.produce(other, [Message(value(99))])
     for name in ("listed", "matched"):
         project.model(f"from_{name}", f"SELECT id FROM {{{name}}}", mode="append")
     project.run().check()

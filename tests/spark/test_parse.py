@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 import hypothesis.strategies as st
@@ -163,6 +163,10 @@ def as_text(frame: DataFrame) -> list[tuple[str | None, ...]]:
         ("n struct<a:timestamp>", '{"n": {"a": 1700000000000000}}'),
         ("a timestamp", '{"a": "2013-02-30"}'),
         ("a date", '{"a": 5}'),
+        ("a date", '{"a": "20260131"}'),
+        ("a date", '{"a": "10000"}'),
+        ("a date", '{"a": "202601"}'),
+        ("a array<date>", '{"a": ["202601"]}'),
         ("a boolean", '{"a": "true"}'),
         ("a int", '{"a": 1} x'),
         ("a int", '{"a": 1}{"a": 2}'),
@@ -184,6 +188,7 @@ def test_a_value_that_does_not_fit_is_unparsable(spark: SparkSession, ddl: str, 
     [
         ("a double", '{"a": 1e308}', 1e308),
         ("a timestamp", '{"a": 1700000000}', datetime(2023, 11, 14, 22, 13, 20)),
+        ("a date", '{"a": "2026-01-31"}', date(2026, 1, 31)),
         ("a tinyint", '{"a": -1}', -1),
         ("a int", " {'a': 1} ", 1),
         ("a int", '{"a": 1, "z": {"b": "}{"}}', 1),

@@ -28,7 +28,7 @@ def test_going_on_where_the_table_stands() -> None:
         assert (found.positions, found.follows, found.accepted) == ({"orders": READ}, Batch(ID, 5), "x")
     anew = (replace(SOURCE, topics={"shop.orders": "id-2"}), Source("more", "kafka"))
     found = chosen(facts(None, entry(5), sources=anew), "ledger")
-    assert isinstance(found, StartFrom) and found.positions == {"orders": {}}
+    assert isinstance(found, StartFrom) and found.positions == {"orders": {"shop.orders": {"0": 0, "1": 0}}}
     assert chosen(facts(checkpoint(5, 5), None), "ledger") == "rewind-impossible"
     assert chosen(facts(checkpoint(5, 5), entry(5, state="s"), state="s"), "ledger") == "rewind-impossible"
 

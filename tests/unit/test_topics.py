@@ -9,8 +9,8 @@ import pytest
 
 from lakesql.engine.facts import Batch, Checkpoint, Resume, StartFrom
 from lakesql.engine.ledger import Entry
-from lakesql.engine.position import Source, ledger_positions
-from lakesql.engine.resume import decide
+from lakesql.engine.position import Source, ledger_positions, topic_ids
+from lakesql.engine.resume import decide, decide_all
 from lakesql.errors import RunError
 from tests.unit.test_resume import ID, READ, SOURCE, checkpoint, entry, facts, origin, outcome, refusal
 
@@ -24,9 +24,35 @@ def test_a_topic_that_was_made_anew() -> None:
     assert refusal(facts(there, None, sources=anew)) == "topic-recreated"
     unknown = entry(5, topics={})
     assert decide(facts(checkpoint(5, 5), unknown, sources=anew)) == Resume(5)
-    assert ledger_positions(anew, entry(5)) == {"orders": {}}
+    assert ledger_positions(anew, entry(5)) == {"orders": {"shop.orders": {"0": 0, "1": 0}}}
+    assert ledger_positions((replace(SOURCE, topics={}),), entry(5)) == {"orders": {}}
     assert ledger_positions((SOURCE,), entry(5)) == {"orders": READ}
     assert ledger_positions((SOURCE, Source("new", "kafka")), entry(5)) == {"orders": READ}
+
+
+def test_a_checkpoint_that_was_made_for_the_new_topic_goes_on() -> None:
+    """Also where its first batch had no row, so that the ledger still knows the old one."""
+    anew = (replace(SOURCE, topics={"shop.orders": "id-2"}),)
+    made = origin(topics={"shop.orders": "id-2"}, follows=Batch(ID, 5), empty_through=1)
+    assert decide(facts(checkpoint(1, 1, id="c-2", origin=made), entry(5), sources=anew)) == Resume(-1)
+
+
+def test_topics_of_one_name_on_two_clusters_are_not_taken_for_each_other() -> None:
+    eu, us = replace(SOURCE, name="eu"), replace(SOURCE, name="us", topics={"shop.orders": "id-2", "more": "id-3"})
+    assert topic_ids((eu, us)) == {"more": "id-3"}
+    assert topic_ids((eu, replace(us, topics=eu.topics))) == {"shop.orders": "id-1"}
+
+
+def test_a_loss_of_one_query_of_several_is_accepted() -> None:
+    sources = (replace(SOURCE, beginnings=LOST),)
+    unlost = facts(checkpoint(5, 5), entry(5), accept_data_loss=True)
+    lost = replace(unlost, sources=sources)
+    for queries in ([unlost, lost], [lost, unlost], [lost]):
+        found = [type(decision) for decision in decide_all(queries)]
+        assert found == [StartFrom if query is lost else Resume for query in queries]
+    with pytest.raises(RunError) as caught:
+        decide_all([unlost, unlost])
+    assert caught.value.problems[0].condition == "nothing-lost"
 
 
 LOST: Mapping[str, Mapping[int, int]] = {"shop.orders": {0: 45, 1: 7, 2: 100}}
@@ -39,19 +65,24 @@ def test_records_that_are_gone_are_named() -> None:
             decide(facts(there, newest, sources=sources))
         (problem,) = caught.value.problems
         assert problem.condition == "data-lost"
-        assert "shop.orders-0: 40 to 44" in problem.what and "shop.orders-1" not in problem.what
-        assert "5 offsets" in problem.what
+        assert "shop.orders-0: 40 to 44, shop.orders-2: 0 to 99" in problem.what
+        assert "105 offsets" in problem.what
 
 
 def test_what_is_gone_is_shown_in_order_of_topics_and_partitions() -> None:
     positions = {"b": {"10": 4, "2": 7}, "a": {"0": 10, "1": 0}, "deleted": {"0": 3}}
-    source = Source("orders", "kafka", {}, {"a": {0: 12, 1: 0, 2: 9}, "b": {2: 8, 10: 5}})
+    source = Source("orders", "kafka", {}, {"a": {0: 12, 1: 0, 2: 9}, "b": {2: 8, 10: 5}, "new": {0: 3}})
     there = entry(5, positions={"orders": positions}, topics={})
     found = decide(facts(None, there, sources=(source,), accept_data_loss=True))
     assert isinstance(found, StartFrom)
-    assert found.accepted == "a-0: 10 to 11, b-2: 7 to 7, b-10: 4 to 4"
+    assert found.accepted == "a-0: 10 to 11, a-2: 0 to 8, b-2: 7 to 7, b-10: 4 to 4, new-0: 0 to 2"
     assert found.positions == {
-        "orders": {"b": {"10": 5, "2": 8}, "a": {"0": 12, "1": 0}, "deleted": {"0": 3}},
+        "orders": {
+            "b": {"10": 5, "2": 8},
+            "a": {"0": 12, "1": 0, "2": 9},
+            "deleted": {"0": 3},
+            "new": {"0": 3},
+        },
     }
 
 
@@ -60,8 +91,8 @@ def test_a_loss_is_accepted_once_it_is_there() -> None:
     before = entry(5, accepted="shop.orders-1: 2 to 3")
     found = decide(facts(checkpoint(5, 5), before, sources=sources, accept_data_loss=True))
     assert isinstance(found, StartFrom)
-    assert found.positions == {"orders": {"shop.orders": {"0": 45, "1": 7}}}
-    assert found.accepted == "shop.orders-1: 2 to 3, shop.orders-0: 40 to 44"
+    assert found.positions == {"orders": {"shop.orders": {"0": 45, "1": 7, "2": 100}}}
+    assert found.accepted == "shop.orders-1: 2 to 3, shop.orders-0: 40 to 44, shop.orders-2: 0 to 99"
     assert found.follows == Batch(ID, 5)
     stateful = facts(checkpoint(5, 5, origin=origin(state="s")), entry(5, state="s"), state="s", sources=sources)
     assert outcome(replace(stateful, accept_data_loss=True)) == "data-lost"
