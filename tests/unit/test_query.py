@@ -177,6 +177,7 @@ def test_the_position_is_carried_to_the_top_once(sql: str, carried: str) -> None
         ("SELECT a FROM raw GROUP BY a", True),
         ("SELECT sum(a) FILTER (WHERE b IS DISTINCT FROM c) AS s FROM raw", True),
         ("SELECT `max`(a) AS m FROM raw", True),
+        ("SELECT any(a LIKE 'x') AS m, some(a LIKE ANY ('x', 'y')) AS n FROM raw", True),
         ("SELECT kll_sketch_agg_bigint(a) AS m FROM raw", True),
         ("SELECT n FROM (SELECT a, count(*) AS n FROM raw GROUP BY ALL) WHERE n > 1", True),
         ("SELECT DISTINCT a FROM raw", False),
@@ -201,6 +202,7 @@ def test_state_shows_in_the_text(sql: str, aggregated: bool) -> None:
         "SELECT a, (SELECT max(x) FROM lake.a.b) AS m FROM raw",
         "SELECT a FROM raw JOIN (SELECT * FROM lake.a.b PIVOT (sum(x) FOR y IN (1, 2))) ON 1 = 1",
         "SELECT aggregate(xs, 0, (acc, x) -> acc + x) AS s, 'sum(x)' AS t FROM raw",
+        "SELECT a FROM raw WHERE b LIKE ANY ('a%', 'b%') OR b NOT ILIKE some('c%') OR b LIKE ALL ('d%')",
     ],
 )
 def test_what_only_tables_go_through_keeps_no_state(sql: str) -> None:
@@ -247,6 +249,12 @@ def test_grouping_by_event_time_is_seen(sql: str, expected: bool) -> None:
 def test_the_streams_that_are_read_are_named() -> None:
     joined = "SELECT o.order_id FROM clicks c JOIN orders o ON c.id = o.order_id"
     assert read(joined).streams_read == ("clicks", "orders")
+
+
+def test_a_table_beside_the_streams_is_noted() -> None:
+    assert not read("WITH c AS (SELECT a FROM raw) SELECT a FROM c").reads_tables
+    assert read("SELECT r.a FROM raw r JOIN lake.a.b t ON r.a = t.x").reads_tables
+    assert read("SELECT a FROM raw WHERE a IN (SELECT x FROM lake.a.b)").reads_tables
 
 
 @pytest.mark.parametrize(
@@ -403,6 +411,7 @@ def test_the_rest_of_spark_sql_is_left_alone(sql: str) -> None:
         ("exists(tags, t -> t = status)", ("tags", "status")),
         ("payload.state = 1", ("payload",)),
         ("is_deleted", ("is_deleted",)),
+        ("status LIKE ANY ('purged%', 'gone%')", ("status",)),
     ],
 )
 def test_an_expression_names_the_columns_that_it_reads(text: str, columns: tuple[str, ...]) -> None:
