@@ -223,7 +223,7 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
         path = f"$['{column.name}']" if has_text and "'" not in column.name else ""
         lossy = _lossy(row[column.name], column.type, path)
         if lossy is not None and contract.format != "avro":
-            what = f"{column.name}: out of the range of {column.type.simpleString()}"
+            what = f"{column.name}: not a {column.type.simpleString()}, or out of its range"
             faults.append(_Fault(lossy, UNPARSABLE, lambda what=what: F.lit(what)))  # type: ignore[misc]
         if column.required:
             faults.append(_missing(column.name))
@@ -239,7 +239,8 @@ def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
 
     A double or float too large becomes infinite, which no JSON number is. A text of digits becomes a date in a year of
     as many digits: beyond the years 1 to 9999 it is taken for none. A tinyint from 128 to 255 becomes negative:
-    it is read as an int and compared. A timestamp given as a number of 13 digits and more, seconds to Spark, becomes
+    it is read as an int and compared. Commas in the text of a decimal are passed over, so that 12,50 becomes 1250: it
+    is read as text and cast. A timestamp given as a number of 13 digits and more, seconds to Spark, becomes
     any other time: outside the years 1 to 9999, with a fraction that no number of seconds has, or at the epoch
     (2^63 - 1 and multiples of 2^58); `path` finds its text ('' where there is none: in an array, a map, a line of CSV).
     None for types to which nothing of this happens.
@@ -249,6 +250,8 @@ def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
             found: Column | None = F.abs(value) == F.lit(float("inf"))
         case T.ByteType():
             found = ~value.between(-128, 127)
+        case T.DecimalType():  # a cast passes over white space, which no number has
+            found = value.isNotNull() & (value.try_cast(wanted).isNull() | value.rlike(r"\s"))
         case T.TimestampType():
             micros = F.unix_micros(value)
             found = ~micros.between(*_COMMON_TIMES)
@@ -404,10 +407,13 @@ def _as_text(wanted: T.DataType) -> T.DataType:
 
 
 def _widened(wanted: T.DataType) -> T.DataType:
-    """The type that is read for a wanted one: an int for a tinyint, whose overflow nobody reports."""
+    """The type that is read for a wanted one: an int for a tinyint, whose overflow nobody reports, and the text of a
+    decimal, in which Spark's readers pass over commas."""
     match wanted:
         case T.ByteType():
             return T.IntegerType()
+        case T.DecimalType():
+            return T.StringType()
         case T.StructType(fields=fields):
             return T.StructType([T.StructField(field.name, _widened(field.dataType)) for field in fields])
         case T.ArrayType(elementType=element):

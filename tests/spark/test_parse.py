@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import hypothesis.strategies as st
@@ -155,6 +156,10 @@ def as_text(frame: DataFrame) -> list[tuple[str | None, ...]]:
         ("a array<float>", '{"a": [-1e39]}'),
         ("a decimal(5,2)", '{"a": 1000}'),
         ("a decimal(5,2)", '{"a": 999.995}'),
+        ("a decimal(7,2)", '{"a": "12,50"}'),
+        ("a decimal(7,2)", '{"a": " 12.5"}'),
+        ("a array<decimal(7,2)>", '{"a": ["1,000"]}'),
+        ("a struct<b:decimal(7,2)>", '{"a": {"b": "1,5"}}'),
         ("a decimal(5,2)", '{"a": 1e100000000}'),
         ("a timestamp", '{"a": 9223372036855}'),
         ("a timestamp", '{"a": 9223372036854775807}'),
@@ -189,6 +194,9 @@ def test_a_value_that_does_not_fit_is_unparsable(spark: SparkSession, ddl: str, 
         ("a double", '{"a": 1e308}', 1e308),
         ("a timestamp", '{"a": 1700000000}', datetime(2023, 11, 14, 22, 13, 20)),
         ("a date", '{"a": "2026-01-31"}', date(2026, 1, 31)),
+        ("a decimal(7,2)", '{"a": "12.50"}', Decimal("12.50")),
+        ("a decimal(7,2)", '{"a": -1.255e1}', Decimal("-12.55")),
+        ("a array<decimal(7,2)>", '{"a": [1, null]}', [Decimal("1.00"), None]),
         ("a tinyint", '{"a": -1}', -1),
         ("a int", " {'a': 1} ", 1),
         ("a int", '{"a": 1, "z": {"b": "}{"}}', 1),
