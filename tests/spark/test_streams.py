@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
@@ -143,3 +143,24 @@ def test_recorded_lines_of_every_shape(project: Project) -> None:
         letters = project.rows(f"{model}__dead_letter")
         assert {row["value"] for row in letters} == {None, b"not a record", b""}
         assert {row["key"] for row in letters if row["reason"] == "tombstone"} == {b"gone", b"k"}
+
+
+def test_numbers_and_dates_of_json_files_that_are_none(project: Project) -> None:
+    project.stream("s", {"id": "int", "m": "decimal(7,2)", "d": "date"}, path="m/*.jsonl")
+    project.model("m", "SELECT * FROM {s}", mode="append")
+    lines = [
+        '{"id": 1, "m": 12.5, "d": "2026-01-31"}',
+        '{"id": 2, "m": "12,50"}',
+        '{"id": 3, "m": 1e3}',
+        '{"id": 4, "d": "20260131"}',
+        '{"id": 5, "m": 100000}',
+    ]
+    project.write("m/rows.jsonl", "\n".join(lines) + "\n")
+
+    project.run().check()
+
+    assert [tuple(row.values()) for row in project.rows("m", "id")] == [
+        (1, Decimal("12.50"), date(2026, 1, 31)),
+        (3, Decimal("1000.00"), None),
+    ]
+    assert project.reasons("m") == {"unparsable": 3}
