@@ -34,16 +34,15 @@ def bounds_pay(history: Iterable[Snapshot], model: str) -> bool:
     """Whether reading a batch's keys first, to bound its MERGE, costs less than a MERGE that reads the whole table.
 
     `history` walks from the table's head. The batch is taken to have as many rows as the model's last one wrote; the
-    first one of all is taken to be small, where there are rows at all. Where the last one wrote files anew it does not
-    say how many rows were its own. But such a MERGE reads its batch twice, and the batch is kept in memory once its
-    keys are read: it pays.
+    first one of all is taken to be small. Where the last one wrote files anew it does not say how many rows were its
+    own. But such a MERGE reads its batch twice, and the batch is kept in memory once its keys are read: it pays.
     """
     head = None
     for snapshot in history:
         head = head or snapshot
         if snapshot.summary.get(LEDGER_MODEL) == model:
             return snapshot.rewrote or snapshot.added < BULK or head.total > ROWS_PER_KEY * snapshot.added
-    return head is not None and head.total > 0
+    return True
 
 
 def read_keys(newest: DataFrame, keys: tuple[str, ...]) -> tuple[KeyRange, ...] | None:

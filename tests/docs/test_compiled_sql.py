@@ -54,7 +54,7 @@ def test_spark_is_given_the_compiled_statements_and_no_other(
     untyped = [column.name for column in output_columns(built) if not column.type]
 
     given = record_statements(monkeypatch)
-    project.run(name).check()  # into an empty table, where no keys are looked for
+    project.run(name).check()
     project.record("orders", RECORDS)
     project.run(name).check()
 
