@@ -59,7 +59,7 @@ def read_keys(newest: DataFrame, keys: tuple[str, ...]) -> tuple[KeyRange, ...] 
         return None
     if len(few) <= FEW:
         lists = [sorted({form.literal(row[i]) for row in few}) for i, form in enumerate(forms.values())]
-        ranges = [_bound(key, known) for key, known in zip(forms, lists, strict=True)]
+        ranges = [_key_range(key, known) for key, known in zip(forms, lists, strict=True)]
     else:
         extremes = [pick(name) for name in narrow.columns for pick in (F.min, F.max)]
         found = narrow.agg(*extremes).collect()[0] if extremes else ()
@@ -68,7 +68,7 @@ def read_keys(newest: DataFrame, keys: tuple[str, ...]) -> tuple[KeyRange, ...] 
     return tuple(bound for bound in ranges if not _is_damaged(bound))
 
 
-def _bound(key: str, known: list[Any]) -> KeyRange:
+def _key_range(key: str, known: list[Any]) -> KeyRange:
     """The bound of a column whose keys are known, in their order: its ends alone where there is a key at every other
     place between."""
     low, high = known[0], known[-1]

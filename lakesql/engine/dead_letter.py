@@ -23,6 +23,7 @@ from lakesql.engine.iceberg import (
 from lakesql.engine.ledger import Entry, summary_of
 from lakesql.engine.parse import REQUIRED_MISSING, TOMBSTONE, UNPARSABLE, with_detail
 from lakesql.engine.progress import check_same
+from lakesql.engine.records import count_of
 from lakesql.engine.source import Reading, contract_of
 from lakesql.model.config import Upsert
 from lakesql.model.table import TableName
@@ -61,7 +62,7 @@ def write_dead_letters(
         return None
     _create(session, table)
     observation = Observation()
-    by_reason = {reason: F.count_if(F.col("reason") == reason).alias(reason) for reason in REASONS}
+    by_reason = {reason: count_of(F.col("reason") == reason).alias(reason) for reason in REASONS}
     found = _complete(union_letters(letters), entry).observe(observation, *by_reason.values())
     with commit_properties(session, summary_of(entry), entry.wap_id if is_staged else None):
         found.writeTo(table_name(table.dead_letter)).append()

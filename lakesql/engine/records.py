@@ -62,17 +62,17 @@ class Watch:
         """Parsed records, watched."""
         is_bad = F.col(REJECTED).isNotNull()
         newest = F.max(F.when(~is_bad, F.unix_micros(_event_time(stream, records))))
-        return _watch(self._records, records, records=F.count("*"), bad=_count_of(is_bad), event_us=newest)
+        return _watch(self._records, records, records=F.count("*"), bad=count_of(is_bad), event_us=newest)
 
     def stateful_rows(self, rows: DataFrame) -> DataFrame:
         """Rows of a stateful SELECT, watched: each is a record of the batch that arrives here."""
         none = F.max(F.lit(None).cast("bigint"))
-        return _watch(self._records, rows, records=F.count("*"), bad=_count_of(F.lit(False)), event_us=none)
+        return _watch(self._records, rows, records=F.count("*"), bad=count_of(F.lit(False)), event_us=none)
 
     def keyed_rows(self, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
         """`rows`, watched for those in which one of the columns is NULL."""
         is_keyless = reduce(or_, (F.col(identifier(name)).isNull() for name in not_null))
-        return _watch(self._rows, rows, rows=F.count("*"), keyless=_count_of(is_keyless))
+        return _watch(self._rows, rows, rows=F.count("*"), keyless=count_of(is_keyless))
 
     def read(self) -> Counts:
         """The counts. Waits until a statement has read all that is watched."""
@@ -103,7 +103,7 @@ class _Watched:
             return self.frame.agg(*self.counted).collect()[0].asDict()
 
 
-def _count_of(condition: Column) -> Column:
+def count_of(condition: Column) -> Column:
     """How many rows the condition holds for. For `count_if` Spark would make a copy of each row, with the condition."""
     return F.count(F.when(condition, 1))
 

@@ -26,9 +26,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     yield clock
 
 
-def test_it_runs_before_a_block_now_and_then(clock: Clock) -> None:
+def watched(clock: Clock, late_s: float = 100, wait_s: float = 0) -> tuple[QuietMoments, list[float]]:
+    """Moments ten seconds apart, and the times at which it ran."""
     ran: list[float] = []
-    moments = QuietMoments(lambda: ran.append(clock.now), every_s=10, late_s=1000, wait_s=0)
+    return QuietMoments(lambda: ran.append(clock.now), 10, late_s, wait_s), ran
+
+
+def test_it_runs_before_a_block_now_and_then(clock: Clock) -> None:
+    moments, ran = watched(clock, late_s=1000)
 
     for clock.now in (5, 10, 11, 12, 21, 22, 40):
         with moments.reading():
@@ -38,8 +43,7 @@ def test_it_runs_before_a_block_now_and_then(clock: Clock) -> None:
 
 
 def test_it_does_not_run_while_a_block_is_open(clock: Clock) -> None:
-    ran: list[float] = []
-    moments = QuietMoments(lambda: ran.append(clock.now), every_s=10, late_s=1000, wait_s=0)
+    moments, ran = watched(clock, late_s=1000)
 
     with moments.reading():
         clock.now = 20
@@ -53,8 +57,7 @@ def test_it_does_not_run_while_a_block_is_open(clock: Clock) -> None:
 
 
 def test_a_block_waits_for_those_that_are_open_where_it_is_late(clock: Clock) -> None:
-    ran: list[float] = []
-    moments = QuietMoments(lambda: ran.append(clock.now), every_s=10, late_s=100, wait_s=60)
+    moments, ran = watched(clock, wait_s=60)
     first, second = ExitStack(), threading.Thread(target=lambda: moments.reading().__enter__())
     first.enter_context(moments.reading())
     clock.now = 101
@@ -71,8 +74,7 @@ def test_a_block_waits_for_those_that_are_open_where_it_is_late(clock: Clock) ->
 
 
 def test_a_block_that_waited_in_vain_begins(clock: Clock) -> None:
-    ran: list[float] = []
-    moments = QuietMoments(lambda: ran.append(clock.now), every_s=10, late_s=100, wait_s=0.01)
+    moments, ran = watched(clock, wait_s=0.01)
 
     with moments.reading():
         clock.now = 101
