@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
@@ -95,6 +95,7 @@ def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
 
 _REASON = "_lakesql_reason"
 _ELEMENTS = "_lakesql_elements"
+_TEXTS = "_lakesql_texts"
 CORRUPT = "_lakesql_corrupt"
 """The field of what is read that is NULL unless the record does not fit the contract: its text, or why (Avro)."""
 
@@ -126,10 +127,14 @@ def _read(contract: Contract) -> dict[str, Column]:
     """
     if contract.format != "json":
         return {ROW: _row(contract)}
-    columns = T.StructType(read_type(contract).fields[:-1])
+    columns = T.StructType(_text_type(contract).fields[:-1])
     schema = T.StructType([T.StructField("v", T.ArrayType(columns)), T.StructField(CORRUPT, T.StringType())])
     elements = _from_json(F.concat(F.lit('{"v":['), _text(), F.lit("]}")), schema)
-    return {_ELEMENTS: _without_bombs(contract, elements), ROW: F.get(F.col(_ELEMENTS)["v"], F.lit(0))}
+    read = {_ELEMENTS: _without_bombs(contract, elements), ROW: F.get(F.col(_ELEMENTS)["v"], F.lit(0))}
+    if any(_holds_decimal(column.type) for column in contract.columns):
+        texts = _without_bombs(contract, _from_json(_text(), read_type(contract)))
+        read[_TEXTS] = F.when(_text().rlike(DIGITS_WITH_COMMA), texts)
+    return read
 
 
 def _without_bombs(contract: Contract, read: Column) -> Column:
@@ -151,7 +156,7 @@ def _row(contract: Contract) -> Column:
             wanted = [(column.name, column.type) for column in contract.columns]
             return avro_row(F.col("value"), wanted, contract.schema, CORRUPT)
         case "json" | "csv":
-            return _without_bombs(contract, _reader(contract)(_text(), read_type(contract)))
+            return _without_bombs(contract, _reader(contract)(_text(), _text_type(contract)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +226,12 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
     row, faults = F.col(ROW), []
     for column in contract.columns:
         path = f"$['{column.name}']" if has_text and "'" not in column.name else ""
-        lossy = _lossy(row[column.name], column.type, path)
+        lossy = _any(
+            [
+                _anywhere(row[column.name], column.type, path, _lossy),
+                _anywhere(F.col(_TEXTS if has_text else ROW)[column.name], column.type, "", _no_decimal),
+            ]
+        )
         if lossy is not None and contract.format != "avro":
             what = f"{column.name}: not a {column.type.simpleString()}, or out of its range"
             faults.append(_Fault(lossy, UNPARSABLE, lambda what=what: F.lit(what)))  # type: ignore[misc]
@@ -234,42 +244,59 @@ def _missing(required: str) -> _Fault:
     return _Fault(F.col(ROW)[required].isNull(), REQUIRED_MISSING, lambda: F.lit(required))
 
 
+Test = Callable[[Column, T.DataType, str], Column | None]
+"""Whether a value of a type is wrong; None where nothing is asked of the type. Then the JSON path of the value in the
+record's text: '' where there is none (in an array, a map, a line of CSV)."""
+
+
+def _anywhere(value: Column, wanted: T.DataType, path: str, test: Test) -> Column | None:
+    """Whether the test holds for a value or one within it; None where it is asked of none of their types."""
+    match wanted:
+        case T.StructType(fields=fields):
+            below = [_anywhere(value[f.name], f.dataType, path and f"{path}['{f.name}']", test) for f in fields]
+            found = _any(below)
+        case T.ArrayType(elementType=element):
+            found = _exists(value, lambda item: _anywhere(item, element, "", test))
+        case T.MapType(valueType=element):
+            found = _exists(F.map_values(value), lambda item: _anywhere(item, element, "", test))
+        case _:
+            found = test(value, wanted, path)
+    return None if found is None else F.coalesce(found, F.lit(False))
+
+
 def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
     """Whether a value is what is left of one that did not fit: errors that Spark's readers do not report.
 
     A double or float too large becomes infinite, which no JSON number is. A text of digits becomes a date in a year of
     as many digits: beyond the years 1 to 9999 it is taken for none. A tinyint from 128 to 255 becomes negative:
-    it is read as an int and compared. Commas in the text of a decimal are passed over, so that 12,50 becomes 1250: it
-    is read as text and cast. A timestamp given as a number of 13 digits and more, seconds to Spark, becomes
+    it is read as an int and compared. A timestamp given as a number of 13 digits and more, seconds to Spark, becomes
     any other time: outside the years 1 to 9999, with a fraction that no number of seconds has, or at the epoch
-    (2^63 - 1 and multiples of 2^58); `path` finds its text ('' where there is none: in an array, a map, a line of CSV).
-    None for types to which nothing of this happens.
+    (2^63 - 1 and multiples of 2^58).
     """
     match wanted:
         case T.DoubleType() | T.FloatType():
-            found: Column | None = F.abs(value) == F.lit(float("inf"))
+            return F.abs(value) == F.lit(float("inf"))
         case T.ByteType():
-            found = ~value.between(-128, 127)
-        case T.DecimalType():  # a cast passes over white space, which no number has
-            found = value.isNotNull() & (value.try_cast(wanted).isNull() | value.rlike(r"\s"))
+            return ~value.between(-128, 127)
         case T.TimestampType():
             micros = F.unix_micros(value)
             found = ~micros.between(*_COMMON_TIMES)
             if path:
                 is_long = F.get_json_object(_text(), path).rlike(r"^-?[0-9]{13,}$")
                 found |= ((micros % 1_000_000 != 0) | micros.isin(-1_000_000, 0)) & is_long
+            return found
         case T.DateType():
-            found = ~F.unix_date(value).between(*_COMMON_DAYS)
-        case T.StructType(fields=fields):
-            below = [_lossy(value[f.name], f.dataType, path and f"{path}['{f.name}']") for f in fields]
-            found = _any(below)
-        case T.ArrayType(elementType=element):
-            found = _exists(value, lambda item: _lossy(item, element, ""))
-        case T.MapType(valueType=element):
-            found = _exists(F.map_values(value), lambda item: _lossy(item, element, ""))
+            return ~F.unix_date(value).between(*_COMMON_DAYS)
         case _:
-            found = None
-    return None if found is None else F.coalesce(found, F.lit(False))
+            return None
+
+
+def _no_decimal(text: Column, wanted: T.DataType, _path: str) -> Column | None:
+    """Whether the text of a decimal is none. Spark's readers pass over commas in it: 12,50 would be 1250."""
+    if not isinstance(wanted, T.DecimalType):
+        return None
+    # A cast passes over white space, which no number has.
+    return text.isNotNull() & (text.try_cast(wanted).isNull() | text.rlike(r"\s"))
 
 
 _COMMON_TIMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)
@@ -281,6 +308,9 @@ _COMMON_DAYS = (-719_162, 2_932_896)
 EXPONENT_BOMB = r"[:\[,]\s*\"?[-+]?[0-9.]+[eE][-+]?[0-9]{6,}[\"\s,}\]]"
 """A number of a hundred thousand digits and more in a dozen bytes: Spark writes them out to round it to a decimal,
 13 s for 1e10000000."""
+
+DIGITS_WITH_COMMA = r"""["'][-+.eE\p{Nd}]*,[-+.,eE\p{Nd}]*["']|\\[uU]002[cC]"""
+"""What a decimal with a comma looks like in JSON. What looks so may be none: it is the cheap question, asked first."""
 
 
 def _is_one_value() -> Column:
@@ -384,8 +414,16 @@ def _holds_decimal(wanted: T.DataType) -> bool:
 
 
 def read_type(contract: Contract) -> T.StructType:
-    """What Spark's readers are asked to read: the contract's columns, and the text of a record that does not fit."""
-    return _with_corrupt(contract, _widened)
+    """What Spark's readers of files are asked for: the contract's columns, decimals as text, and what does not fit."""
+    return _with_corrupt(contract, partial(_widened, decimal_as_text=True))
+
+
+def _text_type(contract: Contract) -> T.StructType:
+    """What Spark's readers of texts are asked for.
+
+    That of JSON sends a number through a double to make it text, so a decimal is asked for as what it is.
+    """
+    return _with_corrupt(contract, partial(_widened, decimal_as_text=contract.format != "json"))
 
 
 def _with_corrupt(contract: Contract, change: Callable[[T.DataType], T.DataType]) -> T.StructType:
@@ -406,20 +444,19 @@ def _as_text(wanted: T.DataType) -> T.DataType:
             return T.StringType()
 
 
-def _widened(wanted: T.DataType) -> T.DataType:
-    """The type that is read for a wanted one: an int for a tinyint, whose overflow nobody reports, and the text of a
-    decimal, in which Spark's readers pass over commas."""
+def _widened(wanted: T.DataType, decimal_as_text: bool) -> T.DataType:
+    """The type that is read for a wanted one: an int for a tinyint, whose overflow nobody reports."""
     match wanted:
         case T.ByteType():
             return T.IntegerType()
-        case T.DecimalType():
+        case T.DecimalType() if decimal_as_text:
             return T.StringType()
         case T.StructType(fields=fields):
-            return T.StructType([T.StructField(field.name, _widened(field.dataType)) for field in fields])
+            return T.StructType([T.StructField(f.name, _widened(f.dataType, decimal_as_text)) for f in fields])
         case T.ArrayType(elementType=element):
-            return T.ArrayType(_widened(element))
+            return T.ArrayType(_widened(element, decimal_as_text))
         case T.MapType(keyType=key, valueType=element):
-            return T.MapType(key, _widened(element))
+            return T.MapType(key, _widened(element, decimal_as_text))
         case _:
             return wanted
 

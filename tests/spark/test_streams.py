@@ -146,10 +146,10 @@ def test_recorded_lines_of_every_shape(project: Project) -> None:
 
 
 def test_numbers_and_dates_of_json_files_that_are_none(project: Project) -> None:
-    project.stream("s", {"id": "int", "m": "decimal(7,2)", "d": "date"}, path="m/*.jsonl")
+    project.stream("s", {"id": "int", "m": "decimal(7,2)", "d": "date", "big": "decimal(20,3)"}, path="m/*.jsonl")
     project.model("m", "SELECT * FROM {s}", mode="append")
     lines = [
-        '{"id": 1, "m": 12.5, "d": "2026-01-31"}',
+        '{"id": 1, "m": 12.5, "d": "2026-01-31", "big": -12345678901234567.891}',
         '{"id": 2, "m": "12,50"}',
         '{"id": 3, "m": 1e3}',
         '{"id": 4, "d": "20260131"}',
@@ -160,7 +160,7 @@ def test_numbers_and_dates_of_json_files_that_are_none(project: Project) -> None
     project.run().check()
 
     assert [tuple(row.values()) for row in project.rows("m", "id")] == [
-        (1, Decimal("12.50"), date(2026, 1, 31)),
-        (3, Decimal("1000.00"), None),
+        (1, Decimal("12.50"), date(2026, 1, 31), Decimal("-12345678901234567.891")),
+        (3, Decimal("1000.00"), None, None),
     ]
     assert project.reasons("m") == {"unparsable": 3}
