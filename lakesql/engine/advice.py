@@ -26,6 +26,17 @@ def refill(facts: Facts) -> str:
     return f"{again}. To go on with what has not been read yet: lakesql rewind {facts.selected} --to checkpoint"
 
 
+def reread(facts: Facts) -> str:
+    """What to do where neither table nor checkpoint says what of the streams has been read."""
+    if facts.state:
+        return refill(facts)
+    doubles = "" if facts.is_keyed or facts.entry is None else " --allow-doubles"
+    start = f"To read the streams from their start: lakesql rewind {facts.selected} --to start{doubles}"
+    if any(source.kind in ("table", "rate") for source in facts.sources):
+        return start
+    return f"{start}. From a time on: lakesql rewind {facts.selected} --to 2026-01-31T12:00:00Z"
+
+
 def say_entry(entry: Entry | None) -> str:
     """Where a table stands, in words."""
     return f"batch {entry.batch} of checkpoint {entry.checkpoint}" if entry else "no batch of the model"

@@ -47,6 +47,28 @@ def spark_position(position: Position) -> Position:
     return position
 
 
+KIND_NAMES: Mapping[SourceKind, str] = {
+    "kafka": "Kafka",
+    "recorded": "recorded topics",
+    "table": "a table",
+    "files": "plain files",
+    "rate": "a generator",
+}
+"""What an error calls the kinds."""
+
+_IN_POSITION = {"recorded": "logOffset", "files": "logOffset", "table": "snapshot_id"}
+"""What stands in the positions of a kind, and in no other's."""
+
+
+def is_position_of(kind: SourceKind, position: Position) -> bool:
+    """Whether a source of this kind stands so: a stream may have been moved, from recorded files to Kafka. A generator
+    may stand anyhow."""
+    if kind == "rate" or not isinstance(position, dict):
+        return True
+    mark = _IN_POSITION.get(kind)
+    return mark in position if mark else not position.keys() & set(_IN_POSITION.values())
+
+
 def can_start_from(kind: SourceKind, position: Position) -> bool:
     """Whether a position alone says what has been read. A position of plain files needs Spark's list of them."""
     match kind:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lakesql.engine.advice import mend, refill, say_entry
+from lakesql.engine.advice import mend, refill, reread, say_entry
 from lakesql.engine.facts import Checkpoint, Decision, Facts, Fresh, Resume, StartFrom, newest_batch
 from lakesql.engine.ledger import Entry
-from lakesql.engine.position import Position, can_start_from, spark_position
+from lakesql.engine.position import KIND_NAMES, Position, Positions, can_start_from, is_position_of, spark_position
 from lakesql.engine.topics import check_topics
 from lakesql.errors import RunError
 
@@ -186,6 +186,8 @@ def _check_shape(facts: Facts, checkpoint: Checkpoint) -> None:
     else:
         return
     _check_streams(facts, streams)
+    for positions in checkpoint.positions.values():
+        _check_kinds(facts, dict(zip(streams, positions, strict=False)))
     if state != facts.state:
         raise RunError.of(
             "state-changed",
@@ -210,6 +212,18 @@ def _check_streams(facts: Facts, before: tuple[str, ...]) -> None:
     )
 
 
+def _check_kinds(facts: Facts, positions: Positions) -> None:
+    moved = [source for source in facts.sources if not is_position_of(source.kind, positions.get(source.name))]
+    if moved:
+        raise RunError.of(
+            "streams-changed",
+            f"Stream '{moved[0].name}' reads {KIND_NAMES[moved[0].kind]} now; model '{facts.model}' has read something "
+            "else of it.",
+            why=f"It stood at {_short((positions[moved[0].name],))}, which is no place there.",
+            fix=reread(facts),
+        )
+
+
 # --- a checkpoint that is gone
 
 
@@ -227,14 +241,15 @@ def _start_from_ledger(facts: Facts, entry: Entry) -> StartFrom:
             fix=refill(facts),
         )
     _check_streams(facts, tuple(entry.positions))
+    _check_kinds(facts, entry.positions)
     lacking = [source for source in facts.sources if not can_start_from(source.kind, entry.positions.get(source.name))]
     if lacking:
-        what = {"files": "plain files", "rate": "a generator"}.get(lacking[0].kind, "what it is now")
         again = "Or read all again" if facts.is_keyed else "Or drop the table and read all again"
         raise RunError.of(
             "checkpoint-lost",
             f"{gone}, and table {facts.table} stands at {say_entry(entry)}.",
-            why=f"Stream '{lacking[0].name}' reads {what}: which of it had been read stood in the checkpoint alone.",
+            why=f"Stream '{lacking[0].name}' reads {KIND_NAMES[lacking[0].kind]}: what had been read of it stood in "
+            "the checkpoint alone.",
             fix="Put the checkpoint back if there is a copy. Else take what is older than a time as read, such as: "
             f"lakesql rewind {facts.model} --to 2026-01-31T12:00:00Z. {again}: lakesql rewind {facts.model} --to start",
         )

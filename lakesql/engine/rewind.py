@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from lakesql.engine.advice import mend, refill, say_entry
+from lakesql.engine.advice import mend, refill, reread, say_entry
 from lakesql.engine.facts import Batch, Facts, StartFrom, newest_batch
-from lakesql.engine.position import Positions, can_start_from, ledger_positions
+from lakesql.engine.position import KIND_NAMES, Positions, can_start_from, is_position_of, ledger_positions
 from lakesql.errors import RunError
 
 Target = Literal["ledger", "checkpoint", "start"] | int
@@ -52,6 +52,7 @@ def _ledger_start(facts: Facts) -> Positions:
         raise _impossible(facts, "the model keeps state between batches, which is not in the ledger", refill(facts))
     if entry is None:
         raise _impossible(facts, f"table {facts.table} has no batch of it", refill(facts))
+    _check_kinds(facts, entry.positions)
     positions = ledger_positions(facts.sources, entry)
     is_known = checkpoint is not None and checkpoint.id == entry.checkpoint
     for source in facts.sources:
@@ -82,7 +83,16 @@ def _checkpoint_start(facts: Facts) -> Positions:
     if len(names) != len(stands):
         raise _impossible(facts, "its checkpoint has another number of streams", mend(facts))
     now = {source.name for source in facts.sources}
-    return {name: position for name, position in zip(names, stands, strict=True) if name in now}
+    positions = {name: position for name, position in zip(names, stands, strict=True) if name in now}
+    _check_kinds(facts, positions)
+    return positions
+
+
+def _check_kinds(facts: Facts, positions: Positions) -> None:
+    for source in facts.sources:
+        if not is_position_of(source.kind, positions.get(source.name)):
+            because = f"stream '{source.name}' reads {KIND_NAMES[source.kind]} now, and stood elsewhere"
+            raise _impossible(facts, because, reread(facts))
 
 
 def _impossible(facts: Facts, because: str, fix: str) -> RunError:

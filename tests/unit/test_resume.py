@@ -11,7 +11,7 @@ import pytest
 
 from lakesql.engine.facts import Batch, Checkpoint, Decision, Facts, Fresh, Origin, Resume, StartFrom
 from lakesql.engine.ledger import Entry
-from lakesql.engine.position import Source, SourceKind, can_start_from, spark_position
+from lakesql.engine.position import Source, SourceKind, can_start_from, is_position_of, spark_position
 from lakesql.engine.resume import decide
 from lakesql.errors import RunError
 
@@ -271,3 +271,29 @@ def test_what_is_added_to_a_position_is_taken_off() -> None:
     assert spark_position(READ) == READ
     assert spark_position(12) == 12
     assert spark_position(None) is None
+
+
+STANDS: dict[SourceKind, Any] = {
+    "kafka": READ,
+    "recorded": {"logOffset": 5, "through": {"orders": "b.jsonl"}},
+    "files": {"logOffset": 5},
+    "table": {"version": 1, "snapshot_id": 7, "position": 0, "scan_all_files": False},
+}
+
+
+@pytest.mark.parametrize(("before", "now"), [(a, b) for a, b in product(STANDS, STANDS) if a != b])
+def test_a_stream_that_was_moved_elsewhere(before: SourceKind, now: SourceKind) -> None:
+    """A position of another kind of source is no place in this one."""
+    stands, sources = STANDS[before], (Source("orders", now, *((SOURCE.topics,) if now == "kafka" else ())),)
+    newest = entry(5, positions={"orders": stands})
+    there = checkpoint(5, 5, positions={5: (spark_position(stands),)})
+    if {before, now} <= {"recorded", "files"}:  # both count batches of files
+        assert decide(facts(there, newest, sources=sources)) == Resume(5)
+    else:
+        assert refusal(facts(there, newest, sources=sources)) == "streams-changed"
+        assert refusal(facts(None, newest, sources=sources)) == "streams-changed"
+
+
+@pytest.mark.parametrize("kind", STANDS)
+def test_a_position_of_its_own_kind(kind: SourceKind) -> None:
+    assert is_position_of(kind, STANDS[kind]) and is_position_of(kind, None)

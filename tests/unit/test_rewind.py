@@ -45,6 +45,13 @@ def test_files_are_known_to_the_checkpoint_that_read_them() -> None:
     assert chosen(facts(checkpoint(5, 5), generated, sources=sources), "ledger") == "rewind-impossible"
 
 
+def test_a_stream_that_was_moved_is_read_from_its_start() -> None:
+    recorded = {"logOffset": 5, "through": {"orders": "b.jsonl"}}
+    moved = facts(checkpoint(5, 5, positions={5: ({"logOffset": 5},)}), entry(5, positions={"orders": recorded}))
+    assert chosen(moved, "ledger") == chosen(moved, "checkpoint") == "rewind-impossible"
+    assert isinstance(chosen(moved, "start", allow_doubles=True), StartFrom)
+
+
 def test_going_on_where_the_checkpoint_stands() -> None:
     before, after = {"shop.orders": {"0": 30}}, {"shop.orders": {"0": 50}}
     there = checkpoint(6, 5, positions={5: (before,), 6: (after,)})
