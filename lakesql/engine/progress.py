@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ class Progress:
     """Where a query stands between its checkpoint and its table's ledger. It belongs to the thread of its batches.
 
     `last` is the newest batch of this checkpoint in the table, -1 before the first; `positions` is where the streams
-    stand by the ledger.
+    stand by the ledger. `look` reads the sources again as they are: topics of a pattern may appear while it runs.
     """
 
     def __init__(
@@ -31,6 +31,7 @@ class Progress:
         checkpoint: str,
         origin: Origin,
         sources: Sequence[Source],
+        look: Callable[[], Sequence[Source]],
         query_hash: str,
         last: int = -1,
         positions: dict[str, Position] | None = None,
@@ -41,6 +42,7 @@ class Progress:
         self._checkpoint = checkpoint
         self._origin = origin
         self._sources = tuple(sources)
+        self._look = look
         self._query_hash = query_hash
         self._positions = positions or {}
 
@@ -62,6 +64,7 @@ class Progress:
             names = [str(index) for index in range(len(offsets))]
         else:
             offsets = [self._complete(index, source, offsets[index]) for index, source in enumerate(self._sources)]
+            self._learn_topics(offsets)
         self._positions = dict(zip(names, offsets, strict=True))
         return Entry(
             model=self.model,
@@ -113,6 +116,19 @@ class Progress:
             return
         self._origin = replace(self._origin, empty_after=self.last, empty_through=entry.batch)
         save_origin(self._files, self._origin)
+
+    def _learn_topics(self, offsets: Sequence[Position]) -> None:
+        """Asks the broker for the ids of topics that are new, '' where one is gone again. Others keep theirs."""
+        read = [
+            set(position or ()) if source.kind == "kafka" else set()
+            for source, position in zip(self._sources, offsets, strict=True)
+        ]
+        if all(names <= source.topics.keys() for source, names in zip(self._sources, read, strict=True)):
+            return
+        self._sources = tuple(
+            replace(source, topics={**dict.fromkeys(names, ""), **now.topics, **source.topics})
+            for source, now, names in zip(self._sources, self._look(), read, strict=True)
+        )
 
     def _complete(self, index: int, source: Source, position: Position) -> Position:
         """A recorded stream's position with the last file of each topic."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import assert_never
 
 from pyspark.sql import SparkSession
@@ -96,7 +97,8 @@ def open_progress(
                 positions = entry.positions
         case _:
             assert_never(decision)
-    return Progress(session, place.folder, id_, origin, facts.sources, query_hash, last, positions)
+    look = partial(read_sources, session, tuple(readings))
+    return Progress(session, place.folder, id_, origin, facts.sources, look, query_hash, last, positions)
 
 
 def plant(

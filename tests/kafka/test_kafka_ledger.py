@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,6 +145,31 @@ def test_a_topic_that_was_made_again_is_read_from_its_beginning_whatever_the_sta
     project.run().check()
 
     assert ids(project, "a") == [*range(20), *range(100, 150)]
+
+
+def test_a_topic_that_appears_in_mid_run_is_known_by_its_id(project: Project, broker: Broker, topic: str) -> None:
+    first, second = f"{topic}.1", f"{topic}.2"
+    project.connections["broker"]["options"] = {"metadata.max.age.ms": "1000"}
+    project.stream("s", {"id": "bigint"}, connection="broker", pattern=rf"{topic}\.\d")
+    project.model("a", "SELECT id FROM {s}", mode="append", trigger="1 second")
+    broker.create_topic(first, 1)
+    produce(broker, first, range(5), 1)
+    seen: list[int] = []
+
+    def meet(event: Any) -> None:
+        if isinstance(event, BatchCommitted):
+            seen.append(event.records)
+            if len(seen) == 1:
+                broker.create_topic(second, 1)
+                produce(broker, second, range(5, 8), 1)
+
+    project.run(continuous=True, meet=meet, until=lambda: sum(seen) >= 8).check()
+    assert ids(project, "a") == list(range(8))
+    broker.delete_topic(second)
+    broker.create_topic(second, 1)
+    produce(broker, second, range(5, 9), 1)
+
+    refuse(project, "topic-recreated", ("a",))
 
 
 def test_a_stateful_model_that_came_too_late(project: Project, broker: Broker, topic: str) -> None:
