@@ -122,24 +122,42 @@ def _with_each(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
 def _read(contract: Contract) -> dict[str, Column]:
     """The columns that reading adds to a raw record, in their order: `_lakesql_row`, and how it came about.
 
+    `_lakesql_texts` is the row as texts, where a value in it may be none; NULL elsewhere.
+
     A JSON text is read as the one element of an array. So what follows its first value is seen; and Spark's reader
     copies each field of the outermost object once more, as it looks its column up by name, which here are two.
     """
+    doubt = _doubt(contract)
+    texts = {}
+    if doubt is not None:
+        read = _without_bombs(contract, _reader(contract)(_text(), _with_corrupt(contract, _as_text)))
+        texts[_TEXTS] = F.when(doubt, read)
     if contract.format != "json":
-        return {ROW: _row(contract)}
+        return {ROW: _row(contract), **texts}
     columns = T.StructType(_text_type(contract).fields[:-1])
     schema = T.StructType([T.StructField("v", T.ArrayType(columns)), T.StructField(CORRUPT, T.StringType())])
     elements = _from_json(F.concat(F.lit('{"v":['), _text(), F.lit("]}")), schema)
-    read = {_ELEMENTS: _without_bombs(contract, elements), ROW: F.get(F.col(_ELEMENTS)["v"], F.lit(0))}
-    if any(_holds_decimal(column.type) for column in contract.columns):
-        texts = _without_bombs(contract, _from_json(_text(), read_type(contract)))
-        read[_TEXTS] = F.when(_text().rlike(DIGITS_WITH_COMMA), texts)
-    return read
+    return {_ELEMENTS: _without_bombs(contract, elements), ROW: F.get(F.col(_ELEMENTS)["v"], F.lit(0)), **texts}
+
+
+def _doubt(contract: Contract) -> Column | None:
+    """Whether a value of a record may not be what was read of its text, as cheaply as that can be asked.
+
+    None where no column is of a type of which this can be told: see `_no_decimal`, `_time_alone`.
+    """
+    doubts = []
+    if contract.format == "json" and _holds(contract, T.DecimalType):
+        doubts.append(_text().rlike(DIGITS_WITH_COMMA))
+    if _takes_times_alone(contract):
+        today = [_anywhere(F.col(ROW)[column.name], column.type, "", _is_today) for column in contract.columns]
+        if (is_today := _any(today)) is not None:
+            doubts.append(is_today & _text().rlike(TIME_ALONE))
+    return _any(doubts)
 
 
 def _without_bombs(contract: Contract, read: Column) -> Column:
     """What is read of a text; NULL where a number in it would stop the stream for minutes."""
-    if any(_holds_decimal(column.type) for column in contract.columns):
+    if _holds(contract, T.DecimalType):
         return F.when(~_text().rlike(EXPONENT_BOMB), read)
     return read
 
@@ -203,7 +221,7 @@ def _faults(contract: Contract) -> tuple[_Fault, ...]:
         faults.append(_Fault(~_is_one_value(), UNPARSABLE, lambda: _json_detail(contract)))
     elif contract.format in ("csv", "avro"):
         faults.append(_unread(contract))
-    return (*faults, *_column_faults(contract, has_text=contract.format == "json"))
+    return (*faults, *_column_faults(contract, has_text=contract.format in ("json", "csv")))
 
 
 def _unread(contract: Contract) -> _Fault:
@@ -222,16 +240,18 @@ def _json_detail(contract: Contract) -> Column:
 
 
 def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
-    """What is wrong with the values of a row that Spark has read. `has_text`: `value` is the JSON they stand in."""
+    """What is wrong with the values of a row that Spark has read. `has_text`: `value` is the text they stand in."""
     row, faults = F.col(ROW), []
+    is_json, times_alone = contract.format == "json", has_text and _takes_times_alone(contract)
     for column in contract.columns:
-        path = f"$['{column.name}']" if has_text and "'" not in column.name else ""
-        lossy = _any(
-            [
-                _anywhere(row[column.name], column.type, path, _lossy),
-                _anywhere(F.col(_TEXTS if has_text else ROW)[column.name], column.type, "", _no_decimal),
-            ]
-        )
+        path = f"$['{column.name}']" if has_text and is_json and "'" not in column.name else ""
+        decimals = F.col(_TEXTS) if has_text and is_json else row
+        found = [
+            _anywhere(row[column.name], column.type, path, _lossy),
+            _anywhere(decimals[column.name], column.type, "", _no_decimal),
+            _anywhere(F.col(_TEXTS)[column.name], column.type, "", _time_alone) if times_alone else None,
+        ]
+        lossy = _any(found)
         if lossy is not None and contract.format != "avro":
             what = f"{column.name}: not a {column.type.simpleString()}, or out of its range"
             faults.append(_Fault(lossy, UNPARSABLE, lambda what=what: F.lit(what)))  # type: ignore[misc]
@@ -299,6 +319,22 @@ def _no_decimal(text: Column, wanted: T.DataType, _path: str) -> Column | None:
     return text.isNotNull() & (text.try_cast(wanted).isNull() | text.rlike(r"\s"))
 
 
+def _time_alone(text: Column, wanted: T.DataType, _path: str) -> Column | None:
+    """Whether the text of a timestamp is a time without a date, which Spark's readers put on the day of the reading."""
+    return text.rlike(r"^\s*T?[0-9]{1,2}:") if isinstance(wanted, T.TimestampType) else None
+
+
+def _takes_times_alone(contract: Contract) -> bool:
+    return contract.format == "json" or (contract.format == "csv" and not contract.csv.timestamp_format)
+
+
+def _is_today(value: Column, wanted: T.DataType, _path: str) -> Column | None:
+    """Whether a timestamp lies about now, where `_time_alone` would be."""
+    if not isinstance(wanted, T.TimestampType):
+        return None
+    return value.between(F.date_sub(F.current_date(), 1), F.date_add(F.current_date(), 2))
+
+
 _COMMON_TIMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """The years 1 to 9999, in microseconds."""
 
@@ -311,6 +347,9 @@ EXPONENT_BOMB = r"[:\[,]\s*\"?[-+]?[0-9.]+[eE][-+]?[0-9]{6,}[\"\s,}\]]"
 
 DIGITS_WITH_COMMA = r"""["'][-+.eE\p{Nd}]*,[-+.,eE\p{Nd}]*["']|\\[uU]002[cC]"""
 """What a decimal with a comma looks like in JSON. What looks so may be none: it is the cheap question, asked first."""
+
+TIME_ALONE = r"(?<![0-9:+-])(?<![0-9][ T])T?[0-9]{1,2}:[0-9]"
+"""What a time without a date looks like, in the same way."""
 
 
 def _is_one_value() -> Column:
@@ -401,16 +440,10 @@ def _without_headers(source: DataFrame, contract: Contract) -> DataFrame:
     return source.where(F.col("value").isNull() | is_record)
 
 
-def _holds_decimal(wanted: T.DataType) -> bool:
-    match wanted:
-        case T.DecimalType():
-            return True
-        case T.StructType(fields=fields):
-            return any(_holds_decimal(field.dataType) for field in fields)
-        case T.ArrayType(elementType=element) | T.MapType(valueType=element):
-            return _holds_decimal(element)
-        case _:
-            return False
+def _holds(contract: Contract, kind: type[T.DataType]) -> bool:
+    """Whether a column is of this kind, or has a value of it within."""
+    test: Test = lambda value, wanted, _: value if isinstance(wanted, kind) else None  # noqa: E731
+    return any(_anywhere(F.lit(None), column.type, "", test) is not None for column in contract.columns)
 
 
 def read_type(contract: Contract) -> T.StructType:

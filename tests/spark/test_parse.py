@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -27,6 +27,8 @@ EVERYTHING = (
     "l bigint, i int, s smallint, t tinyint, d double, f float, m decimal(5,2), c string, b boolean, ts timestamp, "
     "dt date, n struct<x:int,d:double,ts:timestamp>, a array<int>, ad array<double>"
 )
+
+TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
 
 
 def contract_of(ddl: str, *required: str, **options: Any) -> Contract:
@@ -168,6 +170,10 @@ def as_text(frame: DataFrame) -> list[tuple[str | None, ...]]:
         ("a timestamp", '{"a": 1700000000000}'),
         ("a timestamp", '{"a": 1700000000000000}'),
         ("n struct<a:timestamp>", '{"n": {"a": 1700000000000000}}'),
+        ("a timestamp", '{"a": "12:30:00"}'),
+        ("a timestamp", '{"a": " T9:5"}'),
+        ("a array<timestamp>", '{"a": ["2026-01-31 12:30:00", "12:30:00"]}'),
+        ("a map<string,timestamp>", '{"a": {"b": "12:30:00.5Z"}}'),
         ("a timestamp", '{"a": "2013-02-30"}'),
         ("a date", '{"a": 5}'),
         ("a date", '{"a": "20260131"}'),
@@ -195,6 +201,7 @@ def test_a_value_that_does_not_fit_is_unparsable(spark: SparkSession, ddl: str, 
     [
         ("a double", '{"a": 1e308}', 1e308),
         ("a timestamp", '{"a": 1700000000}', datetime(2023, 11, 14, 22, 13, 20)),
+        ("a timestamp", f'{{"a": "{TODAY.isoformat()}Z", "b": "12:30"}}', TODAY),
         ("a date", '{"a": "2026-01-31"}', date(2026, 1, 31)),
         ("a decimal(7,2)", '{"a": "12.50"}', Decimal("12.50")),
         ("a decimal(7,2)", '{"a": -1.255e1}', Decimal("-12.55")),
@@ -255,6 +262,14 @@ def test_csv(spark: SparkSession) -> None:
     assert [(r.id, r.name) for r in rows if not r._lakesql_rejected] == [(1, "a;b"), (2, None)]
     bad = [(r._record.offset, r._lakesql_rejected.reason) for r in rows if r._lakesql_rejected]
     assert bad == [(3, "unparsable"), (4, "required-missing"), (5, "unparsable")]
+
+
+@pytest.mark.parametrize(("options", "reason"), [({}, "unparsable"), ({"timestamp_format": "HH:mm dd.MM.yyyy"}, None)])
+def test_a_time_alone_in_csv(spark: SparkSession, options: dict[str, str], reason: str | None) -> None:
+    line = "1,12:30" if reason else f"1,12:30 {TODAY:%d.%m.%Y}"
+    (row,) = parsed(spark, contract_of("id int, at timestamp", format="csv", csv=Csv(**options)), [line.encode()])
+    assert (row._lakesql_rejected and row._lakesql_rejected.reason) == reason
+    assert reason or row["at"] == TODAY + timedelta(hours=12, minutes=30)
 
 
 def test_text_must_be_utf8_and_bytes_need_not(spark: SparkSession) -> None:
