@@ -68,5 +68,7 @@ def _fits(value: Column, wanted: T.DataType) -> Column:
             return value.isNull() | F.forall(value, lambda item: _fits(item, element))
         case T.MapType(valueType=element):
             return value.isNull() | F.forall(F.map_values(value), lambda item: _fits(item, element))
+        case T.IntegralType():  # a cast cuts a fraction off
+            return value.isNull() | F.coalesce(value.try_cast("double") == value.try_cast(wanted), F.lit(False))
         case _:
             return value.isNull() | value.try_cast(wanted).isNotNull()

@@ -383,6 +383,18 @@ def test_avro(project: Project, broker: Broker, topic: str) -> None:
     assert letters[5]["detail"].startswith("order_id: ")
 
 
+def test_a_fraction_of_avro_is_no_whole_number(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic)
+    broker.produce(topic, [avro(n, 0, None, [], 0, weight) for n, weight in enumerate((1.0, 1.5, -3e9, 2.0**40))])
+    project.write("schemas/order.avsc", json.dumps(AVRO))
+    options = {"connection": "broker", "topic": topic, "format": "avro", "schema": "schemas/order.avsc"}
+    project.stream("s", {"order_id": "bigint", "weight": "int"}, **options)
+    project.model("landed", "SELECT * FROM {s}", mode="append")
+    project.run().check()
+    assert project.rows("landed") == [{"order_id": 0, "weight": 1}]
+    assert [row["detail"].split(":")[0] for row in project.rows("landed__dead_letter")] == ["weight"] * 3
+
+
 def test_avro_schemas_that_are_none(project: Project, broker: Broker, topic: str) -> None:
     broker.create_topic(topic)
     project.model("landed", "SELECT * FROM {s}", mode="append")
