@@ -210,6 +210,10 @@ CONDITIONS: dict[str, Condition] = {
         "A stream of format `parquet` or `avro` is read through a connection that is no `files`.",
         "Read files with `path:`, or use a format of a topic's values: `json`, `csv`, `string`, `bytes`.",
     ),
+    "group-not-in-keys": Condition(
+        "An `upsert` model groups by something that its `keys` do not tell apart: several rows would have one key.",
+        "Select it and add it to `keys`, leave it out of `GROUP BY` or `DISTINCT`, or name `sequence_by`.",
+    ),
     "internal": Condition(
         "lakesql met a state that its authors thought impossible.",
         "Report it with the command's output under `--debug`.",
@@ -444,8 +448,10 @@ CONDITIONS: dict[str, Condition] = {
         "Keep one of `topic`, `topics`, `pattern`, `path`: topics for `kafka` and `recorded`, a path for `files`.",
     ),
     "streams-changed": Condition(
-        "A model reads other streams than its checkpoint was made for, or the same ones in another order.",
-        "`lakesql rewind MODEL`: streams that stay go on, new ones begin at their `start`.",
+        "A model reads other streams than its checkpoint was made for, the same ones in another order, or one that was "
+        "moved, such as from recorded files to Kafka.",
+        "`lakesql rewind MODEL`: streams that stay go on, new ones begin at their `start`. One that was moved is read "
+        "from its start, or from a time on: `--to start`, `--to TIME`.",
     ),
     "table-behind": Condition(
         "A table lacks batches that its checkpoint has written: somebody has rolled it back.",

@@ -165,6 +165,18 @@ def _check_mode(model: Model, query: Query) -> Iterable[Problem]:
             "Declare `watermark:` on the stream and group by window(<its column>, …), or use mode='upsert'.",
             model.place,
         )
+    if isinstance(config, Upsert) and not config.sequence_by:
+        keys = {key.lower() for key in config.keys}
+        for group in query.groups or ():
+            if not group.told_by & keys:
+                yield Problem(
+                    "group-not-in-keys",
+                    f"The SELECT has a row for each {group.text}, which no key tells apart.",
+                    "Of several rows with one key, any one would stay.",
+                    f"Select {group.text} and add it to keys, leave it out of the grouping, or say by sequence_by "
+                    "which row is to stay.",
+                    model.option_place("keys"),
+                )
     if not config.is_staged and config.max_dead_letter_ratio < 1:
         yield Problem(
             "dead-letter-ratio-needs-fence",

@@ -15,6 +15,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakesql.errors import Place, Problem, ProjectError, nearest
+from lakesql.model.groups import Group
 from lakesql.model.relation import Column, Relation, StreamShape, Walk
 from lakesql.model.sqltext import Findings, Text, read_text, refuse_marker
 from lakesql.model.state import state_shape
@@ -49,7 +50,8 @@ class Query:
     `state` is a hash of the stateful shape, '' for a stateless SELECT.
     `grouped_by_event_time` says that some key of an aggregate or DISTINCT carries a watermark.
     `reads_tables` says that it reads a table beside its streams.
-    `record_fields` are the fields of `_record` that the text uses. `carry` holds what `carry_position` inserts:
+    `record_fields` are the fields of `_record` that the text uses. `groups`: a batch has one row for each of them; None
+    where that is not known. `carry` holds what `carry_position` inserts:
     offset and text, in order; empty for a stateful SELECT.
     """
 
@@ -62,6 +64,7 @@ class Query:
     grouped_by_event_time: bool
     reads_tables: bool
     record_fields: frozenset[str]
+    groups: tuple[Group, ...] | None
     carry: tuple[tuple[int, str], ...]
 
 
@@ -154,6 +157,7 @@ def _query(text: Text, relation: Relation, walk: Walk, outputs: tuple[Output, ..
         grouped_by_event_time=relation.by_event_time,
         reads_tables=walk.reads_tables,
         record_fields=text.record_fields,
+        groups=relation.groups,
         carry=() if stateful else tuple(sorted((text.inserts[select], CARRY) for select in walk.inserts)),
     )
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from lakesql.model.groups import Group
 from lakesql.model.sqltext import Findings, Text
 
 
@@ -47,6 +48,7 @@ class Relation:
     """What a FROM can read. `columns` is None where they cannot be known without asking the catalog.
 
     `source` is the one stream that any column name means, when its columns are unknown and nothing else is read.
+    `groups`: one row for each of them, in a batch. None where that is not known.
     """
 
     columns: tuple[Column, ...] | None = None
@@ -56,6 +58,7 @@ class Relation:
     by_event_time: bool = False
     carried: Carried | None = None
     source: str | None = None
+    groups: tuple[Group, ...] | None = None
 
 
 Names: TypeAlias = Mapping[str, Relation]

@@ -15,6 +15,7 @@ from lakesql.errors import nearest
 from lakesql.model.carry import carry_through
 from lakesql.model.columns import group_keys, read_columns
 from lakesql.model.functions import FORBIDDEN_FUNCTIONS, PATH_FORMATS, TABLE_FUNCTIONS
+from lakesql.model.groups import distinct_groups, groups_of, groups_through
 from lakesql.model.refusals import refuse_alias, refuse_in_stream, refuse_inside, refuse_on_stream, refuse_order
 from lakesql.model.relation import (
     Carried,
@@ -99,8 +100,15 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         walk.shapes[mark] = shape_of(select, mark, walk, aggregated=aggregated, distinct=distinct, joined=joined)
     keys = group_keys(select, sources, columns) if aggregated else ()
     streams = tuple(dict.fromkeys(name for source in flowing for name in source.streams))
+    named = None if columns is None else tuple(column.name or "" for column in columns)
+    groups = None
+    if aggregated:
+        groups = groups_of(select, mark, named, walk.text)
+    elif len(sources) == 1:
+        groups = groups_through(select, named, flowing[0].groups)
     if distinct:
         keys = (*keys, *(columns or ()))
+        groups = None if named is None else distinct_groups(named)
     return Relation(
         columns,
         streams,
@@ -108,6 +116,7 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         aggregated=aggregated or any(source.aggregated for source in flowing),
         by_event_time=any(key.event_time for key in keys) or any(source.by_event_time for source in flowing),
         carried=carry_through(select, mark, sources, flowing[0], walk) if not joined else None,
+        groups=groups,
     )
 
 

@@ -13,7 +13,7 @@ from lakesql.errors import Place, Problem, ProjectError, nearest
 from lakesql.names import check_column, check_name
 from lakesql.project.duration import parse_duration
 from lakesql.stream.client import find_client_options
-from lakesql.stream.types import parse_type
+from lakesql.stream.types import parse_type, parts_of
 
 Format = Literal["json", "csv", "parquet", "avro", "string", "bytes"]
 
@@ -104,6 +104,13 @@ def _read_column(name: str, node: Node, place: Place) -> Column:
     if parsed is None:
         type_place = node.place if short else node.entries()["type"].place
         raise ProjectError.of("unknown-type", f"'{options.type}' is not a type that Spark knows.", place=type_place)
+    if any(part.name in ("char", "varchar") for part in parts_of(parsed)):
+        raise ProjectError.of(
+            "unknown-type",
+            f"'{options.type}' is no type of a stream's column: what reads a record knows no length of a text.",
+            fix="Write string.",
+            place=node.place if short else node.entries()["type"].place,
+        )
     return Column(name, parsed.text, options.required, options.description)
 
 

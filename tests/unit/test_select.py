@@ -137,6 +137,50 @@ def test_an_appended_aggregate_needs_event_time(config: str, select: str, condit
         assert [name for name, _ in problems(config, select)] == [condition]
 
 
+@pytest.mark.parametrize(
+    ("keys", "select", "missing"),
+    [
+        ("id", "SELECT id, count(*) AS n FROM orders GROUP BY id", ""),
+        ("N", "SELECT O.ID AS n, count(*) AS c FROM orders AS o GROUP BY o.id", ""),
+        ("n", "SELECT id AS n, count(*) AS c FROM orders GROUP BY n", ""),
+        ("id", "SELECT id, count(*) AS n FROM orders GROUP BY 1", ""),
+        ("id", "SELECT id, Status, count(*) AS n FROM orders GROUP BY 1, 2", "Status"),
+        ("id", "SELECT id, Status, count(*) AS n FROM orders GROUP BY id, Status", "Status"),
+        ("id", "SELECT id, count(*) AS n FROM orders GROUP BY id, Status", "Status"),
+        ("id", "SELECT id, max(Status) AS s FROM orders GROUP BY id, Status", "Status"),
+        ("k", "SELECT concat_ws('-', id, Status) AS k, count(*) AS n FROM orders GROUP BY id, Status", ""),
+        ("k", "SELECT date(at) AS k, count(*) AS n FROM orders GROUP BY date(at)", ""),
+        ("id", "SELECT id, count(*) AS n FROM orders GROUP BY id, date(at)", "CAST(at AS DATE)"),
+        ("k", "SELECT window.start AS k, count(*) AS n FROM orders GROUP BY window(at, '1 hour')", ""),
+        ("id", "SELECT id, count(*) AS n FROM orders GROUP BY id, window(at, '1 hour')", "window(at, '1 hour')"),
+        ("id", "SELECT id, Status, count(*) AS n FROM orders GROUP BY ALL", "Status"),
+        ("id", "SELECT id, Status, count(*) AS n FROM orders GROUP BY id, Status WITH ROLLUP", ""),
+        ("n", "SELECT count(*) AS n FROM orders", ""),
+        ("id", "SELECT id, count(*) AS n FROM orders GROUP BY id, 'x' || 'y'", ""),
+        ("id", "SELECT DISTINCT id, Status FROM orders", "Status"),
+        ("id', 'Status", "SELECT DISTINCT id, Status FROM orders", ""),
+        ("id", "SELECT * FROM (SELECT id, Status, count(*) AS n FROM orders GROUP BY id, Status)", "Status"),
+        (
+            "k",
+            "WITH c AS (SELECT id, Status, count(*) AS n FROM orders GROUP BY ALL) SELECT id AS k, n FROM c",
+            "Status",
+        ),
+        ("k", "SELECT hash(id, Status) AS k, n FROM (SELECT id, Status, count(*) AS n FROM orders GROUP BY ALL)", ""),
+        ("id", "SELECT a.id, b.Status FROM orders AS a JOIN orders AS b ON a.id = b.id", ""),
+    ],
+)
+def test_the_keys_of_an_aggregate_tell_its_groups_apart(keys: str, select: str, missing: str) -> None:
+    text = select.replace("orders", "{{ stream('orders') }}")
+    if missing:
+        with pytest.raises(ProjectError) as caught:
+            build(f"mode='upsert', keys=['{keys}']", text)
+        (problem,) = caught.value.problems
+        assert problem.condition == "group-not-in-keys" and f"a row for each {missing}," in problem.what
+    else:
+        build(f"mode='upsert', keys=['{keys}']", text)
+    assert build(f"mode='upsert', keys=['{keys}'], sequence_by='{keys.split(chr(39))[0]}'", text)
+
+
 def test_a_stream_may_be_called_as_a_word_of_sql() -> None:
     select = build("mode='append'", "SELECT a FROM {{ stream('values') }}")
     assert select.text.strip() == "SELECT a FROM `values`"
