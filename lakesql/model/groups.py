@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -27,29 +28,31 @@ def groups_of(select: exp.Select, mark: int, names: tuple[str, ...] | None, text
     sets = any(group.args.get(key) for key in ("rollup", "cube", "grouping_sets", "totals"))
     if sets or names is None or not len(names) == len(spans) == len(select.expressions):
         return None
+    outputs = dict(zip(names, select.expressions, strict=True))
     aggregates = text.aggregates.get(mark, ())
-    plain = {
-        name: expression
-        for name, expression, (first, last) in zip(names, select.expressions, spans, strict=True)
-        if not any(first <= at < last for at in aggregates)
+    aggregated = {
+        name for name, (first, last) in zip(names, spans, strict=True) if any(first <= at < last for at in aggregates)
     }
-    if group.args.get("all"):
-        return distinct_groups(tuple(plain))
-    groups: list[Group] = []
+    plain = {name: expression for name, expression in outputs.items() if name not in aggregated}
+    keys: list[tuple[str, exp.Expr]] = []
     for key in group.expressions:
         if isinstance(key, exp.Literal):
-            groups += distinct_groups(names[int(key.name) - 1 : int(key.name)]) if key.name.isdigit() else ()
-        elif ways := _ways_to_say(key):
-            said = {name.lower(): _mentioned(expression) | {name.lower()} for name, expression in plain.items()}
-            told_by = frozenset(name for name, mentioned in said.items() if any(way <= mentioned for way in ways))
-            is_column = isinstance(key, exp.Column)
-            groups.append(Group(key.name if is_column else key.sql("spark", normalize_functions=False), told_by))
-    return tuple(groups)
+            is_number = not key.is_string and key.name.isdigit()
+            keys += list(outputs.items())[int(key.name) - 1 : int(key.name)] if is_number else []
+        else:
+            text_of = key.name if isinstance(key, exp.Column) else key.sql("spark", normalize_functions=False)
+            keys.append((text_of, key))
+    return _groups([*plain.items()] if group.args.get("all") else keys, plain)
 
 
-def distinct_groups(names: tuple[str, ...]) -> tuple[Group, ...]:
+def distinct_groups(select: exp.Select, names: tuple[str, ...] | None) -> tuple[Group, ...] | None:
     """The groups of SELECT DISTINCT: each column is one."""
-    return tuple(Group(name, frozenset({name.lower()})) for name in names)
+    if names is None:
+        return None
+    if len(names) != len(select.expressions) or any(map(_is_star, select.expressions)):
+        return tuple(Group(name, frozenset({name.lower()})) for name in names)
+    outputs = dict(zip(names, select.expressions, strict=True))
+    return _groups(list(outputs.items()), outputs)
 
 
 def groups_through(
@@ -58,23 +61,41 @@ def groups_through(
     """The groups of what the SELECT reads, as its own columns tell them."""
     if names is None or groups is None:
         return None
+    has_star = any(map(_is_star, select.expressions))
+    named = [expression.alias_or_name for expression in select.expressions] if has_star else names
+    passed = frozenset(name.lower() for name in names) if has_star else frozenset[str]()
     found = []
     for group in groups:
-        told_by = {name.lower() for name in names} & group.told_by if any(map(_is_star, select.expressions)) else set()
-        told_by |= {
-            expression.alias_or_name.lower()
-            for expression in select.expressions
-            if not _is_star(expression) and _mentioned(expression) & group.told_by
+        told_by = {
+            name.lower()
+            for name, expression in zip(named, select.expressions, strict=True)
+            if _mentioned(expression) & group.told_by
         }
-        found.append(Group(group.text, frozenset(told_by)))
+        found.append(Group(group.text, (passed & group.told_by) | told_by))
     return tuple(found)
 
 
-def _ways_to_say(key: exp.Expr) -> list[frozenset[str]]:
+def _groups(keys: list[tuple[str, exp.Expr]], plain: Mapping[str, exp.Expr]) -> tuple[Group, ...]:
+    """The keys as groups, each with those of the `plain` columns that depend on it. Constants are no groups."""
+    said = {name.lower(): _mentioned(expression) | {name.lower()} for name, expression in plain.items()}
+    groups = []
+    for text, key in keys:
+        if ways := _ways_to_say(key, plain):
+            told_by = frozenset(name for name, mentioned in said.items() if any(way <= mentioned for way in ways))
+            groups.append(Group(text, told_by))
+    return tuple(groups)
+
+
+def _ways_to_say(key: exp.Expr, plain: Mapping[str, exp.Expr]) -> list[frozenset[str]]:
     """The sets of names of which an expression mentions one whole, if it depends on the key."""
     ways = [frozenset(column.name.lower() for column in key.find_all(exp.Column))]
     if isinstance(key, exp.Anonymous) and key.name.lower() in _WINDOWS:
         ways.append(frozenset({key.name.lower()}))
+    if isinstance(key, exp.Column):  # it may be the alias of a column of the SELECT
+        for name, expression in plain.items():
+            if isinstance(expression, exp.Alias) and name.lower() == key.name.lower():
+                below = frozenset(column.name.lower() for column in expression.find_all(exp.Column))
+                ways = [*ways, below] if below else []
     return [way for way in ways if way]
 
 

@@ -49,6 +49,7 @@ class Relation:
 
     `source` is the one stream that any column name means, when its columns are unknown and nothing else is read.
     `groups`: one row for each of them, in a batch. None where that is not known.
+    `selects` are the SELECTs of streams that it is made of, each by its mark.
     """
 
     columns: tuple[Column, ...] | None = None
@@ -59,6 +60,7 @@ class Relation:
     carried: Carried | None = None
     source: str | None = None
     groups: tuple[Group, ...] | None = None
+    selects: frozenset[int] = frozenset()
 
 
 Names: TypeAlias = Mapping[str, Relation]
@@ -70,7 +72,8 @@ class Walk:
     """One pass over a tree: what it reads, and what it has found so far.
 
     `inserts` are the SELECTs that `_lakesql_position` is inserted into; `shapes` what state they keep, by SELECT.
-    `seen` are the SELECTs that were reached. `reads_tables`: it reads more than streams.
+    `seen` are the SELECTs that were reached, `flowing` those of them that read streams. `reads_tables`: it reads more
+    than streams.
     """
 
     text: Text
@@ -79,6 +82,7 @@ class Walk:
     inserts: set[int] = field(default_factory=set)
     shapes: dict[int, str] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
+    flowing: dict[int, exp.Select] = field(default_factory=dict)
     reads_tables: bool = False
 
 

@@ -252,13 +252,18 @@ def _without_hints(tokens: list[Token]) -> tuple[list[Token], dict[int, int]]:
             token.comments = [str(select)]
         elif kind is TokenType.ALL and select == len(kept) - 1 and select >= 0:
             inserts[select] = token.end + 1
-        elif kind is TokenType.WINDOW and _kind_at(tokens, index + 1) is TokenType.L_PAREN:
-            # the function `window(ts, '5 minutes')`: as a keyword it does not parse as the first key of GROUP BY
+        elif kind is TokenType.WINDOW and not _names_window(tokens, index):
+            # the function `window(ts, '5 minutes')`, or what it makes: `window.start`
             token.token_type = TokenType.VAR
         kept.append(token)
     if kept and kept[-1].token_type is TokenType.SEMICOLON:
         kept.pop()
     return kept, inserts
+
+
+def _names_window(tokens: list[Token], index: int) -> bool:
+    """Whether WINDOW begins the clause `WINDOW w AS (…)`."""
+    return _kind_at(tokens, index + 2) is TokenType.ALIAS and _kind_at(tokens, index + 3) is TokenType.L_PAREN
 
 
 def _is_one_select(sql: str, tokens: list[Token], findings: Findings) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -33,7 +34,39 @@ def shape_of(select: exp.Select, mark: int, walk: Walk, *, aggregated: bool, dis
     if joined:
         found = clause(text, mark, frozenset({TokenType.FROM}))
         lines.append(words(text, *found, owner=mark) if found else "join")
+        if any(not join.args.get("on") and not join.args.get("using") for join in select.args.get("joins") or ()):
+            found = clause(text, mark, frozenset({TokenType.WHERE}))  # which says what `FROM a, b` is joined by
+            lines += [words(text, *found)] if found else []
     return "\n".join(lines)
+
+
+def shapes_below(shape: str, below: Collection[int], walk: Walk) -> Iterator[str]:
+    """The words of the columns that a shape names, where the SELECTs below make them: a key of GROUP BY may be one."""
+    left = {(mark, number): column for mark in below for number, column in enumerate(_named_columns(mark, walk))}
+    named = _names(shape)
+    while found := sorted(place for place, (name, _) in left.items() if name in named):
+        for place in found:
+            _, made = left.pop(place)
+            named |= _names(made)
+            yield made
+
+
+def columns_of(selects: Collection[int], walk: Walk) -> list[str]:
+    """The words of all columns of the SELECTs."""
+    return [made for mark in sorted(selects) for _, made in _named_columns(mark, walk)]
+
+
+def _named_columns(mark: int, walk: Walk) -> list[tuple[str, str]]:
+    """The columns of a SELECT, each with its name in small letters and its words; of a star neither is known."""
+    select, spans = walk.flowing[mark], projections(walk.text, mark)
+    if len(spans) != len(select.expressions):
+        return [("", words(walk.text, *span)) for span in spans]
+    pairs = zip(select.expressions, spans, strict=True)
+    return [(expression.alias_or_name.lower(), words(walk.text, *span)) for expression, span in pairs]
+
+
+def _names(shape: str) -> frozenset[str]:
+    return frozenset(shape.replace("\n", " ").split(" "))
 
 
 def _named_keys(group: exp.Expr, select: exp.Select, spans: list[tuple[int, int]], text: Text) -> list[str]:

@@ -30,7 +30,7 @@ from lakesql.model.relation import (
     start_of,
 )
 from lakesql.model.sqltext import Findings, Text
-from lakesql.model.state import shape_of
+from lakesql.model.state import columns_of, shape_of, shapes_below
 
 
 def read_relation(
@@ -92,12 +92,15 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     if not flowing:
         return Relation(read_columns(select, mark, sources, walk))
     columns = read_columns(select, mark, sources, walk)
+    walk.flowing[mark] = select
+    below = frozenset[int]().union(*(source.selects for source in flowing))
     refuse_in_stream(select, mark, walk)
     aggregated = mark in walk.text.aggregates or any(select.args.get(key) for key in ("group", "having"))
     distinct = bool(select.args.get("distinct"))
     joined = len(flowing) > 1
     if aggregated or distinct or joined:
-        walk.shapes[mark] = shape_of(select, mark, walk, aggregated=aggregated, distinct=distinct, joined=joined)
+        shape = shape_of(select, mark, walk, aggregated=aggregated, distinct=distinct, joined=joined)
+        walk.shapes[mark] = "\n".join((shape, *shapes_below(shape, below, walk)))
     keys = group_keys(select, sources, columns) if aggregated else ()
     streams = tuple(dict.fromkeys(name for source in flowing for name in source.streams))
     named = None if columns is None else tuple(column.name or "" for column in columns)
@@ -108,7 +111,7 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         groups = groups_through(select, named, flowing[0].groups)
     if distinct:
         keys = (*keys, *(columns or ()))
-        groups = None if named is None else distinct_groups(named)
+        groups = distinct_groups(select, named)
     return Relation(
         columns,
         streams,
@@ -117,6 +120,7 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         by_event_time=any(key.event_time for key in keys) or any(source.by_event_time for source in flowing),
         carried=carry_through(select, mark, sources, flowing[0], walk) if not joined else None,
         groups=groups,
+        selects=below | {mark},
     )
 
 
@@ -330,7 +334,8 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
             "Name the columns in every branch, or begin every branch with the same number of columns before its *.",
         )
     if distinct:
-        walk.shapes[last_mark(union)] = "union distinct"
+        selects = frozenset[int]().union(*(relation.selects for relation in relations))
+        walk.shapes[last_mark(union)] = "\n".join(("union distinct", *columns_of(selects, walk)))
     return Relation(
         columns,
         streams,
@@ -339,6 +344,7 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
         by_event_time=any(relation.by_event_time for relation in relations)
         or (distinct and any(column.event_time for column in columns or ())),
         carried=relations[0].carried,
+        selects=frozenset[int]().union(*(relation.selects for relation in relations)),
     )
 
 
@@ -390,6 +396,7 @@ def _merged(sources: list[tuple[str, Relation]]) -> Relation:
         aggregated=any(source.aggregated for source in flowing),
         by_event_time=any(source.by_event_time for source in flowing),
         carried=flowing[0].carried if flowing and flowing[0] is sources[0][1] else None,
+        selects=frozenset[int]().union(*(source.selects for source in flowing)),
     )
 
 

@@ -224,8 +224,46 @@ def test_the_state_hash_follows_the_shape_and_not_the_spelling() -> None:
     ]
     assert [read(sql).state for sql in same] == [base, base]
     assert len({base, *(read(sql).state for sql in other)}) == 1 + len(other)
-    by_number = [f"SELECT {key} AS k, count(*) AS n FROM raw GROUP BY 1" for key in ("a", "b")]
-    assert len({read(sql).state for sql in by_number}) == 2
+
+
+@pytest.mark.parametrize(
+    ("sql", "one", "other"),
+    [
+        ("SELECT {} AS k, count(*) AS n FROM raw GROUP BY 1", "a", "b"),
+        ("SELECT window.start AS s, {} AS k FROM orders GROUP BY window(ts, '1 hour'), k", "id % 10", "id % 20"),
+        ("SELECT window.start AS s, {} AS k FROM orders GROUP BY ALL", "id % 10", "id % 20"),
+        (
+            "WITH c AS (SELECT window(ts, '{}') AS w FROM orders) SELECT w, count(*) AS n FROM c GROUP BY w",
+            "1 hour",
+            "1 day",
+        ),
+        ("WITH c AS (SELECT {} AS k FROM orders) SELECT k, count(*) AS n FROM c GROUP BY k", "id % 10", "id % 20"),
+        ("SELECT sum(v) AS s FROM (SELECT w AS v FROM (SELECT {} AS w FROM orders))", "id", "id * 2"),
+        ("SELECT o.id FROM orders AS o, clicks AS c WHERE {} = c.id", "o.id", "o.id + 1"),
+        ("SELECT o.k FROM (SELECT {} AS k FROM orders) AS o JOIN clicks AS c ON o.k = c.id", "id", "id + 1"),
+        ("SELECT DISTINCT k FROM (SELECT {} AS k, ts FROM orders)", "id", "id % 10"),
+        ("SELECT {} AS k FROM orders UNION SELECT id FROM clicks", "id", "id % 10"),
+    ],
+)
+def test_the_state_hash_follows_what_a_key_is_made_of(sql: str, one: str, other: str) -> None:
+    assert read(sql.format(one)).state != read(sql.format(other)).state
+    assert read(sql.format(one)).state == read(sql.format(one).lower().replace(" as ", "\n AS ")).state
+
+
+@pytest.mark.parametrize("key", ["window", "window, id", "id, window", "window.start"])
+def test_a_column_may_be_called_window(key: str) -> None:
+    source = "(SELECT window(ts, '1 hour') AS window, id FROM orders)"
+    assert read(f"SELECT window.end AS e, count(*) AS n FROM {source} GROUP BY {key}").aggregated
+    assert not read(
+        "SELECT window.start AS s, window FROM (SELECT id, struct(ts AS start) AS window FROM raw)"
+    ).stateful
+
+
+def test_the_state_hash_leaves_out_what_no_key_is_made_of() -> None:
+    below = "SELECT id AS k, {} AS x FROM orders"
+    sql = f"SELECT k AS j, round(n) AS n FROM (SELECT k, count(*) AS n FROM ({below}) GROUP BY k)"
+    assert read(sql.format("ts")).state == read(sql.format("id + 1")).state
+    assert read(sql.replace("round(n)", "n + 1").format("ts")).state == read(sql.format("ts")).state
 
 
 @pytest.mark.parametrize(
