@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import TextIOWrapper
 from typing import TypeVar
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 PREFIX = "LAKESQL_SECRET_"
 """Variables whose names start so hold secrets."""
@@ -89,15 +89,14 @@ class _Guarded(TextIOWrapper):
 
 def _parts(value: str) -> Iterator[str]:
     """What a library may take out of a value and show alone: the lines of a key file, the password of a login."""
-    lines = value.splitlines()
-    if len(lines) > 1:
-        yield from (line.strip() for line in lines)
-    yield from re.findall(r'password\s*=\s*"([^"]*)"', value)  # a JAAS configuration
+    yield from (line.strip() for line in value.splitlines())
+    for _, quoted in re.findall(r"""password\s*=\s*(["'])((?:\\.|(?!\1).)*)\1""", value):  # a JAAS configuration
+        yield from (quoted, re.sub(r"\\(.)", r"\1", quoted))
     in_uri = re.match(r"[\w+.:-]+://[^:@/]*:(.*)@", value)
     if in_uri:
-        yield in_uri[1]
+        yield from (in_uri[1], unquote(in_uri[1]))
     elif re.match(r"[^\s:/]+:[^\s/]", value):  # a client's id and its secret
-        yield value.split(":", 1)[1]
+        yield value.split(":", 1)[1].strip()
 
 
 def _encodings(value: str) -> Iterator[str]:
@@ -105,16 +104,19 @@ def _encodings(value: str) -> Iterator[str]:
         value,
         *(json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)),
         repr(value)[1:-1],
+        value.replace("'", "''"),
         value.translate(_HTML),
         value.translate(_XML),
     }
     yield from plain
     yield from (json.dumps(form)[1:-1] for form in plain)  # JSON within JSON
-    for encoded in (quote(value, safe=""), quote(value), quote_plus(value)):
+    escape = "surrogateescape"  # bytes of the environment that are no UTF-8
+    for encoded in (quote(value, "", errors=escape), quote(value, errors=escape), quote_plus(value, errors=escape)):
         yield encoded
         yield re.sub("%..", lambda found: found[0].lower(), encoded)
-    yield from _base64_cores(value.encode())
-    yield value.encode().hex()
+    yield from _base64_cores(value.encode(errors=escape))
+    in_hexadecimal = value.encode(errors=escape).hex()
+    yield from (in_hexadecimal, in_hexadecimal.upper())
 
 
 def _base64_cores(value: bytes) -> Iterator[str]:

@@ -5,12 +5,14 @@ Nothing heavy is imported here, so that `lakesql --help` answers at once; a comm
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from typing import NoReturn, cast
 
 import click
@@ -46,6 +48,7 @@ Exit codes: 0 fine, 1 a model failed, 2 the project or the command line is wrong
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line `arguments`, this process's by default, and exit. No secret is shown on the way."""
+    _open_outputs()
     _guard_outputs()
     sys.exit(run_command(sys.argv[1:] if arguments is None else arguments))
 
@@ -70,6 +73,16 @@ def run_command(arguments: Sequence[str]) -> int:
         return 0
     except Exception as error:
         return report_error(error, given.options)
+
+
+def _open_outputs() -> None:
+    """See that whatever is printed can be: there may be no output, or one that has not every character."""
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  open as long as the process
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+    if isinstance(sys.stdout, TextIOWrapper):
+        # click goes round an output in ASCII, and so round what masks secrets in it
+        is_ascii = codecs.lookup(sys.stdout.encoding).name == "ascii"
+        sys.stdout.reconfigure(encoding="utf-8" if is_ascii else None, errors="backslashreplace")
 
 
 def _guard_outputs() -> None:

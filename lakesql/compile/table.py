@@ -97,10 +97,11 @@ def create_namespace(catalog: str, namespace: str) -> str:
     return f"CREATE NAMESPACE IF NOT EXISTS {identifier(catalog)}.{identifier(namespace)}"
 
 
-def create_table(spec: TableSpec) -> tuple[str, ...]:
+def create_table(spec: TableSpec, if_not_exists: bool = False) -> tuple[str, ...]:
     """The statements that make the table: CREATE TABLE, and where rows are to be ordered the ALTER that says so."""
+    create = "CREATE TABLE IF NOT EXISTS" if if_not_exists else "CREATE TABLE"
     columns = ",\n".join(f"  {_column(column)}" for column in spec.columns) or f"  {_UNKNOWN_COLUMNS}"
-    lines = [f"CREATE TABLE {table_name(spec.name)} (", columns, ")"]
+    lines = [f"{create} {table_name(spec.name)} (", columns, ")"]
     lines.append("USING iceberg")
     if spec.partition_by:
         lines.append(f"PARTITIONED BY ({', '.join(partition_text(field) for field in spec.partition_by)})")

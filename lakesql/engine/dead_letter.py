@@ -145,7 +145,8 @@ def _holds(table: JavaTable, entry: Entry) -> bool:
 
 def _create(session: SparkSession, table: TableName) -> None:
     if not table_exists(session, table.dead_letter):
-        for statement in create_table(dead_letter_spec(table)):
+        # A stateful model's two queries may come here at once.
+        for statement in create_table(dead_letter_spec(table), if_not_exists=True):
             session.sql(statement)
 
 

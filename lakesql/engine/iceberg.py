@@ -135,7 +135,12 @@ def _tag(model: str) -> str:
 
 
 def drop_staged(table: JavaTable, snapshot: Snapshot) -> None:
-    """Remove a staged snapshot and the files that are its own. Nothing else is expired, however old it is."""
+    """Remove a staged snapshot and the files that are its own. Nothing else is expired, however old it is.
+
+    It stays, unseen, in a table with `gc.enabled=false`, whose files may be another table's too.
+    """
+    if table.properties().get("gc.enabled") == "false":
+        return
     table.expireSnapshots().expireSnapshotId(snapshot.id).expireOlderThan(0).commit()
 
 

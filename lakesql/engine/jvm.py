@@ -27,6 +27,9 @@ from lakesql.secrets import MASK, NO_SECRETS, Secrets
 
 ARCHIVE_UNUSED_DAYS = 30
 
+MAX_OUTPUT_BYTES = 20_000_000
+"""From what size on the file of what Java has printed is begun anew when Java starts."""
+
 _PLAIN = frozenset(string.ascii_letters + string.digits + "._-/")
 
 # What Spark's own launcher passes for Java 17 and later (org.apache.spark.launcher.JavaModuleOptions), without the
@@ -133,6 +136,7 @@ def start_jvm(launch: Launch) -> Jvm:
         "SPARK_SCALA_VERSION": "2.13",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(Path(scratch.name, "address")),
     }
+    _begin_anew(jvm_output)
     with jvm_output.open("ab") as output:
         process = _spawn(command, environ, subprocess.PIPE if launch.secrets else output)
     copier = _copy_output(process, jvm_output, launch.secrets) if launch.secrets else None
@@ -219,12 +223,20 @@ def _copy_output(process: subprocess.Popen[bytes], output: Path, secrets: Secret
 
     def copy() -> None:
         with output.open("ab", buffering=0) as file:
-            for line in printed:
-                file.write(secrets.redact(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"))
+            for line in printed:  # to its end, also where the disk is full: Java waits for whoever does not read
+                masked = secrets.redact(line.decode("utf-8", "surrogateescape"))
+                with contextlib.suppress(OSError):
+                    file.write(masked.encode("utf-8", "surrogateescape"))
 
     copier = threading.Thread(target=copy, name="lakesql-java-output", daemon=True)
     copier.start()
     return copier
+
+
+def _begin_anew(output: Path) -> None:
+    """Put a file that has grown large beside, over the one that was there."""
+    if output.exists() and output.stat().st_size > MAX_OUTPUT_BYTES:
+        output.replace(output.with_name(f"{output.name}.1"))
 
 
 def _escape(text: str) -> str:
@@ -252,7 +264,9 @@ def _make_room(folder: Path) -> bool:
 
 
 def _spawn(command: Sequence[str], environ: Mapping[str, str], output: BinaryIO | int) -> subprocess.Popen[bytes]:
-    # A process group of its own: Ctrl-C is for this process, which ends Java after the batch.
+    # A process group of its own, and SIGTERM ignored, which a service manager may send to all processes: Ctrl-C and
+    # SIGTERM are for this process, which ends Java after the batch.
+    deaf = ["/bin/sh", "-c", 'trap "" TERM; exec "$@"', "lakesql", *command]
     return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, env=environ, process_group=0
+        deaf, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, env=environ, process_group=0
     )

@@ -18,6 +18,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +38,7 @@ PASSES_ON_AFTER_S = 15.0
 """How long somebody else watches a lease that is not renewed before he takes it."""
 
 LOOK_EVERY_S = 0.25
+RENEWERS = 8
 FOLDER_SUFFIX = ".lease"
 
 _log = logging.getLogger(__name__)
@@ -85,11 +87,12 @@ class Leases:
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._renew_all, name="lakesql-leases", daemon=True)
 
-    def claim(self, model: str, checkpoint: str, say: Callable[[str], None]) -> bool:
+    def claim(self, model: str, checkpoint: str, say: Callable[[str], None], patient: bool = False) -> bool:
         """Whether this runner holds the model's lease now; where not, ask again soon.
 
         `say` hears of what is waited for, and of a lease that was taken over. Raises `RunError` (`lease-held`) where
-        another runner is seen to hold it.
+        another runner is seen to hold it. If `patient`, that is waited for while this runner holds other leases: where
+        it has begun to take over from another, it is to have them all.
         """
         if model in self._held:
             return True
@@ -98,7 +101,7 @@ class Leases:
             files = CheckpointFiles(self._session, checkpoint + FOLDER_SUFFIX)
             claim = self._claims[model] = _Claim(model, files, self._me, self._clock, say)
         try:
-            lease = claim.look()
+            lease = claim.look(patient and bool(self._held))
         except RunError:
             del self._claims[model]
             raise
@@ -132,8 +135,8 @@ class Leases:
         self._claims.pop(model, None)
         with self._lock:
             lease = self._held.pop(model, None)
-            if lease is not None:
-                lease.release()
+        if lease is not None:
+            lease.release()
 
     def close(self) -> None:
         """Give all of them back."""
@@ -142,10 +145,13 @@ class Leases:
             self.release(model)
 
     def _renew_all(self) -> None:
-        while not self._closed.wait(self._renew_every_s):
-            with self._lock:
-                for lease in self._held.values():
-                    lease.renew()
+        # Side by side: where the storage is slow, the last of many is to be renewed in time too.
+        with ThreadPoolExecutor(RENEWERS, "lakesql-lease") as pool:
+            while not self._closed.wait(self._renew_every_s):
+                with self._lock:
+                    held = list(self._held.values())
+                for _ in pool.map(_Lease.renew, held):
+                    pass
 
 
 class _Lease:
@@ -159,6 +165,8 @@ class _Lease:
         self._clock = clock
         self._renewed = clock()
         self._taken_by: str = ""
+        self._is_released = False
+        self._lock = threading.Lock()
 
     def check(self) -> None:
         if not self._taken_by and self._clock() - self._renewed > LASTS_S:
@@ -174,6 +182,11 @@ class _Lease:
 
     def renew(self) -> None:
         """Say that the holder lives; where somebody has taken the lease, note that instead."""
+        with self._lock:
+            if not self._is_released:
+                self._renew()
+
+    def _renew(self) -> None:
         begun = self._clock()
         try:
             newest = _newest(self._files)
@@ -184,11 +197,17 @@ class _Lease:
             self._me = replace(self._me, beat=self._me.beat + 1)
             self._files.write(str(self._number), _dump(self._me))
         except Exception as error:  # whatever the storage raises: the next renewal tries again, `check` counts the time
-            _log.warning("The lease of %s was not renewed: %s", self._model, error)
+            _log.warning("The lease of %s was not renewed: %s", self._model, _first_line(error))
         else:
             self._renewed = begun
 
     def release(self) -> None:
+        """Give it back, at once had by whoever asks next."""
+        with self._lock:
+            self._is_released = True
+            self._release()
+
+    def _release(self) -> None:
         try:
             if _newest(self._files) == self._number:
                 self._files.write(str(self._number), _dump(replace(self._me, is_released=True)))
@@ -196,7 +215,7 @@ class _Lease:
                     if number < self._number:
                         self._files.remove(str(number))
         except Exception as error:  # it passes on by itself
-            _log.warning("The lease of %s was not given back: %s", self._model, error)
+            _log.warning("The lease of %s was not given back: %s", self._model, _first_line(error))
 
 
 class _Claim:
@@ -210,14 +229,15 @@ class _Claim:
         self._me = replace(me, token=str(uuid4()), since=datetime.now(UTC).isoformat(timespec="seconds"))
         self._clock = clock
         self._say = say
+        self._look_every_s = LOOK_EVERY_S
         self._looked = -LOOK_EVERY_S
         self._seen: tuple[int, Holder | None] | None = None
         self._seen_at = 0.0
 
-    def look(self) -> _Lease | None:
-        """The lease if it can be had now. Raises where its holder lives."""
+    def look(self, patient: bool) -> _Lease | None:
+        """The lease if it can be had now. Raises where its holder lives, or waits for that to end."""
         now = self._clock()
-        if now - self._looked < LOOK_EVERY_S:
+        if now - self._looked < self._look_every_s:
             return None
         self._looked = now
         newest = _newest(self._files)
@@ -229,6 +249,11 @@ class _Claim:
         if self._seen is None:
             self._seen, self._seen_at = (newest, holder), now
             self._say(f"waits up to {PASSES_ON_AFTER_S:.0f} s for the lease of {holder or 'another runner'}")
+        elif self._seen != (newest, holder) and patient:
+            if self._look_every_s == LOOK_EVERY_S:
+                self._say(f"is being run by {holder or 'another runner'}: waits until that ends")
+            self._look_every_s = RENEW_EVERY_S
+            self._seen, self._seen_at = (newest, holder), now
         elif self._seen != (newest, holder):
             raise RunError.of(
                 "lease-held",
@@ -250,6 +275,10 @@ class _Claim:
         if because:
             self._say(because)
         return lease
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "")
 
 
 def _elapsed_s() -> float:

@@ -5,21 +5,32 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TextIO
 
-from lakesql.events import Event
+from lakesql.events import Event, Progress
 from lakesql.observe.text import iso_time
+
+PROGRESS_EVERY_MS = 5_000
 
 
 class JsonLines:
-    """Writes each event as a line, flushed at once, so that whoever reads the pipe is never behind."""
+    """Writes each event as a line, flushed at once, so that whoever reads the pipe is never behind.
+
+    Of a model's progress, which is told twice a second, a line every 5 seconds at most, and none that says it again.
+    """
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
+        self._progress: dict[str, Progress] = {}
 
     def __call__(self, event: Event) -> None:
         """Writes the event."""
+        if isinstance(event, Progress):
+            last = self._progress.get(event.model)
+            if last and (event.at_ms - last.at_ms < PROGRESS_EVERY_MS or replace(event, at_ms=last.at_ms) == last):
+                return
+            self._progress[event.model] = event
         self._out.write(render_json(event) + "\n")
         self._out.flush()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -9,6 +10,9 @@ from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+SHOW_CURSOR = b"\x1b[?25h"
+"""What gives a terminal its cursor back, which the live view hides."""
 
 
 class Interrupt(threading.Event):
@@ -29,6 +33,8 @@ def catch_signals() -> Iterator[Interrupt]:
 
     def handle(number: int, _frame: FrameType | None) -> None:
         if interrupt.is_set():
+            if os.isatty(1):
+                os.write(1, SHOW_CURSOR)
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         interrupt.set()

@@ -63,7 +63,8 @@ def run_selects(around: Surroundings, selects: Mapping[str, Select], continuous:
     begun: set[str] = set()
 
     def start(name: str, emit: Emit) -> ModelQuery | None:
-        if not leases.claim(name, checkpoint_of(target, name), lambda text: emit(Noted(text, now_ms(), name))):
+        folder = checkpoint_of(target, name)
+        if not leases.claim(name, folder, lambda text: emit(Noted(text, now_ms(), name)), patient=continuous):
             return None
         accept = around.accept_data_loss and name not in begun  # once: a second try finds nothing lost any more
         now = replace(around, emit=emit, check_lease=leases.check, accept_data_loss=accept)

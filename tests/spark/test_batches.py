@@ -36,6 +36,19 @@ def test_batches_without_rows_make_no_snapshot(project: Project) -> None:
     assert all(project.snapshot_ids(model) == [] for model in models)
 
 
+def test_a_batch_without_rows_in_a_table_that_may_not_be_cleaned(project: Project) -> None:
+    """Iceberg refuses to expire a snapshot there: what was staged stays, and nobody reads it."""
+    project.stream("s", COLUMNS)
+    options = {"mode": "append", "properties": {"gc.enabled": "false"}}
+    project.model("late", "SELECT * FROM {s} WHERE id > 100", **options)
+    project.record("s", [{"id": 1, "v": "a"}])
+
+    assert len(project.run().check().of(BatchEmpty)) == 1
+    project.record("s", [{"id": 101, "v": "a"}])
+    project.run().check()
+    assert [row["id"] for row in project.rows("late")] == [101]
+
+
 def test_an_expression_that_fails_ends_its_model_alone(project: Project) -> None:
     project.stream("s", COLUMNS)
     project.model("bad", "SELECT id,\n  v,\n  CAST(v AS int) AS number\nFROM {s}", mode="append")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,18 @@ def test_a_signal_ends_a_continuous_run_between_batches(number: signal.Signals, 
     assert [event["interrupted"] for event in seen if event["event"] == "run_finished"] == [True]
     (finished,) = [event for event in seen if event["event"] == "model_finished"]
     assert (finished["status"], finished["problems"]) == ("success", [])
+
+
+def test_a_signal_to_all_of_its_processes_ends_it_as_well(tmp_path: Path) -> None:
+    """As service managers send it: Java is not to end in the middle of a batch."""
+    process = start(tmp_path)
+    read_until(process, "query_started")
+    for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        os.kill(int(child), signal.SIGTERM)
+    read_until(process, "batch_committed")
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
 
 
 def test_a_second_signal_ends_it_at_once_and_nothing_stays_behind(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lakesql.engine.checkpoint import CheckpointFiles
-from lakesql.engine.lease import LASTS_S, PASSES_ON_AFTER_S, Leases, _machine, _started
+from lakesql.engine.lease import LASTS_S, PASSES_ON_AFTER_S, RENEW_EVERY_S, Leases, _machine, _started
 from lakesql.errors import LakesqlError, RunError
 from lakesql.events import BatchCommitted, Noted
 from tests.spark.project import Lake, Project
@@ -95,6 +95,31 @@ def test_a_second_runner_is_refused(lake: Lake, tmp_path: Path) -> None:
     first.release("m")
     assert second.claim("m", folder, say)
     assert condition(lambda: first.check("m")) == "lease-lost"
+
+
+def test_who_takes_over_waits_for_what_is_still_held(lake: Lake, tmp_path: Path) -> None:
+    """With none of them it is refused: somebody runs them all."""
+    first, second = leases(lake, Clock()), leases(lake, clock := Clock())
+    texts, say = said()
+    for model in ("a", "b"):
+        assert first.claim(model, str(tmp_path / model), say)
+
+    def asks(model: str) -> bool:
+        clock.now += RENEW_EVERY_S
+        for lease in first._held.values():
+            lease.renew()
+        return second.claim(model, str(tmp_path / model), say, patient=True)
+
+    assert not asks("b")
+    assert condition(lambda: asks("b")) == "lease-held"
+    first.release("a")
+    assert asks("a")
+    texts.clear()
+    for _ in range(10):
+        assert not asks("b")
+    assert [text.split(":")[-1] for text in texts][-1:] == [" waits until that ends"] and len(texts) == 2
+    first.release("b")
+    assert asks("b")
 
 
 def test_a_lease_that_is_not_renewed_passes_on(lake: Lake, tmp_path: Path) -> None:

@@ -320,6 +320,24 @@ def test_ctrl_c_is_quiet(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (code, out, err.strip()) == (130, "", "")
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_an_output_without_every_character(shop: Path, encoding: str) -> None:
+    """What it has not is written as an escape, and a secret is masked all the same."""
+    model = shop / "models" / "orders.sql"
+    model.write_text("-- 5 \N{EURO SIGN}, hushhush\n" + model.read_text("utf-8"), "utf-8")
+    variables = {"PYTHONIOENCODING": encoding, "LAKESQL_SECRET_X": "hushhush"}
+    command = [sys.executable, "-m", "lakesql", "compile", "--select", "orders"]
+    done = subprocess.run(command, cwd=shop, env={**os.environ, **variables}, capture_output=True, check=True)
+    printed = done.stdout.decode("latin-1" if encoding == "latin-1" else "utf-8")
+    assert ("\\u20ac" if encoding == "latin-1" else "\N{EURO SIGN}") in printed
+    assert "hushhush" not in printed and "***" in printed
+
+
+def test_without_an_output(shop: Path) -> None:
+    done = subprocess.run(["/bin/sh", "-c", f"{sys.executable} -m lakesql ls >&-"], cwd=shop, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_a_reader_that_has_seen_enough_is_no_error(shop: Path) -> None:
     root = Path(__file__).parents[2]
     command = f"{sys.executable} -m lakesql compile; echo $? >&2"

@@ -85,6 +85,17 @@ def test_a_speed_that_json_does_not_have_is_null(speed: float) -> None:
     assert json_of(Progress("a", speed, None, "records", AT))["records_per_second"] is None
 
 
+def test_progress_is_a_line_where_it_says_something_new_and_not_too_often() -> None:
+    out = io.StringIO()
+    write = JsonLines(out)
+    for at in range(0, 60_000, 500):
+        for model, left in (("idle", 0), ("busy", at)):
+            write(Progress(model, 1.0, left, "records", AT + at))
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line["left"] for line in lines if line["model"] == "busy"] == list(range(0, 60_000, 5_000))
+    assert len([line for line in lines if line["model"] == "idle"]) == 1
+
+
 def test_a_text_of_several_lines_stays_on_one() -> None:
     assert json_of(Noted("a\nb\u2028c\ud800", AT))["text"] == "a\nb\u2028c\ud800"
 

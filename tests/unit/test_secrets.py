@@ -35,6 +35,8 @@ SECRETS = find_secrets({"LAKESQL_SECRET_X": SECRET, "OTHER": "visible"})
         base64.urlsafe_b64encode(SECRET.encode()).decode().rstrip("="),
         base64.b64encode(f"user:{SECRET}".encode()).decode(),
         SECRET.encode().hex(),
+        SECRET.encode().hex().upper(),
+        f"'{SECRET}'".replace("'", "''"),
     ],
 )
 def test_a_secret_is_masked_in_every_form(written: str) -> None:
@@ -57,12 +59,24 @@ def test_base64_hides_nothing_whatever_stands_around(secret: str, before: bytes,
     [
         ("client:s3cret-of-it", "s3cret-of-it"),
         ("postgresql://me:hush-hush@host/db", "hush-hush"),
+        ("postgresql://me:hush%40hush@host/db", "hush@hush"),
+        ("with-a-newline\n", "with-a-newline"),
+        ("client:with-a-newline\n", "with-a-newline"),
+        ("org.X required password='quietly';", "quietly"),
+        ('org.X required password="qui\\"etly";', 'qui"etly'),
         ('org.X required username="u" password="quietly";', "quietly"),
         ("-----BEGIN KEY-----\nMIIEabcdef\n-----END KEY-----", "MIIEabcdef"),
     ],
 )
 def test_the_secret_part_of_a_value_is_one_too(value: str, part: str) -> None:
     assert find_secrets({"LAKESQL_SECRET_X": value}).redact(f"<{part}>") == f"<{MASK}>"
+
+
+def test_a_value_that_is_no_utf8_is_masked() -> None:
+    secret = b"\xff\xfeabcd".decode(errors="surrogateescape")
+    assert find_secrets({"LAKESQL_SECRET_X": secret}).redact(
+        f"x {secret} {quote(secret, errors='surrogateescape')}"
+    ) == (f"x {MASK} {MASK}")
 
 
 def test_other_variables_and_the_shortest_values_are_none() -> None:

@@ -2,6 +2,8 @@
 
 import re
 import stat
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from lakesql.engine.java import Java
 from lakesql.engine.jvm import (
     Launch,
+    _copy_output,
     archive_path,
     order_jars,
     render_log_settings,
@@ -177,6 +180,32 @@ def test_javas_log_settings_mask_every_form_and_hold_none(tmp_path: Path) -> Non
     loaded = line.split(" = ", 1)[1].replace("\\\\", "\\")  # as Java's properties do
     units = re.findall(r"\\u([0-9a-f]{4})", loaded.split("|")[-1])
     assert bytes.fromhex("".join(units)).decode("utf-16-be") == SECRETS.forms[-1]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is a file of Linux")
+def test_java_goes_on_printing_where_the_disk_is_full() -> None:
+    program = [sys.executable, "-c", "print('x' * 80 + '\\n', end='' ); print('y' * 500_000)"]
+    process = subprocess.Popen(program, stdout=subprocess.PIPE)
+    _copy_output(process, Path("/dev/full"), SECRETS).join(30)
+    assert process.wait(30) == 0
+
+
+def test_java_does_not_hear_what_is_sent_to_end_a_run(tmp_path: Path) -> None:
+    jvm = start_jvm(replace(launch(tmp_path, "kill -TERM $$\n" + ANSWER), record=False))
+    assert wait_for_jvm(jvm) == (258, "abc")
+    jvm.process.communicate()
+
+
+def test_what_java_has_printed_is_begun_anew_when_it_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakesql.engine.jvm.MAX_OUTPUT_BYTES", 10)
+    output = tmp_path / "logs" / "spark.out"
+    output.parent.mkdir()
+    for text in ("first, and long", "second, and long"):
+        output.write_text(text)
+        jvm = start_jvm(replace(launch(tmp_path, ANSWER), record=False))
+        wait_for_jvm(jvm)
+        jvm.process.communicate()
+        assert (output.read_text(), output.with_name("spark.out.1").read_text()) == ("", text)
 
 
 def test_what_java_prints_is_copied_without_secrets(tmp_path: Path) -> None:
