@@ -233,7 +233,9 @@ PASSING = (
         re.compile(r"org\.sqlite\.SQLiteException|org\.postgresql\.util\.PSQLException|java\.sql\.SQL\w*Exception"),
         re.compile(
             r"SQLITE_(BUSY|LOCKED)|database is locked|^(This |The )?connection|I/O error|"
-            r"^FATAL: (the database system is|terminating|sorry, too many)",
+            r"^FATAL: (the database system is|terminating|sorry, too many|too many connections for|"
+            r"remaining connection slots are reserved)|"
+            r"^ERROR: (deadlock detected|could not serialize access|cannot execute .+ in a read-only transaction)",
             re.IGNORECASE,
         ),
     ),

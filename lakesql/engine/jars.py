@@ -162,7 +162,7 @@ def verify_jar(jar: Jar, folder: Path) -> None:
     file, note = folder / jar.file, folder / f"{jar.file}.verified"
     facts = file.stat()
     seen = f"{jar.sha256} {facts.st_size} {facts.st_mtime_ns}"
-    if note.exists() and note.read_text() == seen:
+    if _read_note(note) == seen.encode():
         return
     _check_content(jar, file)
     with contextlib.suppress(OSError):  # a cache that cannot be written is read again each time
@@ -274,8 +274,22 @@ def _check_content(jar: Jar, file: Path) -> None:
         )
 
 
+def _read_note(note: Path) -> bytes | None:
+    """What is noted; None where nothing is, or where this user cannot read it."""
+    try:
+        return note.read_bytes()
+    except OSError:
+        return None
+
+
 def _replace_text(path: Path, text: str) -> None:
-    """Write `text` so that a reader at the same time sees the old content or the new."""
+    """Write `text` so that a reader at the same time, whichever user's, sees the old content or the new."""
     with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".note-", delete=False) as file:
         file.write(text)
-    Path(file.name).replace(path)
+    beside = Path(file.name)
+    try:
+        beside.chmod(0o644)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -14,20 +16,21 @@ from urllib.parse import quote
 from lakesql.engine.jars import ensure_jars, user_cache
 from lakesql.engine.java import find_java
 from lakesql.engine.kafka import open_broker, open_java
-from lakesql.errors import UsageError, nearest
+from lakesql.errors import ProfileError, UsageError, nearest
 from lakesql.graph.manifest import Manifest
 from lakesql.project.files import write_atomically
 from lakesql.project.profiles import Kafka
-from lakesql.stream.recording import MASKABLE, Masking, column_type, mask_record, render_record
+from lakesql.stream.recording import MASKABLE, Masking, column_type, mask_records, render_record
 from lakesql.stream.stream import Stream
 from lakesql.stream.types import SparkType
 
 SECRET_FILE = "mask.key"
+SECRET_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was recorded: how many records of each topic, in which files, and how many were left out as unreadable."""
+    """What was recorded: how many records of each topic, in which files, and how many were left out as not maskable."""
 
     records: dict[str, int]
     files: tuple[Path, ...]
@@ -45,7 +48,7 @@ def record_stream(
 ) -> Recording:
     """Write the newest `rows` records of the stream's topics to `folder`, a folder a topic, in the order of time.
 
-    Records whose columns cannot be masked are left out. Raises `UsageError` where the stream is not one of Kafka's, a
+    Records that cannot be masked are left out. Raises `UsageError` where the stream is not one of Kafka's, a
     mask is not a column (`unknown-column`), or there is a recording already and it is not to be replaced
     (`recording-exists`); and what asking the broker raises.
     """
@@ -64,11 +67,9 @@ def record_stream(
         )
     lines: dict[str, list[str]] = {topic: [] for topic in topics}
     counts: Counter[str] = Counter()
-    for record in found:
-        masked = mask_record(record, masking) if masking else record
-        if masked is not None:
-            lines[record.topic].append(render_record(masked, stream.format == "json") + "\n")
-            counts[record.topic] += 1
+    for record in mask_records(found, masking) if masking else found:
+        lines[record.topic].append(render_record(record, stream.format == "json") + "\n")
+        counts[record.topic] += 1
     file = time.strftime("recorded-%Y%m%dT%H%M%SZ.jsonl", time.gmtime())
     written = tuple(_write(folders[topic], file, each) for topic, each in lines.items() if each)
     return Recording(dict(counts), written, len(found) - counts.total())
@@ -108,13 +109,33 @@ def _masked_types(stream: Stream, masks: Sequence[str]) -> dict[str, SparkType]:
 
 
 def _read_secret(home: Path) -> bytes:
-    """What this user's masks are made with: kept, so that recordings of several days and streams go together."""
+    """What this user's masks are made with: kept, so that recordings of several days and streams go together.
+
+    Raises `ProfileError` (`not-accessible`) where the file does not hold it, as when it was cut off.
+    """
     path = home / SECRET_FILE
     if not path.exists():
         home.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(32))
-    return path.read_bytes()
+        _write_secret(path)
+    secret = path.read_bytes()
+    if len(secret) != SECRET_BYTES:
+        raise ProfileError.of(
+            "not-accessible",
+            f"{path} does not hold the key that masks are made with.",
+            why=f"It has {len(secret)} bytes, not {SECRET_BYTES}.",
+            fix="Put it back from a copy, or remove it: masks made from then on differ from earlier ones.",
+        )
+    return secret
+
+
+def _write_secret(path: Path) -> None:
+    """Make the key, readable by this user alone. It appears whole; of two that are made at once the first one stays."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-") as file:
+        file.write(secrets.token_bytes(SECRET_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(file.name, path)
 
 
 def _check_empty(folders: Iterable[Path]) -> None:

@@ -6,7 +6,8 @@ import base64
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -54,37 +55,32 @@ def render_record(record: RawRecord, is_json: bool) -> str:
     return "{" + ",".join(parts) + "}"
 
 
-def mask_record(record: RawRecord, masking: Masking) -> RawRecord | None:
-    """The record with its columns masked; None where it is no JSON object, in which they could not be found.
+def mask_records(records: Iterable[RawRecord], masking: Masking) -> list[RawRecord]:
+    """The records with their columns masked, in their order.
 
     A value becomes another one of its type, and equal ones become equal ones, whatever stream they are in. A key and a
-    header that are, or as JSON hold, one of the values, are masked in the same way.
+    header that are, or as JSON hold, one of the values of any of the records, are masked in the same way. A record is
+    left out where its columns could not be found: its value is no JSON object, or it is a tombstone whose key is
+    neither a JSON object nor one of the values.
     """
-    masked: dict[str, Scalar] = {}
-
-    def mask_object(content: bytes | None) -> bytes | None:
-        found = _parse(content)
-        if not isinstance(found, dict):
-            return None
-        for path, kind in masking.types.items():
-
-            def mask(value: Any, kind: SparkType = kind) -> Scalar:
-                text = value if isinstance(value, str) else _dump(value)
-                masked[text] = mask_value(text, kind, masking.secret)
-                return masked[text]
-
-            _mask_at(found, path.split("."), mask)
-        return _dump(found).encode()
-
-    def mask_text(content: bytes | None) -> bytes | None:
-        text = "" if content is None else content.decode("utf-8", "replace")
-        return mask_object(content) or (str(masked[text]).encode() if text in masked else content)
-
-    value = mask_object(record.value)
-    if value is None and record.value is not None:
-        return None
-    headers = tuple((name, mask_text(content)) for name, content in record.headers)
-    return replace(record, key=mask_text(record.key), value=value, headers=headers)
+    masks: dict[str, Scalar] = {}
+    key_masks: dict[str, Scalar] = {}
+    found = []
+    for record in records:
+        own: dict[str, Scalar] = {}
+        value = _mask_columns(record.value, masking, own)
+        if value is None and record.value is not None:
+            continue
+        for content in (*(content for _, content in record.headers), record.key):
+            _mask_columns(content, masking, own)
+        key = _text(record.key)
+        if key in own:
+            key_masks[key] = own[key]
+        masks.update(own)
+        found.append((replace(record, value=value), own))
+    masks.update(key_masks)  # where columns of two types hold a text, a tombstone's key becomes what its record's did
+    masked = (_mask_outside_value(record, ChainMap(own, masks)) for record, own in found)
+    return [record for record in masked if record is not None]
 
 
 def mask_value(text: str, kind: SparkType, secret: bytes) -> Scalar:
@@ -128,6 +124,22 @@ def column_type(stream: Stream, path: str) -> SparkType | None:
     return found
 
 
+def _mask_columns(content: bytes | None, masking: Masking, masks: dict[str, Scalar]) -> bytes | None:
+    """The JSON object with its columns masked, each mask noted by the text it stands for; None where it is none."""
+    found = _parse(content)
+    if not isinstance(found, dict):
+        return None
+    for path, kind in masking.types.items():
+
+        def mask(value: Any, kind: SparkType = kind) -> Scalar:
+            text = _text(value)
+            masks[text] = mask_value(text, kind, masking.secret)
+            return masks[text]
+
+        _mask_at(found, path.split("."), mask)
+    return _dump(found).encode()
+
+
 def _mask_at(found: Any, path: Sequence[str], mask: Callable[[Any], Scalar]) -> None:
     """Mask what stands at a path, in each item of a list on the way. Capitals make no difference, as in Spark."""
     if isinstance(found, list):
@@ -141,6 +153,57 @@ def _mask_at(found: Any, path: Sequence[str], mask: Callable[[Any], Scalar]) -> 
             _mask_at(found[key], path[1:], mask)
         elif found[key] is not None:
             found[key] = mask(found[key])
+
+
+def _mask_outside_value(record: RawRecord, masks: Mapping[str, Scalar]) -> RawRecord | None:
+    """The record with its key and headers masked; None for a tombstone of which nothing tells whether its key is."""
+    if record.value is None and record.key and not _is_known(record.key, masks):
+        return None
+    headers = tuple((name, _mask_content(content, masks)) for name, content in record.headers)
+    return replace(record, key=_mask_content(record.key, masks), headers=headers)
+
+
+def _is_known(key: bytes, masks: Mapping[str, Scalar]) -> bool:
+    """Whether all that is to be masked in a key can be found: it is a JSON object, or one of the masked values."""
+    found = _parse(key)
+    return isinstance(found, dict) or _text(key) in masks or (isinstance(found, str) and found in masks)
+
+
+def _mask_content(content: bytes | None, masks: Mapping[str, Scalar]) -> bytes | None:
+    """A key or a header, masked where it is one of the texts, or as JSON holds some."""
+    if content is None:
+        return None
+    text = _text(content)
+    if text in masks:
+        return str(masks[text]).encode()
+    found = _parse(content)
+    holds_values = isinstance(found, dict | list) or (isinstance(found, str) and found in masks)
+    return _dump(_mask_within(found, masks)).encode() if holds_values else content
+
+
+def _mask_within(found: Any, masks: Mapping[str, Scalar]) -> Any:
+    """What was parsed, with the masks of all the values in it that have one."""
+    text = _text(found)
+    if found is not None and text in masks:
+        return masks[text]
+    match found:
+        case dict():
+            return {key: _mask_within(each, masks) for key, each in found.items()}
+        case list():
+            return [_mask_within(each, masks) for each in found]
+        case _:
+            return found
+
+
+def _text(value: Any) -> str:
+    """What a value is known by: its bytes or itself as text, and all else as JSON."""
+    match value:
+        case bytes():
+            return value.decode("utf-8", "replace")
+        case str():
+            return value
+        case _:
+            return _dump(value)
 
 
 class _Number(str):

@@ -79,6 +79,22 @@ def trace(*causes: str) -> str:
             "catalog-unreachable",
         ),
         (trace("org.postgresql.util.PSQLException: FATAL: the database system is starting up"), "catalog-unreachable"),
+        *(
+            (
+                trace(
+                    "org.apache.iceberg.jdbc.UncheckedSQLException: Failed to commit",
+                    f"org.postgresql.util.PSQLException: {said}",
+                ),
+                "catalog-unreachable",
+            )
+            for said in (
+                "FATAL: remaining connection slots are reserved for roles with the SUPERUSER attribute",
+                'FATAL: too many connections for role "x"',
+                "ERROR: cannot execute UPDATE in a read-only transaction",
+                "ERROR: deadlock detected",
+                "ERROR: could not serialize access due to concurrent update",
+            )
+        ),
         (
             trace("java.io.UncheckedIOException: x", "java.net.ConnectException: Connection refused"),
             "catalog-unreachable",
@@ -115,6 +131,8 @@ def test_what_may_pass(text: str, condition: str) -> None:
         trace("software.amazon.awssdk.services.s3.model.S3Exception: Access Denied (Service: S3, Status Code: 403)"),
         trace("software.amazon.awssdk.services.s3.model.NoSuchBucketException: null (Service: S3, Status Code: 404)"),
         trace("org.postgresql.util.PSQLException: ERROR: permission denied for table iceberg_tables"),
+        trace('org.postgresql.util.PSQLException: FATAL: role "x" does not exist'),
+        trace("org.postgresql.util.PSQLException: ERROR: value too long for type character varying(255)"),
         trace("org.sqlite.SQLiteException: [SQLITE_ERROR] SQL error (no such table: iceberg_tables)"),
         trace("java.util.concurrent.TimeoutException: something of Spark's"),
         trace("java.lang.OutOfMemoryError: Java heap space"),

@@ -84,6 +84,23 @@ def test_a_verified_jar_is_not_read_again(cached: Path) -> None:
         ensure(cached, "core")
 
 
+def test_the_note_of_a_check_is_for_all_users(cached: Path) -> None:
+    ensure(cached, "core")
+    (note,) = (cached / "jars").glob("*.verified")
+    assert note.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_note_that_cannot_be_read_or_replaced_is_none(cached: Path) -> None:
+    note = cached / "jars" / "thing-1.0.jar.verified"
+    note.mkdir()
+    (jar,) = ensure(cached, "core")
+    assert {file.name for file in (cached / "jars").iterdir()} == {jar.name, note.name}
+    jar.write_bytes(b"CONTENT")
+    with pytest.raises(ProfileError) as error:
+        ensure(cached, "core")
+    assert condition(error) == "jar-checksum"
+
+
 @needs_java
 def test_what_is_missing_is_fetched_and_nothing_else_stays(cached: Path, tmp_path: Path) -> None:
     address = publish(tmp_path / "maven", jar_of(b"more", "more"), b"more")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakesql.decode import node_of
 from lakesql.engine.kafka import newest_shares
 from lakesql.errors import Place
-from lakesql.stream.recording import Masking, RawRecord, column_type, mask_record, mask_value, render_record
+from lakesql.stream.recording import Masking, RawRecord, column_type, mask_records, mask_value, render_record
 from lakesql.stream.stream import Stream, read_stream
 from lakesql.stream.types import parse_type
 
@@ -25,8 +25,13 @@ def record(value: bytes | None, key: bytes | None = b"k", **headers: bytes | Non
 
 def masked(value: Any, types: dict[str, str], key: bytes | None = None, **headers: bytes | None) -> RawRecord | None:
     content = value if isinstance(value, bytes) or value is None else json.dumps(value).encode()
+    found = masked_all([record(content, key, **headers)], types)
+    return found[0] if found else None
+
+
+def masked_all(records: list[RawRecord], types: dict[str, str]) -> list[RawRecord]:
     kinds = {path: kind for path, text in types.items() if (kind := parse_type(text))}
-    return mask_record(record(content, key, **headers), Masking(kinds, SECRET))
+    return mask_records(records, Masking(kinds, SECRET))
 
 
 def value_of(found: RawRecord | None) -> Any:
@@ -125,10 +130,60 @@ def test_keys_and_headers_that_say_it_too_are_masked() -> None:
     assert as_object is not None and as_object.key == b'{"id":' + shown + b"}"
 
 
-def test_what_cannot_be_masked_is_left_out_and_a_tombstone_is_not() -> None:
+def test_what_cannot_be_masked_is_left_out() -> None:
     for value in (b'{"email": "a@b.c"', b"a@b.c", b"[1]", b"\xff", b""):
         assert masked(value, {"email": "string"}) is None
-    assert masked(None, {"id": "string"}, b"x") == record(None, b"x")
+
+
+@pytest.mark.parametrize("key", [b"x", b"7", b'"x"', b'["x"]', b"\xff"])
+def test_a_tombstone_whose_key_nothing_tells_of_is_left_out(key: bytes) -> None:
+    assert masked(None, {"id": "string"}, key) is None
+
+
+@pytest.mark.parametrize("key", [None, b"", b'{"a":"x"}'])
+def test_a_tombstone_whose_key_can_be_told_stays(key: bytes | None) -> None:
+    assert masked(None, {"id": "string"}, key) == record(None, key)
+
+
+@pytest.mark.parametrize("tombstone_at", [0, 1])
+def test_a_tombstone_has_the_masked_key_of_its_record(tombstone_at: int) -> None:
+    records = [record(b'{"id":"c1"}', b"c1")]
+    records.insert(tombstone_at, record(None, b"c1", who=b"c1"))
+    found = masked_all(records, {"id": "string"})
+    (mask,) = {each.key for each in found}
+    assert mask == value_of(found[1 - tombstone_at])["id"].encode() != b"c1"
+    assert found[tombstone_at].value is None and dict(found[tombstone_at].headers) == {"who": mask}
+
+
+def test_values_of_any_record_are_masked_in_keys_and_headers_of_all() -> None:
+    keys = [b"c1", b'"c1"', b'{"customer":{"ids":["c1",7,"d"]}}', b'["c1",null]']
+    first, *others = masked_all(
+        [record(b'{"id":"c1"}', None), *(record(b'{"id":"c2"}', key, seen=key, none=None) for key in keys)],
+        {"id": "string"},
+    )
+    mask = value_of(first)["id"]
+    shown = [mask, f'"{mask}"', f'{{"customer":{{"ids":["{mask}",7,"d"]}}}}', f'["{mask}",null]']
+    assert [each.key for each in others] == [text.encode() for text in shown]
+    assert [dict(each.headers) for each in others] == [{"seen": each.key, "none": None} for each in others]
+
+
+def test_a_mask_that_is_another_value_is_not_masked_again() -> None:
+    types = {"id": "tinyint"}
+    ids = [value_of(masked({"id": number}, types))["id"] for number in range(128)]
+    found = masked_all([record(key, key) for key in (b'{"id":%d}' % number for number in range(128))], types)
+    assert [each.key for each in found] == [b'{"id":%d}' % number for number in ids]
+
+
+def test_a_key_in_columns_of_two_types_is_masked_as_its_record_has_it() -> None:
+    records = [record(b'{"id":7,"name":"x"}', b"7"), record(b'{"id":8,"name":"7"}', b"8"), record(None, b"7")]
+    found = masked_all(records, {"id": "bigint", "name": "string"})
+    assert found[2].key == found[0].key == str(value_of(found[0])["id"]).encode()
+
+
+@pytest.mark.parametrize("text", ["", "null"])
+def test_what_is_not_there_is_not_masked(text: str) -> None:
+    found = masked({"id": text}, {"id": "string"}, None, none=None, within=b"[null]")
+    assert found is not None and (found.key, dict(found.headers)) == (None, {"none": None, "within": b"[null]"})
 
 
 def test_types_of_columns_and_of_fields_in_them() -> None:
