@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from glob import iglob
 from pathlib import Path
 from typing import assert_never
@@ -79,9 +80,13 @@ def contract_of(reading: Reading) -> Contract:
 
 
 def _columns_of(stream: Stream) -> tuple[ContractColumn, ...]:
-    return tuple(
-        ContractColumn(column.name, T._parse_datatype_string(column.type), column.required) for column in stream.columns
-    )
+    return tuple(ContractColumn(column.name, _parse_type(column.type), column.required) for column in stream.columns)
+
+
+@cache
+def _parse_type(text: str) -> T.DataType:
+    """The type, of which Spark's parser is asked once: that takes a millisecond."""
+    return T._parse_datatype_string(text)
 
 
 def read_raw(session: SparkSession, reading: Reading, streaming: bool = True) -> DataFrame:
