@@ -395,8 +395,9 @@ CONDITIONS: dict[str, Condition] = {
         "Filter by a hash of the key.",
     ),
     "schema-change": Condition(
-        "The columns or the partitions of a model and of its table differ, and the model says "
-        "`on_schema_change='fail'`.",
+        "The columns or the partitions of a model and of its table differ, and the model's `on_schema_change` leaves "
+        "them so: `fail`; `ignore`, where an option names the column; `sync_all_columns`, where somebody else's table "
+        "would lose columns.",
         "Change the SELECT, alter the table, or choose another `on_schema_change`.",
     ),
     "script-transform": Condition(
@@ -466,8 +467,9 @@ CONDITIONS: dict[str, Condition] = {
         "`lakesql rewind MODEL --to start` fills it again; `--to checkpoint` goes on with what arrives.",
     ),
     "table-unreadable": Condition(
-        "The catalog knows a table, and its metadata or data files cannot be read.",
-        "Look whether the files are there and may be read. When they were deleted by hand, drop the table.",
+        "The catalog knows a table, and its metadata or data files cannot be read: they are not there, may not be "
+        "read, or hold what pyiceberg does not know, such as a column of type variant.",
+        "Do what the message says. When the files were deleted by hand, drop the table.",
     ),
     "template-failed": Condition(
         "An expression of a template cannot be computed with the values it met.",
@@ -586,8 +588,8 @@ CONDITIONS: dict[str, Condition] = {
         "Read `lakesql --help`, or `--help` of the command.",
     ),
     "unstorable-type": Condition(
-        "A column has a type that no Iceberg table of this format version can hold: an interval, a time, a variant.",
-        "Cast it. Variant and void are held by tables with `properties={'format-version': '3'}`.",
+        "A column has a type that no table of this format version can hold: an interval, a time, a variant, a void.",
+        "Cast it, a variant to string. A void is held by tables with `properties={'format-version': '3'}`.",
     ),
     "variable-substitution": Condition(
         "`${…}` would be replaced by a setting or an environment variable before Spark reads the SQL.",

@@ -14,6 +14,7 @@ from lakesql.project.profiles import Catalog, sqlite_file
 from lakesql.stream.types import field_name
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
@@ -83,7 +84,8 @@ def read_rows(opened: OpenCatalog, name: TableName, limit: int) -> tuple[tuple[s
 
     Data files are opened one after another until there are rows enough, each with its own deletes only, so the cost
     grows with `limit` and the number of manifests, not with the table. Raises `ProfileError` (`catalog-unreachable`)
-    and `RunError` (`table-missing`, `table-unreadable`).
+    and `RunError` (`table-missing`, `table-unreadable`). A column with a date that Python does not have (its years are
+    1 to 9999) comes as text.
     """
     table = _load_table(opened, name)
     if table is None:
@@ -96,8 +98,15 @@ def read_rows(opened: OpenCatalog, name: TableName, limit: int) -> tuple[tuple[s
     columns = tuple(field.name for field in table.schema().fields)
     try:
         return columns, _first_rows(table, limit)
+    except FileNotFoundError as error:
+        raise _missing_files(name, error) from error
     except Exception as error:
-        raise _unreadable(name, error) from error
+        raise RunError.of(
+            "table-unreadable",
+            f"The rows of table {name} cannot be read.",
+            why=first_line(error),
+            fix="Look whether its files may be read from here, and whether they are whole.",
+        ) from error
 
 
 def spark_type(kind: IcebergType) -> str:
@@ -134,7 +143,8 @@ def spark_type(kind: IcebergType) -> str:
 
 
 def _load_table(opened: OpenCatalog, name: TableName) -> Table | None:
-    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+    from pydantic import ValidationError as InvalidAnswer
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
     with reaching(opened.profile):
         try:
@@ -142,7 +152,11 @@ def _load_table(opened: OpenCatalog, name: TableName) -> Table | None:
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
         except FileNotFoundError as error:
-            raise _unreadable(name, error) from error
+            raise _missing_files(name, error) from error
+        except (ValidationError, InvalidAnswer) as error:
+            if fault := _metadata_fault(error):
+                raise _unreadable_metadata(name, fault) from error
+            raise
 
 
 def _first_rows(table: Table, limit: int) -> list[tuple[Any, ...]]:
@@ -158,10 +172,37 @@ def _first_rows(table: Table, limit: int) -> list[tuple[Any, ...]]:
         left = limit - len(rows)
         part = ArrowScan(table.metadata, table.io, scan.projection(), AlwaysTrue(), limit=left)
         for batch in part.to_record_batches([task]):
-            rows.extend(zip(*(column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns), strict=True))
+            rows.extend(zip(*(_values(column) for column in batch.columns), strict=True))
         if len(rows) >= limit:
             break
     return rows
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """The column's values as Python has them, or its dates as texts where one is beyond Python's years."""
+    try:
+        return list(column.to_pylist(maps_as_pydicts="lossy"))
+    except OverflowError:
+        return list(column.cast(_with_texts(column.type)).to_pylist(maps_as_pydicts="lossy"))
+
+
+def _with_texts(kind: pa.DataType) -> pa.DataType:
+    """The type with texts in place of its dates and timestamps."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(kind):
+        return pa.struct([_field_with_texts(kind.field(index)) for index in range(kind.num_fields)])
+    if pa.types.is_list(kind):
+        return pa.list_(_field_with_texts(kind.value_field))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_field_with_texts(kind.value_field))
+    if pa.types.is_map(kind):
+        return pa.map_(_field_with_texts(kind.key_field), _field_with_texts(kind.item_field))
+    return pa.string() if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else kind
+
+
+def _field_with_texts(field: pa.Field) -> pa.Field:
+    return field.with_type(_with_texts(field.type))
 
 
 def _partition_by(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField, ...]:
@@ -204,10 +245,35 @@ def _column(schema: Schema, field_id: int) -> str:
     return schema.find_column_name(field_id) or f"#{field_id}"
 
 
-def _unreadable(name: TableName, error: Exception) -> RunError:
+def _metadata_fault(error: Exception) -> str:
+    """What pyiceberg does not understand of a table's metadata; '' where an answer holds none."""
+    from pydantic import ValidationError as InvalidAnswer
+    from pyiceberg.exceptions import ValidationError
+
+    found = error.__cause__ if isinstance(error, ValidationError) else error
+    if not isinstance(found, InvalidAnswer):
+        return first_line(error)
+    fault = found.errors()[0]
+    # A REST catalog's answer is checked as a whole: the metadata is a part of it.
+    if found is error and (fault["loc"][:1] != ("metadata",) or len(fault["loc"]) == 1):
+        return ""
+    place = ".".join(str(part) for part in fault["loc"])
+    return f"{fault['msg'].removeprefix('Value error, ')}{f' ({place})' if place else ''}"
+
+
+def _unreadable_metadata(name: TableName, fault: str) -> RunError:
     return RunError.of(
         "table-unreadable",
-        f"The catalog knows the table {name}, and its files cannot be read.",
+        f"The catalog knows the table {name}, and pyiceberg cannot read its metadata.",
+        why=fault,
+        fix="Alter the table by the engine that made it, or give the model another table.",
+    )
+
+
+def _missing_files(name: TableName, error: FileNotFoundError) -> RunError:
+    return RunError.of(
+        "table-unreadable",
+        f"The catalog knows the table {name}, and files of it are not there.",
         why=first_line(error),
         fix="If its files were deleted by hand, drop the table from the catalog.",
     )

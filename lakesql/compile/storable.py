@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from lakesql.model.config import PartitionField
 from lakesql.stream.types import parse_type, parts_of, stored_type
 
-_SINCE = {"void": 3, "variant": 3}
-_NEVER = frozenset({"interval", "time"})
-"""Types of Spark's that no table holds: Iceberg has no interval, and its Spark runtime knows no time."""
+_SINCE = {"void": 3}
+_NEVER = frozenset({"interval", "time", "variant"})
+"""Types of Spark's that no table holds: Iceberg has no interval, and its Spark runtime knows no time. A variant could
+be written to a table of version 3, whose metadata pyiceberg 0.12 could not read any more."""
 
 
 def find_unstorable(text: str, format_version: int) -> str:
@@ -25,6 +26,9 @@ def say_unstorable(text: str, part: str) -> tuple[str, str]:
     """Why a type cannot be stored, and what to do about it."""
     inside = "" if text == part else f" of {text}"
     name = part.split("(")[0].split(" ")[0]
+    if name == "variant":
+        why = f"lakesql reads tables by pyiceberg, which knows no column of type {part}{inside}."
+        return why, "Cast it to string."
     if name in _SINCE:
         why = f"Iceberg has {part}{inside} in tables of format version {_SINCE[name]} or later alone."
         return why, f"Cast it to a type that tables have, or set properties={{'format-version': '{_SINCE[name]}'}}."

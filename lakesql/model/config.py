@@ -144,7 +144,20 @@ def _read_properties(node: Node) -> dict[str, str]:
 def _read_property(key: str, node: Node) -> str:
     if key == STAGING_PROPERTY:
         raise ProjectError.of("wrong-value", f"'{key}' is set by the option fence.")
-    return read_option_text(node)
+    text = read_option_text(node)
+    if key == "format-version" and text not in _FORMAT_VERSIONS:
+        raise ProjectError.of(
+            "wrong-value",
+            f"{node.shown} is not a format version that lakesql writes.",
+            why="Version 1 has no row-level deletes, by which tables are updated.",
+            fix=f"Write {' or '.join(repr(version) for version in _FORMAT_VERSIONS)}.",
+            place=node.place,
+        )
+    return text
+
+
+_FORMAT_VERSIONS = ("2", "3")
+"""The versions of Iceberg's table format that a table may be made in."""
 
 
 def _read_meta(node: Node) -> Any:

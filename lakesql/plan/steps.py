@@ -113,14 +113,21 @@ Step = (
 
 
 def plan_table(
-    model: str, spec: TableSpec, policy: SchemaChange, state: TableState | None, namespaces: frozenset[str]
+    model: str,
+    spec: TableSpec,
+    policy: SchemaChange,
+    state: TableState | None,
+    namespaces: frozenset[str],
+    read: Mapping[str, tuple[str, ...]],
 ) -> tuple[Step, ...]:
     """The steps that make the table which `spec` asks for out of what is there, none if it fits as it is.
 
     Every column of `spec` has its type. Columns are compared without case; a table column that holds every value of
     the SELECT's type fits. Under `ignore` and `fail` columns and partitions stay as they are; sort order and properties
-    follow the configuration under every policy. Raises `RunError` with every problem found: `schema-change` (under
-    `fail`, anything differs), `type-change` (no widening leads from one type to the other), `column-required` (the
+    follow the configuration under every policy. `read` are the table's columns that each batch reads, by the option
+    that names them. Raises `RunError` with every problem found: `schema-change` (under `fail`, anything differs; under
+    `ignore`, the table lacks a column of `read` or of the sort order; under `sync_all_columns`, a table that somebody
+    else made would lose columns), `type-change` (no widening leads from one type to the other), `column-required` (the
     table cannot do without a column that the SELECT lacks), `unstorable-type` (Iceberg has no column of the type).
     """
     if state is None:
@@ -131,6 +138,8 @@ def plan_table(
         return (*namespace, CreateTable(spec))
     changes = _compare(spec, state)
     problems = _problems(model, changes, policy, state)
+    if policy == "ignore":
+        problems += _lacking(model, changes, state.name, read)
     if policy in ("append_new_columns", "sync_all_columns"):
         problems += _unstorable(model, changes.added, sql.format_version({**state.properties, **changes.properties}))
     if problems:
@@ -177,9 +186,8 @@ def describe(step: Step) -> str:
                 shape.append(f"ordered by {_order(spec.order_by)}")
             return f"create table {spec.name} ({', '.join(shape)})"
         case AdoptTable(table, writers, properties):
-            until_now = f", written by {', '.join(writers)} until now" if writers else ", made by somebody else"
             sets = f" (sets {_assignments(properties)})" if properties else ""
-            return f"take over table {table}{until_now}{sets}"
+            return f"take over table {table}, {_by_whom(writers)}{sets}"
         case AddColumns(table, columns):
             added = ", ".join(f"{column.name} {column.type}" for column in columns)
             return f"add {_count(len(columns), 'column')} to {table}: {added}"
@@ -291,6 +299,8 @@ def _problems(model: str, changes: _Changes, policy: SchemaChange, state: TableS
             problems.append(_column_required(model, state.name, column.name, "it takes no NULL"))
         elif policy == "sync_all_columns" and column.name.lower() in shaping:
             problems.append(_column_required(model, state.name, column.name, "it is partitioned or ordered by it"))
+    if policy == "sync_all_columns" and changes.lost and _is_foreign(model, changes, state):
+        problems.append(_foreign_loss(model, changes.lost, state))
     return problems
 
 
@@ -314,6 +324,30 @@ def _schema_change(model: str, table: TableName, differences: list[str]) -> Prob
         why="The model says on_schema_change='fail'.",
         fix="Change the SELECT, alter the table, or take on_schema_change='append_new_columns' or 'sync_all_columns'.",
     )
+
+
+def _foreign_loss(model: str, lost: tuple[StateColumn, ...], state: TableState) -> Problem:
+    writers = tuple(sorted(state.ledger_models))
+    return Problem(
+        "schema-change",
+        f"Table {state.name}, {_by_whom(writers)}, would lose what model '{model}' does not select: "
+        f"{', '.join(column.name for column in lost)}.",
+        why="on_schema_change='sync_all_columns' drops no column of a table that is taken over.",
+        fix="If it is the right table, drop them by hand, or take on_schema_change='append_new_columns'.",
+    )
+
+
+def _lacking(model: str, changes: _Changes, table: TableName, read: Mapping[str, tuple[str, ...]]) -> Iterator[Problem]:
+    """Columns that do not land, and that an option names; each is told once: keys are the default order too."""
+    added = {column.name.lower(): column.name for column in changes.added}
+    for option, columns in {**read, "order_by": tuple(field.column for field in changes.order_by)}.items():
+        for name in filter(None, (added.pop(column.lower(), None) for column in columns)):
+            yield Problem(
+                "schema-change",
+                f"Table {table} has no column '{name}', which {option} of model '{model}' names.",
+                why="The model says on_schema_change='ignore', so the column is not added.",
+                fix="Add it to the table by hand, or take on_schema_change='append_new_columns'.",
+            )
 
 
 def _type_change(model: str, table: TableName, change: _Retyped) -> Problem:
@@ -376,6 +410,10 @@ def _is_foreign(model: str, changes: _Changes, state: TableState) -> bool:
     if model in state.ledger_models:
         return False
     return bool(state.ledger_models) or any(key in sql.DEFAULT_PROPERTIES for key in changes.properties)
+
+
+def _by_whom(writers: tuple[str, ...]) -> str:
+    return f"written by {', '.join(writers)} until now" if writers else "made by somebody else"
 
 
 def _count(number: int, noun: str) -> str:

@@ -205,6 +205,9 @@ def _copy(properties: dict[str, str], source: str, wanted: str) -> None:
 
 
 def shown(catalog: Catalog) -> Mapping[str, str]:
-    """What an error tells of a catalog that was tried: without a login."""
-    said = {"type": catalog.type, "uri": re.sub(r"//.*@", "//", catalog.uri), "warehouse": catalog.warehouse}
+    """What an error tells of a catalog that was tried: without a login, which a query may hold too."""
+    address, _, query = catalog.uri.partition("?")
+    if "@" in query:  # a password may have both signs in it: nobody can tell where it ends
+        address = f"{address.partition('//')[0]}//…"
+    said = {"type": catalog.type, "uri": re.sub(r"//.*@", "//", address), "warehouse": catalog.warehouse}
     return {key: value for key, value in said.items() if value}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_namespaces, load_table_state
@@ -20,7 +20,7 @@ from lakesql.engine.source import Reading, TableSource
 from lakesql.errors import Problem, ProjectError, RunError, nearest
 from lakesql.events import Emit, Noted, StepApplied
 from lakesql.graph.manifest import Manifest, reads_model
-from lakesql.model.config import Upsert
+from lakesql.model.config import Append, Config, Upsert
 from lakesql.names import DEAD_LETTER_SUFFIX
 from lakesql.plan.steps import AdoptTable, describe, plan_table, statements
 from lakesql.project.profiles import Files, Target
@@ -135,15 +135,27 @@ def land(around: Surroundings, select: Select, schema: StructType) -> tuple[str,
     spec = build_table_spec(model.table, columns, model.config, model.properties.description)
     state = load_table_state(around.catalog, model.table)
     namespaces = list_namespaces(around.catalog)
-    for step in plan_table(model.name, spec, model.config.on_schema_change, state, namespaces):
+    policy, read = model.config.on_schema_change, columns_read(model.config)
+    for step in plan_table(model.name, spec, policy, state, namespaces, read):
         for statement in statements(step):
             around.session.sql(statement)
         kind = Noted(describe(step), now_ms(), model.name) if isinstance(step, AdoptTable) else None
         around.emit(kind or StepApplied(model.name, describe(step), now_ms()))
-    if state is None or model.config.on_schema_change != "ignore":
+    if state is None or policy != "ignore":
         return tuple(column.name for column in columns)
     stored = {column.name.lower() for column in state.columns}
     return tuple(column.name for column in columns if column.name.lower() in stored)
+
+
+def columns_read(config: Config) -> Mapping[str, tuple[str, ...]]:
+    """The table's columns that a batch compares its rows with, by the option that names them."""
+    match config:
+        case Upsert(keys=keys, sequence_by=sequence_by):
+            return {"keys": keys, "sequence_by": sequence_by}
+        case Append():
+            return {}
+        case _:
+            assert_never(config)
 
 
 def find_readings(manifest: Manifest, select: Select) -> tuple[Reading, ...]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg import types
 from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.rest import TableResponse
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionField as IcebergPartition
 from pyiceberg.partitioning import PartitionSpec
@@ -74,6 +77,31 @@ def rows_of(*ids: int) -> pa.Table:
         {"order_id": number, "city": f"c{number}", "amount": Decimal("1.50"), "created_at": at} for number in ids
     ]
     return pa.Table.from_pylist(rows, schema=schema_to_pyarrow(SCHEMA))
+
+
+def dated(at_us: int) -> pa.Table:
+    """A row with a time, plain and within other values."""
+    far = pa.array([at_us], pa.int64()).cast(pa.timestamp("us"))
+    near = pa.array([0], pa.int32()).cast(pa.date32())
+    return pa.table(
+        {
+            "far": far,
+            "near": near,
+            "both": pa.StructArray.from_arrays([far, near], names=["far", "near"]),
+            "times": pa.ListArray.from_arrays([0, 1], far),
+            "by_day": pa.MapArray.from_arrays([0, 1], near, far),
+        }
+    )
+
+
+def make_v3_table(opened: OpenCatalog, kind: str) -> Path:
+    """A table of format version 3, which pyiceberg does not write, with a column `more`; where its metadata lies."""
+    table = opened.iceberg.create_table(("shop", "orders"), SCHEMA)
+    place = Path(table.metadata_location.removeprefix("file://"))
+    metadata = {**json.loads(place.read_text()), "format-version": 3, "next-row-id": 0}
+    metadata["schemas"][0]["fields"].append({"id": 5, "name": "more", "required": False, "type": kind})
+    place.write_text(json.dumps(metadata))
+    return place
 
 
 class TestOpening:
@@ -227,6 +255,42 @@ class TestState:
         with pytest.raises(RunError) as caught:
             load_table_state(opened, ORDERS)
         assert condition(caught.value) == "table-unreadable"
+        assert "drop the table" in caught.value.problems[0].fix
+
+    def test_metadata_that_pyiceberg_does_not_understand(self, opened: OpenCatalog) -> None:
+        place = make_v3_table(opened, "variant")
+        with pytest.raises(RunError) as caught:
+            load_table_state(opened, ORDERS)
+        assert condition(caught.value) == "table-unreadable"
+        assert "'variant'" in caught.value.problems[0].why
+        place.write_text("{")
+        with pytest.raises(RunError) as caught:
+            load_table_state(opened, ORDERS)
+        assert condition(caught.value) == "table-unreadable"
+
+    @pytest.mark.parametrize(
+        ("change", "expected"),
+        [({}, "table-unreadable"), ({"metadata": None}, "not-a-catalog"), (None, "not-a-catalog")],
+    )
+    def test_metadata_in_the_answer_of_a_rest_catalog(
+        self, opened: OpenCatalog, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any] | None, expected: str
+    ) -> None:
+        answer = {"metadata": json.loads(make_v3_table(opened, "variant").read_text())}
+        body = (
+            "a page"
+            if change is None
+            else json.dumps({key: value for key, value in answer.items() if key not in change})
+        )
+        monkeypatch.setattr(opened.iceberg, "load_table", lambda name: TableResponse.model_validate_json(body))
+        with pytest.raises(LakesqlError) as caught:
+            load_table_state(opened, ORDERS)
+        assert condition(caught.value) == expected
+
+    def test_a_column_of_nothing_is_read(self, opened: OpenCatalog) -> None:
+        make_v3_table(opened, "unknown")
+        state = load_table_state(opened, ORDERS)
+        assert state is not None
+        assert state.columns[-1] == StateColumn("more", "void")
 
     def test_tables_are_listed_by_name(self, opened: OpenCatalog) -> None:
         for name in ("orders", "clicks"):
@@ -269,6 +333,28 @@ class TestRows:
         with pytest.raises(RunError) as caught:
             read_rows(opened, ORDERS, 2)
         assert condition(caught.value) == "table-unreadable"
+        assert "drop the table" in caught.value.problems[0].fix
+
+    def test_a_file_that_is_broken_is_no_reason_to_drop_the_table(self, opened: OpenCatalog) -> None:
+        table = opened.iceberg.create_table(("shop", "orders"), SCHEMA)
+        table.append(rows_of(1))
+        (task,) = table.refresh().scan().plan_files()
+        Path(task.file.file_path.removeprefix("file://")).write_text("not Parquet")
+        with pytest.raises(RunError) as caught:
+            read_rows(opened, ORDERS, 1)
+        assert condition(caught.value) == "table-unreadable"
+        assert "drop" not in caught.value.problems[0].fix
+
+    def test_a_date_that_python_does_not_have_is_text(self, opened: OpenCatalog) -> None:
+        table = opened.iceberg.create_table(("shop", "orders"), dated(0).schema)
+        table.append(dated(0))
+        (task,) = table.refresh().scan().plan_files()
+        file = task.file.file_path.removeprefix("file://")
+        pq.write_table(dated(253402300800000000).cast(pq.read_schema(file)), file)  # pyiceberg cannot write it either
+        text = "10000-01-01 00:00:00.000000"
+        assert read_rows(opened, ORDERS, 1)[1] == [
+            (text, date(1970, 1, 1), {"far": text, "near": "1970-01-01"}, [text], {"1970-01-01": text})
+        ]
 
     def test_a_table_that_is_missing(self, opened: OpenCatalog) -> None:
         opened.iceberg.create_table(("shop", "orders"), SCHEMA)

@@ -75,6 +75,20 @@ def test_a_postgres_login_reaches_both(catalog: Catalog) -> None:
     assert PASSWORD not in str(shown(catalog)) and "p%40ss" not in str(shown(catalog))
 
 
+@pytest.mark.parametrize(
+    ("uri", "address"),
+    [
+        ("postgresql://h/db?user=me&password=hush", "postgresql://h/db"),
+        ("jdbc:postgresql://me:x@h/db?password=hush", "jdbc:postgresql://h/db"),
+        ("postgresql://h/db?user=me@h&password=hush", "postgresql://…"),
+        ("postgresql://me:hu?sh@h/db", "postgresql://…"),
+        ("postgresql://me@h:5433/db", "postgresql://h:5433/db"),
+    ],
+)
+def test_an_address_is_shown_without_a_login(uri: str, address: str) -> None:
+    assert shown(postgres(uri))["uri"] == address
+
+
 def test_what_stands_behind_a_postgres_uri_reaches_both() -> None:
     catalog = postgres("postgresql:///lake?sslmode=require")
     assert spark_properties(catalog)["uri"] == "jdbc:postgresql://localhost/lake?sslmode=require"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from lakesql.compile.table import DEFAULT_PROPERTIES, TableColumn, TableSpec
-from lakesql.errors import RunError
+from lakesql.errors import Problem, RunError
 from lakesql.model.config import PartitionField, SchemaChange, SortField
 from lakesql.model.table import TableName
 from lakesql.plan.state import StateColumn, TableState
@@ -44,15 +45,24 @@ EVOLVING: tuple[SchemaChange, ...] = ("append_new_columns", "sync_all_columns")
 
 
 def plan(
-    spec: TableSpec = SPEC, state: TableState | None = STATE, policy: SchemaChange = "append_new_columns"
+    spec: TableSpec = SPEC,
+    state: TableState | None = STATE,
+    policy: SchemaChange = "append_new_columns",
+    read: Mapping[str, tuple[str, ...]] = {},
 ) -> tuple[Step, ...]:
-    return plan_table("orders", spec, policy, state, frozenset({"shop"}))
+    return plan_table("orders", spec, policy, state, frozenset({"shop"}), read)
+
+
+def problems(
+    spec: TableSpec, state: TableState, policy: SchemaChange, read: Mapping[str, tuple[str, ...]] = {}
+) -> tuple[Problem, ...]:
+    with pytest.raises(RunError) as caught:
+        plan(spec, state, policy, read)
+    return caught.value.problems
 
 
 def conditions(spec: TableSpec, state: TableState, policy: SchemaChange) -> list[str]:
-    with pytest.raises(RunError) as caught:
-        plan(spec, state, policy)
-    return [problem.condition for problem in caught.value.problems]
+    return [problem.condition for problem in problems(spec, state, policy)]
 
 
 def with_columns(**types: str) -> TableSpec:
@@ -68,7 +78,7 @@ def test_a_table_that_is_not_there_is_created() -> None:
 
 
 def test_a_namespace_that_is_not_there_is_created_first() -> None:
-    assert plan_table("orders", SPEC, "fail", None, frozenset({"other"})) == (
+    assert plan_table("orders", SPEC, "fail", None, frozenset({"other"}), {}) == (
         CreateNamespace("lake", "shop"),
         CreateTable(SPEC),
     )
@@ -93,15 +103,17 @@ def test_a_column_that_holds_more_fits(policy: SchemaChange, wide: str, narrow: 
     assert plan(with_columns(c=narrow), having(StateColumn("c", wide)), policy) == ()
 
 
-@pytest.mark.parametrize(("version", "problems"), [("2", ["unstorable-type"]), ("3", [])])
-def test_a_type_that_the_format_version_lacks_is_refused(version: str, problems: list[str]) -> None:
-    spec = replace(with_columns(order_id="bigint", amount="decimal(12,2)", more="variant"))
+@pytest.mark.parametrize(
+    ("kind", "version", "stored"), [("void", "2", False), ("void", "3", True), ("variant", "3", False)]
+)
+def test_a_type_that_the_format_version_lacks_is_refused(kind: str, version: str, stored: bool) -> None:
+    spec = with_columns(order_id="bigint", amount="decimal(12,2)", more=kind)
     spec = replace(spec, properties={**DEFAULT_PROPERTIES, "format-version": version})
     for state in (None, STATE):
-        if problems:
+        if not stored:
             with pytest.raises(RunError) as caught:
                 plan(spec, state)
-            assert [problem.condition for problem in caught.value.problems] == problems
+            assert [problem.condition for problem in caught.value.problems] == ["unstorable-type"]
         else:
             assert plan(spec, state)
     assert plan(spec, replace(STATE, properties=spec.properties), "ignore") == ()
@@ -121,6 +133,18 @@ class TestColumns:
     @pytest.mark.parametrize("policy", ["ignore", "append_new_columns"])
     def test_lost_ones_are_kept(self, policy: SchemaChange) -> None:
         assert plan(self.shrunk, policy=policy) == ()
+
+    def test_new_ones_that_an_option_names_are_not_ignored(self) -> None:
+        ordered = replace(self.grown, order_by=(SortField("NOTE"), SortField("order_id")))
+        read = {"keys": ("city",), "sequence_by": ("City", "order_id")}
+        for spec, said in [
+            (replace(self.grown, order_by=(SortField("city"),)), [("city", "keys")]),
+            (ordered, [("city", "keys"), ("note", "order_by")]),
+        ]:
+            found = problems(spec, STATE, "ignore", read)
+            assert [problem.condition for problem in found] == ["schema-change"] * len(said)
+            assert all(f"'{name}', which {option} " in found[at].what for at, (name, option) in enumerate(said))
+            assert plan(spec, read=read)
 
     def test_lost_ones_are_dropped_under_sync(self) -> None:
         assert plan(self.shrunk, policy="sync_all_columns") == (DropColumn(ORDERS, "amount"),)
@@ -249,6 +273,14 @@ class TestAdoption:
         state = replace(STATE, ledger_models=frozenset({"purchases"}))
         assert plan(state=state) == (AdoptTable(ORDERS, ("purchases",), {}),)
         assert statements(AdoptTable(ORDERS, ("purchases",), {})) == ()
+
+    @pytest.mark.parametrize("state", [foreign, replace(STATE, ledger_models=frozenset({"purchases"}))])
+    def test_a_foreign_table_loses_no_column(self, state: TableState) -> None:
+        (problem,) = problems(with_columns(order_id="bigint"), state, "sync_all_columns")
+        assert problem.condition == "schema-change"
+        assert "amount" in problem.what and "order_id" not in problem.what
+        assert isinstance(plan(SPEC, state, "sync_all_columns")[0], AdoptTable)
+        assert isinstance(plan(with_columns(order_id="bigint"), state)[0], AdoptTable)
 
     def test_a_changed_property_before_the_first_batch_is_no_takeover(self) -> None:
         spec = replace(SPEC, properties={**DEFAULT_PROPERTIES, "history.expire.min-snapshots-to-keep": "3"})
