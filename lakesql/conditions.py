@@ -212,7 +212,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "group-not-in-keys": Condition(
         "An `upsert` model groups by something that its `keys` do not tell apart: several rows would have one key.",
-        "Select it and add it to `keys`, leave it out of `GROUP BY` or `DISTINCT`, or name `sequence_by`.",
+        "Select it and add it to `keys`, take `any_value(…)` of it instead of grouping by it, or name `sequence_by`.",
     ),
     "internal": Condition(
         "lakesql met a state that its authors thought impossible.",

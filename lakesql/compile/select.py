@@ -173,8 +173,8 @@ def _check_mode(model: Model, query: Query) -> Iterable[Problem]:
                     "group-not-in-keys",
                     f"The SELECT has a row for each {group.text}, which no key tells apart.",
                     "Of several rows with one key, any one would stay.",
-                    f"Select {group.text} and add it to keys, leave it out of the grouping, or say by sequence_by "
-                    "which row is to stay.",
+                    f"Select {group.text} and add it to keys, take any_value({group.text}) instead of grouping by it, "
+                    "or say by sequence_by which row is to stay.",
                     model.option_place("keys"),
                 )
     if not config.is_staged and config.max_dead_letter_ratio < 1:

@@ -143,7 +143,7 @@ def _read(contract: Contract) -> dict[str, Column]:
 def _doubt(contract: Contract) -> Column | None:
     """Whether a value of a record may not be what was read of its text, as cheaply as that can be asked.
 
-    None where no column is of a type of which this can be told: see `_no_decimal`, `_time_alone`.
+    None where no column is of a type of which this can be told: see `_holds_comma`, `_time_alone`.
     """
     doubts = []
     if contract.format == "json" and _holds(contract, T.DecimalType):
@@ -245,11 +245,13 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
     is_json, times_alone = contract.format == "json", has_text and _takes_times_alone(contract)
     for column in contract.columns:
         path = f"$['{column.name}']" if has_text and is_json and "'" not in column.name else ""
-        decimals = F.col(_TEXTS) if has_text and is_json else row
+        texts = F.col(_TEXTS)
         found = [
             _anywhere(row[column.name], column.type, path, _lossy),
-            _anywhere(decimals[column.name], column.type, "", _no_decimal),
-            _anywhere(F.col(_TEXTS)[column.name], column.type, "", _time_alone) if times_alone else None,
+            _anywhere(texts[column.name], column.type, "", _holds_comma)
+            if has_text and is_json
+            else _anywhere(row[column.name], column.type, "", _no_decimal),
+            _anywhere(texts[column.name], column.type, "", _time_alone) if times_alone else None,
         ]
         lossy = _any(found)
         if lossy is not None and contract.format != "avro":
@@ -311,8 +313,16 @@ def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
             return None
 
 
+def _holds_comma(text: Column, wanted: T.DataType, _path: str) -> Column | None:
+    """Whether there are commas in the text of a decimal. Spark's readers pass over them: 12,50 would be 1250.
+
+    All else that is wrong with it they say themselves; and of a JSON number the text is not the one that stands there.
+    """
+    return F.contains(text, F.lit(",")) if isinstance(wanted, T.DecimalType) else None
+
+
 def _no_decimal(text: Column, wanted: T.DataType, _path: str) -> Column | None:
-    """Whether the text of a decimal is none. Spark's readers pass over commas in it: 12,50 would be 1250."""
+    """Whether the text of a decimal, which was read instead of it, is none."""
     if not isinstance(wanted, T.DecimalType):
         return None
     # A cast passes over white space, which no number has.
@@ -345,7 +355,7 @@ EXPONENT_BOMB = r"[:\[,]\s*\"?[-+]?[0-9.]+[eE][-+]?[0-9]{6,}[\"\s,}\]]"
 """A number of a hundred thousand digits and more in a dozen bytes: Spark writes them out to round it to a decimal,
 13 s for 1e10000000."""
 
-DIGITS_WITH_COMMA = r"""["'][-+.eE\p{Nd}]*,[-+.,eE\p{Nd}]*["']|\\[uU]002[cC]"""
+DIGITS_WITH_COMMA = r"""["'](?=[-+.,eE]*\p{Nd})[-+.eE\p{Nd}]*,[-+.,eE\p{Nd}]*["']|\\[uU]002[cC]"""
 """What a decimal with a comma looks like in JSON. What looks so may be none: it is the cheap question, asked first."""
 
 TIME_ALONE = r"(?<![0-9:+-])(?<![0-9][ T])T?[0-9]{1,2}:[0-9]"

@@ -65,8 +65,9 @@ def is_position_of(kind: SourceKind, position: Position) -> bool:
     may stand anyhow."""
     if kind == "rate" or not isinstance(position, dict):
         return True
-    mark = _IN_POSITION.get(kind)
-    return mark in position if mark else not position.keys() & set(_IN_POSITION.values())
+    # A topic may be called so too: then it has offsets by partition.
+    marks = {mark for mark in _IN_POSITION.values() if not isinstance(position.get(mark, {}), dict)}
+    return marks == ({_IN_POSITION[kind]} if kind in _IN_POSITION else set())
 
 
 def can_start_from(kind: SourceKind, position: Position) -> bool:

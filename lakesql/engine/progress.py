@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from lakesql.engine.checkpoint import CheckpointFiles, read_offsets, read_seen, 
 from lakesql.engine.facts import Origin, newest_batch
 from lakesql.engine.iceberg import JavaTable, read_entry
 from lakesql.engine.ledger import Entry, overtaken
-from lakesql.engine.position import THROUGH, Position, Source, spark_position, topic_ids
+from lakesql.engine.position import THROUGH, Position, Source, is_position_of, spark_position, topic_ids
 from lakesql.errors import RunError
 
 
@@ -119,20 +119,24 @@ class Progress:
 
     def _learn_topics(self, offsets: Sequence[Position]) -> None:
         """Asks the broker for the ids of topics that are new, '' where one is gone again. Others keep theirs."""
-        read = [
-            set(position or ()) if source.kind == "kafka" else set()
+        read = {
+            name
             for source, position in zip(self._sources, offsets, strict=True)
-        ]
-        if all(names <= source.topics.keys() for source, names in zip(self._sources, read, strict=True)):
+            if source.kind == "kafka" and isinstance(position, dict) and is_position_of("kafka", position)
+            for name in position
+        }
+        if read <= _topics(self._sources):
             return
-        self._sources = tuple(
-            replace(source, topics={**dict.fromkeys(names, ""), **now.topics, **source.topics})
-            for source, now, names in zip(self._sources, self._look(), read, strict=True)
-        )
+        sources = [
+            replace(source, topics={**now.topics, **source.topics})
+            for source, now in zip(self._sources, self._look(), strict=True)
+        ]
+        gone = dict.fromkeys(read - _topics(sources), "")
+        self._sources = tuple(replace(source, topics={**source.topics, **gone}) for source in sources)
 
     def _complete(self, index: int, source: Source, position: Position) -> Position:
         """A recorded stream's position with the last file of each topic."""
-        if source.kind != "recorded" or not isinstance(position, dict):
+        if source.kind != "recorded" or not isinstance(position, dict) or not is_position_of("recorded", position):
             return position
         before: Any = self._positions.get(source.name) or {}
         last = position["logOffset"]
@@ -143,6 +147,10 @@ class Progress:
             for file in read_seen(self._files, index, first, last):
                 through[file.folder] = max(through.get(file.folder, ""), file.name)
         return {**position, THROUGH: through}
+
+
+def _topics(sources: Iterable[Source]) -> set[str]:
+    return {topic for source in sources for topic in source.topics}
 
 
 def check_same(written: Entry, planned: Entry) -> None:

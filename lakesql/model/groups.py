@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -20,8 +20,13 @@ class Group:
     told_by: frozenset[str]
 
 
-def groups_of(select: exp.Select, mark: int, names: tuple[str, ...] | None, text: Text) -> tuple[Group, ...] | None:
-    """The groups of an aggregating SELECT whose columns have these names; None where they cannot be told."""
+def groups_of(
+    select: exp.Select, mark: int, names: tuple[str, ...] | None, text: Text, below: Iterable[exp.Select]
+) -> tuple[Group, ...] | None:
+    """The groups of an aggregating SELECT whose columns have these names; None where they cannot be told.
+
+    `below` are the SELECTs that make what it reads: a key may be made of others there.
+    """
     group, spans = select.args.get("group"), projections(text, mark)
     if group is None:
         return ()
@@ -42,7 +47,13 @@ def groups_of(select: exp.Select, mark: int, names: tuple[str, ...] | None, text
         else:
             text_of = key.name if isinstance(key, exp.Column) else key.sql("spark", normalize_functions=False)
             keys.append((text_of, key))
-    return _groups([*plain.items()] if group.args.get("all") else keys, plain)
+    made = {
+        expression.alias.lower(): _mentioned(expression.this)
+        for select_below in below
+        for expression in select_below.expressions
+        if isinstance(expression, exp.Alias)
+    }
+    return _groups([*plain.items()] if group.args.get("all") else keys, plain, made)
 
 
 def distinct_groups(select: exp.Select, names: tuple[str, ...] | None) -> tuple[Group, ...] | None:
@@ -52,7 +63,7 @@ def distinct_groups(select: exp.Select, names: tuple[str, ...] | None) -> tuple[
     if len(names) != len(select.expressions) or any(map(_is_star, select.expressions)):
         return tuple(Group(name, frozenset({name.lower()})) for name in names)
     outputs = dict(zip(names, select.expressions, strict=True))
-    return _groups(list(outputs.items()), outputs)
+    return _groups(list(outputs.items()), outputs, {})
 
 
 def groups_through(
@@ -75,9 +86,19 @@ def groups_through(
     return tuple(found)
 
 
-def _groups(keys: list[tuple[str, exp.Expr]], plain: Mapping[str, exp.Expr]) -> tuple[Group, ...]:
-    """The keys as groups, each with those of the `plain` columns that depend on it. Constants are no groups."""
-    said = {name.lower(): _mentioned(expression) | {name.lower()} for name, expression in plain.items()}
+def _groups(
+    keys: list[tuple[str, exp.Expr]], plain: Mapping[str, exp.Expr], made: Mapping[str, frozenset[str]]
+) -> tuple[Group, ...]:
+    """The keys as groups, each with those of the `plain` columns that depend on it. Constants are no groups.
+
+    `made` are the names that columns below are made of.
+    """
+    said = {}
+    for name, expression in plain.items():
+        found = _mentioned(expression)
+        while more := frozenset().union(*(made.get(each, frozenset()) for each in found)) - found:
+            found |= more
+        said[name.lower()] = found | {name.lower()}
     groups = []
     for text, key in keys:
         if ways := _ways_to_say(key, plain):

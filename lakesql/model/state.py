@@ -42,7 +42,8 @@ def shape_of(select: exp.Select, mark: int, walk: Walk, *, aggregated: bool, dis
 
 def shapes_below(shape: str, below: Collection[int], walk: Walk) -> Iterator[str]:
     """The words of the columns that a shape names, where the SELECTs below make them: a key of GROUP BY may be one."""
-    left = {(mark, number): column for mark in below for number, column in enumerate(_named_columns(mark, walk))}
+    columns = {(mark, number): column for mark in below for number, column in enumerate(_named_columns(mark, walk))}
+    left = {place: (name, made) for place, (name, made) in columns.items() if made != name}
     named = _names(shape)
     while found := sorted(place for place, (name, _) in left.items() if name in named):
         for place in found:
@@ -57,12 +58,22 @@ def columns_of(selects: Collection[int], walk: Walk) -> list[str]:
 
 
 def _named_columns(mark: int, walk: Walk) -> list[tuple[str, str]]:
-    """The columns of a SELECT, each with its name in small letters and its words; of a star neither is known."""
+    """The columns of a SELECT, each with its name in small letters and the words that it is made by.
+
+    A column that is passed on is made by its own name, whatever it is qualified with.
+    """
     select, spans = walk.flowing[mark], projections(walk.text, mark)
     if len(spans) != len(select.expressions):
         return [("", words(walk.text, *span)) for span in spans]
-    pairs = zip(select.expressions, spans, strict=True)
-    return [(expression.alias_or_name.lower(), words(walk.text, *span)) for expression, span in pairs]
+    columns = []
+    for expression, (first, last) in zip(select.expressions, spans, strict=True):
+        inner = expression.this if isinstance(expression, exp.Alias) else expression
+        if isinstance(expression, exp.Alias):
+            last -= 2 if walk.text.tokens[last - 2].token_type is TokenType.ALIAS else 1
+        is_plain = isinstance(inner, exp.Column) and len(inner.parts) <= 2
+        made = inner.name.lower() if is_plain else words(walk.text, first, last)
+        columns.append((expression.alias_or_name.lower(), made))
+    return columns
 
 
 def _names(shape: str) -> frozenset[str]:

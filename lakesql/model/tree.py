@@ -106,7 +106,7 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     named = None if columns is None else tuple(column.name or "" for column in columns)
     groups = None
     if aggregated:
-        groups = groups_of(select, mark, named, walk.text)
+        groups = groups_of(select, mark, named, walk.text, [walk.flowing[each] for each in below])
     elif len(sources) == 1:
         groups = groups_through(select, named, flowing[0].groups)
     if distinct:

@@ -131,11 +131,19 @@ def _read_secret(home: Path) -> bytes:
 def _write_secret(path: Path) -> None:
     """Make the key, readable by this user alone. It appears whole; of two that are made at once the first one stays."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-") as file:
-        file.write(secrets.token_bytes(SECRET_BYTES))
+        file.write(secret := secrets.token_bytes(SECRET_BYTES))
         file.flush()
         os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
+        try:
             os.link(file.name, path)
+        except FileExistsError:
+            return
+        except OSError:  # a file system without links
+            with (
+                contextlib.suppress(FileExistsError),
+                os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy,
+            ):
+                copy.write(secret)
 
 
 def _check_empty(folders: Iterable[Path]) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.parse import Contract, ContractColumn, parse_records, with_detail
+from lakesql.engine.parse import DIGITS_WITH_COMMA, Contract, ContractColumn, parse_records, with_detail
 from lakesql.stream.stream import Csv
 
 pytestmark = pytest.mark.spark
@@ -207,6 +207,7 @@ def test_a_value_that_does_not_fit_is_unparsable(spark: SparkSession, ddl: str, 
         ("a decimal(7,2)", '{"a": -1.255e1}', Decimal("-12.55")),
         ("a decimal(20,3)", '{"a": -12345678901234567.891}', Decimal("-12345678901234567.891")),
         ("a decimal(20,3)", '{"a": 12345678901234567.891, "b": "1,5"}', Decimal("12345678901234567.891")),
+        ("a decimal(18,2)", '{"a": 9999999999999999.99, "b": "1,5"}', Decimal("9999999999999999.99")),
         ("a array<decimal(7,2)>", '{"a": [1, null]}', [Decimal("1.00"), None]),
         ("a tinyint", '{"a": -1}', -1),
         ("a int", " {'a': 1} ", 1),
@@ -219,6 +220,14 @@ def test_a_value_that_does_not_fit_is_unparsable(spark: SparkSession, ddl: str, 
 def test_what_spark_reads_stays(spark: SparkSession, ddl: str, value: str, expected: Any) -> None:
     (row,) = parsed(spark, contract_of(ddl), [value.encode()])
     assert (row.a, row._lakesql_rejected) == (expected, None)
+
+
+def test_a_record_is_read_twice_only_where_a_decimal_may_have_a_comma(spark: SparkSession) -> None:
+    texts = ['{"a":"x","b":1.5}', '{"a":"x","5":"y"}', '{"a": "x, y", "b": "1.5"}', '{"a":"1,5"}', "{'a':'-,5'}"]
+    doubted = spark.createDataFrame([(text,) for text in texts], "value string").where(
+        F.col("value").rlike(DIGITS_WITH_COMMA)
+    )
+    assert [row["value"] for row in doubted.collect()] == texts[3:]
 
 
 def test_the_detail_names_the_field(spark: SparkSession) -> None:

@@ -259,6 +259,17 @@ def test_a_column_may_be_called_window(key: str) -> None:
     ).stateful
 
 
+def test_the_state_hash_passes_over_what_is_passed_on() -> None:
+    sources = [
+        "orders",
+        "(SELECT * FROM orders)",
+        "(SELECT id, ts FROM orders)",
+        "(SELECT o.ID, o.ts AS `ts` FROM orders AS o WHERE id > 1)",
+    ]
+    hashes = {read(f"SELECT id, max(ts) AS t FROM {source} GROUP BY id").state for source in sources}
+    assert len(hashes) == 1
+
+
 def test_the_state_hash_leaves_out_what_no_key_is_made_of() -> None:
     below = "SELECT id AS k, {} AS x FROM orders"
     sql = f"SELECT k AS j, round(n) AS n FROM (SELECT k, count(*) AS n FROM ({below}) GROUP BY k)"

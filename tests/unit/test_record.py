@@ -46,6 +46,17 @@ def test_the_key_that_is_there_first_stays(tmp_path: Path) -> None:
     assert _read_secret(tmp_path) == secret
 
 
+def test_a_file_system_without_links_holds_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("lakesql.run.record.os.link", refuse)
+    secret = _read_secret(tmp_path)
+    _write_secret(tmp_path / SECRET_FILE)
+    assert _read_secret(tmp_path) == secret
+    assert (tmp_path / SECRET_FILE).stat().st_mode & 0o777 == 0o600
+
+
 def test_two_at_once_agree_on_one_key(tmp_path: Path) -> None:
     barrier = Barrier(8)
 

@@ -294,6 +294,26 @@ def test_a_stream_that_was_moved_elsewhere(before: SourceKind, now: SourceKind) 
         assert refusal(facts(None, newest, sources=sources)) == "streams-changed"
 
 
+def test_sources_that_spark_orders_otherwise_are_not_moved() -> None:
+    """It does so for a stateful SELECT over common table expressions, and reads a stream in twice that joins itself."""
+    sources = (SOURCE, Source("clicks", "table"))
+    there = origin(streams=("orders", "clicks"), state="s")
+    positions = (STANDS["table"], STANDS["kafka"])
+    newest = entry(5, positions=dict(zip(there.streams, positions, strict=True)), state="s")
+    given = facts(checkpoint(5, 5, origin=there, positions={5: positions}), newest, sources=sources, state="s")
+    assert decide(given) == Resume(5)
+    numbered = entry(5, positions={str(n): p for n, p in enumerate((READ, *positions))}, state="s")
+    twice = checkpoint(5, 5, origin=there, positions={5: (READ, *positions)})
+    assert decide(replace(given, checkpoint=twice, entry=numbered)) == Resume(5)
+
+
+@pytest.mark.parametrize("topic", ["logOffset", "snapshot_id"])
+def test_a_topic_may_be_called_as_a_mark_of_other_positions(topic: str) -> None:
+    position = {topic: {"0": 5}}
+    assert is_position_of("kafka", position)
+    assert not any(is_position_of(kind, position) for kind in ("recorded", "files", "table"))
+
+
 @pytest.mark.parametrize("kind", STANDS)
 def test_a_position_of_its_own_kind(kind: SourceKind) -> None:
     assert is_position_of(kind, STANDS[kind]) and is_position_of(kind, None)

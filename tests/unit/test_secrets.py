@@ -79,6 +79,10 @@ def test_a_value_that_is_no_utf8_is_masked() -> None:
     ) == (f"x {MASK} {MASK}")
 
 
+def test_a_value_that_no_quote_closes_is_read_in_no_time() -> None:
+    assert find_secrets({"LAKESQL_SECRET_X": 'password="' + r"\a" * 200}).forms
+
+
 def test_other_variables_and_the_shortest_values_are_none() -> None:
     assert not find_secrets({"OTHER": "visible", "LAKESQL_SECRET_A": "", "LAKESQL_SECRET_B": "abc"})
     assert SECRETS.redact("visible") == "visible"

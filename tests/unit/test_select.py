@@ -179,6 +179,12 @@ def test_an_appended_aggregate_needs_event_time(config: str, select: str, condit
         ("k", "SELECT DISTINCT id AS k, id % 10 AS shard FROM orders", ""),
         ("id", "SELECT (id), n FROM (SELECT id, count(*) AS n FROM orders GROUP BY id)", ""),
         ("id", "SELECT count(*) AS n, id FROM orders GROUP BY id, '1'", ""),
+        (
+            "k",
+            "WITH c AS (SELECT hash(id, Status) AS k, id, Status FROM orders) "
+            "SELECT k, id, Status, count(*) AS n FROM c GROUP BY ALL",
+            "",
+        ),
         ("k", "SELECT window.start AS k, id, count(*) AS n FROM orders GROUP BY window(at, '1 hour'), id", "id"),
         ("k", "SELECT w.start AS k, count(*) AS n FROM (SELECT window(at, '1 hour') AS w FROM orders) GROUP BY w", ""),
         ("id", "SELECT a.id, b.Status FROM orders AS a JOIN orders AS b ON a.id = b.id", ""),
