@@ -47,7 +47,17 @@ def _next_positions(facts: Facts, decision: Decision) -> Positions:
             stands = checkpoint.positions.get(max(last, checkpoint.newest_committed))
             if stands is None or len(stands) != len(facts.sources):
                 return {}
-            return dict(zip((source.name for source in facts.sources), stands, strict=True))
+            positions = dict(zip((source.name for source in facts.sources), stands, strict=True))
+            return {source.name: _position_of(source, positions) for source in facts.sources}
+
+
+def _position_of(source: Source, positions: Positions) -> Position:
+    """The source's own position: that of its topics. Spark may order a stateful query's sources as it likes."""
+    own = positions[source.name]
+    if source.kind != "kafka":
+        return own
+    read = [each for each in (own, *positions.values()) if isinstance(each, dict)]
+    return next((each for each in read if each.keys() & source.topics.keys()), own)
 
 
 def _check_ids(facts: Facts, positions: Positions) -> None:

@@ -43,6 +43,24 @@ def test_topics_of_one_name_on_two_clusters_are_not_taken_for_each_other() -> No
     assert topic_ids((eu, replace(us, topics=eu.topics))) == {"shop.orders": "id-1"}
 
 
+def test_a_position_is_that_of_the_topics_whatever_the_order() -> None:
+    """The first records of both topics have gone by retention, after they were read."""
+    clicks = Source("clicks", "kafka", {"shop.clicks": "id-2"}, {"shop.clicks": {0: 3}})
+    orders = replace(SOURCE, beginnings={"shop.orders": {0: 4, 1: 7}})
+    there = origin(streams=("orders", "clicks"), state="s")
+    positions = ({"shop.clicks": {"0": 9}}, READ)
+    newest = entry(5, positions=dict(zip(there.streams, positions, strict=True)), state="s")
+    given = facts(checkpoint(5, 5, origin=there, positions={5: positions}), newest, state="s")
+    assert decide(replace(given, sources=(orders, clicks))) == Resume(5)
+    assert decide(
+        replace(
+            given,
+            sources=(clicks, orders),
+            checkpoint=replace(given.checkpoint, origin=replace(there, streams=("clicks", "orders"))),
+        )
+    ) == Resume(5)
+
+
 def test_a_loss_of_one_query_of_several_is_accepted() -> None:
     sources = (replace(SOURCE, beginnings=LOST),)
     unlost = facts(checkpoint(5, 5), entry(5), accept_data_loss=True)
