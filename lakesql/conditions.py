@@ -583,6 +583,10 @@ CONDITIONS: dict[str, Condition] = {
         "An expression of the SELECT has no name, and would become a column of the table.",
         "Give it a name with `AS`.",
     ),
+    "upsert-over-join": Condition(
+        "An `upsert` model joins two streams, which Spark does in mode `append` only.",
+        "Write the join as a model in mode `append`, and read its table as a stream in the `upsert` model.",
+    ),
     "usage": Condition(
         "The command line is not one that lakesql understands.",
         "Read `lakesql --help`, or `--help` of the command.",

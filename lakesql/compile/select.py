@@ -165,6 +165,14 @@ def _check_mode(model: Model, query: Query) -> Iterable[Problem]:
             "Declare `watermark:` on the stream and group by window(<its column>, …), or use mode='upsert'.",
             model.place,
         )
+    if isinstance(config, Upsert) and query.joins_streams:
+        yield Problem(
+            "upsert-over-join",
+            "Mode 'upsert' cannot take the rows of a join of two streams.",
+            "Spark joins streams with each other in mode 'append' only.",
+            "Write the join as a model in mode 'append', and read its table here: stream('its_name').",
+            model.option_place("mode"),
+        )
     if isinstance(config, Upsert) and not config.sequence_by:
         keys = {key.lower() for key in config.keys}
         for group in query.groups or ():

@@ -48,6 +48,7 @@ class Query:
 
     `outputs` is None where a star stands for the columns of a table, which only the catalog knows.
     `state` is a hash of the stateful shape, '' for a stateless SELECT.
+    `joins_streams` says that it joins streams with each other.
     `grouped_by_event_time` says that some key of an aggregate or DISTINCT carries a watermark.
     `reads_tables` says that it reads a table beside its streams.
     `record_fields` are the fields of `_record` that the text uses. `groups`: a batch has one row for each of them; None
@@ -60,6 +61,7 @@ class Query:
     streams_read: tuple[str, ...]
     stateful: bool
     aggregated: bool
+    joins_streams: bool
     state: str
     grouped_by_event_time: bool
     reads_tables: bool
@@ -153,6 +155,7 @@ def _query(text: Text, relation: Relation, walk: Walk, outputs: tuple[Output, ..
         streams_read=relation.streams,
         stateful=stateful,
         aggregated=relation.aggregated,
+        joins_streams=relation.joined,
         state=state_shape(walk) if stateful else "",
         grouped_by_event_time=relation.by_event_time,
         reads_tables=walk.reads_tables,

@@ -47,6 +47,7 @@ class Carried:
 class Relation:
     """What a FROM can read. `columns` is None where they cannot be known without asking the catalog.
 
+    `joined`: streams are joined with each other.
     `source` is the one stream that any column name means, when its columns are unknown and nothing else is read.
     `groups`: one row for each of them, in a batch. None where that is not known.
     `selects` are the SELECTs of streams that it is made of, each by its mark.
@@ -56,6 +57,7 @@ class Relation:
     streams: tuple[str, ...] = ()
     stateful: bool = False
     aggregated: bool = False
+    joined: bool = False
     by_event_time: bool = False
     carried: Carried | None = None
     source: str | None = None

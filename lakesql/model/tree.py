@@ -117,6 +117,7 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         streams,
         stateful=aggregated or distinct or joined or any(source.stateful for source in flowing),
         aggregated=aggregated or any(source.aggregated for source in flowing),
+        joined=joined or any(source.joined for source in flowing),
         by_event_time=any(key.event_time for key in keys) or any(source.by_event_time for source in flowing),
         carried=carry_through(select, mark, sources, flowing[0], walk) if not joined else None,
         groups=groups,
@@ -341,6 +342,7 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
         streams,
         stateful=stateful,
         aggregated=any(relation.aggregated for relation in relations),
+        joined=any(relation.joined for relation in relations),
         by_event_time=any(relation.by_event_time for relation in relations)
         or (distinct and any(column.event_time for column in columns or ())),
         carried=relations[0].carried,
@@ -394,6 +396,7 @@ def _merged(sources: list[tuple[str, Relation]]) -> Relation:
         tuple(dict.fromkeys(name for source in flowing for name in source.streams)),
         stateful=len(flowing) > 1 or any(source.stateful for source in flowing),
         aggregated=any(source.aggregated for source in flowing),
+        joined=len(flowing) > 1 or any(source.joined for source in flowing),
         by_event_time=any(source.by_event_time for source in flowing),
         carried=flowing[0].carried if flowing and flowing[0] is sources[0][1] else None,
         selects=frozenset[int]().union(*(source.selects for source in flowing)),

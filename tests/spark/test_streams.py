@@ -164,3 +164,17 @@ def test_numbers_and_dates_of_json_files_that_are_none(project: Project) -> None
         (3, Decimal("1000.00"), None, None),
     ]
     assert project.reasons("m") == {"unparsable": 3}
+
+
+def test_a_join_whose_streams_are_named_in_another_order_goes_on(project: Project) -> None:
+    """Spark reads the common table expressions in their order, and the ledger has to say which stream is which."""
+    project.stream("o", {"id": "int"})
+    project.stream("e", {"id": "int", "v": "string"})
+    project.model("c", "SELECT * FROM {e}", mode="append")
+    select = "WITH y AS (SELECT * FROM {c}), x AS (SELECT * FROM {o}) SELECT x.id, y.v FROM x JOIN y ON x.id = y.id"
+    project.model("joined", select, mode="append")
+    for number in range(3):
+        project.record("o", [{"id": number}])
+        project.record("e", [{"id": number, "v": f"v{number}"}])
+        project.run().check()
+    assert project.rows("joined", "id") == [{"id": number, "v": f"v{number}"} for number in range(3)]

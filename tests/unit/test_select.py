@@ -187,7 +187,6 @@ def test_an_appended_aggregate_needs_event_time(config: str, select: str, condit
         ),
         ("k", "SELECT window.start AS k, id, count(*) AS n FROM orders GROUP BY window(at, '1 hour'), id", "id"),
         ("k", "SELECT w.start AS k, count(*) AS n FROM (SELECT window(at, '1 hour') AS w FROM orders) GROUP BY w", ""),
-        ("id", "SELECT a.id, b.Status FROM orders AS a JOIN orders AS b ON a.id = b.id", ""),
     ],
 )
 def test_the_keys_of_an_aggregate_tell_its_groups_apart(keys: str, select: str, missing: str) -> None:
@@ -200,6 +199,20 @@ def test_the_keys_of_an_aggregate_tell_its_groups_apart(keys: str, select: str, 
     else:
         build(f"mode='upsert', keys=['{keys}']", text)
     assert build(f"mode='upsert', keys=['{keys}'], sequence_by='{keys.split(chr(39))[0]}'", text)
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT a.id FROM orders AS a JOIN orders AS b ON a.id = b.id",
+        "SELECT id, n FROM (SELECT a.id, 1 AS n FROM orders AS a, orders AS b)",
+        "SELECT id FROM orders UNION ALL SELECT a.id FROM (orders AS a JOIN orders AS b ON a.id = b.id)",
+    ],
+)
+def test_streams_are_joined_in_mode_append_only(select: str) -> None:
+    text = select.replace("orders", "{{ stream('orders') }}")
+    assert problems("mode='upsert', keys='id'", text) == [("upsert-over-join", "models/m.sql:1:16")]
+    assert build("mode='append'", text).query.stateful
 
 
 def test_a_stream_may_be_called_as_a_word_of_sql() -> None:
