@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +17,7 @@ from typing import Any
 
 from lakesql.errors import render_problem
 from tests.crash.runner import Order
+from tests.servers.process import began, kill_if_same
 from tests.spark.project import Lake, Project
 from tests.spark.test_ledger import commands, rewind
 
@@ -55,11 +54,12 @@ class Runner:
             text=True,
         )
         threading.Thread(target=self._read, daemon=True).start()
-        self.java = 0
+        self.java, self._java_began = 0, ""
 
     def order(self, order: Order) -> None:
         """Let it begin."""
         self.java = int(self.wait_for("ready")["ready"])
+        self._java_began = began(self.java)
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(asdict(order)) + "\n")
         self.process.stdin.flush()
@@ -95,11 +95,9 @@ class Runner:
 
     def end(self) -> None:
         """Kill what is left of it."""
-        for process in filter(None, (self.java, self.process.pid)):
-            if self.process.poll() is None or process == self.java:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
+        kill_if_same(self.java, self._java_began)
         self.log.close()
 
     def _errors(self) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import socket
 import subprocess
 import time
@@ -86,6 +89,22 @@ def stop(process: subprocess.Popen[bytes], within_s: float = 10) -> None:
         process.wait(within_s)
     except subprocess.TimeoutExpired:
         kill(process)
+
+
+def began(pid: int) -> str:
+    """When a process was started, in the kernel's ticks; '' of one that has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def kill_if_same(pid: int, since: str) -> None:
+    """SIGKILL to a process that began then. Numbers are given again soon, also to a thread of somebody else."""
+    if since and began(pid) == since:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

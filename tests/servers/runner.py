@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.servers.process import kill, stop
+from tests.servers.process import began, kill, kill_if_same, stop
 
 Event = dict[str, Any]
 
@@ -26,7 +26,7 @@ class Runner:
         self.runs: list[list[Event]] = []
         self.started_at = 0.0
         self._process: subprocess.Popen[bytes] | None = None
-        self._orphans: list[int] = []
+        self._orphans: list[tuple[int, str]] = []
 
     def start(self) -> None:
         command = [sys.executable, "-m", "lakesql", "--log-format", "json", "run", "--continuous"]
@@ -72,15 +72,16 @@ class Runner:
     def stop(self) -> None:
         """End it and its Java, however it stands."""
         if self._process is not None:
-            self._orphans += self.javas()
+            self._orphans += [(java, began(java)) for java in self.javas()]
             stop(self._process, 30)
-        _kill_all(self._orphans)
+        for java, since in self._orphans:
+            kill_if_same(java, since)
 
     # As crashes do
 
     def kill_python(self) -> None:
         """SIGKILL to the runner alone. Its Java ends by itself some time later."""
-        self._orphans += self.javas()
+        self._orphans += [(java, began(java)) for java in self.javas()]
         kill(self.process)
 
     def kill_java(self) -> None:
