@@ -165,7 +165,19 @@ def _check_mode(model: Model, query: Query) -> Iterable[Problem]:
             "Declare `watermark:` on the stream and group by window(<its column>, …), or use mode='upsert'.",
             model.place,
         )
-    if isinstance(config, Upsert) and query.joins_streams:
+    if isinstance(config, Upsert):
+        yield from _check_upsert(model, config, query)
+    if not config.is_staged and config.max_dead_letter_ratio < 1:
+        yield Problem(
+            "dead-letter-ratio-needs-fence",
+            "max_dead_letter_ratio needs fence='commit'.",
+            "With fence='lease' a batch is in the table before its dead letters are counted.",
+            place=model.option_place("max_dead_letter_ratio"),
+        )
+
+
+def _check_upsert(model: Model, config: Upsert, query: Query) -> Iterable[Problem]:
+    if query.joins_streams:
         yield Problem(
             "upsert-over-join",
             "Mode 'upsert' cannot take the rows of a join of two streams.",
@@ -173,7 +185,7 @@ def _check_mode(model: Model, query: Query) -> Iterable[Problem]:
             "Write the join as a model in mode 'append', and read its table here: stream('its_name').",
             model.option_place("mode"),
         )
-    if isinstance(config, Upsert) and not config.sequence_by:
+    if not config.sequence_by:
         keys = {key.lower() for key in config.keys}
         for group in query.groups or ():
             if not group.told_by & keys:
@@ -185,14 +197,7 @@ def _check_mode(model: Model, query: Query) -> Iterable[Problem]:
                     "or say by sequence_by which row is to stay.",
                     model.option_place("keys"),
                 )
-    if not config.is_staged and config.max_dead_letter_ratio < 1:
-        yield Problem(
-            "dead-letter-ratio-needs-fence",
-            "max_dead_letter_ratio needs fence='commit'.",
-            "With fence='lease' a batch is in the table before its dead letters are counted.",
-            place=model.option_place("max_dead_letter_ratio"),
-        )
-    if isinstance(config, Upsert) and config.delete_when:
+    if config.delete_when:
         place: Place = model.option_place("delete_when")
         columns = [output.name for output in query.outputs] if query.outputs is not None else None
         problem = check_expression(config.delete_when, columns)

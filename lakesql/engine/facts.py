@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakesql.engine.ledger import Entry
-from lakesql.engine.position import Position, Positions, Source
+from lakesql.engine.position import Position, Positions, Source, is_position_of
 from lakesql.names import DEAD_LETTER_SUFFIX
 
 
@@ -90,6 +90,17 @@ class Facts:
     def selected(self) -> str:
         """The name by which commands take the model: of the query that sets bad records aside too."""
         return self.model.removesuffix(DEAD_LETTER_SUFFIX) if self.is_sparse else self.model
+
+    def find_moved(self, positions: Positions) -> Source | None:
+        """A source that stands where none of its kind can: the stream was moved elsewhere.
+
+        Spark may order a stateful query's sources otherwise than its FROM does, so that any source's place will do.
+        """
+        for source in self.sources:
+            kinds = {other.kind for other in self.sources} if self.state else {source.kind}
+            if not any(is_position_of(kind, positions.get(source.name)) for kind in kinds):
+                return source
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from xml.sax.saxutils import quoteattr
 
 from lakesql.engine.java import Java
 from lakesql.errors import ProfileError
+from lakesql.project.files import write_atomically
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ def verify_jar(jar: Jar, folder: Path) -> None:
         return
     _check_content(jar, file)
     with contextlib.suppress(OSError):  # a cache that cannot be written is read again each time
-        _replace_text(note, seen)
+        write_atomically(note, seen)
 
 
 def fetch_jars(jars: Sequence[Jar], java: Java, folder: Path, repository: str | None) -> None:
@@ -280,16 +281,3 @@ def _read_note(note: Path) -> bytes | None:
         return note.read_bytes()
     except OSError:
         return None
-
-
-def _replace_text(path: Path, text: str) -> None:
-    """Write `text` so that a reader at the same time, whichever user's, sees the old content or the new."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".note-", delete=False) as file:
-        file.write(text)
-    beside = Path(file.name)
-    try:
-        beside.chmod(0o644)
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise

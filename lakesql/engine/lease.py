@@ -298,7 +298,7 @@ def _lost(model: str, holder: str) -> RunError:
 def _this_runner(session: SparkSession) -> Holder:
     jvm: Any = session._jvm
     java = int(jvm.java.lang.ProcessHandle.current().pid())
-    processes = tuple(Process(number, _started(number)) for number in (os.getpid(), java))
+    processes = tuple(Process(number, started(number)) for number in (os.getpid(), java))
     return Holder("", socket.gethostname(), _machine(), processes, "")
 
 
@@ -311,8 +311,8 @@ def _machine() -> str:
         return ""
 
 
-def _started(process: int) -> str:
-    """When a process was started; empty where it is not, or is only waited for."""
+def started(process: int) -> str:
+    """When a process of this machine was started, in the kernel's ticks; '' where it has ended, waited for or not."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -324,7 +324,7 @@ def _is_dead(holder: Holder, me: Holder) -> bool:
     """Whether all processes of the holder are known to have ended. One whose start is unknown may live."""
     if not holder.machine or holder.machine != me.machine or not holder.processes:
         return False
-    return all(process.started and _started(process.id) != process.started for process in holder.processes)
+    return all(process.started and started(process.id) != process.started for process in holder.processes)
 
 
 def _numbers(files: CheckpointFiles) -> list[int]:

@@ -7,7 +7,7 @@ Spark's own readers have the only say about what a value is. They pass over some
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial, reduce
 from typing import Literal
@@ -145,7 +145,7 @@ def _doubt(contract: Contract) -> Column | None:
 
     None where no column is of a type of which this can be told: see `_holds_comma`, `_time_alone`.
     """
-    doubts = []
+    doubts: list[Column | None] = []
     if contract.format == "json" and _holds(contract, T.DecimalType):
         doubts.append(_text().rlike(DIGITS_WITH_COMMA))
     if _takes_times_alone(contract):
@@ -452,8 +452,19 @@ def _without_headers(source: DataFrame, contract: Contract) -> DataFrame:
 
 def _holds(contract: Contract, kind: type[T.DataType]) -> bool:
     """Whether a column is of this kind, or has a value of it within."""
-    test: Test = lambda value, wanted, _: value if isinstance(wanted, kind) else None  # noqa: E731
-    return any(_anywhere(F.lit(None), column.type, "", test) is not None for column in contract.columns)
+    return any(isinstance(part, kind) for column in contract.columns for part in _parts(column.type))
+
+
+def _parts(wanted: T.DataType) -> Iterator[T.DataType]:
+    """The types of a value and of those within it."""
+    match wanted:
+        case T.StructType(fields=fields):
+            for field in fields:
+                yield from _parts(field.dataType)
+        case T.ArrayType(elementType=element) | T.MapType(valueType=element):
+            yield from _parts(element)
+        case _:
+            yield wanted
 
 
 def read_type(contract: Contract) -> T.StructType:

@@ -16,15 +16,7 @@ from dataclasses import replace
 from lakesql.engine.advice import mend, refill, reread, say_entry
 from lakesql.engine.facts import Checkpoint, Decision, Facts, Fresh, Resume, StartFrom, newest_batch
 from lakesql.engine.ledger import Entry
-from lakesql.engine.position import (
-    KIND_NAMES,
-    Position,
-    Positions,
-    Source,
-    can_start_from,
-    is_position_of,
-    spark_position,
-)
+from lakesql.engine.position import KIND_NAMES, Position, Positions, can_start_from, spark_position
 from lakesql.engine.topics import check_topics
 from lakesql.errors import RunError
 
@@ -222,18 +214,13 @@ def _check_streams(facts: Facts, before: tuple[str, ...]) -> None:
 
 
 def _check_kinds(facts: Facts, positions: Positions) -> None:
-    def fits(source: Source) -> bool:
-        # Spark may order a stateful query's sources otherwise than its FROM does.
-        kinds = {other.kind for other in facts.sources} if facts.state else {source.kind}
-        return any(is_position_of(kind, positions.get(source.name)) for kind in kinds)
-
-    moved = [source for source in facts.sources if not fits(source)]
-    if moved:
+    moved = facts.find_moved(positions)
+    if moved is not None:
         raise RunError.of(
             "streams-changed",
-            f"Stream '{moved[0].name}' reads {KIND_NAMES[moved[0].kind]} now; model '{facts.model}' has read something "
+            f"Stream '{moved.name}' reads {KIND_NAMES[moved.kind]} now; model '{facts.model}' has read something "
             "else of it.",
-            why=f"It stood at {_short((positions[moved[0].name],))}, which is no place there.",
+            why=f"It stood at {_short((positions[moved.name],))}, which is no place there.",
             fix=reread(facts),
         )
 

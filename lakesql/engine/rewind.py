@@ -6,7 +6,7 @@ from typing import Literal
 
 from lakesql.engine.advice import mend, refill, reread, say_entry
 from lakesql.engine.facts import Batch, Facts, StartFrom, newest_batch
-from lakesql.engine.position import KIND_NAMES, Positions, can_start_from, is_position_of, ledger_positions
+from lakesql.engine.position import KIND_NAMES, Positions, can_start_from, ledger_positions
 from lakesql.errors import RunError
 
 Target = Literal["ledger", "checkpoint", "start"] | int
@@ -89,10 +89,10 @@ def _checkpoint_start(facts: Facts) -> Positions:
 
 
 def _check_kinds(facts: Facts, positions: Positions) -> None:
-    for source in facts.sources:
-        if not is_position_of(source.kind, positions.get(source.name)):
-            because = f"stream '{source.name}' reads {KIND_NAMES[source.kind]} now, and stood elsewhere"
-            raise _impossible(facts, because, reread(facts))
+    moved = facts.find_moved(positions)
+    if moved is not None:
+        because = f"stream '{moved.name}' reads {KIND_NAMES[moved.kind]} now, and stood elsewhere"
+        raise _impossible(facts, because, reread(facts))
 
 
 def _impossible(facts: Facts, because: str, fix: str) -> RunError:

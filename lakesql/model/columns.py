@@ -7,6 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from lakesql.model.groups import ordinal
 from lakesql.model.refusals import refuse_alias
 from lakesql.model.relation import Column, Relation, Walk, offset_of
 from lakesql.model.sqltext import projections
@@ -165,8 +166,8 @@ def group_keys(
         return outputs
     keys: list[Column] = []
     for key in group.expressions:
-        if isinstance(key, exp.Literal) and not key.is_string and key.name.isdigit():
-            keys += outputs[int(key.name) - 1 : int(key.name)]
+        if named := outputs[ordinal(key)]:
+            keys += named
             continue
         fact = _column(key, 0, sources)
         if isinstance(key, exp.Column) and not fact.event_time:

@@ -42,8 +42,7 @@ def groups_of(
     keys: list[tuple[str, exp.Expr]] = []
     for key in group.expressions:
         if isinstance(key, exp.Literal):
-            is_number = not key.is_string and key.name.isdigit()
-            keys += list(outputs.items())[int(key.name) - 1 : int(key.name)] if is_number else []
+            keys += list(outputs.items())[ordinal(key)]
         else:
             text_of = key.name if isinstance(key, exp.Column) else key.sql("spark", normalize_functions=False)
             keys.append((text_of, key))
@@ -54,6 +53,12 @@ def groups_of(
         if isinstance(expression, exp.Alias)
     }
     return _groups([*plain.items()] if group.args.get("all") else keys, plain, made)
+
+
+def ordinal(key: exp.Expr) -> slice:
+    """Which of the SELECT's columns a key of GROUP BY means by its number: one, or none."""
+    is_number = isinstance(key, exp.Literal) and not key.is_string and key.name.isdigit()
+    return slice(int(key.name) - 1, int(key.name)) if is_number else slice(0)
 
 
 def distinct_groups(select: exp.Select, names: tuple[str, ...] | None) -> tuple[Group, ...] | None:
@@ -109,15 +114,19 @@ def _groups(
 
 def _ways_to_say(key: exp.Expr, plain: Mapping[str, exp.Expr]) -> list[frozenset[str]]:
     """The sets of names of which an expression mentions one whole, if it depends on the key."""
-    ways = [frozenset(column.name.lower() for column in key.find_all(exp.Column))]
+    ways = [_columns_in(key)]
     if isinstance(key, exp.Anonymous) and key.name.lower() in _WINDOWS:
         ways.append(frozenset({key.name.lower()}))
     if isinstance(key, exp.Column):  # it may be the alias of a column of the SELECT
         for name, expression in plain.items():
             if isinstance(expression, exp.Alias) and name.lower() == key.name.lower():
-                below = frozenset(column.name.lower() for column in expression.find_all(exp.Column))
-                ways = [*ways, below] if below else []
+                made_of = _columns_in(expression)
+                ways = [*ways, made_of] if made_of else []
     return [way for way in ways if way]
+
+
+def _columns_in(expression: exp.Expr) -> frozenset[str]:
+    return frozenset(column.name.lower() for column in expression.find_all(exp.Column))
 
 
 def _mentioned(expression: exp.Expr) -> frozenset[str]:

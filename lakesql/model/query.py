@@ -51,9 +51,9 @@ class Query:
     `joins_streams` says that it joins streams with each other.
     `grouped_by_event_time` says that some key of an aggregate or DISTINCT carries a watermark.
     `reads_tables` says that it reads a table beside its streams.
-    `record_fields` are the fields of `_record` that the text uses. `groups`: a batch has one row for each of them; None
-    where that is not known. `carry` holds what `carry_position` inserts:
-    offset and text, in order; empty for a stateful SELECT.
+    `record_fields` are the fields of `_record` that the text uses.
+    `groups`: a batch has one row for each of them; None where that is not known.
+    `carry` holds what `carry_position` inserts: offset and text, in order; empty for a stateful SELECT.
     """
 
     sql: str

@@ -93,7 +93,7 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         return Relation(read_columns(select, mark, sources, walk))
     columns = read_columns(select, mark, sources, walk)
     walk.flowing[mark] = select
-    below = frozenset[int]().union(*(source.selects for source in flowing))
+    below = _selects(flowing)
     refuse_in_stream(select, mark, walk)
     aggregated = mark in walk.text.aggregates or any(select.args.get(key) for key in ("group", "having"))
     distinct = bool(select.args.get("distinct"))
@@ -334,8 +334,8 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
             "A * over a stream brings columns of lakesql's with it.",
             "Name the columns in every branch, or begin every branch with the same number of columns before its *.",
         )
+    selects = _selects(relations)
     if distinct:
-        selects = frozenset[int]().union(*(relation.selects for relation in relations))
         walk.shapes[last_mark(union)] = "\n".join(("union distinct", *columns_of(selects, walk)))
     return Relation(
         columns,
@@ -346,7 +346,7 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
         by_event_time=any(relation.by_event_time for relation in relations)
         or (distinct and any(column.event_time for column in columns or ())),
         carried=relations[0].carried,
-        selects=frozenset[int]().union(*(relation.selects for relation in relations)),
+        selects=selects,
     )
 
 
@@ -399,8 +399,12 @@ def _merged(sources: list[tuple[str, Relation]]) -> Relation:
         joined=len(flowing) > 1 or any(source.joined for source in flowing),
         by_event_time=any(source.by_event_time for source in flowing),
         carried=flowing[0].carried if flowing and flowing[0] is sources[0][1] else None,
-        selects=frozenset[int]().union(*(source.selects for source in flowing)),
+        selects=_selects(flowing),
     )
+
+
+def _selects(relations: Iterable[Relation]) -> frozenset[int]:
+    return frozenset[int]().union(*(relation.selects for relation in relations))
 
 
 def _read_subqueries(select: exp.Select, names: Names, walk: Walk) -> None:

@@ -101,15 +101,15 @@ def _read_column(name: str, node: Node, place: Place) -> Column:
         _ColumnOptions(str(node.value), False, "") if short else decode(node, _ColumnOptions, what=f"column '{name}'")
     )
     parsed = parse_type(options.type)
+    type_place = node.place if short else node.entries()["type"].place
     if parsed is None:
-        type_place = node.place if short else node.entries()["type"].place
         raise ProjectError.of("unknown-type", f"'{options.type}' is not a type that Spark knows.", place=type_place)
     if any(part.name in ("char", "varchar") for part in parts_of(parsed)):
         raise ProjectError.of(
             "unknown-type",
             f"'{options.type}' is no type of a stream's column: what reads a record knows no length of a text.",
             fix="Write string.",
-            place=node.place if short else node.entries()["type"].place,
+            place=type_place,
         )
     return Column(name, parsed.text, options.required, options.description)
 

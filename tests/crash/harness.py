@@ -15,9 +15,10 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
+from lakesql.engine.lease import Process
 from lakesql.errors import render_problem
 from tests.crash.runner import Order
-from tests.servers.process import began, kill_if_same
+from tests.servers.process import kill_all, process_of
 from tests.spark.project import Lake, Project
 from tests.spark.test_ledger import commands, rewind
 
@@ -54,12 +55,11 @@ class Runner:
             text=True,
         )
         threading.Thread(target=self._read, daemon=True).start()
-        self.java, self._java_began = 0, ""
+        self._java: Process | None = None
 
     def order(self, order: Order) -> None:
         """Let it begin."""
-        self.java = int(self.wait_for("ready")["ready"])
-        self._java_began = began(self.java)
+        self._java = process_of(int(self.wait_for("ready")["ready"]))
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(asdict(order)) + "\n")
         self.process.stdin.flush()
@@ -85,7 +85,8 @@ class Runner:
 
     def signal(self, number: int) -> None:
         """Send both of its processes a signal."""
-        for process in (self.java, self.process.pid):
+        assert self._java is not None, "it was given no order"
+        for process in (self._java.id, self.process.pid):
             os.kill(process, number)
 
     def conditions(self) -> dict[str, list[str]]:
@@ -97,7 +98,7 @@ class Runner:
         """Kill what is left of it."""
         self.process.kill()
         self.process.wait()
-        kill_if_same(self.java, self._java_began)
+        kill_all([self._java] if self._java else [])
         self.log.close()
 
     def _errors(self) -> str:

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from lakesql.engine.lease import Process, started
+
 LOOPBACK = "127.0.0.1"
 JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 """A Java that starts fast and stays small."""
@@ -91,20 +93,28 @@ def stop(process: subprocess.Popen[bytes], within_s: float = 10) -> None:
         kill(process)
 
 
-def began(pid: int) -> str:
-    """When a process was started, in the kernel's ticks; '' of one that has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else fields[19]
+def process_of(pid: int) -> Process:
+    """The process that has this number now."""
+    return Process(pid, started(pid))
 
 
-def kill_if_same(pid: int, since: str) -> None:
-    """SIGKILL to a process that began then. Numbers are given again soon, also to a thread of somebody else."""
-    if since and began(pid) == since:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+def kill_all(processes: Sequence[Process], within_s: float = 30) -> None:
+    """SIGKILL to those that are still there, and wait for their end.
+
+    Only to them: numbers are given again soon, also to a thread of somebody else.
+    """
+    for process in processes:
+        if _is_there(process):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.id, signal.SIGKILL)
+    deadline = time.monotonic() + within_s
+    while any(map(_is_there, processes)):
+        assert time.monotonic() < deadline, f"{processes} are still there after {within_s} s"
+        time.sleep(0.05)
+
+
+def _is_there(process: Process) -> bool:
+    return process.started != "" and started(process.id) == process.started
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,7 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.servers.process import began, kill, kill_if_same, stop
+from lakesql.engine.lease import Process
+from tests.servers.process import kill, kill_all, process_of, stop
 
 Event = dict[str, Any]
 
@@ -26,7 +26,7 @@ class Runner:
         self.runs: list[list[Event]] = []
         self.started_at = 0.0
         self._process: subprocess.Popen[bytes] | None = None
-        self._orphans: list[tuple[int, str]] = []
+        self._orphans: list[Process] = []
 
     def start(self) -> None:
         command = [sys.executable, "-m", "lakesql", "--log-format", "json", "run", "--continuous"]
@@ -72,29 +72,28 @@ class Runner:
     def stop(self) -> None:
         """End it and its Java, however it stands."""
         if self._process is not None:
-            self._orphans += [(java, began(java)) for java in self.javas()]
+            self._orphans += self.javas()
             stop(self._process, 30)
-        for java, since in self._orphans:
-            kill_if_same(java, since)
+        kill_all(self._orphans)
 
     # As crashes do
 
     def kill_python(self) -> None:
         """SIGKILL to the runner alone. Its Java ends by itself some time later."""
-        self._orphans += [(java, began(java)) for java in self.javas()]
+        self._orphans += self.javas()
         kill(self.process)
 
     def kill_java(self) -> None:
         """SIGKILL to Java alone."""
         javas = self.javas()
         assert javas, "there is no Java"
-        _kill_all(javas)
+        kill_all(javas)
 
     def kill_both(self) -> None:
         """SIGKILL to both at once."""
         javas = self.javas()
         self.process.send_signal(signal.SIGKILL)
-        _kill_all(javas)
+        kill_all(javas)
         kill(self.process)
 
     @property
@@ -102,9 +101,9 @@ class Runner:
         assert self._process is not None, "not started"
         return self._process
 
-    def javas(self) -> list[int]:
+    def javas(self) -> list[Process]:
         """The processes of Java that the runner has started, or the shell in between."""
-        return [pid for pid in _descendants(self.process.pid) if _name(pid) == "java"]
+        return [process_of(pid) for pid in _descendants(self.process.pid) if _name(pid) == "java"]
 
     @property
     def errors(self) -> Path:
@@ -133,23 +132,6 @@ class Runner:
 def of(events: list[Event], kind: str, model: str | None = None) -> list[Event]:
     """The events of a kind, as `--log-format json` names it."""
     return [event for event in events if event["event"] == kind and model in (None, event.get("model"))]
-
-
-def wait_for_end(pids: list[int], within_s: float = 30) -> None:
-    """Return when none of the processes is there any more."""
-    deadline = time.monotonic() + within_s
-    while any(_name(pid) for pid in pids):
-        assert time.monotonic() < deadline, f"{pids} are still there after {within_s} s"
-        time.sleep(0.05)
-
-
-def _kill_all(pids: list[int]) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    wait_for_end(pids)
 
 
 def _descendants(pid: int) -> Iterator[int]:

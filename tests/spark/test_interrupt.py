@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from lakesql.engine.lease import started
 from tests.servers.process import running
 from tests.servers.runner import Runner, of
 
@@ -55,7 +56,7 @@ def test_a_second_signal_ends_it_at_once_and_nothing_stays_behind(tmp_path: Path
     process.communicate(timeout=30)
     assert process.returncode == -signal.SIGTERM
     ends_by = time.monotonic() + 20
-    while any(is_alive(child) for child in children):
+    while any(started(int(child)) for child in children):
         assert time.monotonic() < ends_by, "Spark's Java goes on by itself"
         time.sleep(0.1)
 
@@ -92,10 +93,3 @@ def read_until(process: subprocess.Popen[str], event: str) -> list[dict[str, Any
         if seen[-1]["event"] == event:
             return seen
     raise AssertionError(f"The run ended without {event}: {process.communicate()}")
-
-
-def is_alive(process: str) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lakesql.engine.checkpoint import CheckpointFiles
-from lakesql.engine.lease import LASTS_S, PASSES_ON_AFTER_S, RENEW_EVERY_S, Leases, _machine, _started
+from lakesql.engine.lease import LASTS_S, PASSES_ON_AFTER_S, RENEW_EVERY_S, Leases, _machine, started
 from lakesql.errors import LakesqlError, RunError
 from lakesql.events import BatchCommitted, Noted
 from tests.spark.project import Lake, Project
@@ -180,13 +180,13 @@ def holder_of(process: int, started: str, machine: str) -> str:
 
 def test_a_dead_process_of_this_machine_is_not_waited_for(lake: Lake, tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    started = _started(process.pid)
-    assert started
+    began = started(process.pid)
+    assert began
     folder = tmp_path / "m.lease"
     folder.mkdir()
     for number, (begun, machine, is_had) in enumerate(
         [
-            (started, _machine(), False),  # it lives
+            (began, _machine(), False),  # it lives
             ("1", _machine(), True),  # another process has its number now
             ("1", "another machine", False),
             ("", _machine(), False),
@@ -196,9 +196,9 @@ def test_a_dead_process_of_this_machine_is_not_waited_for(lake: Lake, tmp_path: 
         (folder / str(number * 10)).write_text(holder_of(process.pid, begun, machine))
         runner = leases(lake, Clock())
         assert runner.claim("m", str(tmp_path / "m"), lambda text: None) is is_had
-    (folder / "90").write_text(holder_of(process.pid, started, _machine()))
+    (folder / "90").write_text(holder_of(process.pid, began, _machine()))
     process.kill()
-    while _started(process.pid):
+    while started(process.pid):
         pass
     texts, say = said()
     runner = leases(lake, Clock())  # before anybody has asked for the process's exit code
