@@ -179,7 +179,7 @@ def _open_streams(sink: Sink, arrived: DataFrame, watch: Watch) -> list[DataFram
     """The records of each stream, and a view of the good ones under the stream's name."""
     all_records = unpack(arrived, sink.select, sink.readings)
     for reading, records in zip(sink.readings, all_records, strict=True):
-        watched = watch.stream(records, reading.stream)
+        watched = watch.stream(records, reading.stream, sink.select)
         good_records(watched).createOrReplaceTempView(identifier(reading.stream.name))
     return all_records
 

@@ -154,13 +154,14 @@ def commit_properties(session: SparkSession, properties: Mapping[str, str], wap_
     settings = {f"{_PROPERTY}{key}": value for key, value in properties.items()}
     if wap_id is not None:
         settings[_WAP_ID] = wap_id
+    conf = session.conf
     for key, value in settings.items():
-        session.conf.set(key, value)
+        conf.set(key, value)
     try:
         yield
     finally:
         for key in settings:
-            session.conf.unset(key)
+            conf.unset(key)
 
 
 def _snapshot(snapshot: Any) -> Snapshot:

@@ -78,7 +78,8 @@ class ModelQuery:
             return self.failure
         if self._stopping.is_set():
             return None
-        return next((error for query in self._queries if (error := query.exception()) is not None), None)
+        ended = (query.exception() for query in self._queries if not query.isActive)
+        return next((error for error in ended if error is not None), None)
 
     def request_stop(self) -> None:
         """Let the batch that is being written finish, and begin no other; asked again, look whether it has.

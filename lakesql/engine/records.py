@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from typing import Any
 
@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.compile.quote import identifier, table_name
+from lakesql.compile.quote import column_of, identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.engine.parse import (
     CORRUPT,
@@ -58,21 +58,17 @@ class Watch:
         self._records: list[_Watched] = []
         self._rows: list[_Watched] = []
 
-    def stream(self, records: DataFrame, stream: Stream) -> DataFrame:
+    def stream(self, records: DataFrame, stream: Stream, select: Select) -> DataFrame:
         """Parsed records, watched."""
-        is_bad = F.col(REJECTED).isNotNull()
-        newest = F.max(F.when(~is_bad, F.unix_micros(_event_time(stream, records))))
-        return _watch(self._records, records, records=F.count("*"), bad=count_of(is_bad), event_us=newest)
+        return _watch(self._records, records, _record_counts(_event_time(stream, select)))
 
     def stateful_rows(self, rows: DataFrame) -> DataFrame:
         """Rows of a stateful SELECT, watched: each is a record of the batch that arrives here."""
-        none = F.max(F.lit(None).cast("bigint"))
-        return _watch(self._records, rows, records=F.count("*"), bad=count_of(F.lit(False)), event_us=none)
+        return _watch(self._records, rows, _stateful_counts())
 
     def keyed_rows(self, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
         """`rows`, watched for those in which one of the columns is NULL."""
-        is_keyless = reduce(or_, (F.col(identifier(name)).isNull() for name in not_null))
-        return _watch(self._rows, rows, rows=F.count("*"), keyless=count_of(is_keyless))
+        return _watch(self._rows, rows, _row_counts(not_null))
 
     def read(self) -> Counts:
         """The counts. Waits until a statement has read all that is watched."""
@@ -108,10 +104,31 @@ def count_of(condition: Column) -> Column:
     return F.count(F.when(condition, 1))
 
 
-def _watch(watched: list[_Watched], frame: DataFrame, **counted: Column) -> DataFrame:
-    columns = tuple(column.alias(name) for name, column in counted.items())
-    watched.append(_Watched(frame, columns, Observation()))
-    return frame.observe(watched[-1].observation, *columns)
+# What is counted is the same in every batch, and each part of an expression is a question to Java.
+
+
+@cache
+def _record_counts(event_time: str) -> tuple[Column, ...]:
+    is_bad = F.col(REJECTED).isNotNull()
+    newest = F.max(F.when(~is_bad, F.unix_micros(F.expr(event_time))))
+    return F.count("*").alias("records"), count_of(is_bad).alias("bad"), newest.alias("event_us")
+
+
+@cache
+def _stateful_counts() -> tuple[Column, ...]:
+    none = F.max(F.lit(None).cast("bigint"))
+    return F.count("*").alias("records"), count_of(F.lit(False)).alias("bad"), none.alias("event_us")
+
+
+@cache
+def _row_counts(not_null: tuple[str, ...]) -> tuple[Column, ...]:
+    is_keyless = reduce(or_, (F.col(identifier(name)).isNull() for name in not_null))
+    return F.count("*").alias("rows"), count_of(is_keyless).alias("keyless")
+
+
+def _watch(watched: list[_Watched], frame: DataFrame, counted: tuple[Column, ...]) -> DataFrame:
+    watched.append(_Watched(frame, counted, Observation()))
+    return frame.observe(watched[-1].observation, *counted)
 
 
 def read_records(
@@ -150,7 +167,7 @@ def parse_reading(raw: DataFrame, reading: Reading, select: Select) -> DataFrame
 
 def good_records(parsed: DataFrame) -> DataFrame:
     """The records that were not rejected, without the column that says so."""
-    return parsed.where(F.col(REJECTED).isNull()).drop(REJECTED)
+    return parsed.where(f"{REJECTED} IS NULL").drop(REJECTED)
 
 
 def _packed(index: int) -> str:
@@ -189,11 +206,9 @@ def empty_records(session: SparkSession, reading: Reading, positioned: bool) -> 
     if positioned:
         added.append(f"CAST(NULL AS struct<source:string,partition:bigint,offset:bigint>) AS {POSITION}")
     if isinstance(reading.source, TableSource):
-        rows = session.table(table_name(reading.source.table)).limit(0)
-    else:
-        fields = (f"{identifier(column.name)} {column.type}" for column in reading.stream.columns)
-        rows = session.createDataFrame([], ", ".join(fields))
-    return rows.selectExpr("*", *added)
+        return session.sql(f"SELECT {', '.join(['*', *added])} FROM {table_name(reading.source.table)} LIMIT 0")
+    columns = [f"CAST(NULL AS {column.type}) AS {identifier(column.name)}" for column in reading.stream.columns]
+    return session.sql(f"SELECT {', '.join([*columns, *added])} LIMIT 0")
 
 
 def _check_rows(raw: DataFrame, reading: Reading, keep: frozenset[str], keep_raw: bool) -> DataFrame:
@@ -214,22 +229,21 @@ def _check_rows(raw: DataFrame, reading: Reading, keep: frozenset[str], keep_raw
     kind = raw.schema[ROW].dataType
     assert isinstance(kind, T.StructType)
     names = [name for name in kind.names if name != CORRUPT]
-    cast = Column.try_cast if reading.has_json else Column.cast  # what does not fit is in a row that is rejected
-    values = [(cast(row[name], types[name]) if name in types else row[name]).alias(name) for name in names]
+    cast = "try_cast" if reading.has_json else "cast"  # what does not fit is in a row that is rejected
+    values = {name: column_of(ROW, name) for name in names}
+    values |= {name: f"{cast}({values[name]} AS {types[name]})" for name in names if name in types}
     return raw.withColumn("value", value).select(
-        *values,
+        *(F.expr(f"{value} AS {identifier(name)}") for name, value in values.items()),
         *([record_struct(keep)] if keep else []),
         *([raw_struct()] if keep_raw else []),
         rejected_struct(reason),
     )
 
 
-def _event_time(stream: Stream, records: DataFrame) -> Column:
-    """The time of an event: the watermark's column, else the record's own time where it is at hand."""
+def _event_time(stream: Stream, select: Select) -> str:
+    """The time of an event, as SQL: the watermark's column, else the record's own time where it is at hand."""
     if stream.watermark:
-        return F.col(identifier(stream.watermark.column)).cast("timestamp")
-    for name in (RECORD, RAW):
-        kept = records.schema[name].dataType if name in records.columns else None
-        if isinstance(kept, T.StructType) and "timestamp" in kept.fieldNames():
-            return F.col(name)["timestamp"]
-    return F.lit(None).cast("timestamp")
+        return f"CAST({identifier(stream.watermark.column)} AS timestamp)"
+    if "timestamp" in select.query.record_fields:
+        return f"{RECORD}.timestamp"
+    return f"{RAW}.timestamp" if select.positioned else "CAST(NULL AS timestamp)"

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from lakesql.compile.quote import identifier, table_name
+from lakesql.compile.quote import identifiers, table_name, text
 from lakesql.engine.kafka import consumer_options
 from lakesql.engine.parse import CORRUPT, JSON_OPTIONS, Contract, ContractColumn, read_type
 from lakesql.errors import ProjectError
@@ -106,17 +106,14 @@ def read_raw(session: SparkSession, reading: Reading, streaming: bool = True) ->
             rows = (
                 reader.format("rate").option("rowsPerSecond", rows_per_second).load()
                 if streaming
-                else session.range(RATE_SAMPLE).select(
-                    F.current_timestamp().alias("timestamp"), F.col("id").alias("value")
-                )
+                else session.range(RATE_SAMPLE).selectExpr("current_timestamp() AS timestamp", "id AS value")
             )
-            time = F.col("timestamp")
-            return _as_rows(rows, stream.column_names, F.lit("rate"), F.col("value"), time)
+            return _as_rows(rows, stream.column_names, text("rate"), offset="value", timestamp="timestamp")
         case Kafka() as connection:
             return _read_kafka(reader, stream, connection, streaming)
         case TableSource(table=table):
             rows = reader.format("iceberg").load(table_name(table))
-            return _as_rows(rows, rows.columns, F.lit(str(table)), F.lit(None), F.lit(None))
+            return _as_rows(rows, rows.columns, text(str(table)))
         case _:
             assert_never(reading.source)
 
@@ -195,21 +192,12 @@ def _read_files(reader: Reader, reading: Reading, base: str) -> DataFrame:
     match stream.format:
         case "csv" | "string" | "bytes":
             lines = _text_lines(reader, stream, glob)
-            return lines.select(
-                F.lit(None).cast("binary").alias("key"),
-                F.col("value").cast("binary").alias("value"),
-                F.col("_metadata.file_path").alias("topic"),
-                F.lit(0).alias("partition"),
-                F.lit(None).cast("bigint").alias("offset"),
-                F.col("_metadata.file_modification_time").alias("timestamp"),
-                _no_headers(),
-            )
+            return lines.selectExpr(*_raw_columns(*_FILE, value="value"))
         case "json" | "parquet" | "avro":
             kind = _row_type(reading)
             reader = _file_reader(reader, stream, stream.format, glob).schema(kind)
             rows = reader.options(columnNameOfCorruptRecord=CORRUPT, **JSON_OPTIONS).load(glob)
-            path, time = F.col("_metadata.file_path"), F.col("_metadata.file_modification_time")
-            return _as_rows(rows, kind.names, path, F.lit(None), time)
+            return _as_rows(rows, kind.names, *_FILE)
         case _:
             assert_never(stream.format)
 
@@ -258,22 +246,29 @@ def _file_reader(reader: Reader, stream: Stream, format_: Format | str, glob: st
     return reader
 
 
-def _as_rows(rows: DataFrame, columns: Sequence[str], topic: Column, offset: Column, timestamp: Column) -> DataFrame:
+_FILE = ("_metadata.file_path", "_metadata.file_modification_time")
+"""The topic and the time of a file's records."""
+
+
+def _as_rows(
+    rows: DataFrame, columns: Sequence[str], topic: str, timestamp: str = "NULL", offset: str = "NULL"
+) -> DataFrame:
     """Rows of a structured source in the shape of raw records: the row itself stands in one struct."""
-    return rows.select(
-        F.lit(None).cast("binary").alias("key"),
-        F.lit(None).cast("binary").alias("value"),
-        topic.cast("string").alias("topic"),
-        F.lit(0).alias("partition"),
-        offset.cast("bigint").alias("offset"),
-        timestamp.cast("timestamp").alias("timestamp"),
-        _no_headers(),
-        F.struct(*(F.col(identifier(name)) for name in columns)).alias(ROW),
+    row = f"struct({identifiers(columns)}) AS {ROW}"
+    return rows.selectExpr(*_raw_columns(topic, timestamp, offset), row)
+
+
+def _raw_columns(topic: str, timestamp: str, offset: str = "NULL", value: str = "NULL") -> tuple[str, ...]:
+    """The columns of raw records that have no key, no partition and no headers. Everything is SQL."""
+    return (
+        "CAST(NULL AS binary) AS key",
+        f"CAST({value} AS binary) AS value",
+        f"CAST({topic} AS string) AS topic",
+        "0 AS partition",
+        f"CAST({offset} AS bigint) AS offset",
+        f"CAST({timestamp} AS timestamp) AS timestamp",
+        "CAST(NULL AS array<struct<key:string,value:binary>>) AS headers",
     )
-
-
-def _no_headers() -> Column:
-    return F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers")
 
 
 def _wrong_origin(stream: Stream, connection: str, wanted: str) -> ProjectError:
