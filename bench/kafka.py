@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--copies", type=int, default=3, help="times 336,776 flights")
     parser.add_argument("--per-batch", type=int, default=100_000, help="records a batch")
-    parser.add_argument("--same-table", action="store_true", help="the hand-written table has lakesql's properties too")
+    parser.add_argument("--same-table", action="store_true", help="the hand-written table is set up as lakesql's")
     parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
@@ -44,7 +44,7 @@ def main() -> int:
             with open_project(write_topic_project(root, broker.servers, options.per_batch), "flights") as around:
                 pairs = 1 if options.smoke else options.pairs
                 by_hand = Hand(around.session, root, broker.servers, options.per_batch)
-                create = create_by_hand(around.session, "PARTITIONED BY (days(time_hour))", options.same_table)
+                create = create_by_hand(around, "PARTITIONED BY (days(time_hour))", options.same_table)
                 run_pairs(around, rows, pairs, create, by_hand.append)
     return 0
 

@@ -67,7 +67,7 @@ def main() -> int:
 
 @contextmanager
 def by_hand(around: Surroundings, broker: Broker) -> Iterator[None]:
-    create_by_hand(around.session, "PARTITIONED BY (days(time_hour))", same_table=False)()
+    create_by_hand(around, "PARTITIONED BY (days(time_hour))", same_table=False)()
     query = Hand(around.session, around.manifest.directory, broker.servers, PER_BATCH).start(processingTime="0 seconds")
     try:
         yield

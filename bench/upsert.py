@@ -59,7 +59,7 @@ def main() -> int:
             around,
             records,
             1 if options.smoke else options.pairs,
-            create_by_hand(spark, "", same_table=True),
+            create_by_hand(around, "", same_table=True),
             lambda: upsert_by_hand(arriving, root),
             files.select(*KEYS).distinct().count(),
             lambda *side: read(spark, *side),

@@ -50,6 +50,15 @@ JARS: dict[str, tuple[Jar, ...]] = {
             "dc320e4102884c135ccc30c3c6fc3fb190b750e1586a100e3aba3be783cf33a9",
         ),
     ),
+    # Files on this machine's disks, without a process for the permissions of each.
+    "local-files": (
+        Jar(
+            "com.globalmentor",
+            "hadoop-bare-naked-local-fs",
+            "0.1.0",
+            "e0cc30fb0531eb0b59468dc0abf5b257533d2365b5e9f45e795edd707aa78c62",
+        ),
+    ),
     "avro": (
         Jar(
             "org.apache.spark",

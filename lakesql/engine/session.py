@@ -104,7 +104,8 @@ def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lamb
             os.environ.pop(name, None)
     if jvm:
         SparkContext._gateway.proc = jvm.process  # type: ignore[union-attr]  # keeps Java's stdin open
-    _finish(spark, conf)
+    if _SHUFFLE_PARTITIONS not in conf:
+        spark.conf.set(_SHUFFLE_PARTITIONS, spark.sparkContext.defaultParallelism)  # known when the session is up
     return spark
 
 
@@ -243,16 +244,6 @@ def _redirect_python_logs(output: Path) -> None:
 class _Masking(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return find_secrets(os.environ).redact(super().format(record))
-
-
-def _finish(spark: SparkSession, conf: Mapping[str, str]) -> None:
-    """Set what is known, or can be set, only when the session is up."""
-    context = spark.sparkContext
-    if _SHUFFLE_PARTITIONS not in conf:
-        spark.conf.set(_SHUFFLE_PARTITIONS, context.defaultParallelism)
-    # Without .crc files beside each local file: half the files, and half the `chmod` processes that make them.
-    hadoop = context._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
-    hadoop.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
 
 
 def _is_local(master: str) -> bool:

@@ -44,6 +44,8 @@ def spark_properties(catalog: Catalog) -> dict[str, str]:
         properties = {**_REST_TIMEOUTS, **_oauth_properties(catalog), **properties}
     if catalog.type == "sql":
         properties |= _jdbc_properties(catalog)
+    if uses_local_files(catalog):
+        properties = {**_LOCAL_FILES, **properties}
     if uses_s3(catalog):
         properties.setdefault("io-impl", S3_FILE_IO)
         _copy(properties, "s3.region", "client.region")
@@ -96,6 +98,12 @@ def uses_s3(catalog: Catalog) -> bool:
     return says_so or catalog.type == "glue" or is_s3(catalog.warehouse)
 
 
+def uses_local_files(catalog: Catalog) -> bool:
+    """Whether the block says that the tables' files lie in a folder."""
+    place = catalog.warehouse
+    return catalog.type == "sql" and place != "" and ("://" not in place or place.startswith("file://"))
+
+
 def is_s3(place: str) -> bool:
     """Whether a URL is one of S3."""
     return place.startswith(_S3_SCHEMES)
@@ -105,6 +113,8 @@ def jar_needs(target: Target) -> frozenset[str]:
     """Which groups of jars a target needs, whatever is read: for its catalog, and where Spark itself uses S3."""
     catalog, needs = target.catalog, {"core"}
     paths = [found.path for found in target.connections.values() if isinstance(found, Recorded | Files)]
+    if uses_local_files(catalog):
+        needs.add("local-files")
     if uses_s3(catalog):
         needs.add("s3")
     if any(is_s3(place) for place in [target.checkpoints, *paths]):
@@ -145,6 +155,13 @@ _POSTGRES = re.compile(
 _REST_TIMEOUTS = {
     "rest.client.connection-timeout-ms": str(CONNECT_TIMEOUT_S * 1000),
     "rest.client.socket-timeout-ms": str(ANSWER_TIMEOUT_S * 1000),
+}
+
+# Hadoop's own file system starts `chmod` twice for each file that it writes. This one sets permissions by itself. It is
+# kept out of Hadoop's cache, so that the catalog alone gets it: it lists a link to a folder without end.
+_LOCAL_FILES = {
+    "hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    "hadoop.fs.file.impl.disable.cache": "true",
 }
 
 _S3A_KEYS = {

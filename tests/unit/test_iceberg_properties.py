@@ -114,9 +114,11 @@ def test_spark_itself_reads_s3_with_the_catalogs_keys() -> None:
 @pytest.mark.parametrize(
     ("catalog", "places", "needs"),
     [
-        (Catalog("lake", "sql", "sqlite:///c.db", "/wh"), {}, {"core"}),
+        (Catalog("lake", "sql", "sqlite:///c.db", "/wh"), {}, {"core", "local-files"}),
+        (Catalog("lake", "sql", "sqlite:///c.db", "file:///wh"), {}, {"core", "local-files"}),
+        (Catalog("lake", "sql", "sqlite:///c.db", "hdfs://wh"), {}, {"core"}),
         (Catalog("lake", "sql", "sqlite:///c.db", "s3://wh"), {}, {"core", "s3"}),
-        (postgres("postgresql://h/db"), {}, {"core", "postgres"}),
+        (postgres("postgresql://h/db"), {}, {"core", "local-files", "postgres"}),
         (rest(), {}, {"core"}),
         (rest(s3__region="eu-1"), {}, {"core", "s3"}),
         (rest(), {"checkpoints": "s3://b/checkpoints"}, {"core", "s3", "s3a"}),
