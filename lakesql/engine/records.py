@@ -206,9 +206,9 @@ def empty_records(session: SparkSession, reading: Reading, positioned: bool) -> 
     if positioned:
         added.append(f"CAST(NULL AS struct<source:string,partition:bigint,offset:bigint>) AS {POSITION}")
     if isinstance(reading.source, TableSource):
-        return session.sql(f"SELECT {', '.join(['*', *added])} FROM {table_name(reading.source.table)} LIMIT 0")
+        return session.table(table_name(reading.source.table)).limit(0).selectExpr("*", *added)
     columns = [f"CAST(NULL AS {column.type}) AS {identifier(column.name)}" for column in reading.stream.columns]
-    return session.sql(f"SELECT {', '.join([*columns, *added])} LIMIT 0")
+    return session.range(0).selectExpr(*columns, *added)
 
 
 def _check_rows(raw: DataFrame, reading: Reading, keep: frozenset[str], keep_raw: bool) -> DataFrame:
