@@ -140,7 +140,7 @@ class Broker:
     def _format(self) -> None:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = [self._java, "-Xmx128m", *JAVA_FLAGS, "-cp", self._class_path, "kafka.tools.StorageTool", "format"]
-        _run([*command, "-t", cluster, "-c", self._properties])
+        _run([*command, f"--cluster-id={cluster}", "-c", self._properties])  # which may begin with a -
 
     def _make_certificate(self) -> None:
         key_store, certificate = self.directory / "key.p12", self.directory / "broker.pem"
