@@ -29,6 +29,15 @@ SERVERS: dict[str, tuple[Dependency, ...]] = {
         Dependency("org.apache.kafka", "kafka_2.13", "4.3.1"),
         Dependency("org.slf4j", "slf4j-simple", "1.7.36"),  # without it there are no logs at all
     ),
+    "connect": (
+        Dependency("org.apache.kafka", "connect-runtime", "4.3.1"),
+        Dependency("org.slf4j", "slf4j-simple", "1.7.36"),
+    ),
+    "iceberg-sink": (
+        Dependency("org.apache.iceberg", "iceberg-kafka-connect", "1.12.0"),
+        Dependency("org.apache.iceberg", "iceberg-parquet", "1.12.0"),
+        Dependency("org.xerial", "sqlite-jdbc", "3.53.2.0"),
+    ),
     "rest": (
         Dependency("org.xerial", "sqlite-jdbc", "3.53.2.0"),
         Dependency("org.slf4j", "slf4j-simple", "2.0.17"),
@@ -39,7 +48,8 @@ SERVERS: dict[str, tuple[Dependency, ...]] = {
         Dependency("org.apache.iceberg", "iceberg-open-api", "1.11.0", ("test-fixtures",), alone=True),
     ),
 }
-"""What each server is made of. These versions work together; newer ones lack modules (Kafka 4.4.0, open-api 1.12.0)."""
+"""What each server, or a plugin of one, is made of. These versions work together; newer ones lack modules (Kafka 4.4.0,
+open-api 1.12.0)."""
 
 
 def fetch_server(name: str) -> list[Path]:

@@ -1,0 +1,57 @@
+"""Kafka Connect, one process for one connector, with the connector's jars as a plugin of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from lakesql.engine.java import find_java
+from tests.servers.jars import class_path
+from tests.servers.process import LOOPBACK, accepts, free_ports, spawn, stop, wait_until
+
+STARTS_WITHIN_S = 60
+
+
+class Connect:
+    """A standalone worker. `connector` is what its connector is told; `plugin` are the connector's jars."""
+
+    def __init__(self, directory: Path, servers: str, plugin: Iterable[Path], connector: Mapping[str, str]) -> None:
+        jars = directory / "plugins" / "connector"
+        jars.mkdir(parents=True)
+        for jar in plugin:
+            (jars / jar.name).symlink_to(jar)
+        (self._port,) = free_ports(1)
+        worker = {
+            "bootstrap.servers": servers,
+            "listeners": f"http://{LOOPBACK}:{self._port}",
+            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter.schemas.enable": "false",
+            "offset.storage.file.filename": str(directory / "offsets"),
+            "offset.flush.interval.ms": "1000",  # a sink without new records is not asked for more until then
+            "plugin.path": str(directory / "plugins"),
+        }
+        self._files = [directory / "worker.properties", directory / "connector.properties"]
+        for file, properties in zip(self._files, (worker, connector), strict=True):
+            file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        self.output = directory / "connect.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def spawn(self) -> None:
+        """Begin to start it. Java has no options but for a heap that is large enough."""
+        program = "org.apache.kafka.connect.cli.ConnectStandalone"
+        java = find_java(os.environ).binary
+        self.process = spawn([java, "-Xmx2g", "-cp", class_path("connect"), program, *self._files], self.output)
+
+    def start(self) -> None:
+        """Return when it answers: in 8 s."""
+        self.spawn()
+        assert self.process is not None
+        wait_until(lambda: accepts(self._port), self.process, self.output, STARTS_WITHIN_S)
+
+    def stop(self) -> None:
+        """End it; nothing where it does not run."""
+        if self.process is not None:
+            stop(self.process)
