@@ -51,6 +51,16 @@ class Process:
     id: int
     started: str
 
+    @classmethod
+    def now(cls, number: int) -> Process:
+        """The process of this machine that has the number now."""
+        return cls(number, started(number))
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it still runs, on this machine. One whose start is unknown is not known to."""
+        return self.started != "" and started(self.id) == self.started
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -298,7 +308,7 @@ def _lost(model: str, holder: str) -> RunError:
 def _this_runner(session: SparkSession) -> Holder:
     jvm: Any = session._jvm
     java = int(jvm.java.lang.ProcessHandle.current().pid())
-    processes = tuple(Process(number, started(number)) for number in (os.getpid(), java))
+    processes = tuple(map(Process.now, (os.getpid(), java)))
     return Holder("", socket.gethostname(), _machine(), processes, "")
 
 
@@ -324,7 +334,7 @@ def _is_dead(holder: Holder, me: Holder) -> bool:
     """Whether all processes of the holder are known to have ended. One whose start is unknown may live."""
     if not holder.machine or holder.machine != me.machine or not holder.processes:
         return False
-    return all(process.started and started(process.id) != process.started for process in holder.processes)
+    return all(process.started and not process.is_there for process in holder.processes)
 
 
 def _numbers(files: CheckpointFiles) -> list[int]:

@@ -18,7 +18,7 @@ from typing import Any
 from lakesql.engine.lease import Process
 from lakesql.errors import render_problem
 from tests.crash.runner import Order
-from tests.servers.process import kill_all, process_of
+from tests.servers.process import kill_all
 from tests.spark.project import Lake, Project
 from tests.spark.test_ledger import commands, rewind
 
@@ -59,7 +59,7 @@ class Runner:
 
     def order(self, order: Order) -> None:
         """Let it begin."""
-        self._java = process_of(int(self.wait_for("ready")["ready"]))
+        self._java = Process.now(int(self.wait_for("ready")["ready"]))
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(asdict(order)) + "\n")
         self.process.stdin.flush()

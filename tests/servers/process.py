@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from lakesql.engine.lease import Process, started
+from lakesql.engine.lease import Process
 
 LOOPBACK = "127.0.0.1"
 JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
@@ -93,28 +93,19 @@ def stop(process: subprocess.Popen[bytes], within_s: float = 10) -> None:
         kill(process)
 
 
-def process_of(pid: int) -> Process:
-    """The process that has this number now."""
-    return Process(pid, started(pid))
-
-
 def kill_all(processes: Sequence[Process], within_s: float = 30) -> None:
     """SIGKILL to those that are still there, and wait for their end.
 
     Only to them: numbers are given again soon, also to a thread of somebody else.
     """
     for process in processes:
-        if _is_there(process):
+        if process.is_there:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.id, signal.SIGKILL)
     deadline = time.monotonic() + within_s
-    while any(map(_is_there, processes)):
+    while any(process.is_there for process in processes):
         assert time.monotonic() < deadline, f"{processes} are still there after {within_s} s"
         time.sleep(0.05)
-
-
-def _is_there(process: Process) -> bool:
-    return process.started != "" and started(process.id) == process.started
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lakesql.engine.lease import Process
-from tests.servers.process import kill, kill_all, process_of, stop
+from tests.servers.process import kill, kill_all, stop
 
 Event = dict[str, Any]
 
@@ -103,7 +103,7 @@ class Runner:
 
     def javas(self) -> list[Process]:
         """The processes of Java that the runner has started, or the shell in between."""
-        return [process_of(pid) for pid in _descendants(self.process.pid) if _name(pid) == "java"]
+        return [Process.now(pid) for pid in _descendants(self.process.pid) if _name(pid) == "java"]
 
     @property
     def errors(self) -> Path:
