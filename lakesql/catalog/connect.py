@@ -17,7 +17,14 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from lakesql.errors import LakesqlError, ProfileError, nearest
-from lakesql.project.iceberg import CONNECT_TIMEOUT_S, is_s3, python_properties, python_s3_properties, shown
+from lakesql.project.iceberg import (
+    CONNECT_TIMEOUT_S,
+    is_folder,
+    is_s3,
+    python_properties,
+    python_s3_properties,
+    shown,
+)
 from lakesql.project.profiles import Catalog, sqlite_file
 
 if TYPE_CHECKING:
@@ -79,7 +86,7 @@ def check_checkpoints(place: str, catalog: Catalog) -> str:
         with _storing(catalog, place, "checkpoints-unwritable"):
             _within(OPENS_WITHIN_S, lambda: _write_probe(catalog, place))
         return f"{place} can be written"
-    if "://" in place and not place.startswith("file://"):
+    if not is_folder(place):
         return f"{place}, which the first run will try"
     folder = Path(place.removeprefix("file://"))
     if not _is_writable(folder):

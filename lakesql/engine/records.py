@@ -228,12 +228,13 @@ def _check_rows(raw: DataFrame, reading: Reading, keep: frozenset[str], keep_raw
     types = {} if isinstance(reading.source, TableSource) else {c.name: c.type for c in reading.stream.columns}
     kind = raw.schema[ROW].dataType
     assert isinstance(kind, T.StructType)
-    names = [name for name in kind.names if name != CORRUPT]
     cast = "try_cast" if reading.has_json else "cast"  # what does not fit is in a row that is rejected
-    values = {name: column_of(ROW, name) for name in names}
-    values |= {name: f"{cast}({values[name]} AS {types[name]})" for name in names if name in types}
+
+    def landed(name: str) -> str:
+        return f"{cast}({column_of(ROW, name)} AS {types[name]})" if name in types else column_of(ROW, name)
+
     return raw.withColumn("value", value).select(
-        *(F.expr(f"{value} AS {identifier(name)}") for name, value in values.items()),
+        *(F.expr(f"{landed(name)} AS {identifier(name)}") for name in kind.names if name != CORRUPT),
         *([record_struct(keep)] if keep else []),
         *([raw_struct()] if keep_raw else []),
         rejected_struct(reason),

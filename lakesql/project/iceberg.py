@@ -100,13 +100,17 @@ def uses_s3(catalog: Catalog) -> bool:
 
 def uses_local_files(catalog: Catalog) -> bool:
     """Whether the block says that the tables' files lie in a folder."""
-    place = catalog.warehouse
-    return catalog.type == "sql" and place != "" and ("://" not in place or place.startswith("file://"))
+    return catalog.type == "sql" and catalog.warehouse != "" and is_folder(catalog.warehouse)
 
 
 def is_s3(place: str) -> bool:
     """Whether a URL is one of S3."""
     return place.startswith(_S3_SCHEMES)
+
+
+def is_folder(place: str) -> bool:
+    """Whether a place is a folder of this machine: a path, or the URL of one."""
+    return "://" not in place or place.startswith("file://")
 
 
 def jar_needs(target: Target) -> frozenset[str]:
