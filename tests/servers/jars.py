@@ -73,6 +73,11 @@ def class_path(name: str, *more: Path) -> str:
     return os.pathsep.join(map(str, [*fetch_server(name), *more]))
 
 
+def hadoop_jars() -> list[Path]:
+    """Hadoop's client, as pyspark brings it."""
+    return [next(spark_jars().glob(f"hadoop-client-{part}-*.jar")) for part in ("api", "runtime")]
+
+
 def render_module(dependencies: tuple[Dependency, ...]) -> str:
     """The Ivy module that depends on `dependencies`."""
     return "\n".join(

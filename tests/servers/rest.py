@@ -6,9 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from lakesql.engine.jars import spark_jars
 from lakesql.engine.java import find_java
-from tests.servers.jars import class_path
+from tests.servers.jars import class_path, hadoop_jars
 from tests.servers.process import JAVA_FLAGS, LOOPBACK, accepts, free_ports, spawn, stop, wait_until
 
 STARTS_WITHIN_S = 60
@@ -26,8 +25,7 @@ class RestCatalogServer:
 
     def start(self) -> None:
         """Return when it answers: in 2 s."""
-        hadoop = [next(spark_jars().glob(f"hadoop-client-{part}-*.jar")) for part in ("api", "runtime")]
-        classes = class_path("rest", *hadoop)
+        classes = class_path("rest", *hadoop_jars())
         settings = {
             "CATALOG_REST_PORT": str(self._port),
             "CATALOG_CATALOG_NAME": "lake",
