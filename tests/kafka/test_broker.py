@@ -102,13 +102,15 @@ def test_a_topic_that_is_not_there(broker: Broker, asked: Asked) -> None:
 
 
 def test_a_user_and_a_certificate_that_are_right(jvm: Any, broker: Broker) -> None:
-    sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas(PASSWORD)}
+    plain = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas(PASSWORD)}
+    scram = {**plain, "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas(PASSWORD, "scram.Scram")}
     ssl = {
         "security.protocol": "SSL",
         "ssl.truststore.location": str(broker.trust_store),
         "ssl.truststore.password": STORE_PASSWORD,
     }
-    for connection in (Kafka(broker.sasl_servers, sasl), Kafka(broker.ssl_servers, ssl)):
+    right = (Kafka(broker.sasl_servers, plain), Kafka(broker.sasl_servers, scram), Kafka(broker.ssl_servers, ssl))
+    for connection in right:
         with open_broker(jvm, connection) as asked:
             assert isinstance(asked.topic_names(), frozenset)
 
@@ -116,13 +118,15 @@ def test_a_user_and_a_certificate_that_are_right(jvm: Any, broker: Broker) -> No
 def test_what_is_wrong_with_a_connection(jvm: Any, broker: Broker) -> None:
     (closed,) = free_ports(1)
     sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas("wrong")}
-    scram = {**sasl, "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": jaas(PASSWORD, "scram.Scram")}
+    scram = {**sasl, "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas("wrong", "scram.Scram")}
+    unknown = {**scram, "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": jaas(PASSWORD, "scram.Scram")}
     wrong = {
         "nobody": (Kafka(f"127.0.0.1:{closed}"), "connection-unreachable"),
         "no such host": (Kafka("broker.invalid:9092"), "connection-unreachable"),
         "no port": (Kafka("127.0.0.1"), "connection-unreachable"),
         "password": (Kafka(broker.sasl_servers, sasl), "wrong-credentials"),
-        "mechanism": (Kafka(broker.sasl_servers, scram), "wrong-credentials"),
+        "scram password": (Kafka(broker.sasl_servers, scram), "wrong-credentials"),
+        "mechanism": (Kafka(broker.sasl_servers, unknown), "wrong-credentials"),
         "certificate": (Kafka(broker.ssl_servers, {"security.protocol": "SSL"}), "certificate-untrusted"),
         "no such store": (
             Kafka(broker.ssl_servers, {"security.protocol": "SSL", "ssl.truststore.location": "/none.jks"}),

@@ -205,34 +205,38 @@ def test_transactions(project: Project, broker: Broker, topic: str) -> None:
 
 
 def test_a_user_and_a_certificate(project: Project, broker: Broker, topic: str) -> None:
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    project.connections = {
-        "sasl": {
-            "type": "kafka",
-            "bootstrap_servers": broker.sasl_servers,
-            "options": {
+    modules = {"PLAIN": "plain.PlainLoginModule", "SCRAM-SHA-512": "scram.ScramLoginModule"}
+    servers: dict[str, tuple[str, dict[str, str]]] = {
+        mechanism.split("-")[0].lower(): (
+            broker.sasl_servers,
+            {
                 "security.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism": "PLAIN",
-                "sasl.jaas.config": f'{module} required username="{USER}" password="{PASSWORD}";',
+                "sasl.mechanism": mechanism,
+                "sasl.jaas.config": f"org.apache.kafka.common.security.{module} required "
+                f'username="{USER}" password="{PASSWORD}";',
             },
+        )
+        for mechanism, module in modules.items()
+    }
+    servers["ssl"] = (
+        broker.ssl_servers,
+        {
+            "security.protocol": "SSL",
+            "ssl.truststore.location": str(broker.trust_store),
+            "ssl.truststore.password": STORE_PASSWORD,
         },
-        "ssl": {
-            "type": "kafka",
-            "bootstrap_servers": broker.ssl_servers,
-            "options": {
-                "security.protocol": "SSL",
-                "ssl.truststore.location": str(broker.trust_store),
-                "ssl.truststore.password": STORE_PASSWORD,
-            },
-        },
+    )
+    project.connections = {
+        name: {"type": "kafka", "bootstrap_servers": address, "options": options}
+        for name, (address, options) in servers.items()
     }
     broker.create_topic(topic)
     broker.produce(topic, [value(1)])
-    for name in ("sasl", "ssl"):
+    for name in servers:
         project.stream(name, COLUMNS, connection=name, topic=topic)
         project.model(f"by_{name}", f"SELECT id FROM {{{name}}}", mode="append")
     project.run().check()
-    assert ids(project, "by_sasl") == ids(project, "by_ssl") == [1]
+    assert [ids(project, f"by_{name}") for name in servers] == [[1]] * 3
 
 
 def test_a_stateful_model(project: Project, broker: Broker, topic: str) -> None:

@@ -140,7 +140,9 @@ class Broker:
     def _format(self) -> None:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = [self._java, "-Xmx128m", *JAVA_FLAGS, "-cp", self._class_path, "kafka.tools.StorageTool", "format"]
-        _run([*command, f"--cluster-id={cluster}", "-c", self._properties])  # which may begin with a -
+        scram = f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"
+        # The id may begin with a -, which must not look like an option.
+        _run([*command, f"--cluster-id={cluster}", "-c", self._properties, "--add-scram", scram])
 
     def _make_certificate(self) -> None:
         key_store, certificate = self.directory / "key.p12", self.directory / "broker.pem"
@@ -161,9 +163,10 @@ advertised.listeners=PLAINTEXT://127.0.0.1:{plain},SASL://127.0.0.1:{sasl},SSL:/
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,SSL:SSL
 inter.broker.listener.name=PLAINTEXT
-listener.name.sasl.sasl.enabled.mechanisms=PLAIN
+listener.name.sasl.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
 listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
   username="admin" password="admin" user_{user}="{password}";
+listener.name.sasl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 listener.name.ssl.ssl.keystore.location={directory}/key.p12
 listener.name.ssl.ssl.keystore.password={store_password}
 listener.name.ssl.ssl.keystore.type=PKCS12
