@@ -10,7 +10,7 @@ from lakesql.cli.options import Command, Given, complete_models
 from lakesql.cli.report import say
 
 if TYPE_CHECKING:
-    from lakesql.engine.rewind import Target
+    from lakesql.engine.rewind import RewindTo
 
 
 @click.command("rewind", cls=Command)
@@ -59,7 +59,7 @@ def command(given: Given, name: str, to: str, dry_run: bool, allow_doubles: bool
         click.echo(f"Go on with: lakesql run --select {name}")
 
 
-def _read_target(text: str) -> Target:
+def _read_target(text: str) -> RewindTo:
     from datetime import UTC, datetime
 
     from lakesql.errors import UsageError

@@ -8,14 +8,16 @@ from lakesql.engine.ledger import Entry
 
 def mend(facts: Facts) -> str:
     """What to do where the table is right, and its checkpoint is not."""
-    if facts.state or facts.entry is None:
+    if not facts.is_companion and (facts.state or facts.entry is None):
         return refill(facts)
-    return f"To go on where the table stands: lakesql rewind {facts.selected}. The old checkpoint is kept."
+    return f"To go on where the table stands: lakesql rewind {facts.model}. The old checkpoint is kept."
 
 
 def refill(facts: Facts) -> str:
-    """What to do where the table must be filled from the start."""
-    start = f"lakesql rewind {facts.selected} --to start"
+    """What to do where the table must be filled from the start. A table of dead letters never must."""
+    if facts.is_companion:
+        return mend(facts)
+    start = f"lakesql rewind {facts.model} --to start"
     if facts.is_keyed or not facts.table_id or (facts.entry is None and not facts.state):
         again = f"To read all again: {start}"
     else:
@@ -23,18 +25,18 @@ def refill(facts: Facts) -> str:
     checkpoint = facts.checkpoint
     if facts.state or checkpoint is None or checkpoint.damage or not checkpoint.positions:
         return again
-    return f"{again}. To go on with what has not been read yet: lakesql rewind {facts.selected} --to checkpoint"
+    return f"{again}. To go on with what has not been read yet: lakesql rewind {facts.model} --to checkpoint"
 
 
 def reread(facts: Facts) -> str:
     """What to do where neither table nor checkpoint says what of the streams has been read."""
-    if facts.state:
+    if facts.state or facts.is_companion:
         return refill(facts)
     doubles = "" if facts.is_keyed or facts.entry is None else " --allow-doubles"
-    start = f"To read the streams from their start: lakesql rewind {facts.selected} --to start{doubles}"
+    start = f"To read the streams from their start: lakesql rewind {facts.model} --to start{doubles}"
     if any(source.kind in ("table", "rate") for source in facts.sources):
         return start
-    return f"{start}. From a time on: lakesql rewind {facts.selected} --to 2026-01-31T12:00:00Z"
+    return f"{start}. From a time on: lakesql rewind {facts.model} --to 2026-01-31T12:00:00Z"
 
 
 def say_entry(entry: Entry | None) -> str:

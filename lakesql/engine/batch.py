@@ -265,22 +265,19 @@ def _check_ratio(session: SparkSession, model: Model, counts: Counts, staged: Sn
 
 def _set_aside(sink: Sink, session: SparkSession, letters: Letters, entry: Entry) -> int:
     """Write the dead letters of a batch that has some, once; how many were written now."""
-    table = sink.model.table
-    written = write_dead_letters(session, table, letters, entry, sink.model.config.is_staged)
+    model = sink.model
+    written = write_dead_letters(session, model, letters, entry)
     if written is None:
         return 0
-    sink.emit(
-        RecordsRejected(
-            sink.model.name, entry.batch, str(table.dead_letter), written.count, written.reasons, sink.now_ms()
-        )
-    )
+    table = str(model.table.dead_letter)
+    sink.emit(RecordsRejected(model.name, entry.batch, table, written.count, written.reasons, sink.now_ms()))
     return written.count
 
 
 def _letters(sink: Sink, rows: _Rows, counts: Counts | None = None) -> Letters:
     """The batch's dead letters, by their kinds; of the kinds alone that `counts` has seen."""
     letters: Letters = []
-    if counts is None or counts.bad:
+    if rows.records and (counts is None or counts.bad):  # a stateful model's are its companion's to set aside
         letters += _bad_records(sink, rows.records)
     if isinstance(sink.model.config, Upsert) and (counts is None or counts.keyless):
         letters += rejected_rows(rows.frame, rows.records, sink.model.config, sink.readings)
@@ -288,8 +285,8 @@ def _letters(sink: Sink, rows: _Rows, counts: Counts | None = None) -> Letters:
 
 
 def _bad_records(sink: Sink, records: list[DataFrame]) -> Letters:
-    """The rejected ones of the streams' records; a stateful model's are its companion's to set aside."""
-    return [rejected_records(parsed, reading) for parsed, reading in zip(records, sink.readings, strict=False)]
+    """The rejected ones of each stream's records."""
+    return [rejected_records(parsed, reading) for parsed, reading in zip(records, sink.readings, strict=True)]
 
 
 # --- 5. publishing

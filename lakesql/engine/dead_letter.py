@@ -26,8 +26,8 @@ from lakesql.engine.progress import check_same
 from lakesql.engine.records import count_of
 from lakesql.engine.source import Reading, contract_of
 from lakesql.model.config import Upsert
-from lakesql.model.table import TableName
-from lakesql.names import DEAD_LETTER_SUFFIX, POSITION, RAW, REJECTED, is_reserved
+from lakesql.model.model import Model
+from lakesql.names import POSITION, RAW, REJECTED, is_reserved
 
 KEY_MISSING = "key-missing"
 SEQUENCE_MISSING = "sequence-missing"
@@ -50,25 +50,34 @@ class Rejection:
     reasons: tuple[tuple[str, int], ...]
 
 
-def write_dead_letters(
-    session: SparkSession, table: TableName, letters: Letters, entry: Entry, is_staged: bool
-) -> Rejection | None:
-    """Append `letters`, of which there are some, to the dead-letter table beside `table`, with the batch's entry.
+def write_dead_letters(session: SparkSession, model: Model, letters: Letters, entry: Entry) -> Rejection | None:
+    """Append `letters`, of which there are some, to the model's table of dead letters, with the batch's entry.
 
     The entry makes it safe to write them before the batch itself becomes visible: a crash between the two replays the
-    batch, and finds them here. None if they are here already. `is_staged`: behind the same fence as the batch itself.
+    batch, and finds them here. None if they are here already. They are behind the same fence as the batch itself.
     """
-    if _is_written(session, table.dead_letter, entry):
+    table, is_staged = model.table.dead_letter, model.config.is_staged
+
+    def holds(there: JavaTable) -> bool:
+        newest = read_entry(there, entry.model, entry.checkpoint)
+        if newest is not None and newest.batch == entry.batch:
+            check_same(newest, entry, model.name)
+        return newest is not None and newest.batch >= entry.batch
+
+    if not table_exists(session, table):
+        # A stateful model's two queries may come here at once.
+        for statement in create_table(dead_letter_spec(model.table), if_not_exists=True):
+            session.sql(statement)
+    elif holds(load_table(session, table)):
         return None
-    _create(session, table)
     observation = Observation()
     by_reason = {reason: count_of(F.col("reason") == reason).alias(reason) for reason in REASONS}
-    found = _complete(union_letters(letters), entry).observe(observation, *by_reason.values())
+    found = _complete(union_letters(letters), model, entry).observe(observation, *by_reason.values())
     with commit_properties(session, summary_of(entry), entry.wap_id if is_staged else None):
-        found.writeTo(table_name(table.dead_letter)).append()
-    staged = staged_snapshot(load_table(session, table.dead_letter), entry.wap_id) if is_staged else None
+        found.writeTo(table_name(table)).append()
+    staged = staged_snapshot(load_table(session, table), entry.wap_id) if is_staged else None
     if staged is not None:
-        publish(session, table.dead_letter, staged, entry.model, lambda there: _holds(there, entry), replays=True)
+        publish(session, table, staged, entry.model, holds, replays=True)
     counts = {reason: int(observation.get[reason]) for reason in REASONS}
     return Rejection(sum(counts.values()), tuple((reason, n) for reason, n in sorted(counts.items()) if n))
 
@@ -130,29 +139,9 @@ def _with_reason(rows: DataFrame, config: Upsert) -> DataFrame:
     return rows.withColumns({"reason": reason, "detail": detail})
 
 
-def _is_written(session: SparkSession, name: TableName, entry: Entry) -> bool:
-    if not table_exists(session, name):
-        return False
-    return _holds(load_table(session, name), entry)
-
-
-def _holds(table: JavaTable, entry: Entry) -> bool:
-    newest = read_entry(table, entry.model, entry.checkpoint)
-    if newest is not None and newest.batch == entry.batch:
-        check_same(newest, entry)
-    return newest is not None and newest.batch >= entry.batch
-
-
-def _create(session: SparkSession, table: TableName) -> None:
-    if not table_exists(session, table.dead_letter):
-        # A stateful model's two queries may come here at once.
-        for statement in create_table(dead_letter_spec(table), if_not_exists=True):
-            session.sql(statement)
-
-
-def _complete(found: DataFrame, entry: Entry) -> DataFrame:
+def _complete(found: DataFrame, model: Model, entry: Entry) -> DataFrame:
     values = {
-        "model": F.lit(entry.model.removesuffix(DEAD_LETTER_SUFFIX)),  # of a stateful model's companion query
+        "model": F.lit(model.name),
         "batch": F.lit(entry.batch),
         "rejected_at": F.lit(datetime.now(UTC)),
     }

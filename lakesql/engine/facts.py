@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from lakesql.engine.ledger import Entry
 from lakesql.engine.position import Position, Positions, Source, is_position_of
-from lakesql.names import DEAD_LETTER_SUFFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +21,10 @@ class Batch:
 class Origin:
     """What lakesql keeps in a checkpoint beside Spark's files: what it was made for, and what it follows.
 
-    `table_id` is the table's UUID. `follows` is the newest batch in the table's ledger when the checkpoint was made,
-    `topics` the ids of Kafka's topics then. `accepted` names the records that were known to be lost. `start_ms` stands
-    in the place of the streams' `start`. The batches after `empty_after`, up to `empty_through`, have no row and so no
-    commit.
+    `model` is the query's name in the ledger (`Facts.owner`), `table_id` the table's UUID. `follows` is the newest
+    batch in the table's ledger when the checkpoint was made, `topics` the ids of Kafka's topics then. `accepted` names
+    the records that were known to be lost. `start_ms` stands in the place of the streams' `start`. The batches after
+    `empty_after`, up to `empty_through`, have no row and so no commit.
     """
 
     model: str
@@ -70,11 +69,13 @@ class Checkpoint:
 class Facts:
     """All that is compared. `table_id` is empty where there is no table, `state` where the model is stateless.
 
-    `is_keyed`: the table's rows are replaced by key, so that reading again doubles none. `is_sparse`: batches without
-    a row leave no trace, neither in the table nor in the checkpoint (a table of dead letters).
+    `model` is what commands take, `owner` the name of the query in the ledger and in its checkpoint. `is_keyed`: the
+    table's rows are replaced by key, so that reading again doubles none. `is_companion`: the query sets a stateful
+    model's bad records aside; its batches without a row leave no trace, neither in the table nor in the checkpoint.
     """
 
     model: str
+    owner: str
     table: str
     table_id: str
     folder: str
@@ -83,13 +84,8 @@ class Facts:
     checkpoint: Checkpoint | None
     entry: Entry | None
     is_keyed: bool = False
-    is_sparse: bool = False
+    is_companion: bool = False
     accept_data_loss: bool = False
-
-    @property
-    def selected(self) -> str:
-        """The name by which commands take the model: of the query that sets bad records aside too."""
-        return self.model.removesuffix(DEAD_LETTER_SUFFIX) if self.is_sparse else self.model
 
     def find_moved(self, positions: Positions) -> Source | None:
         """A source that stands where none of its kind can: the stream was moved elsewhere.

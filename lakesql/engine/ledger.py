@@ -32,10 +32,10 @@ SOURCE_SNAPSHOT = "source-snapshot-id"
 class Entry:
     """One batch of one model, as its commit records it.
 
-    `offsets` is JSON: the source positions after the batch, by stream. `query` and `state` are hashes of the SELECT and
-    of its stateful shape. `event_time` is the newest event, ISO 8601 in UTC, or empty where the batch's own pass does
-    not know it before the commit. `topics` are the ids of Kafka's topics, `accepted` the records that somebody has
-    accepted to lose.
+    `model` is the name of its query (`Facts.owner`). `offsets` is JSON: the source positions after the batch, by
+    stream. `query` and `state` are hashes of the SELECT and of its stateful shape. `event_time` is the newest event,
+    ISO 8601 in UTC, or empty where the batch's own pass does not know it before the commit. `topics` are the ids of
+    Kafka's topics, `accepted` the records that somebody has accepted to lose.
     """
 
     model: str

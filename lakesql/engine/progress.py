@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,6 +15,23 @@ from lakesql.engine.iceberg import JavaTable, read_entry
 from lakesql.engine.ledger import Entry, overtaken
 from lakesql.engine.position import THROUGH, Position, Source, is_position_of, spark_position, topic_ids
 from lakesql.errors import RunError
+from lakesql.model.table import TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a query keeps its progress: in the ledger of `table` under the name `owner`, and in a checkpoint's folder.
+
+    `state` is the query's stateful shape; the rest as in `Facts`.
+    """
+
+    model: str
+    owner: str
+    table: TableName
+    folder: str
+    state: str = ""
+    is_keyed: bool = False
+    is_companion: bool = False
 
 
 class Progress:
@@ -27,7 +44,7 @@ class Progress:
     def __init__(
         self,
         session: SparkSession,
-        folder: str,
+        home: Home,
         checkpoint: str,
         origin: Origin,
         sources: Sequence[Source],
@@ -36,9 +53,9 @@ class Progress:
         last: int = -1,
         positions: dict[str, Position] | None = None,
     ) -> None:
-        self.folder = folder
+        self.home = home
         self.last = last
-        self._files = CheckpointFiles(session, folder)
+        self._files = CheckpointFiles(session, home.folder)
         self._checkpoint = checkpoint
         self._origin = origin
         self._sources = tuple(sources)
@@ -51,11 +68,6 @@ class Progress:
         """What the checkpoint was made for."""
         return self._origin
 
-    @property
-    def model(self) -> str:
-        """Whose entries these are."""
-        return self._origin.model
-
     def entry(self, batch: int) -> Entry:
         """The entry that records a batch, which Spark has planned."""
         offsets = read_offsets(self._files, batch)
@@ -67,7 +79,7 @@ class Progress:
             self._learn_topics(offsets)
         self._positions = dict(zip(names, offsets, strict=True))
         return Entry(
-            model=self.model,
+            model=self.home.owner,
             checkpoint=self._checkpoint,
             batch=batch,
             offsets=json.dumps(self._positions, separators=(",", ":")),
@@ -84,10 +96,10 @@ class Progress:
         has written on from another checkpoint or in another runner (`batch-published`). So a runner that was paused,
         and wakes up after another has taken over, writes nothing.
         """
-        newest = read_entry(table, self.model)
+        newest = read_entry(table, self.home.owner)
         if newest is not None and newest.checkpoint == entry.checkpoint:
             if newest.batch == entry.batch:
-                check_same(newest, entry)
+                check_same(newest, entry, self.home.model)
                 return True
             if newest.batch > entry.batch:
                 raise _overtaken(entry, newest)
@@ -97,13 +109,14 @@ class Progress:
             return False
         elif newest is not None and newest_batch(newest) != self._origin.follows:
             raise _overtaken(entry, newest)
+        model = self.home.model
         raise RunError.of(
             "table-behind",
             f"Table {table.name()} stands at {f'batch {newest.batch}' if newest else 'no batch'} of model "
-            f"'{self.model}', which has written up to batch {self.last} in this run.",
+            f"'{model}', which has written up to batch {self.last} in this run.",
             why="Somebody has rolled the table back, or restored it, or expired its history.",
-            fix=f"To write again what is missing: lakesql rewind {self.model}. To leave it out: lakesql rewind "
-            f"{self.model} --to checkpoint",
+            fix=f"To write again what is missing: lakesql rewind {model}. To leave it out: lakesql rewind {model} "
+            "--to checkpoint",
         )
 
     def note_written(self, entry: Entry) -> None:
@@ -153,15 +166,15 @@ def _topics(sources: Iterable[Source]) -> set[str]:
     return {topic for source in sources for topic in source.topics}
 
 
-def check_same(written: Entry, planned: Entry) -> None:
-    """Raise where a batch that is in the table ended elsewhere: skipping this one would lose records."""
+def check_same(written: Entry, planned: Entry, model: str) -> None:
+    """Raise where a batch of a model that is in the table ended elsewhere: skipping this one would lose records."""
     there = [spark_position(position) for position in written.positions.values()]
     here = [spark_position(position) for position in planned.positions.values()]
     if there != here:
         raise RunError.of(
             "checkpoint-inconsistent",
             f"Batch {planned.batch} of the checkpoint ends at {here}, in the table it ends at {there}.",
-            fix=f"To go on where the table stands: lakesql rewind {planned.model}. The old checkpoint is kept.",
+            fix=f"To go on where the table stands: lakesql rewind {model}. The old checkpoint is kept.",
         )
 
 

@@ -117,7 +117,7 @@ class ModelQuery:
         def handle(batch_rows: DataFrame, batch: int) -> None:
             if self._stopping.is_set():
                 raise _Stopped
-            self._writing.add(sink.progress.model)
+            self._writing.add(sink.progress.home.owner)
             try:
                 with QUIET_MOMENTS.reading():
                     write(sink, batch_rows, batch)
@@ -126,10 +126,10 @@ class ModelQuery:
                 self._stopping.set()
                 raise
             finally:
-                self._writing.discard(sink.progress.model)
+                self._writing.discard(sink.progress.home.owner)
 
         writer = rows.writeStream.foreachBatch(handle).outputMode(mode)
-        writer = writer.option("checkpointLocation", sink.progress.folder).queryName(sink.progress.model)
+        writer = writer.option("checkpointLocation", sink.progress.home.folder).queryName(sink.progress.home.owner)
         match trigger:
             case AvailableNow():
                 writer = writer.trigger(availableNow=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import assert_never
@@ -24,42 +24,28 @@ from lakesql.engine.facts import Decision, Facts, Fresh, Origin, Resume, StartFr
 from lakesql.engine.iceberg import load_table, read_entry, table_exists, table_id
 from lakesql.engine.kafka import open_broker
 from lakesql.engine.position import THROUGH, Position, Source, topic_ids
-from lakesql.engine.progress import Progress
+from lakesql.engine.progress import Home, Progress
 from lakesql.engine.source import Reading, TableSource, escape_glob
 from lakesql.model.table import TableName
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
 from lakesql.stream.stream import FilePath
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a query keeps its progress: in the ledger of `table` under the name `owner`, and in a checkpoint's folder.
-
-    `state` is the query's stateful shape; `is_keyed` and `is_sparse` as in `Facts`.
-    """
-
-    owner: str
-    table: TableName
-    folder: str
-    state: str = ""
-    is_keyed: bool = False
-    is_sparse: bool = False
-
-
-def read_facts(session: SparkSession, place: Place, sources: Sequence[Source], accept_data_loss: bool = False) -> Facts:
+def read_facts(session: SparkSession, home: Home, sources: Sequence[Source], accept_data_loss: bool = False) -> Facts:
     """What the checkpoint and the table are now."""
-    table = load_table(session, place.table) if table_exists(session, place.table) else None
+    table = load_table(session, home.table) if table_exists(session, home.table) else None
     return Facts(
-        model=place.owner,
-        table=str(place.table),
+        model=home.model,
+        owner=home.owner,
+        table=str(home.table),
         table_id=table_id(table) if table is not None else "",
-        folder=place.folder,
+        folder=home.folder,
         sources=tuple(sources),
-        state=place.state,
-        checkpoint=read_checkpoint(CheckpointFiles(session, place.folder)),
-        entry=read_entry(table, place.owner) if table is not None else None,
-        is_keyed=place.is_keyed,
-        is_sparse=place.is_sparse,
+        state=home.state,
+        checkpoint=read_checkpoint(CheckpointFiles(session, home.folder)),
+        entry=read_entry(table, home.owner) if table is not None else None,
+        is_keyed=home.is_keyed,
+        is_companion=home.is_companion,
         accept_data_loss=accept_data_loss,
     )
 
@@ -73,11 +59,11 @@ def read_sources(session: SparkSession, readings: Sequence[Reading]) -> tuple[So
 
 
 def open_progress(
-    session: SparkSession, place: Place, facts: Facts, decision: Decision, readings: Sequence[Reading], query_hash: str
+    session: SparkSession, home: Home, facts: Facts, decision: Decision, readings: Sequence[Reading], query_hash: str
 ) -> Progress:
     """Do what was decided: go on with the checkpoint, or make one. The table is there by now."""
-    files = CheckpointFiles(session, place.folder)
-    now = new_origin(facts, id_of(session, place.table))
+    files = CheckpointFiles(session, home.folder)
+    now = new_origin(facts, id_of(session, home.table))
     checkpoint, entry = facts.checkpoint, facts.entry
     last, positions = -1, {}
     match decision:
@@ -98,7 +84,7 @@ def open_progress(
         case _:
             assert_never(decision)
     look = partial(read_sources, session, tuple(readings))
-    return Progress(session, place.folder, id_, origin, facts.sources, look, query_hash, last, positions)
+    return Progress(session, home, id_, origin, facts.sources, look, query_hash, last, positions)
 
 
 def plant(
@@ -140,7 +126,7 @@ def id_of(session: SparkSession, table: TableName) -> str:
 def new_origin(facts: Facts, table_id: str) -> Origin:
     """What a checkpoint that is made now is made for."""
     return Origin(
-        model=facts.model,
+        model=facts.owner,
         table_id=table_id,
         streams=tuple(source.name for source in facts.sources),
         state=facts.state,

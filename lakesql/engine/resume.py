@@ -67,15 +67,15 @@ def _has_never_run(facts: Facts, checkpoint: Checkpoint) -> bool:
 
 def _resume(facts: Facts, checkpoint: Checkpoint) -> Resume:
     origin = checkpoint.origin
-    if origin is not None and origin.model != facts.model:
+    if origin is not None and origin.model != facts.owner:
         raise RunError.of(
             "checkpoint-foreign",
-            f"The checkpoint at {facts.folder} was made for model '{origin.model}', not for '{facts.model}'.",
+            f"The checkpoint at {facts.folder} was made for model '{origin.model}', not for '{facts.owner}'.",
             why="It was copied.",
             fix=mend(facts),
         )
     _check_files(facts, checkpoint)
-    if origin is not None and origin.table_id not in ("", facts.table_id) and not facts.is_sparse:
+    if origin is not None and origin.table_id not in ("", facts.table_id) and not facts.is_companion:
         raise RunError.of(
             "table-recreated",
             f"Table {facts.table} {_has_id(facts.table_id)}; the checkpoint at {facts.folder} has filled a table with "
@@ -123,13 +123,13 @@ def _last_batch(facts: Facts, checkpoint: Checkpoint) -> int:
         return entry.batch
     if origin is not None and newest_batch(entry) == origin.follows:
         return -1
-    if facts.is_sparse and entry is None:
+    if facts.is_companion and entry is None:
         return -1
     if entry is None:
         raise RunError.of(
             "ledger-missing",
             f"The checkpoint at {facts.folder} has run up to batch {checkpoint.newest_committed}, and table "
-            f"{facts.table} has no batch of model '{facts.model}' in its history.",
+            f"{facts.table} has no batch of model '{facts.owner}' in its history.",
             why="The table was made anew, rolled back to before them, or its history was expired by somebody else.",
             fix=refill(facts),
         )
@@ -163,7 +163,7 @@ def _check_order(facts: Facts, checkpoint: Checkpoint, last: int) -> None:
                 fix=mend(facts),
             )
     has_rows = done > last and not (origin and origin.empty_after == last and origin.empty_through >= done)
-    if has_rows and not facts.is_sparse:
+    if has_rows and not facts.is_companion:
         raise RunError.of(
             "table-behind",
             f"Table {facts.table} stands at {f'batch {last}' if last >= 0 else 'no batch'}; the checkpoint at "
@@ -251,7 +251,9 @@ def _start_from_ledger(facts: Facts, entry: Entry) -> StartFrom:
             f"{gone}, and table {facts.table} stands at {say_entry(entry)}.",
             why=f"Stream '{lacking[0].name}' reads {KIND_NAMES[lacking[0].kind]}: what had been read of it stood in "
             "the checkpoint alone.",
-            fix="Put the checkpoint back if there is a copy. Else take what is older than a time as read, such as: "
+            fix=mend(facts)
+            if facts.is_companion
+            else "Put the checkpoint back if there is a copy. Else take what is older than a time as read, such as: "
             f"lakesql rewind {facts.model} --to 2026-01-31T12:00:00Z. {again}: lakesql rewind {facts.model} --to start",
         )
     return StartFrom(entry.positions, newest_batch(entry), because, accepted=entry.accepted)

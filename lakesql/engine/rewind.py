@@ -9,12 +9,12 @@ from lakesql.engine.facts import Batch, Facts, StartFrom, newest_batch
 from lakesql.engine.position import KIND_NAMES, Positions, can_start_from, ledger_positions
 from lakesql.errors import RunError
 
-Target = Literal["ledger", "checkpoint", "start"] | int
+RewindTo = Literal["ledger", "checkpoint", "start"] | int
 """Where an operator has a model go on: where its table stands, where its checkpoint stands, where its streams start, or
 at a time, in milliseconds since the epoch."""
 
 
-def choose_start(facts: Facts, to: Target, allow_doubles: bool = False) -> StartFrom:
+def choose_start(facts: Facts, to: RewindTo, allow_doubles: bool = False) -> StartFrom:
     """The start that an operator asks for. Raises `RunError` (`rewind-impossible`, `rewind-doubles`)."""
     follows = newest_batch(facts.entry)
     match to:

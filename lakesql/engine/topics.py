@@ -72,7 +72,7 @@ def _check_ids(facts: Facts, positions: Positions) -> None:
                     why="It was deleted and made again. Going on at the old offsets would skip its first records.",
                     fix=refill(facts)
                     if facts.state
-                    else f"To read the new topic from its beginning: lakesql rewind {facts.selected}",
+                    else f"To read the new topic from its beginning: lakesql rewind {facts.model}",
                 )
 
 
@@ -112,7 +112,7 @@ def _find_lost(source: Source, position: Position) -> tuple[_Lost, ...]:
 def _go_on_without(facts: Facts, positions: Positions, lost: Mapping[str, tuple[_Lost, ...]]) -> StartFrom:
     gone = [each for found in lost.values() for each in found]
     shown = ", ".join(map(str, gone))
-    what = f"{sum(each.end - each.first for each in gone)} offsets that model '{facts.selected}' has not read are gone "
+    what = f"{sum(each.end - each.first for each in gone)} offsets that model '{facts.model}' has not read are gone "
     what += f"from the broker: {shown}."
     if facts.state:
         why = "The model keeps state between batches, which a new checkpoint does not have."
@@ -123,7 +123,7 @@ def _go_on_without(facts: Facts, positions: Positions, lost: Mapping[str, tuple[
             what,
             why="The topic's retention is shorter than the time since the last run, or its records were deleted.",
             fix="Bring them back if there is a copy, or go on without them, which the table's ledger keeps: lakesql "
-            f"run --select {facts.selected} --accept-data-loss",
+            f"run --select {facts.model} --accept-data-loss",
         )
     moved = {name: _move(positions.get(name), found) for name, found in lost.items()}
     accepted = ", ".join(filter(None, [facts.entry.accepted if facts.entry else "", shown]))

@@ -14,7 +14,8 @@ from lakesql.compile.table import build_table_spec
 from lakesql.engine.analyze import analyze_select, landing_columns
 from lakesql.engine.batch import Sink, Step
 from lakesql.engine.facts import StartFrom
-from lakesql.engine.recover import Place, open_progress, read_facts, read_sources, restart
+from lakesql.engine.progress import Home
+from lakesql.engine.recover import open_progress, read_facts, read_sources, restart
 from lakesql.engine.resume import decide_all
 from lakesql.engine.source import Reading, TableSource
 from lakesql.errors import Problem, ProjectError, RunError, nearest
@@ -59,8 +60,8 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
     _check_tables(around, select)
     readings = find_readings(around.manifest, select)
     sources = read_sources(session, readings)
-    places = find_places(around.manifest.target, select)
-    facts = [read_facts(session, place, sources, around.accept_data_loss) for place in places]
+    homes = find_homes(around.manifest.target, select)
+    facts = [read_facts(session, home, sources, around.accept_data_loss) for home in homes]
     decisions = decide_all(facts)
     schema = analyze_select(session, select, readings)
     landed = [(schema, land(around, select, schema))]
@@ -75,8 +76,8 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
         if isinstance(decision, StartFrom):
             around.emit(Noted(decision.because, now_ms(), select.model.name))
     progress, *companion = [
-        open_progress(session, place, found, decision, readings, query_hash)
-        for place, found, decision in zip(places, facts, decisions, strict=True)
+        open_progress(session, home, found, decision, readings, query_hash)
+        for home, found, decision in zip(homes, facts, decisions, strict=True)
     ]
     name = select.model.name
 
@@ -96,15 +97,15 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
     )
 
 
-def find_places(target: Target, select: Select) -> tuple[Place, ...]:
+def find_homes(target: Target, select: Select) -> tuple[Home, ...]:
     """Where the model's query keeps its progress, and where a stateful model's companion does."""
     model = select.model
     folder = checkpoint_of(target, model.name)
-    place = Place(model.name, model.table, folder, select.query.state, isinstance(model.config, Upsert))
+    home = Home(model.name, model.name, model.table, folder, select.query.state, isinstance(model.config, Upsert))
     if not select.query.stateful:
-        return (place,)
-    aside = Place(model.name + DEAD_LETTER_SUFFIX, model.table.dead_letter, folder + DEAD_LETTER_SUFFIX, is_sparse=True)
-    return place, aside
+        return (home,)
+    owner, beside = model.name + DEAD_LETTER_SUFFIX, folder + DEAD_LETTER_SUFFIX
+    return home, Home(model.name, owner, model.table.dead_letter, beside, is_companion=True)
 
 
 def _check_tables(around: Surroundings, select: Select) -> None:

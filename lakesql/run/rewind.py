@@ -11,14 +11,15 @@ from lakesql.compile.select import Select, build_select
 from lakesql.engine.checkpoint import CheckpointFiles, create_checkpoint, move_aside
 from lakesql.engine.facts import Facts, StartFrom
 from lakesql.engine.lease import LOOK_EVERY_S, Leases
-from lakesql.engine.recover import Place, new_origin, plant, read_facts, read_sources
+from lakesql.engine.progress import Home
+from lakesql.engine.recover import new_origin, plant, read_facts, read_sources
 from lakesql.engine.resume import decide
-from lakesql.engine.rewind import Target, choose_start
+from lakesql.engine.rewind import RewindTo, choose_start
 from lakesql.engine.source import Reading
 from lakesql.engine.topics import check_topics
 from lakesql.errors import RunError
 from lakesql.graph.manifest import Manifest
-from lakesql.run.prepare import checkpoint_of, find_places, find_readings
+from lakesql.run.prepare import checkpoint_of, find_homes, find_readings
 from lakesql.run.spark import open_spark
 
 if TYPE_CHECKING:
@@ -29,14 +30,13 @@ if TYPE_CHECKING:
 class Rewound:
     """A new checkpoint: where its model goes on, by stream, and where the old one is now, if there was one."""
 
-    model: str
     because: str
     positions: tuple[tuple[str, str], ...]
     aside: str | None
 
 
 def rewind(
-    manifest: Manifest, name: str, to: Target, *, allow_doubles: bool, dry_run: bool, say: Callable[[str], None]
+    manifest: Manifest, name: str, to: RewindTo, *, allow_doubles: bool, dry_run: bool, say: Callable[[str], None]
 ) -> Rewound:
     """Open Spark and do `rewind_model` under the model's lease; `say` hears of what takes long.
 
@@ -58,34 +58,37 @@ def rewind_model(
     manifest: Manifest,
     session: SparkSession,
     select: Select,
-    to: Target,
+    to: RewindTo,
     *,
     allow_doubles: bool = False,
     dry_run: bool = False,
 ) -> Rewound:
     """Make a checkpoint that goes on at `to`; the old one is renamed. With `dry_run` only say what would be done.
 
-    A stateful model's companion query, which sets bad records aside, keeps its checkpoint if that is sound. Raises
-    `RunError`: `rewind-impossible`, `rewind-doubles`.
+    A stateful model's companion query, which sets bad records aside, keeps its checkpoint if that is sound. If it is
+    not, and the model's own is, to go on where the table stands means the companion alone: state is in no ledger.
+    Raises `RunError`: `rewind-impossible`, `rewind-doubles`.
     """
     readings = find_readings(manifest, select)
     sources = read_sources(session, readings)
-    place, *companions = find_places(manifest.target, select)
-    facts = read_facts(session, place, sources)
-    start = choose_start(facts, to, allow_doubles)
-    aside = None if dry_run else _replace(session, place, facts, start, readings)
-    for companion in companions:
-        other = read_facts(session, companion, sources)
-        if not dry_run and not _is_sound(other):
-            _replace(session, companion, other, _companion_start(other), readings)
+    (home, facts), *companions = [
+        (home, read_facts(session, home, sources)) for home in find_homes(manifest.target, select)
+    ]
+    moves = [(home, found, _companion_start(found)) for home, found in companions if not _is_sound(found)]
+    because = "keeps its state; what sets its bad records aside "
+    if not moves or to != "ledger" or not _is_sound(facts):
+        moves.insert(0, (home, facts, choose_start(facts, to, allow_doubles)))
+        because = ""
+    asides = [None if dry_run else _replace(session, *move, readings) for move in moves]
+    start = moves[0][2]
     positions = tuple((reading.stream.name, _shown(start, reading)) for reading in readings)
-    return Rewound(select.model.name, start.because, positions, aside)
+    return Rewound(f"{because}{start.because}", positions, asides[0])
 
 
 def _replace(
-    session: SparkSession, place: Place, facts: Facts, start: StartFrom, readings: tuple[Reading, ...]
+    session: SparkSession, home: Home, facts: Facts, start: StartFrom, readings: tuple[Reading, ...]
 ) -> str | None:
-    files = CheckpointFiles(session, place.folder)
+    files = CheckpointFiles(session, home.folder)
     old = facts.checkpoint.origin if facts.checkpoint else None
     origin, planted = plant(session, start, new_origin(facts, facts.table_id), readings, files, old)
     aside = move_aside(files)

@@ -320,6 +320,25 @@ def test_another_stateful_shape_on_a_checkpoint(project: Project) -> None:
     assert project.reasons("u") == {"unparsable": 4}
 
 
+def test_the_query_of_dead_letters_is_mended_alone(project: Project) -> None:
+    """A stateful model's own query keeps its state and its checkpoint."""
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    project.model("u", "SELECT id, count(*) AS n FROM {e} GROUP BY id", **UPSERT)
+    record(project, 0, 1)
+    project.run().check()
+    damage_truncate_one(checkpoint(project, "u__dead_letter"))
+    record(project, 2)
+    ran = refuse(project, "checkpoint-behind", ("u",))
+    (command,) = commands(ran, "u")
+    own = tree(checkpoint(project, "u"))
+    done = rewind(project, command)
+    assert done.aside is not None and "u__dead_letter" in done.aside
+    assert tree(checkpoint(project, "u")) == own
+    project.run().check()
+    assert {row["id"]: row["n"] for row in project.rows("u")} == {id_: 2 if 4 < id_ < 15 else 1 for id_ in range(20)}
+    assert project.reasons("u") == {"unparsable": 3}
+
+
 def test_a_lost_checkpoint_of_plain_files(project: Project) -> None:
     project.connections = {"disk": {"type": "files", "path": str(project.directory / "landing")}}
     project.stream("p", {"id": "int"}, connection="disk", path="*.json", format="json", max_per_batch=1)
@@ -353,7 +372,7 @@ def test_a_lost_checkpoint_of_plain_files(project: Project) -> None:
 def test_plain_files_from_a_time_on(project: Project) -> None:
     import os
 
-    from lakesql.engine.rewind import Target
+    from lakesql.engine.rewind import RewindTo
 
     project.connections = {"disk": {"type": "files", "path": str(project.directory / "landing")}}
     project.stream("p", {"id": "int"}, connection="disk", path="*.json", format="json")
@@ -366,7 +385,7 @@ def test_plain_files_from_a_time_on(project: Project) -> None:
     shutil.rmtree(checkpoint(project, "a"))
     manifest = project.manifest()
     (select,) = build_selects(manifest, ["a"]).values()
-    time: Target = 1_700_000_003_000
+    time: RewindTo = 1_700_000_003_000
     rewind_model(manifest, project.lake.session, select, time)
     project.run().check()
     assert [row["id"] for row in project.rows("a", "id")] == list(range(6))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import chain, combinations, product
 from typing import Any
@@ -44,7 +45,7 @@ def checkpoint(newest_planned: int, newest_committed: int, **fields: Any) -> Che
 
 
 def facts(there: Checkpoint | None, newest: Entry | None, **fields: Any) -> Facts:
-    base = Facts("orders", "lake.shop.orders", TABLE_ID, "checkpoints/orders", (SOURCE,), "", there, newest)
+    base = Facts("orders", "orders", "lake.shop.orders", TABLE_ID, "checkpoints/orders", (SOURCE,), "", there, newest)
     return replace(base, **fields)
 
 
@@ -257,13 +258,35 @@ def test_state_is_not_in_the_ledger() -> None:
 
 
 def test_dead_letters_leave_no_trace_of_most_batches() -> None:
-    companion = {"is_sparse": True}
+    companion: dict[str, Any] = {"is_companion": True}
     assert decide(facts(checkpoint(5, 5), None, **companion)) == Resume(-1)
     assert decide(facts(checkpoint(5, 5), entry(2), **companion)) == Resume(2)
     assert decide(facts(checkpoint(6, 5), entry(6), **companion)) == Resume(6)
     assert refusal(facts(checkpoint(5, 5), entry(7), **companion)) == "checkpoint-behind"
     assert refusal(facts(checkpoint(5, 5), entry(2, "c-2"), **companion)) == "checkpoint-foreign"
     assert refusal(facts(checkpoint(5, 3), entry(2), **companion)) == "checkpoint-inconsistent"
+
+
+def test_the_query_of_dead_letters_is_mended_by_a_rewind_of_its_model() -> None:
+    """Which makes a checkpoint for that query alone, and so reads nothing again."""
+    owner = "orders__dead_letter"
+    made = origin(model=owner)
+    whole = checkpoint(5, 5, origin=made)
+    files = (Source("orders", "files"),)
+    for there, newest, sources in (
+        (whole, entry(7), (SOURCE,)),
+        (whole, entry(2, "c-2"), (SOURCE,)),
+        (checkpoint(5, 3, origin=made), None, (SOURCE,)),
+        (replace(whole, origin=origin()), entry(5), (SOURCE,)),
+        (replace(whole, origin=replace(made, streams=("clicks",))), entry(5), (SOURCE,)),
+        (replace(whole, origin=replace(made, topics={"shop.orders": "id-0"})), None, (SOURCE,)),
+        (None, entry(5, positions={"orders": {"logOffset": 3}}), files),
+        (None, entry(5, positions={"orders": {"logOffset": 3}}), (SOURCE,)),
+    ):
+        with pytest.raises(RunError) as caught:
+            decide(facts(there, newest, sources=sources, owner=owner, is_companion=True))
+        (problem,) = caught.value.problems
+        assert re.findall(r"lakesql rewind .*?(?=$|\. )", problem.fix) == ["lakesql rewind orders"], problem
 
 
 def test_what_is_added_to_a_position_is_taken_off() -> None:
