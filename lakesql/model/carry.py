@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from lakesql.model.columns import starred
+from lakesql.model.columns import excepted, starred
 from lakesql.model.relation import Carried, Relation, Walk
 
 
@@ -21,8 +21,12 @@ def carry_through(
             continue
         over = starred(expression, sources)
         if any(source is flowing for source in over):
-            inner = flowing.carried if over[0] is flowing and before is not None else None
-            dropped = (expression.this if isinstance(expression, exp.Column) else expression).args.get("except_") or ()
+            dropped, _ = excepted(expression, sources)
+            is_known = over[0] is flowing and before is not None
+            if dropped and len(over) > 1:
+                is_known = is_known and flowing.columns is not None
+                dropped &= {(column.name or "").lower() for column in flowing.columns or ()}
+            inner = flowing.carried if is_known else None
             carried.append(Carried(inner.by, inner.index + (before or 0) - len(dropped)) if inner else None)
         elif before is not None and over and all(source.columns is not None for source in over):
             before += sum(len(source.columns or ()) for source in over)

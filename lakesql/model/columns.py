@@ -8,8 +8,8 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from lakesql.model.groups import ordinal
-from lakesql.model.refusals import refuse_alias
-from lakesql.model.relation import Column, Relation, Walk, offset_of
+from lakesql.model.refusals import refuse_alias, refuse_foreign
+from lakesql.model.relation import Column, Relation, Walk, columns_of_one, columns_side_by_side, offset_of
 from lakesql.model.sqltext import projections
 from lakesql.names import is_reserved
 from lakesql.stream.types import parse_type
@@ -36,6 +36,7 @@ def read_columns(
                 refuse_alias(alias, walk)
                 columns.append(Column(alias.name, offset_of(alias)))
         elif expression.is_star and isinstance(expression, exp.Star | exp.Column):
+            refuse_foreign(expression.this if isinstance(expression, exp.Column) else expression, start, walk)
             expanded = _star(expression, start, sources)
             known = known and expanded is not None
             columns.extend(expanded or ())
@@ -60,19 +61,29 @@ def _unless_alias(column: Column, earlier: list[Column]) -> Column:
 def _star(star: exp.Star | exp.Column, start: int, sources: list[tuple[str, Relation]]) -> list[Column] | None:
     qualified = isinstance(star, exp.Column)
     over = starred(star, sources)
-    node = star.this if qualified else star
-    except_ = {item.name.lower() for item in node.args.get("except_") or ()}
-    replaced = {item.alias.lower() for item in node.args.get("replace") or ()}
-    columns: list[Column] = []
-    for source in over:
-        if source.columns is None:
-            return None
-        for column in source.columns:
-            name = (column.name or "").lower()
-            if name not in except_ and not is_reserved(name):
-                fresh = name in replaced
-                columns.append(Column(column.name, start) if fresh else replace(column, offset=start))
-    return columns if over else None
+    dropped, cut = excepted(star, sources)
+    if not over:
+        return None
+    columns = columns_of_one((each for _, each in sources), over[0]) if qualified else columns_side_by_side(over)
+    if columns is None:
+        return None
+    return [
+        Column(column.name, start) if name in cut else replace(column, offset=start)
+        for column in columns
+        if (name := (column.name or "").lower()) not in dropped and not is_reserved(name)
+    ]
+
+
+def excepted(star: exp.Expr, sources: list[tuple[str, Relation]]) -> tuple[frozenset[str], frozenset[str]]:
+    """The columns that `* EXCEPT (…)` drops, and those of which it drops a field; in small letters."""
+    qualifiers = {name.lower() for name, _ in sources}
+    dropped: set[str] = set()
+    cut: set[str] = set()
+    for item in (star.this if isinstance(star, exp.Column) else star).args.get("except_") or ():
+        parts = [part.name.lower() for part in item.parts] if isinstance(item, exp.Column) else [item.name.lower()]
+        column, *fields = parts[1:] if len(parts) > 1 and parts[0] in qualifiers else parts
+        (cut if fields else dropped).add(column)
+    return frozenset(dropped), frozenset(cut)
 
 
 def starred(star: exp.Expr, sources: list[tuple[str, Relation]]) -> list[Relation]:

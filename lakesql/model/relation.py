@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -51,6 +51,7 @@ class Relation:
     `source` is the one stream that any column name means, when its columns are unknown and nothing else is read.
     `groups`: one row for each of them, in a batch. None where that is not known.
     `selects` are the SELECTs of streams that it is made of, each by its mark.
+    `using` are the columns by which it is joined to what stands left of it: `*` has them once, and first.
     """
 
     columns: tuple[Column, ...] | None = None
@@ -63,6 +64,34 @@ class Relation:
     source: str | None = None
     groups: tuple[Group, ...] | None = None
     selects: frozenset[int] = frozenset()
+    using: tuple[str, ...] = ()
+
+
+def columns_side_by_side(relations: Iterable[Relation]) -> tuple[Column, ...] | None:
+    """The columns that `*` gives of the relations of a FROM; None where some are not known."""
+    columns: list[Column] = []
+    for relation in relations:
+        if relation.columns is None:
+            return None
+        own = [column for column in relation.columns if (column.name or "").lower() not in relation.using]
+        columns = [*_with_first(columns, relation.using), *own]
+    return tuple(columns)
+
+
+def columns_of_one(relations: Iterable[Relation], one: Relation) -> tuple[Column, ...] | None:
+    """The columns that `t.*` gives of one relation of a FROM: by what it is joined comes first here too."""
+    columns: list[Column] | None = None
+    for relation in relations:
+        if relation is one:
+            columns = None if one.columns is None else list(one.columns)
+        if columns is not None:
+            columns = _with_first(columns, relation.using)
+    return None if columns is None else tuple(columns)
+
+
+def _with_first(columns: list[Column], names: tuple[str, ...]) -> list[Column]:
+    first = [column for name in names for column in columns if (column.name or "").lower() == name]
+    return [*first, *(column for column in columns if column not in first)]
 
 
 Names: TypeAlias = Mapping[str, Relation]

@@ -42,6 +42,12 @@ _LEXEMES = re.compile(
 )
 """Spark's comments, strings and quoted names (SqlBaseLexer.g4), and what would be read otherwise by one of the two."""
 
+_TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
+"""Tokens that are texts, whose capitals matter."""
+
+_NEEDS_MORE = frozenset({TokenType.COMMA, TokenType.SELECT})
+_LIST_ENDS = frozenset({TokenType.COMMA, TokenType.R_PAREN, TokenType.R_BRACKET})
+
 _CLAUSES = frozenset(
     {
         TokenType.FROM,
@@ -114,6 +120,8 @@ def read_text(sql: str, findings: Findings) -> Text | None:
     for index, owner in _calls(tokens, owners, closes, findings):
         (aggregates if _is_aggregate(tokens, index, closes) else windows).setdefault(owner, []).append(index)
     _refuse_words(tokens, findings)
+    if any(problem.condition == "sql-syntax" for problem in findings.problems):
+        return None
     end = tokens[-1].end + 1
     record_fields = _record_fields(tokens) if _RESERVED_WORD.search(sql) else frozenset[str]()
     return Text(sql[:end], tokens, owners, depths, inserts, aggregates, windows, record_fields)
@@ -160,7 +168,7 @@ def words(text: Text, first: int, last: int, owner: int | None = None) -> str:
     With an `owner`, only the tokens that stand in this SELECT itself.
     """
     return " ".join(
-        token.text if token.token_type is TokenType.STRING else token.text.lower()
+        token.text if token.token_type in _TEXTS else token.text.lower()
         for index, token in enumerate(text.tokens[first:last], first)
         if owner is None or text.owners[index] == owner
     )
@@ -349,7 +357,7 @@ def _is_no_call(tokens: list[Token], index: int) -> bool:
     """Whether the word before a bracket is no function, though one has its name: a text, or `LIKE ANY (…)`."""
     before = tokens[index - 1].text.lower() if index else ""
     is_quantifier = tokens[index].text.lower() in ("any", "some") and before in ("like", "ilike")
-    return is_quantifier or tokens[index].token_type is TokenType.STRING
+    return is_quantifier or tokens[index].token_type in _TEXTS
 
 
 def _is_aggregate(tokens: list[Token], index: int, closes: dict[int, int]) -> bool:
@@ -373,13 +381,14 @@ def _is_aggregate(tokens: list[Token], index: int, closes: dict[int, int]) -> bo
 
 def _refuse_words(tokens: list[Token], findings: Findings) -> None:
     before: Token | None = None
-    for token in tokens:
+    for index, token in enumerate(tokens):
         kind = token.token_type
+        if before is not None and before.token_type in _NEEDS_MORE and _ends_list(tokens, index):
+            findings.add("sql-syntax", token.start, f"Something is missing before '{token.text}'.")
         if kind is TokenType.PLACEHOLDER or kind is TokenType.PARAMETER:
             refuse_marker(token.text, token.start, findings)
-        elif kind is TokenType.STRING:
-            if before is not None and before.token_type is TokenType.USING:
-                findings.add("script-transform", before.start, "TRANSFORM … USING runs a program.", _TAKES_COLUMNS_ONLY)
+        elif before is not None and before.token_type is TokenType.USING and kind is not TokenType.L_PAREN:
+            findings.add("script-transform", before.start, "TRANSFORM … USING runs a program.", _TAKES_COLUMNS_ONLY)
         elif (kind is TokenType.VAR or kind is TokenType.IDENTIFIER) and token.text[:1] == "_":
             lowered = token.text.lower()
             if lowered.startswith(RESERVED_PREFIX):
@@ -390,6 +399,10 @@ def _refuse_words(tokens: list[Token], findings: Findings) -> None:
                     fix="Use another name. Where a record stood is in _record.",
                 )
         before = token
+
+
+def _ends_list(tokens: list[Token], index: int) -> bool:
+    return tokens[index].token_type in _LIST_ENDS or _starts_clause(tokens, index)
 
 
 def refuse_marker(marker: str, offset: int, findings: Findings) -> None:
@@ -412,7 +425,7 @@ def refuse_reserved(name: str, offset: int, findings: Findings) -> None:
 def _record_fields(tokens: list[Token]) -> frozenset[str]:
     fields: set[str] = set()
     for index, token in enumerate(tokens):
-        if token.text.lower() == RECORD and token.token_type is not TokenType.STRING:
+        if token.text.lower() == RECORD and token.token_type not in _TEXTS:
             name = tokens[index + 2].text.lower() if index + 2 < len(tokens) else ""
             dotted = _kind_at(tokens, index + 1) is TokenType.DOT
             if not dotted or name not in RECORD_FIELDS:

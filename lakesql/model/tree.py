@@ -16,7 +16,14 @@ from lakesql.model.carry import carry_through
 from lakesql.model.columns import group_keys, read_columns
 from lakesql.model.functions import FORBIDDEN_FUNCTIONS, PATH_FORMATS, TABLE_FUNCTIONS
 from lakesql.model.groups import distinct_groups, groups_of, groups_through
-from lakesql.model.refusals import refuse_alias, refuse_in_stream, refuse_inside, refuse_on_stream, refuse_order
+from lakesql.model.refusals import (
+    refuse_alias,
+    refuse_foreign,
+    refuse_in_stream,
+    refuse_inside,
+    refuse_on_stream,
+    refuse_order,
+)
 from lakesql.model.relation import (
     Carried,
     Column,
@@ -24,6 +31,7 @@ from lakesql.model.relation import (
     Relation,
     StreamShape,
     Walk,
+    columns_side_by_side,
     last_mark,
     mark_of,
     offset_of,
@@ -86,6 +94,7 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         walk.findings.add("not-a-select", offset_of(select), "This query has no SELECT of its own.", fix="Write one.")
         return Relation()
     walk.seen.add(mark)
+    refuse_foreign(select, walk.text.tokens[mark].start, walk)
     sources = _sources(select, names, walk)
     _read_subqueries(select, names, walk)
     flowing = [source for _, source in sources if source.streams]
@@ -137,6 +146,7 @@ def _sources(select: exp.Select, names: Names, walk: Walk) -> list[tuple[str, Re
 def _joined(first: exp.Expr, joins: Iterable[exp.Join], names: Names, walk: Walk) -> list[tuple[str, Relation]]:
     sources = _table_with_joins(first, names, walk)
     for join in joins:
+        refuse_foreign(join, offset_of(join.this), walk)
         right = _table_with_joins(join.this, names, walk)
         left_flows = any(source.streams for _, source in sources)
         right_flows = any(source.streams for _, source in right)
@@ -156,21 +166,19 @@ def _joined(first: exp.Expr, joins: Iterable[exp.Join], names: Names, walk: Walk
         if hidden:
             right = [("", replace(source, columns=(), source=None)) for _, source in right]
         elif join.args.get("using") or join.method.upper() == "NATURAL":
-            right = [(name, _without_using(source, join, sources)) for name, source in right]
+            right = [(name, replace(source, using=_shared(source, join, sources))) for name, source in right]
         sources = sources + right
     return sources
 
 
-def _without_using(right: Relation, join: exp.Join, sources: list[tuple[str, Relation]]) -> Relation:
-    """The right side of a join without the columns that it shares with the left one, which stand there once."""
-    using = {identifier.name.lower() for identifier in join.args.get("using") or ()}
-    left = {(column.name or "").lower() for _, source in sources for column in source.columns or ()}
-    shared = left & using if using else left
-    if right.columns is None:
-        return right
-    return replace(
-        right, columns=tuple(column for column in right.columns if (column.name or "").lower() not in shared)
-    )
+def _shared(right: Relation, join: exp.Join, sources: list[tuple[str, Relation]]) -> tuple[str, ...]:
+    """The columns that the right side of a join by name shares with the left one, in small letters."""
+    if using := join.args.get("using"):
+        names = [identifier.name.lower() for identifier in using]
+    else:
+        names = [(column.name or "").lower() for _, source in sources for column in source.columns or ()]
+    there = names if right.columns is None else [(column.name or "").lower() for column in right.columns]
+    return tuple(name for name in dict.fromkeys(names) if name in there)
 
 
 def _table_with_joins(table: exp.Expr, names: Names, walk: Walk) -> list[tuple[str, Relation]]:
@@ -191,6 +199,7 @@ def _table(table: exp.Expr, names: Names, walk: Walk) -> tuple[str, Relation]:
         case exp.Table() if isinstance(table.this, exp.Func):
             relation = _table_function(table.this, walk)
         case exp.Table():
+            refuse_foreign(table, offset_of(table), walk)
             name = name or table.name
             relation = _named_table(table, names, walk)
         case exp.Subquery() if isinstance(table.this, exp.Table):
@@ -306,6 +315,7 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
     while isinstance(node, exp.Union) and (node is union or not node.args.get("with_")):
         if node is not union and node.args.get("distinct") != union.args.get("distinct"):
             break
+        refuse_foreign(node, start_of(node.expression, walk), walk)
         distinct = distinct or bool(node.args.get("distinct"))
         branches.append(node.args["expression"])
         node = node.this
@@ -387,12 +397,9 @@ def _other_set_operation(operation: exp.SetOperation, names: Names, walk: Walk) 
 
 def _merged(sources: list[tuple[str, Relation]]) -> Relation:
     """Several relations under one name."""
-    columns: tuple[Column, ...] | None = ()
-    for _, source in sources:
-        columns = None if columns is None or source.columns is None else columns + source.columns
     flowing = [source for _, source in sources if source.streams]
     return Relation(
-        columns,
+        columns_side_by_side(source for _, source in sources),
         tuple(dict.fromkeys(name for source in flowing for name in source.streams)),
         stateful=len(flowing) > 1 or any(source.stateful for source in flowing),
         aggregated=any(source.aggregated for source in flowing),

@@ -247,7 +247,9 @@ def _read_origin(options: _StreamOptions, node: Node) -> Origin:
 
 
 def _check_relative(path: str, place: Place) -> None:
-    if path.startswith(("/", "~")) or re.match(r"[^/]*:", path) or ".." in re.split(r"[/{},\\]", path):
+    # A dot by itself may become two: `{.,a/b}.` is `..` among others, and so is `\.\.`.
+    dots = any(set(part) == {"."} for part in re.split(r"[/{},\\]", path.removeprefix("./")))
+    if path.startswith(("/", "~")) or re.match(r"[^/]*:", path) or dots:
         raise ProjectError.of(
             "outside-project",
             f"The path '{path}' leaves its connection's folder.",

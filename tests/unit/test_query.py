@@ -362,6 +362,24 @@ def test_the_used_fields_of_record_are_known(sql: str, fields: frozenset[str]) -
         ("SELECT a FROM raw JOIN my_function(1)", "forbidden-function", "my_function"),
         ("SELECT a FROM raw JOIN IDENTIFIER('json.`/etc`')", "forbidden-function", "IDENTIFIER"),
         ("SELECT TRANSFORM (a) USING 'cat' AS b FROM raw", "script-transform", "USING"),
+        ("SELECT TRANSFORM (a) USING r'cat' AS b FROM raw", "script-transform", "USING"),
+        ('SELECT x FROM raw JOIN (SELECT TRANSFORM(a) USING R"cat" AS (x) FROM lake.a.b)', "script-transform", "USING"),
+        ("SELECT TRANSFORM(a) ROW FORMAT DELIMITED USING r'cat' AS b FROM raw", "script-transform", "USING"),
+        ("SELECT a,\nFROM raw", "sql-syntax", "FROM"),
+        ("SELECT FROM raw", "sql-syntax", "FROM"),
+        ("SELECT concat(a, b,) AS c FROM raw", "sql-syntax", ") AS"),
+        ("SELECT a, count(*) AS n FROM raw GROUP BY a, HAVING n > 1", "sql-syntax", "HAVING"),
+        ("SELECT * REPLACE (1 AS amount) FROM orders", "sql-syntax", "*"),
+        ("SELECT o.* RENAME (amount AS b) FROM orders o", "sql-syntax", "o.*"),
+        ("SELECT AS STRUCT a FROM raw", "sql-syntax", "SELECT"),
+        ("SELECT DISTINCT ON (a) a FROM raw", "sql-syntax", "SELECT"),
+        ("SELECT a FROM raw FOR UPDATE", "sql-syntax", "SELECT"),
+        ("SELECT a FROM raw JOIN lake.a.b WITH (NOLOCK)", "sql-syntax", "lake"),
+        ("SELECT a FROM raw ASOF JOIN lake.a.b ON 1 = 1", "sql-syntax", "lake"),
+        ("SELECT a FROM raw STRAIGHT_JOIN lake.a.b ON 1 = 1", "sql-syntax", "lake"),
+        ("SELECT a FROM raw, UNNEST(xs) AS x", "sql-syntax", "xs"),
+        ("SELECT a FROM raw UNION ALL BY NAME SELECT b FROM raw", "sql-syntax", "SELECT b"),
+        ("SELECT a FROM raw VERSION AS OF 3", "sql-syntax", "raw"),
         ("SELECT a FROM raw JOIN parquet.`/data` p", "path-in-from", "parquet"),
         ("SELECT a FROM raw WHERE a IN (SELECT b FROM JSON.`s3://x`)", "path-in-from", "JSON"),
         ("SELECT a FROM raw JOIN `org.apache.spark.x`.y", "path-in-from", "`org"),
@@ -409,11 +427,37 @@ def test_the_used_fields_of_record_are_known(sql: str, fields: frozenset[str]) -
         ("SELECT a FROM raw TABLESAMPLE (10 PERCENT)", "sample-over-stream", "raw"),
         ("SELECT a FROM orders AS o (a, b)", "column-list", "a, b"),
         ("WITH t (n) AS (SELECT a FROM raw) SELECT n FROM t", "column-list", "n)"),
-        ("SELECT to_json(struct(*)) AS j FROM raw", "star-in-function", "to_json"),
+        ("SELECT to_json(struct(*)) AS j FROM raw", "star-in-function", "struct"),
+        ("SELECT hash(*) % 16 AS h FROM raw", "star-in-function", "hash"),
+        ("SELECT 'x' || to_json(struct(r.*)) AS j FROM raw r", "star-in-function", "struct"),
+        ("SELECT a FROM raw WHERE hash(*) % 2 = 0", "star-in-function", "hash"),
     ],
 )
 def test_what_a_model_must_not_hold_is_refused_at_its_place(sql: str, condition: str, at: str) -> None:
     assert refused(sql) == [(condition, sql.index(at))]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT * FROM l JOIN {r} USING (k)", "k a b j c d"),
+        ("SELECT r.* FROM l JOIN {r} USING (k)", "k c d"),
+        ("SELECT l.*, r.c FROM l JOIN {r} USING (k)", "k a b j c"),
+        ("SELECT * FROM l JOIN {r} USING (k) JOIN {q} USING (j, k)", "j k a b c d e"),
+        ("SELECT q.* FROM l JOIN {r} USING (k) JOIN {q} USING (j, k)", "j k e"),
+        ("SELECT * FROM l NATURAL JOIN {q}", "k j a b e"),
+        ("SELECT q.* FROM l NATURAL JOIN {q}", "k j e"),
+        ("SELECT * EXCEPT (k) FROM l JOIN {r} USING (k)", "a b j c d"),
+        ("SELECT *, 1 AS x FROM (l JOIN {r} USING (k)) JOIN lake.a.b ON true", None),
+        ("SELECT * EXCEPT (b.x, l.a) FROM l", "k b j"),
+    ],
+)
+def test_stars_over_joins_by_name_are_as_in_spark(sql: str, expected: str | None) -> None:
+    """Columns and their order as Spark 4.1 gave them for these SELECTs over views of the same columns."""
+    made = {"r": "(SELECT 5 AS c, 2 AS k, 6 AS d FROM x.y.z) r", "q": "(SELECT 4 AS j, 7 AS e, 2 AS k FROM x.y.z) q"}
+    shapes = {"l": StreamShape(("a", "k", "b", "j"), None)}
+    outputs = read_query(sql.format(**made), shapes, lambda offset: Place("m.sql", 1, offset)).outputs
+    assert (outputs and " ".join(output.name for output in outputs)) == expected
 
 
 def test_every_problem_is_reported_at_once() -> None:

@@ -187,6 +187,17 @@ def test_an_appended_aggregate_needs_event_time(config: str, select: str, condit
         ),
         ("k", "SELECT window.start AS k, id, count(*) AS n FROM orders GROUP BY window(at, '1 hour'), id", "id"),
         ("k", "SELECT w.start AS k, count(*) AS n FROM (SELECT window(at, '1 hour') AS w FROM orders) GROUP BY w", ""),
+        ("k", "SELECT CAST(window.end AS date) AS k, 1 AS n FROM orders GROUP BY window(at, '1 day')", ""),
+        ("k", "SELECT date(at) AS k, count(*) AS n FROM orders GROUP BY at", "at"),
+        ("at", "SELECT date(at) AS at, count(*) AS n FROM orders GROUP BY at", "at"),
+        ("k", "SELECT upper(Status) AS k, count(*) AS n FROM orders GROUP BY Status", "Status"),
+        ("k", "SELECT UPPER(status) AS k, count(*) AS n FROM orders GROUP BY upper(Status)", ""),
+        ("k", "SELECT md5(upper(Status) || '-' || id) AS k, 1 AS n FROM orders GROUP BY upper(Status), id", ""),
+        ("k", "SELECT sha2(concat_ws('|', cast(id as string), Status), 256) AS k, 1 AS n FROM orders GROUP BY ALL", ""),
+        ("k", "SELECT xxhash64(struct(id, Status)) AS k, 1 AS n FROM orders GROUP BY id, Status", ""),
+        ("k", "SELECT to_json(struct(id, Status)) AS k, 1 AS n FROM orders GROUP BY id, Status", ""),
+        ("shard", "SELECT DISTINCT id, id % 10 AS shard FROM orders", "id"),
+        ("day", "SELECT date(at) AS day, n FROM (SELECT at, count(*) AS n FROM orders GROUP BY at)", "at"),
     ],
 )
 def test_the_keys_of_an_aggregate_tell_its_groups_apart(keys: str, select: str, missing: str) -> None:

@@ -157,6 +157,8 @@ def test_a_start_is_a_word_or_a_time(written: str, start: object) -> None:
         ("path: s3://bucket/x", "outside-project", "3:7"),
         ("path: file:/etc/passwd", "outside-project", "3:7"),
         ("path: 'a/{..,b}/x'", "outside-project", "3:7"),
+        ("path: 'a/{.,b/c}./x'", "outside-project", "3:7"),
+        ("path: 'a/\\.\\./x'", "outside-project", "3:7"),
         ("format: jsn", "wrong-value", "3:9"),
         ("format: [json]", "wrong-value", "3:9"),
         ("envelope: debezium", "wrong-value", "3:11"),
