@@ -18,7 +18,12 @@ import click
 
 from lakesql.cli.main import COMMANDS, cli
 from lakesql.cli.options import common_options
-from lakesql.compile.table import DEAD_LETTER_COLUMNS, DEFAULT_PROPERTIES, PARTITIONED_APPEND_PROPERTIES
+from lakesql.compile.table import (
+    DEAD_LETTER_COLUMNS,
+    DEFAULT_PROPERTIES,
+    PARTITIONED_APPEND_PROPERTIES,
+    PARTITIONED_UPSERT_PROPERTIES,
+)
 from lakesql.conditions import CONDITIONS
 from lakesql.decode import Field, Node, fields_of
 from lakesql.engine.session import DEFAULTS, LOCAL_DEFAULTS
@@ -273,6 +278,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "template": template_names,
     "table-properties": lambda: setting_table(DEFAULT_PROPERTIES),
     "partitioned-append-properties": lambda: setting_table(PARTITIONED_APPEND_PROPERTIES),
+    "partitioned-upsert-properties": lambda: setting_table(PARTITIONED_UPSERT_PROPERTIES),
     "settings": lambda: option_table(fields_of(Settings)),
     "paths": lambda: option_table(fields_of(Paths)),
     "stream": lambda: option_table(fields_of(_StreamOptions)),

@@ -35,6 +35,11 @@ PARTITIONED_APPEND_PROPERTIES: Mapping[str, str] = {
 """What goes over the defaults where rows are appended to partitions in no order. Each partition's rows go to one task,
 or each task would write a file into each partition; and a task holds its files open side by side, or it would sort."""
 
+PARTITIONED_UPSERT_PROPERTIES: Mapping[str, str] = {
+    "write.merge.distribution-mode": "hash",
+}
+"""The same where rows are merged, which are sorted by their key anyway."""
+
 
 def format_version(properties: Mapping[str, str]) -> int:
     """The format version of a table that is given these properties."""
@@ -75,6 +80,8 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
         properties[STAGING_PROPERTY] = "true"
     if isinstance(config, Append) and config.partition_by and not config.order_by:
         properties.update(PARTITIONED_APPEND_PROPERTIES)
+    if isinstance(config, Upsert) and config.partition_by:
+        properties.update(PARTITIONED_UPSERT_PROPERTIES)
     return TableSpec(
         name=name,
         columns=columns,

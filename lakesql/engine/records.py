@@ -153,7 +153,8 @@ def unpack(batch: DataFrame, select: Select, readings: tuple[Reading, ...]) -> l
         frames = [batch.where(F.col(name).isNotNull()).select(f"{name}.*") for name in names]
     if not select.positioned:
         return frames
-    return [_with_position(frame, reading) for frame, reading in zip(frames, readings, strict=True)]
+    is_read_twice = select.model.config.properties.get("write.merge.mode") == "copy-on-write"
+    return [_with_position(frame, reading, is_read_twice) for frame, reading in zip(frames, readings, strict=True)]
 
 
 def parse_reading(raw: DataFrame, reading: Reading, select: Select) -> DataFrame:
@@ -174,7 +175,7 @@ def _packed(index: int) -> str:
     return f"_lakesql_records_{index}"
 
 
-def _with_position(records: DataFrame, reading: Reading) -> DataFrame:
+def _with_position(records: DataFrame, reading: Reading, is_read_twice: bool) -> DataFrame:
     """The records with what orders them by arrival.
 
     A topic's records have an offset. Lines and rows of files have none: their number in the batch stands for it, which
@@ -185,7 +186,7 @@ def _with_position(records: DataFrame, reading: Reading) -> DataFrame:
     offset = raw["offset"] if has_offsets else F.monotonically_increasing_id()
     place = (raw["topic"].alias("source"), raw["partition"].cast("bigint").alias("partition"), offset.alias("offset"))
     positioned = records.withColumn(POSITION, F.struct(*place))
-    return positioned if has_offsets else _as_given(positioned)
+    return _as_given(positioned) if is_read_twice and not has_offsets else positioned
 
 
 def _as_given(frame: DataFrame) -> DataFrame:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from lakesql.compile.table import (
     DEFAULT_PROPERTIES,
     TableColumn,
@@ -119,3 +121,17 @@ def test_the_same_input_gives_the_same_bytes() -> None:
     spec = build_table_spec(NAME, COLUMNS, Upsert(keys=("id",), properties={"z": "1", "a": "2"}), "c")
     again = build_table_spec(NAME, COLUMNS, Upsert(keys=("id",), properties={"z": "1", "a": "2"}), "c")
     assert create_table(spec) == create_table(again)
+
+
+@pytest.mark.parametrize(
+    ("config", "merged", "inserted"),
+    [
+        (Upsert(keys=("id",)), "none", "none"),
+        (Upsert(keys=("id",), partition_by=(PartitionField("days", "order day"),)), "hash", "none"),
+        (Append(partition_by=(PartitionField("days", "order day"),)), "none", "hash"),
+    ],
+)
+def test_a_batch_makes_one_file_for_each_partition(config: Append | Upsert, merged: str, inserted: str) -> None:
+    properties = build_table_spec(NAME, COLUMNS, config, "").properties
+    assert properties["write.merge.distribution-mode"] == merged
+    assert properties["write.distribution-mode"] == inserted
