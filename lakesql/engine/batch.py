@@ -232,6 +232,9 @@ def _write(
     session: SparkSession, model: Model, entry: Entry, statement: str, count: Callable[[Snapshot], int]
 ) -> Snapshot | None:
     """Run the statement. A staged snapshot that turns out to be of no rows, which `count` says, is dropped."""
+    # A MERGE that only inserts is an append to Iceberg, which does not ask whether its key came in meanwhile.
+    is_blind = isinstance(model.config, Upsert) and "WHEN MATCHED" not in statement
+    head = iceberg.head_of(iceberg.load_table(session, model.table)) if is_blind else None
     with iceberg.commit_properties(session, summary_of(entry), entry.wap_id if model.config.is_staged else None):
         session.sql(statement)
     table = iceberg.load_table(session, model.table)
@@ -239,6 +242,9 @@ def _write(
         return next(iceberg.read_history(table))
     snapshot = iceberg.staged_snapshot(table, entry.wap_id)
     assert snapshot is not None, "the write was not staged"
+    if is_blind and snapshot.parent != head:
+        iceberg.drop_staged(table, snapshot)
+        raise _conflict(model)
     if not count(snapshot):
         iceberg.drop_staged(table, snapshot)
         return None
@@ -308,9 +314,13 @@ def _publish(
             staged = stage()
             assert staged is not None, "the rows of a batch do not change"
             snapshot = staged
-    raise TransientError.of(
+    raise _conflict(model)
+
+
+def _conflict(model: Model) -> TransientError:
+    return TransientError.of(
         "commit-conflict",
-        f"Other writers committed to {model.table} each of the {PUBLISH_TRIES} times that this batch was ready.",
+        f"Other writers committed to {model.table} each time that this batch was ready.",
         fix="Let them write less often, or into another table.",
     )
 

@@ -187,6 +187,13 @@ PASSING = (
         says=re.compile(r"INCOMPATIBLE_TABLE_CHANGE_AFTER_ANALYSIS|INCOMPATIBLE_COLUMN_CHANGES_AFTER_VIEW"),
         fix="The next try reads it as it is then.",
     ),
+    replace(
+        _CONFLICT,
+        what="Another runner has planned a batch in this checkpoint, whose lease it has lost",
+        exceptions=re.compile(r"org\.apache\.spark\.SparkConcurrentModificationException"),
+        says=re.compile(r"CONCURRENT_STREAM_LOG_UPDATE"),
+        fix="The next try takes that batch up. The other runner ends by itself.",
+    ),
     Passing(
         "connection-unreachable",
         "A broker does not answer",

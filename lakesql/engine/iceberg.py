@@ -110,7 +110,7 @@ def publish(
     written = f"Another runner has written this batch of {name}."
     if is_written(table):
         raise overtaken(written)
-    if not replays and _id_of(table.currentSnapshot()) != table.snapshot(snapshot.id).parentId():
+    if not replays and head_of(table) != snapshot.parent:
         raise HeadMovedError
     tag = _tag(model)
     try:
@@ -126,7 +126,9 @@ def publish(
     return _snapshot(table.currentSnapshot())
 
 
-def _id_of(snapshot: Any) -> int | None:
+def head_of(table: JavaTable) -> int | None:
+    """The id of the table's current snapshot; None where it has none."""
+    snapshot = table.currentSnapshot()
     return snapshot.snapshotId() if snapshot is not None else None
 
 
@@ -167,7 +169,7 @@ def commit_properties(session: SparkSession, properties: Mapping[str, str], wap_
 def _snapshot(snapshot: Any) -> Snapshot:
     # As one text: each key of a Java map is a question of its own.
     facts = json.loads(java_class("org.apache.iceberg.SnapshotParser").toJson(snapshot))
-    return Snapshot(facts["snapshot-id"], facts["summary"])
+    return Snapshot(facts["snapshot-id"], facts["summary"], facts.get("parent-snapshot-id"))
 
 
 def java_class(name: str) -> Any:

@@ -101,10 +101,11 @@ class Leases:
         """Whether this runner holds the model's lease now; where not, ask again soon.
 
         `say` hears of what is waited for, and of a lease that was taken over. Raises `RunError` (`lease-held`) where
-        another runner is seen to hold it. If `patient`, that is waited for while this runner holds other leases: where
-        it has begun to take over from another, it is to have them all.
+        another runner is seen to hold it, and what `check` raises. If `patient`, that is waited for while this runner
+        holds other leases: where it has begun to take over from another, it is to have them all.
         """
         if model in self._held:
+            self.check(model)
             return True
         claim = self._claims.get(model)
         if claim is None:
@@ -135,10 +136,17 @@ class Leases:
             raise _lost(model, "another runner")
         try:
             lease.check()
+        except TransientError:  # it may be this runner's still: the next look says
+            raise
         except RunError:
             with self._lock:
                 self._held.pop(model, None)
             raise
+
+    def lost(self, model: str) -> RunError | None:
+        """What `check` would raise where the renewing thread has seen that the lease has passed on. Asks nobody."""
+        lease = self._held.get(model)
+        return lease.lost() if lease is not None else None
 
     def release(self, model: str) -> None:
         """Give a lease back; nothing if it is not held."""
@@ -181,14 +189,17 @@ class _Lease:
     def check(self) -> None:
         if not self._taken_by and self._clock() - self._renewed > LASTS_S:
             self.renew()
-        if self._taken_by:
-            raise _lost(self._model, self._taken_by)
+        if (lost := self.lost()) is not None:
+            raise lost
         if self._clock() - self._renewed > LASTS_S:
             raise TransientError.of(
                 "lease-lost",
                 f"The lease of model '{self._model}' cannot be renewed: {self._files.folder} does not answer.",
                 fix="Look whether the target's `checkpoints` can be reached.",
             )
+
+    def lost(self) -> RunError | None:
+        return _lost(self._model, self._taken_by) if self._taken_by else None
 
     def renew(self) -> None:
         """Say that the holder lives; where somebody has taken the lease, note that instead."""

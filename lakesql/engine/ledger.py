@@ -61,10 +61,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot of an Iceberg table: its id and its summary."""
+    """A snapshot of an Iceberg table: its id, its summary, and the id of the one that it was made on."""
 
     id: int
     summary: Mapping[str, str]
+    parent: int | None = None
 
     @property
     def added(self) -> int:

@@ -106,7 +106,6 @@ def _advance_model(
                 batches=model.batches + 1,
                 records=model.records + event.records,
                 rows=model.rows + event.rows,
-                rejected=model.rejected + event.rejected,
                 committed_at_ms=event.at_ms,
             )
         case BatchSkipped():
@@ -117,12 +116,16 @@ def _advance_model(
                 phase="running",
                 batch=event.batch,
                 records=model.records + event.records,
-                rejected=model.rejected + event.rejected,
             )
         case RecordsRejected():
             counts = Counter(dict(model.reasons))
             counts.update(dict(event.reasons))
-            return replace(model, dead_letters=event.table, reasons=tuple(counts.most_common()))
+            return replace(
+                model,
+                rejected=model.rejected + event.count,
+                dead_letters=event.table,
+                reasons=tuple(counts.most_common()),
+            )
         case Progress():
             speed = event.records_per_second
             return replace(

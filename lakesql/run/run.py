@@ -92,6 +92,7 @@ def run_selects(around: Surroundings, selects: Mapping[str, Select], continuous:
         limit=len(selects) if continuous else target.threads,
         continuous=continuous,
         interrupt=interrupt,
+        must_stop=leases.lost,
     )
     try:
         runs = supervisor.run(waits_for)

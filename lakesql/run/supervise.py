@@ -119,6 +119,8 @@ class Supervisor:
     """How models are started and explained, how often they are tried again, and who hears of it.
 
     At most `limit` models run at once. With `continuous` a model starts as soon as those that it reads have begun.
+    `must_stop` says why the query of a model must not go on, if it must not: it may have nothing to do, and so no batch
+    that would ask.
     """
 
     start: Start
@@ -128,6 +130,7 @@ class Supervisor:
     limit: int
     continuous: bool
     interrupt: Interrupt
+    must_stop: Callable[[str], Exception | None] = lambda name: None
     clock: Clock = Clock()
 
     def run(self, waits_for: Mapping[str, frozenset[str]]) -> Mapping[str, ModelRun]:
@@ -184,7 +187,7 @@ class Supervisor:
 
     def _watch(self, run: ModelRun, query: Query) -> None:
         is_over = not query.is_active()
-        run.failure = run.failure or query.error()
+        run.failure = run.failure or query.error() or (None if is_over else self.must_stop(run.name))
         if is_over:
             run.query = None
             if run.failure is not None:

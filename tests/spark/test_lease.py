@@ -228,6 +228,27 @@ def test_storage_that_does_not_answer(lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(RunError) as caught:
         runner.check("m")
     assert caught.value.transient and caught.value.problems[0].condition == "lease-lost"
+    with pytest.raises(RunError) as caught:
+        runner.claim("m", str(tmp_path / "m"), lambda text: None)
+    assert caught.value.transient and runner.lost("m") is None
+    (tmp_path / "m.lease").unlink()
+    (tmp_path / "away").rename(tmp_path / "m.lease")
+    assert runner.claim("m", str(tmp_path / "m"), lambda text: None)  # it is still its own, and nobody is waited for
+    assert [path.name for path in (tmp_path / "m.lease").iterdir()] == ["0"]
+
+
+def test_a_runner_without_a_batch_learns_that_its_lease_has_passed_on(lake: Lake, tmp_path: Path) -> None:
+    folder, clock = str(tmp_path / "m"), Clock()
+    first, second = leases(lake, clock), leases(lake, clock)
+    assert first.claim("m", folder, lambda text: None)
+    assert first.lost("m") is None and first.lost("other") is None
+    assert not second.claim("m", folder, lambda text: None)
+    clock.now += PASSES_ON_AFTER_S
+    assert second.claim("m", folder, lambda text: None)
+    first._held["m"].renew()  # as its thread does
+    lost = first.lost("m")
+    assert lost is not None and lost.problems[0].condition == "lease-lost"
+    assert condition(lambda: first.claim("m", folder, lambda text: None)) == "lease-lost"
 
 
 def test_a_run_beside_a_run_writes_nothing(project: Project) -> None:

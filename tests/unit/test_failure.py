@@ -40,6 +40,10 @@ def trace(*causes: str) -> str:
             ),
             "commit-unknown",
         ),
+        (
+            trace("org.apache.spark.SparkConcurrentModificationException: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent"),
+            "commit-conflict",
+        ),
         (trace("org.apache.iceberg.exceptions.CommitFailedException: Cannot commit, changed"), "commit-conflict"),
         (
             trace(

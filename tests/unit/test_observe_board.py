@@ -37,12 +37,13 @@ def test_figures_add_up_over_batches_of_every_kind() -> None:
         QueryStarted("a", 3),
         BatchSkipped("a", 6, 4),
         committed("a", 7, at_ms=70),
+        RecordsRejected("a", 8, "t", 5, (("unparsable", 5),), 79),
         BatchEmpty("a", 8, 5, 5, 80),
         committed("a", 9, at_ms=90),
         committed("b", 0),
     )
     a = board.models["a"]
-    assert (a.batch, a.batches, a.skipped_batches, a.records, a.rows, a.rejected) == (9, 2, 1, 205, 180, 25)
+    assert (a.batch, a.batches, a.skipped_batches, a.records, a.rows, a.rejected) == (9, 2, 1, 205, 180, 5)
     assert (a.phase, a.committed_at_ms) == ("running", 90)
     assert board.models["b"].rows == 90
     assert board.models["c"].phase == "waiting"
@@ -77,6 +78,7 @@ def test_reasons_add_up() -> None:
         RecordsRejected("a", 2, "t", 4, (("missing-value", 4),), 2),
     )
     assert dict(board.models["a"].reasons) == {"missing-value": 5, "not-readable": 2}
+    assert board.models["a"].rejected == 7
     assert board.models["a"].dead_letters == "t"
 
 

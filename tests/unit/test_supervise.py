@@ -74,6 +74,7 @@ class World:
 
     lives: Mapping[str, list[list[object]]]
     lingers: bool = False
+    lost: Exception | None = None
     now: int = 0
     events: list[Event] = field(default_factory=list)
     interrupt: Interrupt = field(default_factory=Interrupt)
@@ -102,6 +103,7 @@ class World:
             limit=limit,
             continuous=continuous,
             interrupt=self.interrupt,
+            must_stop=lambda name: self.lost if self.now >= 1_000 else None,
             clock=Clock(lambda: self.now, lambda: self.now, self.pause),
         )
         waiting = waits_for or {}
@@ -116,6 +118,15 @@ class World:
 
 def explain(name: str, error: Exception) -> LakesqlError:
     return error if isinstance(error, LakesqlError) else RunError.of("batch-failed", str(error))
+
+
+def test_a_query_that_must_not_go_on_is_stopped_though_it_has_nothing_to_do() -> None:
+    lost = RunError.of("lease-lost", "Another runner has it.")
+    world = World({"a": [[0, *["wait"] * 1000]]}, lost=lost)
+    runs = world.run()
+    assert runs["a"].status == "error" and world.now < HOUR
+    (ended,) = world.of(ModelFinished)
+    assert isinstance(ended, ModelFinished) and ended.problems == lost.problems
 
 
 def test_what_may_pass_is_tried_again_and_goes_on() -> None:
