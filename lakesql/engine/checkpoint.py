@@ -179,6 +179,8 @@ def read_checkpoint(files: CheckpointFiles) -> Checkpoint | None:
         found = _guarded(lambda n=number: read_offsets(files, n), f"offsets/{number} cannot be read", damages)  # type: ignore[misc]
         if found is not None:
             positions[number] = tuple(found)
+    if planned and not committed:
+        positions[-1] = tuple(_read_start(files, source) for source in range(len(positions.get(max(planned), ()))))
     return Checkpoint(id_ or "", planned, committed, positions, origin, "; ".join(damages))
 
 
@@ -227,6 +229,12 @@ def read_offsets(files: CheckpointFiles, batch: int) -> list[Position]:
     if not lines:
         raise ValueError(f"offsets/{batch} holds no position")
     return [None if line == _VOID else json.loads(line) for line in lines]
+
+
+def _read_start(files: CheckpointFiles, source: int) -> Position:
+    """Where a source of Kafka was to begin: Spark notes that before the first batch. None of another source."""
+    version, _, position = (files.read(f"sources/{source}/0") or "").partition("\n")
+    return json.loads(position) if version == "\0v1" else None
 
 
 def read_seen(files: CheckpointFiles, source: int, first: int, last: int) -> list[SeenFile]:

@@ -44,7 +44,8 @@ class Checkpoint:
     """A checkpoint as its files are.
 
     `id` is empty where the file that holds it is gone. `planned` are the batches in `offsets/`, `committed` those in
-    `commits/`. `positions` are where the sources stand after the newest of each. `damage` says what cannot be read.
+    `commits/`. `positions` are where the sources stand after the newest of each, and after -1, before the first, where
+    Kafka's are known. `damage` says what cannot be read.
     """
 
     id: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,8 +15,11 @@ from lakesql.engine.facts import Origin, newest_batch
 from lakesql.engine.iceberg import JavaTable, read_entry
 from lakesql.engine.ledger import Entry, overtaken
 from lakesql.engine.position import THROUGH, Position, Source, is_position_of, spark_position, topic_ids
-from lakesql.errors import RunError
+from lakesql.errors import RunError, TransientError
 from lakesql.model.table import TableName
+
+LOOKS_EVERY_S = 10.0
+"""How long the ids of topics are taken for what they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class Progress:
         self._sources = tuple(sources)
         self._look = look
         self._query_hash = query_hash
+        self._looked = time.monotonic()
         self._positions = positions or {}
 
     @property
@@ -131,19 +136,30 @@ class Progress:
         save_origin(self._files, self._origin)
 
     def _learn_topics(self, offsets: Sequence[Position]) -> None:
-        """Asks the broker for the ids of topics that are new, '' where one is gone again. Others keep theirs."""
+        """Asks the broker for the ids of topics that are new, '' where one is gone again; and once in a while of all.
+
+        Raises `TransientError` where one was made anew: Spark reads on at the old offset, so that its first records
+        would be skipped. What to do about it depends on more than is known here: the next try says.
+        """
         read = {
             name
             for source, position in zip(self._sources, offsets, strict=True)
             if source.kind == "kafka" and isinstance(position, dict) and is_position_of("kafka", position)
             for name in position
         }
-        if read <= _topics(self._sources):
+        if read <= _topics(self._sources) and (not read or time.monotonic() - self._looked < LOOKS_EVERY_S):
             return
-        sources = [
-            replace(source, topics={**now.topics, **source.topics})
-            for source, now in zip(self._sources, self._look(), strict=True)
-        ]
+        sources = []
+        for source, now in zip(self._sources, self._look(), strict=True):
+            for topic in read & now.topics.keys() & source.topics.keys():
+                if source.topics[topic] not in ("", now.topics[topic]):
+                    raise TransientError.of(
+                        "topic-recreated",
+                        f"Topic '{topic}' was deleted and made again while it was read.",
+                        fix="The next try says what to do.",
+                    )
+            sources.append(replace(source, topics={**now.topics, **source.topics}))
+        self._looked = time.monotonic()
         gone = dict.fromkeys(read - _topics(sources), "")
         self._sources = tuple(replace(source, topics={**source.topics, **gone}) for source in sources)
 

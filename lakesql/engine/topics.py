@@ -29,7 +29,8 @@ def check_topics(facts: Facts, decision: Decision) -> Decision:
             "nothing-lost",
             f"Model '{facts.model}' was to go on with a loss of records, and none is lost.",
             why="Accepting a loss that nobody has seen would hide the next one.",
-            fix="Run it without --accept-data-loss.",
+            fix="Run it without --accept-data-loss. Where that says that records are gone all the same: lakesql rewind "
+            f"{facts.model} --to start",
         )
     return decision
 
@@ -44,7 +45,9 @@ def _next_positions(facts: Facts, decision: Decision) -> Positions:
         case Resume(last=last):
             checkpoint = facts.checkpoint
             assert checkpoint is not None
-            stands = checkpoint.positions.get(max(last, checkpoint.newest_committed))
+            # A stateful query reads a batch again that is in the table already: its state must see it.
+            done = checkpoint.newest_committed if facts.state else max(last, checkpoint.newest_committed)
+            stands = checkpoint.positions.get(done)
             if stands is None or len(stands) != len(facts.sources):
                 return {}
             positions = dict(zip((source.name for source in facts.sources), stands, strict=True))
@@ -72,7 +75,8 @@ def _check_ids(facts: Facts, positions: Positions) -> None:
                     why="It was deleted and made again. Going on at the old offsets would skip its first records.",
                     fix=refill(facts)
                     if facts.state
-                    else f"To read the new topic from its beginning: lakesql rewind {facts.model}",
+                    else "To read the new topic from its beginning: lakesql rewind "
+                    f"{facts.model}{'' if facts.entry else ' --to start'}",
                 )
 
 

@@ -112,6 +112,63 @@ def test_records_that_are_gone(begun: Project, broker: Broker, topic: str, is_lo
         assert f"{topic}-0: 10 to 14" in begun.summaries(model)[-1]["lakesql.accepted-loss"]
 
 
+@pytest.fixture
+def stuck(project: Project, broker: Broker, topic: str) -> Project:
+    """A model whose first batch is planned and has failed; it would go through now."""
+    project.stream("s", {"id": "bigint"}, connection="broker", topic=topic)
+    project.model("a", "SELECT CAST('x' || id AS int) AS id FROM {s}", mode="append")
+    broker.create_topic(topic, 2)
+    produce(broker, topic, range(20))
+    assert project.run().conditions("a") == ["expression-failed"]
+    project.model("a", "SELECT id FROM {s}", mode="append")
+    return project
+
+
+def test_records_that_are_gone_before_the_first_batch_was_written(stuck: Project, broker: Broker, topic: str) -> None:
+    broker.delete_records(topic, 0, 4)
+    ran = refuse(stuck, "data-lost", ("a",))
+    assert f"{topic}-0: 0 to 3" in ran.finished("a").problems[0].what
+    stuck.run(accept_data_loss=True).check()
+    assert ids(stuck, "a") == [n for n in range(20) if n % 2 or n >= 8]
+
+
+def test_a_topic_that_was_made_anew_before_the_first_batch_was_written(
+    stuck: Project, broker: Broker, topic: str
+) -> None:
+    broker.delete_topic(topic)
+    broker.create_topic(topic, 2)
+    produce(broker, topic, range(100, 150))
+    ran = refuse(stuck, "topic-recreated", ("a",))
+    rewind(stuck, commands(ran, "a")[0])
+    stuck.run().check()
+    assert ids(stuck, "a") == list(range(100, 150))
+
+
+def test_a_topic_that_is_made_anew_while_it_is_read(
+    project: Project, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And longer than before, so that Spark alone reads on at the old offset."""
+    monkeypatch.setattr("lakesql.engine.progress.LOOKS_EVERY_S", 0.0)
+    project.connections["broker"]["options"] = {"metadata.max.age.ms": "1000"}
+    project.stream("s", {"id": "bigint"}, connection="broker", topic=topic)
+    project.model("a", "SELECT id FROM {s}", mode="append", trigger="8 seconds")
+    broker.create_topic(topic, 1)
+    produce(broker, topic, range(5), 1)
+
+    def meet(event: Any) -> None:
+        if isinstance(event, BatchCommitted):
+            broker.delete_topic(topic)
+            broker.create_topic(topic, 1)
+            produce(broker, topic, range(100, 120), 1)
+
+    ran = project.run(continuous=True, meet=meet)
+    assert ran.conditions("a") == ["topic-recreated"]
+    assert ids(project, "a") == list(range(5))
+    rewind(project, commands(ran, "a")[0])
+    project.run().check()
+    assert ids(project, "a") == [*range(5), *range(100, 120)]
+
+
 def test_from_a_time_on(begun: Project, broker: Broker, topic: str) -> None:
     from lakesql.run.rewind import rewind_model
     from lakesql.run.run import build_selects
