@@ -19,8 +19,8 @@ from uuid import uuid4
 from lakesql.errors import LakesqlError, ProfileError, nearest
 from lakesql.project.iceberg import (
     CONNECT_TIMEOUT_S,
-    is_folder,
     is_s3,
+    local_folder,
     python_properties,
     python_s3_properties,
     shown,
@@ -73,7 +73,7 @@ def check_warehouse(catalog: Catalog) -> None:
     if is_s3(place):
         with _storing(catalog, place, "storage-unreachable"):
             _within(OPENS_WITHIN_S, lambda: _find_bucket(catalog, place))
-    elif "://" not in place and not _is_writable(Path(place)):
+    elif (folder := local_folder(place)) is not None and not _is_writable(folder):
         raise _unwritable("storage-unreachable", place, "It is not a folder, or not one of yours.", "warehouse")
 
 
@@ -86,9 +86,8 @@ def check_checkpoints(place: str, catalog: Catalog) -> str:
         with _storing(catalog, place, "checkpoints-unwritable"):
             _within(OPENS_WITHIN_S, lambda: _write_probe(catalog, place))
         return f"{place} can be written"
-    if not is_folder(place):
+    if (folder := local_folder(place)) is None:
         return f"{place}, which the first run will try"
-    folder = Path(place.removeprefix("file://"))
     if not _is_writable(folder):
         raise _unwritable("checkpoints-unwritable", str(folder), "", "checkpoints")
     return str(folder) + ("" if folder.exists() else ", made by the first run")

@@ -64,17 +64,14 @@ def load_table_state(opened: OpenCatalog, name: TableName) -> TableState | None:
     if table is None:
         return None
     metadata = table.metadata
-    snapshot = metadata.current_snapshot()
     entries = (entry.summary.additional_properties for entry in metadata.snapshots if entry.summary)
     schema = table.schema()
     return TableState(
         name=name,
-        uuid=str(metadata.table_uuid),
         columns=tuple(StateColumn(field.name, spark_type(field.field_type), field.required) for field in schema.fields),
         partition_by=_partition_by(table.spec(), schema),
         order_by=_order_by(table.sort_order(), schema),
         properties={**metadata.properties, "format-version": str(metadata.format_version)},
-        snapshot_id=snapshot.snapshot_id if snapshot else None,
         ledger_models=frozenset(entry[LEDGER_MODEL] for entry in entries if LEDGER_MODEL in entry),
     )
 

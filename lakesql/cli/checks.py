@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TypeVar, assert_never
 
 from lakesql.cli.options import Options, find_directory
@@ -14,6 +13,7 @@ from lakesql.cli.project import load_files, profile_folders, read_vars
 from lakesql.cli.report import explain
 from lakesql.errors import LakesqlError, Problem, ProfileError, RunError
 from lakesql.project.files import read_project
+from lakesql.project.iceberg import local_folder
 from lakesql.project.profiles import (
     Catalog,
     Connection,
@@ -138,9 +138,9 @@ def check_connection(connection: Connection, streams: Sequence[Stream] = ()) -> 
 
 
 def _check_folder(path: str) -> str:
-    if "://" in path:
+    if (folder := local_folder(path)) is None:
         return f"{path}, which the first run will try"
-    if not Path(path).is_dir():
+    if not folder.is_dir():
         raise _unreachable(
             f"There is no folder {path}.", "Make it, or correct the connection's `path` in profiles.yml."
         )

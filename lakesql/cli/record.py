@@ -52,6 +52,7 @@ def _recorded_folder(manifest: Manifest, name: str, options: Options) -> Path:
 
     from lakesql.cli.project import profile_folders
     from lakesql.errors import UsageError
+    from lakesql.project.iceberg import local_folder
     from lakesql.project.profiles import Recorded, load_target, resolve_paths
 
     directory = find_directory(options)
@@ -59,10 +60,11 @@ def _recorded_folder(manifest: Manifest, name: str, options: Options) -> Path:
     target = resolve_paths(load_target(manifest.settings.profile, None, folders, os.environ), directory)
     stream = manifest.streams.get(name)
     connection = target.connections.get(stream.connection) if stream else None
-    if stream and not isinstance(connection, Recorded):
+    folder = local_folder(connection.path) if isinstance(connection, Recorded) else None
+    if stream and folder is None:
         raise UsageError.of(
             "usage",
-            f"Target '{target.name}' has no recorded connection '{stream.connection}' to write to.",
+            f"Target '{target.name}' has no recorded connection '{stream.connection}' in a folder to write to.",
             fix="Say where to write: --output streams/recorded.",
         )
-    return Path(connection.path) if isinstance(connection, Recorded) else Path()
+    return folder or Path()

@@ -60,8 +60,8 @@ _OPTIONS = (
     "-Dio.netty.allocator.type=pooled",
     "-XX:+UseParallelGC",  # batches want throughput
     "-XX:MetaspaceSize=256m",  # from 20 MB on, each growth would be a full collection
-    # The optimising compiler takes what is hot for long; from Java's own thresholds on it takes a third of all work
-    # until the first commit. A batch of some ten thousand records passes these.
+    # The optimising compiler takes what is hot for long; from Java's own thresholds on it takes half of all CPU,
+    # with its profiling, until the first commit. A batch of some ten thousand records passes these.
     "-XX:Tier4InvocationThreshold=50000",
     "-XX:Tier4MinInvocationThreshold=20000",
     "-XX:Tier4CompileThreshold=100000",

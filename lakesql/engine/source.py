@@ -23,6 +23,7 @@ from lakesql.engine.parse import CORRUPT, JSON_OPTIONS, Contract, ContractColumn
 from lakesql.errors import ProjectError
 from lakesql.model.table import TableName
 from lakesql.names import ROW
+from lakesql.project.iceberg import local_folder
 from lakesql.project.profiles import Connection, Files, Kafka, Rate, Recorded
 from lakesql.stream.stream import FilePath, Format, Generated, Stream, TopicPattern, Topics
 
@@ -129,7 +130,8 @@ def _read_recorded(reader: Reader, stream: Stream, base: str) -> DataFrame:
 
     `start: latest` reads all of them: nothing arrives in a recording later.
     """
-    _date_by_name(Path(base))
+    if (folder := local_folder(base)) is not None:
+        _date_by_name(folder)
     match stream.origin:
         case Topics(names=names):
             pattern = "{" + ",".join(escape_glob(name) for name in names) + "}"
@@ -290,7 +292,8 @@ def _batch_bytes(glob: str, records: int) -> int:
 
     Measured on the first file where it is a local one; elsewhere a record is taken to have 500 bytes.
     """
-    first = next(iter(sorted(iglob(_python_glob(glob)))), None) if "://" not in glob else None
+    local = local_folder(glob)
+    first = next(iter(sorted(iglob(_python_glob(str(local))))), None) if local is not None else None
     if first is None:
         return records * 500
     with Path(first).open("rb") as file:

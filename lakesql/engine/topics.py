@@ -76,7 +76,7 @@ def _check_ids(facts: Facts, positions: Positions) -> None:
                     fix=refill(facts)
                     if facts.state
                     else "To read the new topic from its beginning: lakesql rewind "
-                    f"{facts.model}{'' if facts.entry else ' --to start'}",
+                    f"{facts.model}{'' if facts.entry or facts.is_companion else ' --to start'}",
                 )
 
 

@@ -94,11 +94,9 @@ def _read_output(reader: Reader, item: nodes.Expr) -> tree.Statement:
     return tree.Emit(reader.source.text.rfind("{{", 0, start_of(item)), read_expression(reader, item))
 
 
-def _inner(reader: Reader, body: Iterable[nodes.Node], bound: Iterable[tuple[str, int]] = ()) -> tree.Body:
-    """A body that is a scope of its own, in which `bound` have values."""
+def _inner(reader: Reader, body: Iterable[nodes.Node]) -> tree.Body:
+    """A body that is a scope of its own."""
     reader.scopes.append(set())
-    for name, at in bound:
-        reader.bind(name, at)
     statements = _read_body(reader, body)
     reader.scopes.pop()
     return statements

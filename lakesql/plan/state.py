@@ -22,15 +22,13 @@ class StateColumn:
 class TableState:
     """A table as its newest metadata says.
 
-    `properties` hold `format-version` too. `snapshot_id` is None before the first commit. `ledger_models` are the
-    models that have a ledger entry in any snapshot which the table still has.
+    `properties` hold `format-version` too. `ledger_models` are the models that have a ledger entry in any snapshot
+    which the table still has.
     """
 
     name: TableName
-    uuid: str
     columns: tuple[StateColumn, ...]
     partition_by: tuple[PartitionField, ...]
     order_by: tuple[SortField, ...]
     properties: Mapping[str, str]
-    snapshot_id: int | None
     ledger_models: frozenset[str]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import quote, unquote
 
 from lakesql.errors import ProfileError
@@ -100,7 +101,7 @@ def uses_s3(catalog: Catalog) -> bool:
 
 def uses_local_files(catalog: Catalog) -> bool:
     """Whether the block says that the tables' files lie in a folder."""
-    return catalog.type == "sql" and catalog.warehouse != "" and is_folder(catalog.warehouse)
+    return catalog.type == "sql" and catalog.warehouse != "" and local_folder(catalog.warehouse) is not None
 
 
 def is_s3(place: str) -> bool:
@@ -108,9 +109,11 @@ def is_s3(place: str) -> bool:
     return place.startswith(_S3_SCHEMES)
 
 
-def is_folder(place: str) -> bool:
-    """Whether a place is a folder of this machine: a path, or the URL of one."""
-    return "://" not in place or place.startswith("file://")
+def local_folder(place: str) -> Path | None:
+    """The folder of this machine that a place is, given by its path or by a URL; None for a place elsewhere."""
+    if "://" in place and not place.startswith("file://"):
+        return None
+    return Path(place.removeprefix("file://"))
 
 
 def jar_needs(target: Target) -> frozenset[str]:

@@ -10,6 +10,7 @@ from lakesql.project.iceberg import (
     S3_FILE_IO,
     hadoop_properties,
     jar_needs,
+    local_folder,
     postgres_of,
     python_properties,
     shown,
@@ -128,3 +129,8 @@ def test_spark_itself_reads_s3_with_the_catalogs_keys() -> None:
 )
 def test_jars_are_fetched_by_need(catalog: Catalog, places: dict[str, Any], needs: set[str]) -> None:
     assert jar_needs(Target("t", catalog=catalog, **places)) == needs
+
+
+def test_a_folder_of_this_machine_is_given_by_its_path_or_by_a_url() -> None:
+    found = {place: local_folder(place) for place in ("data/in", "/data", "file:///data", "s3://b/data", "hdfs://n/x")}
+    assert [str(folder) for folder in found.values()] == ["data/in", "/data", "/data", "None", "None"]

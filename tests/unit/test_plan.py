@@ -32,12 +32,10 @@ ORDERS = TableName("lake", "shop", "orders")
 SPEC = TableSpec(ORDERS, (TableColumn("order_id", "bigint"), TableColumn("amount", "decimal(12,2)")))
 STATE = TableState(
     name=ORDERS,
-    uuid="3f1c",
     columns=(StateColumn("order_id", "bigint"), StateColumn("amount", "decimal(12,2)")),
     partition_by=(),
     order_by=(),
     properties=DEFAULT_PROPERTIES,
-    snapshot_id=7,
     ledger_models=frozenset({"orders"}),
 )
 POLICIES: tuple[SchemaChange, ...] = ("ignore", "fail", "append_new_columns", "sync_all_columns")
@@ -284,7 +282,7 @@ class TestAdoption:
 
     def test_a_changed_property_before_the_first_batch_is_no_takeover(self) -> None:
         spec = replace(SPEC, properties={**DEFAULT_PROPERTIES, "history.expire.min-snapshots-to-keep": "3"})
-        state = replace(STATE, snapshot_id=None, ledger_models=frozenset())
+        state = replace(STATE, ledger_models=frozenset())
         assert plan(spec, state) == (SetProperties(ORDERS, {"history.expire.min-snapshots-to-keep": "3"}),)
 
 
