@@ -78,6 +78,17 @@ def merge_statement(
     )
 
 
+def inserts_only(config: Upsert, columns: tuple[str, ...]) -> bool:
+    """Whether the MERGE does nothing to rows that match. Spark makes an append of it, of which Iceberg checks nothing:
+    not whether a key has come in by another writer since the table was read."""
+    return not config.delete_when and not _changed(config, columns)
+
+
+def _changed(config: Upsert, columns: tuple[str, ...]) -> list[str]:
+    keys = {key.lower() for key in config.keys}
+    return [column for column in columns if column.lower() not in keys]
+
+
 def _clauses(config: Upsert, columns: tuple[str, ...] | None) -> list[str]:
     newer = _newer(config)
     deleted = column_of("source", DELETE)
@@ -88,10 +99,10 @@ def _clauses(config: Upsert, columns: tuple[str, ...] | None) -> list[str]:
         update, insert = "UPDATE SET *", "INSERT *"
     else:
         values = [column_of("source", column) for column in columns]
-        keys = {key.lower() for key in config.keys}
-        changed = [column for column in columns if column.lower() not in keys]
-        sets = ",\n  ".join(f"{identifier(column)} = {column_of('source', column)}" for column in changed)
-        update = f"UPDATE SET\n  {sets}" if changed else ""
+        sets = ",\n  ".join(
+            f"{identifier(column)} = {column_of('source', column)}" for column in _changed(config, columns)
+        )
+        update = f"UPDATE SET\n  {sets}" if sets else ""
         insert = f"INSERT ({identifiers(columns)})\n  VALUES ({', '.join(values)})"
     if update:
         clauses.append(f"WHEN MATCHED{newer} THEN {update}")

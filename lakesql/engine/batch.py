@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakesql.compile.insert import insert_statement
-from lakesql.compile.merge import KeyRange, merge_statement, newest_rows
+from lakesql.compile.merge import KeyRange, inserts_only, merge_statement, newest_rows
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.engine import iceberg
@@ -217,7 +217,8 @@ def _build_stage(
                 entry = replace(entry, event_time=_iso(rows.watch.read()))
             newest.createOrReplaceTempView(BATCH_VIEW)
             merge = merge_statement(model.table, config, rows.columns, bounds)
-            return lambda: _write(session, model, entry, merge, lambda snapshot: rows.watch.read().keyed)
+            is_blind = inserts_only(config, rows.columns)
+            return lambda: _write(session, model, entry, merge, lambda snapshot: rows.watch.read().keyed, is_blind)
         case _:
             assert_never(model.config)
 
@@ -229,11 +230,17 @@ def _count_kept(rows: DataFrame, stack: ExitStack) -> int:
 
 
 def _write(
-    session: SparkSession, model: Model, entry: Entry, statement: str, count: Callable[[Snapshot], int]
+    session: SparkSession,
+    model: Model,
+    entry: Entry,
+    statement: str,
+    count: Callable[[Snapshot], int],
+    is_blind: bool = False,
 ) -> Snapshot | None:
-    """Run the statement. A staged snapshot that turns out to be of no rows, which `count` says, is dropped."""
-    # A MERGE that only inserts is an append to Iceberg, which does not ask whether its key came in meanwhile.
-    is_blind = isinstance(model.config, Upsert) and "WHEN MATCHED" not in statement
+    """Run the statement. A staged snapshot that turns out to be of no rows, which `count` says, is dropped.
+
+    `is_blind`: Iceberg does not check that the table is as the statement has read it. A staged one is checked here.
+    """
     head = iceberg.head_of(iceberg.load_table(session, model.table)) if is_blind else None
     with iceberg.commit_properties(session, summary_of(entry), entry.wap_id if model.config.is_staged else None):
         session.sql(statement)

@@ -180,7 +180,9 @@ def read_checkpoint(files: CheckpointFiles) -> Checkpoint | None:
         if found is not None:
             positions[number] = tuple(found)
     if planned and not committed:
-        positions[-1] = tuple(_read_start(files, source) for source in range(len(positions.get(max(planned), ()))))
+        sources = range(len(positions.get(max(planned), ())))
+        start = [_guarded(lambda n=n: _read_start(files, n), f"sources/{n}/0 cannot be read", damages) for n in sources]  # type: ignore[misc]
+        positions[-1] = tuple(start)
     return Checkpoint(id_ or "", planned, committed, positions, origin, "; ".join(damages))
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from lakesql.events import BatchCommitted, BatchSkipped, Event, RecordsRejected
+from lakesql.engine import iceberg
+from lakesql.events import BatchCommitted, BatchSkipped, Event, RecordsRejected, Retrying
 from tests.spark.project import Lake, Project, Row
 
 FENCES = ("commit", "lease")
@@ -172,3 +174,25 @@ def test_a_foreign_commit_between_staging_and_publishing(project: Project) -> No
 def test_staged_snapshots_do_not_pile_up(replayed: Replayed) -> None:
     for model in MODELS:
         assert len(replayed.project.snapshot_ids(model)) == len(replayed.project.summaries(model))
+
+
+def test_a_merge_that_only_inserts_is_made_again_where_the_table_has_moved(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To Iceberg it is an append: a key that comes in by somebody else meanwhile would stand twice."""
+    project.stream("e", {"id": "int"})
+    project.model("m", "SELECT id FROM {e}", mode="upsert", keys="id")
+    project.record("e", [{"id": 1}, {"id": 2}])
+    project.run().check()
+    project.record("e", [{"id": 2}, {"id": 3}])
+    stage, intruded = iceberg.commit_properties, []
+
+    def intrude(*given: Any) -> AbstractContextManager[None]:
+        if not intruded:
+            intruded.append(project.sql(f"INSERT INTO {project.table('m')} VALUES (3)"))
+        return stage(*given)
+
+    monkeypatch.setattr(iceberg, "commit_properties", intrude)
+    ran = project.run().check()
+    assert [event.problems[0].condition for event in ran.of(Retrying)] == ["commit-conflict"]
+    assert [row["id"] for row in project.rows("m", "id")] == [1, 2, 3]

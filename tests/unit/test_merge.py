@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from sqlglot import exp, parse_one
 
-from lakesql.compile.merge import BOUNDS_PLACE, KeyRange, merge_statement, newest_rows
+from lakesql.compile.merge import BOUNDS_PLACE, KeyRange, inserts_only, merge_statement, newest_rows
 from lakesql.compile.quote import Day, Instant
 from lakesql.model.config import Upsert
 from lakesql.model.table import TableName
@@ -129,3 +129,14 @@ def test_bounds_narrow_the_target(bounds: tuple[KeyRange, ...], written: str) ->
     merge = merge_statement(NAME, Upsert(keys=("id",)), ("id", "a"), bounds)
     assert f"ON target.id = source.id\n  AND {written}\nWHEN" in merge
     assert isinstance(parse_one(merge, dialect="spark"), exp.Merge)
+
+
+def test_a_merge_of_keys_alone_only_inserts() -> None:
+    for columns, delete_when, expected in (
+        (("ID",), None, True),
+        (("id", "n"), None, False),
+        (("id",), "id > 1", False),
+    ):
+        config = Upsert(keys=("id",), delete_when=delete_when)
+        assert inserts_only(config, columns) is expected
+        assert ("WHEN MATCHED" not in merge_statement(NAME, config, columns, ())) is expected
