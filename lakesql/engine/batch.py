@@ -23,7 +23,7 @@ from lakesql.engine.ledger import Entry, Snapshot, summary_of
 from lakesql.engine.progress import Progress
 from lakesql.engine.records import Counts, Watch, good_records, unpack
 from lakesql.engine.source import Reading
-from lakesql.errors import RunError, TransientError
+from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected
 from lakesql.model.config import Append, Upsert
 from lakesql.model.model import Model
@@ -251,7 +251,7 @@ def _write(
     assert snapshot is not None, "the write was not staged"
     if is_blind and snapshot.parent != head:
         iceberg.drop_staged(table, snapshot)
-        raise _conflict(model)
+        raise iceberg.conflict(model.table)
     if not count(snapshot):
         iceberg.drop_staged(table, snapshot)
         return None
@@ -321,15 +321,7 @@ def _publish(
             staged = stage()
             assert staged is not None, "the rows of a batch do not change"
             snapshot = staged
-    raise _conflict(model)
-
-
-def _conflict(model: Model) -> TransientError:
-    return TransientError.of(
-        "commit-conflict",
-        f"Other writers committed to {model.table} each time that this batch was ready.",
-        fix="Let them write less often, or into another table.",
-    )
+    raise iceberg.conflict(model.table)
 
 
 def _iso(counts: Counts) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -14,6 +15,8 @@ from lakesql.compile.table import DEAD_LETTER_COLUMNS, create_table, dead_letter
 from lakesql.engine.iceberg import (
     JavaTable,
     commit_properties,
+    conflict,
+    head_of,
     load_table,
     publish,
     read_entry,
@@ -54,32 +57,59 @@ def write_dead_letters(session: SparkSession, model: Model, letters: Letters, en
     """Append `letters`, of which there are some, to the model's table of dead letters, with the batch's entry.
 
     The entry makes it safe to write them before the batch itself becomes visible: a crash between the two replays the
-    batch, and finds them here. None if they are here already. They are behind the same fence as the batch itself.
+    batch, and finds them here. Those that are here already are left out; None if all are. They are behind the same
+    fence as the batch itself.
     """
     table, is_staged = model.table.dead_letter, model.config.is_staged
-
-    def holds(there: JavaTable) -> bool:
-        newest = read_entry(there, entry.model, entry.checkpoint)
-        if newest is not None and newest.batch == entry.batch:
-            check_same(newest, entry, model.name)
-        return newest is not None and newest.batch >= entry.batch
-
+    found, wap_id, head = union_letters(letters), entry.wap_id, None
     if not table_exists(session, table):
         # A stateful model's two queries may come here at once.
         for statement in create_table(dead_letter_spec(model.table), if_not_exists=True):
             session.sql(statement)
-    elif holds(load_table(session, table)):
-        return None
+    else:
+        there = load_table(session, table)
+        newest = _newest_entry(there, entry, model)
+        if newest is not None and newest.batch > entry.batch:
+            return None
+        if newest is not None and newest.batch == entry.batch:
+            # An earlier try at the batch. It may have rejected other rows: a table that the SELECT joins has changed.
+            found = _without_written(found, session.table(table_name(table)), model, entry)
+            if found.isEmpty():
+                return None
+            head = head_of(there)
+            wap_id = f"{wap_id}:{head}"
+
+    def is_overtaken(there: JavaTable) -> bool:
+        if head is not None and head_of(there) != head:
+            raise conflict(table)
+        newest = _newest_entry(there, entry, model)
+        return head is None and newest is not None and newest.batch >= entry.batch
+
     observation = Observation()
     by_reason = {reason: count_of(F.col("reason") == reason).alias(reason) for reason in REASONS}
-    found = _complete(union_letters(letters), model, entry).observe(observation, *by_reason.values())
-    with commit_properties(session, summary_of(entry), entry.wap_id if is_staged else None):
-        found.writeTo(table_name(table)).append()
-    staged = staged_snapshot(load_table(session, table), entry.wap_id) if is_staged else None
+    complete = _complete(found, model, entry).observe(observation, *by_reason.values())
+    with commit_properties(session, summary_of(entry), wap_id if is_staged else None):
+        complete.writeTo(table_name(table)).append()
+    staged = staged_snapshot(load_table(session, table), wap_id) if is_staged else None
     if staged is not None:
-        publish(session, table, staged, entry.model, holds, replays=True)
+        publish(session, table, staged, entry.model, is_overtaken, replays=True)
     counts = {reason: int(observation.get[reason]) for reason in REASONS}
     return Rejection(sum(counts.values()), tuple((reason, n) for reason, n in sorted(counts.items()) if n))
+
+
+def _newest_entry(table: JavaTable, entry: Entry, model: Model) -> Entry | None:
+    """The newest entry of the same checkpoint, which is to be the same where it is of the same batch."""
+    newest = read_entry(table, entry.model, entry.checkpoint)
+    if newest is not None and newest.batch == entry.batch:
+        check_same(newest, entry, model.name)
+    return newest
+
+
+def _without_written(letters: DataFrame, written: DataFrame, model: Model, entry: Entry) -> DataFrame:
+    """The letters that do not stand among those that were written for the batch."""
+    there = written.where((F.col("model") == model.name) & (F.col("batch") == entry.batch)).select(*_FOUND)
+    is_same = (letters[name].eqNullSafe(there[name]) for name in _FOUND)
+    return letters.join(there, reduce(and_, is_same), "left_anti")
 
 
 def union_letters(letters: Letters) -> DataFrame:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.compile.quote import table_name
 from lakesql.engine.ledger import Entry, Snapshot, newest_entry, overtaken
+from lakesql.errors import TransientError
 from lakesql.model.table import TableName
 from lakesql.names import TAG_PREFIX
 
@@ -79,6 +80,15 @@ def staged_snapshot(table: JavaTable, wap_id: str) -> Snapshot | None:
         if snapshots.get(index).summary().get(_STAGED_ID) == wap_id:
             return _snapshot(snapshots.get(index))
     return None
+
+
+def conflict(table: TableName) -> TransientError:
+    """The error where other writers were faster each time."""
+    return TransientError.of(
+        "commit-conflict",
+        f"Other writers committed to {table} each time that this batch was ready.",
+        fix="Let them write less often, or into another table.",
+    )
 
 
 class HeadMovedError(Exception):

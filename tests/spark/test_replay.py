@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from lakesql.engine import iceberg
+from lakesql.errors import TransientError
 from lakesql.events import BatchCommitted, BatchSkipped, Event, RecordsRejected, Retrying
 from tests.spark.project import Lake, Project, Row
 
@@ -196,3 +198,33 @@ def test_a_merge_that_only_inserts_is_made_again_where_the_table_has_moved(
     ran = project.run().check()
     assert [event.problems[0].condition for event in ran.of(Retrying)] == ["commit-conflict"]
     assert [row["id"] for row in project.rows("m", "id")] == [1, 2, 3]
+
+
+def test_a_batch_that_rejects_other_rows_when_it_is_tried_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its keys come from a table that has changed. What was set aside by the first try is not set aside twice."""
+    project.stream("arrived", {"customer": "int", "id": "int"})
+    project.stream("orders", {"customer": "int", "v": "int"})
+    project.model("customers", "SELECT customer, id FROM {arrived}", mode="append")
+    joined = "SELECT c.id, o.v FROM {orders} o LEFT JOIN {customers!r} c ON o.customer = c.customer"
+    project.model("m", joined, mode="upsert", keys="id")
+    project.record("arrived", [{"customer": 1, "id": 10}, {"customer": 2, "id": 20}])
+    project.run("customers").check()
+    project.record("orders", [{"customer": 1, "v": 1}, {"customer": 2, "v": 2}, {"customer": 3, "v": 3}])
+
+    publish, failed = iceberg.publish, []
+
+    def fail_once(*given: Any) -> Any:
+        if failed:
+            return publish(*given)
+        failed.append(project.sql(f"DELETE FROM {project.table('customers')} WHERE customer = 2"))
+        raise TransientError.of("catalog-unreachable", "It is away for a moment.")
+
+    monkeypatch.setattr(iceberg, "publish", fail_once)
+    ran = project.run("m").check()
+
+    assert [event.count for event in ran.of(RecordsRejected)] == [1, 1]
+    assert project.rows("m") == [{"id": 10, "v": 1}]
+    values = [json.loads(row["value"])["customer"] for row in project.rows("m__dead_letter")]
+    assert sorted(values) == [2, 3] and project.reasons("m") == {"key-missing": 2}
