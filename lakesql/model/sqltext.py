@@ -47,6 +47,8 @@ _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 
 _NEEDS_MORE = frozenset({TokenType.COMMA, TokenType.SELECT})
 _LIST_ENDS = frozenset({TokenType.COMMA, TokenType.R_PAREN, TokenType.R_BRACKET})
+_NAMES_TOO = frozenset({TokenType.LIMIT, TokenType.OFFSET, TokenType.WINDOW, TokenType.QUALIFY})
+"""Words of clauses that Spark takes for the name of a column as well."""
 
 _CLAUSES = frozenset(
     {
@@ -402,7 +404,8 @@ def _refuse_words(tokens: list[Token], findings: Findings) -> None:
 
 
 def _ends_list(tokens: list[Token], index: int) -> bool:
-    return tokens[index].token_type in _LIST_ENDS or _starts_clause(tokens, index)
+    kind = tokens[index].token_type
+    return kind in _LIST_ENDS or (kind not in _NAMES_TOO and _starts_clause(tokens, index))
 
 
 def refuse_marker(marker: str, offset: int, findings: Findings) -> None:

@@ -460,6 +460,14 @@ def test_stars_over_joins_by_name_are_as_in_spark(sql: str, expected: str | None
     assert (outputs and " ".join(output.name for output in outputs)) == expected
 
 
+@pytest.mark.parametrize("name", ["limit", "offset", "window"])
+def test_a_column_may_have_the_name_of_a_clause(name: str) -> None:
+    shapes = {"t": StreamShape(("a", name), None)}
+    for sql in (f"SELECT a, {name} FROM t", f"SELECT {name} FROM t", f"SELECT coalesce(a, {name}) AS {name} FROM t"):
+        outputs = read_query(sql, shapes, lambda offset: Place("m.sql", 1, offset)).outputs
+        assert outputs is not None and outputs[-1].name == name
+
+
 def test_every_problem_is_reported_at_once() -> None:
     sql = "SELECT amount + 1, reflect('x') AS y, order_id AS _record FROM orders WHERE a = ? ORDER BY 1"
     assert {condition for condition, _ in refused(sql)} == {
