@@ -24,7 +24,6 @@ from tests.servers.runner import Event, Runner, of
 
 MODELS = ("flights", "flights_daily")
 TOPIC = "flights"
-PER_BATCH = 25_000
 STALLS_AFTER_S = 120
 ENDS_WITHIN_S = 120
 
@@ -139,8 +138,6 @@ def write_project(directory: Path, broker: Broker) -> None:
     connections = profiles["flights"]["outputs"]["dev"]["connections"]
     connections["recorded"] = {"type": "kafka", "bootstrap_servers": broker.servers}
     (directory / "profiles.yml").write_text(json.dumps(profiles))
-    streams = directory / "streams" / "flights.yml"
-    streams.write_text(streams.read_text().replace("max_per_batch: 15000", f"max_per_batch: {PER_BATCH}"))
     settings = directory / "pyproject.toml"
     settings.write_text(settings.read_text() + '\n[tool.lakesql.models]\ntrigger = "1 second"\n')
 
@@ -167,7 +164,7 @@ def test_each_batch_was_committed_once(flown: Flown) -> None:
     for model in MODELS:
         told = [event["batch"] for events in flown.runs for event in of(events, "batch_committed", model)]
         assert told == sorted(set(told))
-        assert len(told) >= source.COUNT // PER_BATCH
+        assert len(told) > 20
 
 
 def test_a_killed_run_is_back_soon(flown: Flown) -> None:
