@@ -217,7 +217,7 @@ def _build_stage(
                 entry = replace(entry, event_time=_iso(rows.watch.read()))
             newest.createOrReplaceTempView(BATCH_VIEW)
             merge = merge_statement(model.table, config, rows.columns, bounds)
-            is_blind = inserts_only(config, rows.columns)
+            is_blind = config.is_staged and inserts_only(config, rows.columns)
             return lambda: _write(session, model, entry, merge, lambda snapshot: rows.watch.read().keyed, is_blind)
         case _:
             assert_never(model.config)
@@ -239,7 +239,7 @@ def _write(
 ) -> Snapshot | None:
     """Run the statement. A staged snapshot that turns out to be of no rows, which `count` says, is dropped.
 
-    `is_blind`: Iceberg does not check that the table is as the statement has read it. A staged one is checked here.
+    `is_blind`: Iceberg does not check that the table is as a staged statement has read it, so that is done here.
     """
     head = iceberg.head_of(iceberg.load_table(session, model.table)) if is_blind else None
     with iceberg.commit_properties(session, summary_of(entry), entry.wap_id if model.config.is_staged else None):

@@ -80,10 +80,12 @@ def write_dead_letters(session: SparkSession, model: Model, letters: Letters, en
             wap_id = f"{wap_id}:{head}"
 
     def is_overtaken(there: JavaTable) -> bool:
-        if head is not None and head_of(there) != head:
+        if head is None:
+            newest = _newest_entry(there, entry, model)
+            return newest is not None and newest.batch >= entry.batch
+        if head_of(there) != head:
             raise conflict(table)
-        newest = _newest_entry(there, entry, model)
-        return head is None and newest is not None and newest.batch >= entry.batch
+        return False
 
     observation = Observation()
     by_reason = {reason: count_of(F.col("reason") == reason).alias(reason) for reason in REASONS}

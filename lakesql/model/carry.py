@@ -25,7 +25,7 @@ def carry_through(
             is_known = over[0] is flowing and before is not None
             if dropped and len(over) > 1:
                 is_known = is_known and flowing.columns is not None
-                dropped &= {(column.name or "").lower() for column in flowing.columns or ()}
+                dropped &= {column.folded for column in flowing.columns or ()}
             inner = flowing.carried if is_known else None
             carried.append(Carried(inner.by, inner.index + (before or 0) - len(dropped)) if inner else None)
         elif before is not None and over and all(source.columns is not None for source in over):

@@ -54,7 +54,7 @@ def read_columns(
 def _unless_alias(column: Column, earlier: list[Column]) -> Column:
     """The column, or one that says nothing where it has the name of an earlier alias, which it may mean."""
     lowered = (column.column or "").lower()
-    named = any((before.name or "").lower() == lowered for before in earlier)
+    named = any(before.folded == lowered for before in earlier)
     return replace(column, stream=None, column=None) if named else column
 
 
@@ -70,7 +70,7 @@ def _star(star: exp.Star | exp.Column, start: int, sources: list[tuple[str, Rela
     return [
         Column(column.name, start) if name in cut else replace(column, offset=start)
         for column in columns
-        if (name := (column.name or "").lower()) not in dropped and not is_reserved(name)
+        if (name := column.folded) not in dropped and not is_reserved(name)
     ]
 
 
@@ -182,6 +182,6 @@ def group_keys(
             continue
         fact = _column(key, 0, sources)
         if isinstance(key, exp.Column) and not fact.event_time:
-            keys += [output for output in outputs if (output.name or "").lower() == key.name.lower()]
+            keys += [output for output in outputs if output.folded == key.name.lower()]
         keys.append(fact)
     return tuple(keys)

@@ -34,6 +34,11 @@ class Column:
     cast: str | None = None
     event_time: bool = False
 
+    @property
+    def folded(self) -> str:
+        """Its name in small letters; empty where Spark would make one up."""
+        return (self.name or "").lower()
+
 
 @dataclass(frozen=True, slots=True)
 class Carried:
@@ -73,7 +78,7 @@ def columns_side_by_side(relations: Iterable[Relation]) -> tuple[Column, ...] | 
     for relation in relations:
         if relation.columns is None:
             return None
-        own = [column for column in relation.columns if (column.name or "").lower() not in relation.using]
+        own = [column for column in relation.columns if column.folded not in relation.using]
         columns = [*_with_first(columns, relation.using), *own]
     return tuple(columns)
 
@@ -90,7 +95,7 @@ def columns_of_one(relations: Iterable[Relation], one: Relation) -> tuple[Column
 
 
 def _with_first(columns: list[Column], names: tuple[str, ...]) -> list[Column]:
-    first = [column for name in names for column in columns if (column.name or "").lower() == name]
+    first = [column for name in names for column in columns if column.folded == name]
     return [*first, *(column for column in columns if column not in first)]
 
 

@@ -176,8 +176,8 @@ def _shared(right: Relation, join: exp.Join, sources: list[tuple[str, Relation]]
     if using := join.args.get("using"):
         names = [identifier.name.lower() for identifier in using]
     else:
-        names = [(column.name or "").lower() for _, source in sources for column in source.columns or ()]
-    there = names if right.columns is None else [(column.name or "").lower() for column in right.columns]
+        names = [column.folded for _, source in sources for column in source.columns or ()]
+    there = names if right.columns is None else [column.folded for column in right.columns]
     return tuple(name for name in dict.fromkeys(names) if name in there)
 
 
