@@ -8,8 +8,10 @@ cannot be made.
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar, Self
 
 from lakesql.conditions import CONDITIONS
@@ -93,6 +95,20 @@ class InternalError(LakesqlError):
     """lakesql itself is wrong: its maintainers must act."""
 
     exit_code: ClassVar[int] = 1
+
+    @classmethod
+    def of_defect(cls, error: BaseException) -> Self:
+        """The error that an exception stands for which nobody has foreseen."""
+        frames = traceback.extract_tb(error.__traceback__)
+        raised = f"Raised in {Path(frames[-1].filename).name}:{frames[-1].lineno}, {frames[-1].name}." if frames else ""
+        what = f"{type(error).__name__}: {error}".rstrip(": ")
+        return cls.of("internal", what, why=raised, fix="This is a defect of lakesql. Please report it with this text.")
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says, in one line."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -90,6 +90,7 @@ class _Guarded(TextIOWrapper):
 def _parts(value: str) -> Iterator[str]:
     """What a library may take out of a value and show alone: the lines of a key file, the password of a login."""
     yield from (line.strip() for line in value.splitlines())
+    yield unquote(value)  # as it stands in a URI
     for _, quoted in re.findall(r"""password\s*=\s*(["'])((?:\\.|(?!\1)[^\\\n])*+)\1""", value):  # a JAAS configuration
         yield from (quoted, re.sub(r"\\(.)", r"\1", quoted))
     in_uri = re.match(r"[\w+.:-]+://[^:@/]*:(.*)@", value)
@@ -111,7 +112,8 @@ def _encodings(value: str) -> Iterator[str]:
     yield from plain
     yield from (json.dumps(form)[1:-1] for form in plain)  # JSON within JSON
     escape = "surrogateescape"  # bytes of the environment that are no UTF-8
-    for encoded in (quote(value, "", errors=escape), quote(value, errors=escape), quote_plus(value, errors=escape)):
+    in_forms = [quote_plus(value, errors=escape), quote_plus(value, "*", errors=escape).replace("~", "%7E")]  # Java's
+    for encoded in (quote(value, "", errors=escape), quote(value, errors=escape), *in_forms):
         yield encoded
         yield re.sub("%..", lambda found: found[0].lower(), encoded)
     yield from _base64_cores(value.encode(errors=escape))

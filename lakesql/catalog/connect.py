@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from lakesql.errors import LakesqlError, ProfileError, nearest
+from lakesql.errors import LakesqlError, ProfileError, first_line, nearest
 from lakesql.project.iceberg import (
     CONNECT_TIMEOUT_S,
     is_s3,
@@ -26,9 +26,11 @@ from lakesql.project.iceberg import (
     shown,
 )
 from lakesql.project.profiles import Catalog, sqlite_file
+from lakesql.secrets import find_secrets
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog as IcebergCatalog
+    from requests.adapters import BaseAdapter
 
 OPENS_WITHIN_S = 30.0
 """How long a catalog or a bucket may take to answer for the first time."""
@@ -107,12 +109,6 @@ def reaching(catalog: Catalog) -> Iterator[None]:
         raise ProfileError.of(condition, what, why=f"Tried: {tried}.", fix=_FIXES[condition]) from error
 
 
-def first_line(error: Exception) -> str:
-    """What an exception says, in one line."""
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
-
-
 _FIXES = {
     "catalog-unreachable": "Start it, or correct the target's `catalog` in profiles.yml; `lakesql debug` tries again.",
     "catalog-refused": "Correct the login in the target's `catalog` in profiles.yml; `lakesql debug` tries again.",
@@ -149,8 +145,10 @@ def _judge_answer(catalog: Catalog, error: Exception) -> tuple[str, str]:
     """The condition of an answer that is an error, or none of an Iceberg catalog: a page, for instance."""
     from pyiceberg import exceptions
 
-    name, said = f"catalog '{catalog.name}'", first_line(error)
-    if isinstance(error, exceptions.ServerError | exceptions.ServiceUnavailableError):
+    # Redacted before it is cut: of a secret that is cut, the rest would not be known.
+    name, said = f"catalog '{catalog.name}'", find_secrets(os.environ).redact(first_line(error))
+    busy = exceptions.ServerError | exceptions.ServiceUnavailableError | exceptions.TooManyRequestsError
+    if isinstance(error, busy | exceptions.AuthorizationExpiredError):
         if "unexpected JSON" not in said and "decode json" not in said:
             return "catalog-unreachable", f"The {name} answers with an error of its own: {said}"
     elif isinstance(error, exceptions.RESTError) and "JSON" not in said and "json" not in said and catalog.warehouse:
@@ -195,19 +193,22 @@ def _open_sql(catalog: Catalog) -> IcebergCatalog:
 
 def _open_rest(catalog: Catalog) -> IcebergCatalog:
     from pyiceberg.catalog.rest import RestCatalog
-    from requests.adapters import HTTPAdapter
-
-    class Bounded(HTTPAdapter):
-        """pyiceberg itself waits for ever."""
-
-        def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-            kwargs["timeout"] = kwargs.get("timeout") or (CONNECT_TIMEOUT_S, ANSWERS_WITHIN_S)
-            return super().send(request, *args, **kwargs)
 
     opened = RestCatalog(catalog.name, **python_properties(catalog))
-    for scheme in ("http://", "https://"):
-        opened._session.mount(scheme, Bounded())
+    for adapter in opened._session.adapters.values():
+        _bound(adapter)
     return opened
+
+
+def _bound(adapter: BaseAdapter) -> None:
+    """Have the adapter wait for answers as long as every question does: pyiceberg itself waits for ever."""
+    send = adapter.send
+
+    def send_bounded(request: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs["timeout"] = kwargs.get("timeout") or (CONNECT_TIMEOUT_S, ANSWERS_WITHIN_S)
+        return send(request, *args, **kwargs)
+
+    adapter.send = send_bounded  # type: ignore[method-assign]
 
 
 def _find_bucket(catalog: Catalog, place: str) -> None:

@@ -58,13 +58,7 @@ def explain(error: Exception) -> LakesqlError:
                 "not-accessible", what, fix="Look at its permissions, and at the space that is left."
             )
         case _:
-            return _internal(error)
-
-
-def _internal(error: Exception) -> InternalError:
-    what = f"{type(error).__name__}: {error}".rstrip(": ")
-    fix = "This is a defect of lakesql. Please report it, with what the command prints under --debug."
-    return InternalError.of("internal", what, fix=fix)
+            return InternalError.of_defect(error)
 
 
 def report_problem(problem: Problem, options: Options) -> None:

@@ -6,28 +6,32 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
 
 from lakesql.compile.select import Select
-from lakesql.errors import LakesqlError, Place, Problem, RunError, TransientError
+from lakesql.errors import InternalError, LakesqlError, Place, Problem, RunError, TransientError
 
 
 def explain(error: Exception, select: Select) -> LakesqlError:
     """The error of a model's run: lakesql's own as it is, Spark's with the line of the model that it speaks of.
 
-    What may pass by itself is a `TransientError`.
+    What may pass by itself is a `TransientError`; what neither Spark, Java nor the system raised is an `InternalError`.
     """
     if isinstance(error, LakesqlError):
         is_away = UNREACHABLE.issuperset(problem.condition for problem in error.problems)
         return TransientError(error.problems) if is_away else error
+    if not isinstance(error, Py4JError | PySparkException | OSError):
+        return InternalError.of_defect(error)
+    failure = _read_failure(error)
+    about_value = _find_value_problem(failure)  # quotes a value, which may be a text that looks like Java's
     passing = next(find_passing(error), None)
-    if passing is not None:
+    if passing is not None and about_value is None:
         kind, said = passing
         where = Place(select.model.path)
         return TransientError.of(kind.condition, f"{kind.what}: {said}", why=kind.why, fix=kind.fix, place=where)
-    failure = _read_failure(error)
     problem = (
-        _find_value_problem(failure)
+        about_value
         or _find_loss(failure, select.model.name)
         or _find_analysis_problem(failure)
         or _find_storage_problem(failure)
@@ -178,7 +182,10 @@ PASSING = (
     replace(
         _CONFLICT,
         exceptions=re.compile(r"org\.apache\.iceberg\.exceptions\.ValidationException"),
-        says=re.compile(r"^Found (new )?conflicting (files|delete files)|^Missing required files to delete"),
+        says=re.compile(
+            r"^Found (new )?conflicting |^Found concurrently added DV|^Missing required files to delete|"
+            r"^Cannot commit, (missing data files|found new (position )?delete)"  # of data files that were compacted
+        ),
     ),
     replace(
         _CONFLICT,
@@ -203,6 +210,13 @@ PASSING = (
             r"KafkaStorage|NotEnoughReplicas|ThrottlingQuotaExceeded)Exception"
         ),
         fix=_START_THE_BROKER,
+    ),
+    Passing(
+        "connection-unreachable",
+        "A broker's name is not known to this machine",
+        re.compile(r"org\.apache\.kafka\.common\.config\.ConfigException"),
+        re.compile(r"^No resolvable bootstrap urls"),
+        fix="Correct `bootstrap_servers`; if it is right, look at the network, and at what resolves names in it.",
     ),
     Passing(
         "connection-unreachable",

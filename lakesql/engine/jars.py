@@ -232,7 +232,12 @@ def render_ivy_settings(repository: str | None) -> str:
         [
             "<ivysettings>",
             '  <settings defaultResolver="maven"/>',
-            f'  <resolvers><ibiblio name="maven" m2compatible="true" usepoms="false"{root}/></resolvers>',
+            "  <timeout-constraints>",  # or it waits for ever, whatever Java's own defaults are
+            '    <timeout-constraint name="bounded" connectionTimeout="20000" readTimeout="60000"/>',
+            "  </timeout-constraints>",
+            "  <resolvers>",
+            f'    <ibiblio name="maven" m2compatible="true" usepoms="false" timeoutConstraint="bounded"{root}/>',
+            "  </resolvers>",
             "</ivysettings>",
         ]
     )
@@ -255,8 +260,6 @@ def _run_ivy(java: Java, work: Path) -> str:
     ivy = next(spark_jars().glob("ivy-*.jar"))
     command: list[str | Path] = [
         java.binary,
-        "-Dsun.net.client.defaultConnectTimeout=20000",
-        "-Dsun.net.client.defaultReadTimeout=60000",
         *("-jar", ivy),
         *("-settings", work / "settings.xml"),
         *("-ivy", work / "ivy.xml"),

@@ -24,6 +24,7 @@ from lakesql.engine.jars import spark_jars
 from lakesql.engine.java import Java
 from lakesql.errors import LakesqlError, Place, Problem, ProfileError, RunError, TransientError, nearest
 from lakesql.project.profiles import Kafka
+from lakesql.secrets import find_secrets
 from lakesql.stream.recording import RawRecord
 from lakesql.stream.stream import Origin, TopicPattern, Topics
 
@@ -206,6 +207,9 @@ PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "15000"}
 """How long a client waits for a broker, unless the profile says it: a query that is stopped waits as long, and a run is
 to end within 30 s. Kafka's own default is a minute."""
 
+LOGIN_PATIENCE = {"sasl.login.connect.timeout.ms": "10000", "sasl.login.read.timeout.ms": "10000"}
+"""How long it waits for the server that gives it a token. Kafka's own default is for ever."""
+
 
 def client_options(connection: Kafka) -> dict[str, str]:
     """What every client of the connection is given: records of transactions that were not committed are not read."""
@@ -213,6 +217,7 @@ def client_options(connection: Kafka) -> dict[str, str]:
     return {
         "isolation.level": "read_committed",
         **patience,
+        **LOGIN_PATIENCE,
         **connection.options,
         "bootstrap.servers": connection.bootstrap_servers,
     }
@@ -243,7 +248,7 @@ def reach_broker(servers: str) -> str:
         try:
             socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
             return server
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, UnicodeError) as error:  # of a port, and of a name
             failures.append(f"{server}: {error}")
     raise _unreachable(servers, "; ".join(failures))
 
@@ -319,7 +324,8 @@ def _explain(raised: Any, connection: Kafka) -> Exception:
     """A Java exception of Kafka's client as a condition, by the first of its causes that says something."""
     causes = list(_causes(raised))
     names = {name for name, _ in causes}
-    why = ": ".join(dict.fromkeys(_EXCEPTION.sub("", message) for _, message in causes if message))[:MAX_SHOWN]
+    said = ": ".join(dict.fromkeys(_EXCEPTION.sub("", message) for _, message in causes if message))
+    why = find_secrets(os.environ).redact(said)[:MAX_SHOWN]  # of a secret that is cut, the rest would not be known
     servers = connection.bootstrap_servers
     if "UnknownTopicOrPartitionException" in names or "InvalidTopicException" in names:
         return _NoSuchTopicError()

@@ -28,7 +28,7 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from lakesql.engine.checkpoint import CheckpointFiles
-from lakesql.errors import RunError, TransientError
+from lakesql.errors import RunError, TransientError, first_line
 
 RENEW_EVERY_S = 3.0
 LASTS_S = 10.0
@@ -218,7 +218,7 @@ class _Lease:
             self._me = replace(self._me, beat=self._me.beat + 1)
             self._files.write(str(self._number), _dump(self._me))
         except Exception as error:  # whatever the storage raises: the next renewal tries again, `check` counts the time
-            _log.warning("The lease of %s was not renewed: %s", self._model, _first_line(error))
+            _log.warning("The lease of %s was not renewed: %s", self._model, first_line(error))
         else:
             self._renewed = begun
 
@@ -236,7 +236,7 @@ class _Lease:
                     if number < self._number:
                         self._files.remove(str(number))
         except Exception as error:  # it passes on by itself
-            _log.warning("The lease of %s was not given back: %s", self._model, _first_line(error))
+            _log.warning("The lease of %s was not given back: %s", self._model, first_line(error))
 
 
 class _Claim:
@@ -296,10 +296,6 @@ class _Claim:
         if because:
             self._say(because)
         return lease
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), "")
 
 
 def _elapsed_s() -> float:

@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlencode
 
 from lakesql.errors import ProfileError
-from lakesql.project.profiles import Catalog, Files, Recorded, Target, sqlite_file
+from lakesql.project.profiles import Catalog, Files, Recorded, Target, is_url, sqlite_file
 
 CONNECT_TIMEOUT_S = 10
 """How long a server may take to accept a connection."""
@@ -111,9 +111,10 @@ def is_s3(place: str) -> bool:
 
 def local_folder(place: str) -> Path | None:
     """The folder of this machine that a place is, given by its path or by a URL; None for a place elsewhere."""
-    if "://" in place and not place.startswith("file://"):
+    scheme, colon, rest = place.partition(":") if is_url(place) else ("file", "", place)
+    if scheme.lower() != "file":
         return None
-    return Path(place.removeprefix("file://"))
+    return Path(f"/{rest.lstrip('/')}" if colon else rest)
 
 
 def jar_needs(target: Target) -> frozenset[str]:
@@ -218,7 +219,15 @@ def _jdbc_properties(catalog: Catalog) -> dict[str, str]:
 
 def _sqlalchemy_uri(database: Postgres) -> str:
     login = quote(database.user, safe="") + (f":{quote(database.password, safe='')}" if database.password else "")
-    query = "&".join(filter(None, [f"connect_timeout={CONNECT_TIMEOUT_S}", database.query]))
+    # Or a command waits without end for a database that has gone away in silence.
+    bounds = {
+        "connect_timeout": CONNECT_TIMEOUT_S,
+        "keepalives_idle": 30,
+        "keepalives_interval": 10,
+        "keepalives_count": 3,
+        "tcp_user_timeout": ANSWER_TIMEOUT_S * 1000,
+    }
+    query = "&".join(filter(None, [urlencode(bounds), database.query]))
     place = f"{login}@{database.server}" if login else database.server
     return f"postgresql+psycopg://{place}/{quote(database.database, safe='')}?{query}"
 

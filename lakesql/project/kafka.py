@@ -33,6 +33,11 @@ OWNED: Mapping[str, str] = {
 
 _NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*")
 _LOGIN_MODULE = re.compile(r"\s*([\w.$]+)\s")
+_LOGIN_OPTIONS = re.compile(
+    r"""\s*(required|requisite|sufficient|optional)"""
+    r"""(\s+[\w.$-]+\s*=\s*("([^"\\\n]|\\.)*+"|'([^'\\\n]|\\.)*+'|[\w.$-]+))*+\s*;\s*""",
+    re.IGNORECASE,
+)
 
 
 def read_client_options(node: Node) -> dict[str, str]:
@@ -62,6 +67,12 @@ def _check_login_module(text: str) -> None:
         raise _refused(
             f"'sasl.jaas.config' names a login module{shown} that is not allowed.",
             f"Begin with one of {', '.join(LOGIN_MODULES)}, then `required` and its options, and end with `;`.",
+        )
+    if not _LOGIN_OPTIONS.fullmatch(text, found.end()):
+        # Kafka would say where it stops to understand it, with a piece of the password.
+        raise _refused(
+            "'sasl.jaas.config' is not a login module, `required` and its options.",
+            'Write each as name="value", with `\\"` for a `"` and `\\\\` for a `\\` in a value, and end with `;`.',
         )
 
 

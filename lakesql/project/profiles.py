@@ -274,6 +274,11 @@ def _bad_template(what: str, place: Place) -> Problem:
 _ENVIRONMENT = jinja2.Environment()
 
 
+def is_url(place: str) -> bool:
+    """Whether a place is given by a URL, not by a path."""
+    return _URL.match(place) is not None
+
+
 def resolve_paths(target: Target, directory: Path) -> Target:
     """The target with every local path absolute: relative ones are relative to the project's directory."""
     catalog = target.catalog
@@ -313,4 +318,4 @@ def _resolve_connection(connection: Connection, directory: Path) -> Connection:
 
 def _absolute(path: str, directory: Path) -> str:
     """A path on this machine as an absolute one; a URL, and nothing, as they are."""
-    return path if not path or _URL.match(path) else str((directory / Path(path).expanduser()).resolve())
+    return path if not path or is_url(path) else str((directory / Path(path).expanduser()).resolve())

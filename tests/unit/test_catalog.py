@@ -6,6 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +18,13 @@ import pytest
 from pyiceberg import types
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.rest import TableResponse
+from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
+    BadRequestError,
+    ServerError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+)
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionField as IcebergPartition
 from pyiceberg.partitioning import PartitionSpec
@@ -26,7 +34,7 @@ from pyiceberg.table.sorting import SortField as IcebergSort
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
 from pyiceberg.utils.config import Config
 
-from lakesql.catalog.connect import OpenCatalog, open_catalog
+from lakesql.catalog.connect import OpenCatalog, _judge_answer, open_catalog
 from lakesql.catalog.tables import (
     check_catalog,
     list_namespaces,
@@ -148,6 +156,26 @@ class TestOpening:
         assert condition(caught.value) == "catalog-unreachable"
         assert "http://127.0.0.1:9/catalog" in caught.value.problems[0].why
         assert "hush" not in str(caught.value) + caught.value.problems[0].why
+
+    @pytest.mark.parametrize(
+        ("error", "found"),
+        [
+            (TooManyRequestsError("TooManyRequestsException: Rate limit exceeded"), "catalog-unreachable"),
+            (AuthorizationExpiredError("AuthenticationTimeoutException: expired"), "catalog-unreachable"),
+            (ServiceUnavailableError("ServiceUnavailableException: busy"), "catalog-unreachable"),
+            (BadRequestError("BadRequestException: no such warehouse"), "catalog-not-found"),
+            (ServerError("Received unexpected JSON Payload: <html>"), "not-a-catalog"),
+        ],
+    )
+    def test_an_answer_that_is_an_error(self, profile: Catalog, error: Exception, found: str) -> None:
+        assert _judge_answer(replace(profile, type="rest"), error)[0] == found
+
+    def test_of_a_long_answer_no_piece_of_a_secret_is_shown(
+        self, profile: Catalog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("LAKESQL_SECRET_T", "hushhush" * 60)
+        page = ServerError(f"Received unexpected JSON Payload: <html>Authorization: Bearer {'hushhush' * 60}</html>")
+        assert "hush" not in _judge_answer(profile, page)[1]
 
     @pytest.mark.parametrize("uri", ["", "mysql://host/db", "sqlite://", "postgresql://host"])
     def test_a_sql_catalog_is_on_sqlite_or_postgresql(self, uri: str) -> None:

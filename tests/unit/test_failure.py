@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
 
 from lakesql.engine.failure import explain, find_passing
-from lakesql.errors import Place, ProfileError, RunError, TransientError
+from lakesql.errors import InternalError, Place, ProfileError, RunError, TransientError
 from tests.unit.test_select import build
 
 JOB = (
@@ -45,6 +46,23 @@ def trace(*causes: str) -> str:
             "commit-conflict",
         ),
         (trace("org.apache.iceberg.exceptions.CommitFailedException: Cannot commit, changed"), "commit-conflict"),
+        *(
+            (trace(f"org.apache.iceberg.exceptions.ValidationException: {said}"), "commit-conflict")
+            for said in (
+                "Cannot commit, missing data files: [/lake/a.parquet]",
+                "Cannot commit, found new delete for replaced data file: GenericDataFile",
+                "Cannot commit, found new position delete for replaced data file: GenericDataFile",
+                "Found conflicting deleted files that can contain records matching true",
+                "Found concurrently added DV for /lake/a.parquet",
+            )
+        ),
+        (
+            trace(
+                "org.apache.kafka.common.KafkaException: Failed to create new KafkaAdminClient",
+                "org.apache.kafka.common.config.ConfigException: No resolvable bootstrap urls given in …",
+            ),
+            "connection-unreachable",
+        ),
         (
             trace(
                 "org.apache.spark.sql.catalyst.ExtendedAnalysisException: "
@@ -117,7 +135,7 @@ def trace(*causes: str) -> str:
     ],
 )
 def test_what_may_pass(text: str, condition: str) -> None:
-    kind, said = next(find_passing(Exception(text)))
+    kind, said = next(find_passing(Py4JError(text)))
     assert kind.condition == condition
     assert said and said in text
 
@@ -147,11 +165,11 @@ def test_what_may_pass(text: str, condition: str) -> None:
     ],
 )
 def test_what_does_not_pass(text: str) -> None:
-    assert list(find_passing(Exception(text))) == []
+    assert list(find_passing(Py4JError(text))) == []
 
 
 def test_the_trace_that_pyspark_keeps_beside_the_message_is_read() -> None:
-    error = Exception("Query q terminated with an exception")
+    error = Py4JError("Query q terminated with an exception")
     error._stackTrace = "org.apache.spark.X: y\n\tat a.b\nCaused by: java.net.ConnectException: refused"  # type: ignore[attr-defined]
     assert [kind.condition for kind, _ in find_passing(error)] == ["catalog-unreachable"]
 
@@ -164,33 +182,33 @@ AT_THE_CAST = "\n== SQL (line 3, position 3) ==\n  CAST(Status AS int) AS s\n  ^
     ("error", "condition", "place"),
     [
         (
-            Exception(f"{JOB}: [CAST_INVALID_INPUT] The value 'x' cannot be cast. SQLSTATE: 22018{AT_THE_CAST}"),
+            Py4JError(f"{JOB}: [CAST_INVALID_INPUT] The value 'x' cannot be cast. SQLSTATE: 22018{AT_THE_CAST}"),
             "expression-failed",
             Place("models/m.sql", 3, 3),
         ),
         (
-            Exception("[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some data may have been lost. SQLSTATE: 22000"),
+            Py4JError("[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some data may have been lost. SQLSTATE: 22000"),
             "data-lost",
             Place("models/m.sql"),
         ),
         (
-            Exception(trace("x.Y: z", "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: out of range")),
+            Py4JError(trace("x.Y: z", "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: out of range")),
             "data-lost",
             Place("models/m.sql"),
         ),
         (AnalysisException("[UNRESOLVED_COLUMN] a"), "analysis-failed", Place("models/m.sql")),
         (
-            Exception(trace("x.Y: z", "java.lang.ClassNotFoundException: Class org.x.S3AFileSystem not found")),
+            Py4JError(trace("x.Y: z", "java.lang.ClassNotFoundException: Class org.x.S3AFileSystem not found")),
             "storage-unreachable",
             Place("models/m.sql"),
         ),
         (
-            Exception(trace("x.Y: z", "software.amazon.awssdk.services.s3.model.NoSuchBucketException: null (404)")),
+            Py4JError(trace("x.Y: z", "software.amazon.awssdk.services.s3.model.NoSuchBucketException: null (404)")),
             "storage-unreachable",
             Place("models/m.sql"),
         ),
-        (Exception("[OTHER] something"), "batch-failed", Place("models/m.sql")),
-        (ValueError("something"), "batch-failed", Place("models/m.sql")),
+        (Py4JError("[OTHER] something"), "batch-failed", Place("models/m.sql")),
+        (OSError("something"), "batch-failed", Place("models/m.sql")),
     ],
 )
 def test_what_ends_the_model(error: Exception, condition: str, place: Place) -> None:
@@ -202,9 +220,28 @@ def test_what_ends_the_model(error: Exception, condition: str, place: Place) -> 
 
 
 def test_what_may_pass_is_said_so() -> None:
-    found = explain(Exception(trace("java.io.UncheckedIOException: x", "java.net.ConnectException: refused")), SELECT)
+    found = explain(Py4JError(trace("java.io.UncheckedIOException: x", "java.net.ConnectException: refused")), SELECT)
     assert type(found) is TransientError
     assert [(each.condition, each.place) for each in found.problems] == [("catalog-unreachable", Place("models/m.sql"))]
+
+
+def test_a_text_of_a_record_that_looks_like_javas() -> None:
+    quoted = "a\nCaused by: java.net.ConnectException: refused"
+    said = f"[CAST_INVALID_INPUT] The value '{quoted}' of the type \"STRING\" cannot be cast. SQLSTATE: 22018"
+    found = explain(Py4JError(trace(f"org.apache.spark.SparkNumberFormatException: {said}")), SELECT)
+    assert type(found) is RunError
+    assert [problem.condition for problem in found.problems] == ["expression-failed"]
+
+
+def test_a_defect_is_called_one() -> None:
+    try:
+        {}["partition"]  # type: ignore[index]
+    except KeyError as error:
+        found = explain(error, SELECT)
+    (problem,) = found.problems
+    assert isinstance(found, InternalError)
+    assert (problem.condition, problem.what) == ("internal", "KeyError: 'partition'")
+    assert problem.why.startswith("Raised in test_failure.py:")
 
 
 def test_an_error_of_lakesqls_own_stays_as_it_is() -> None:

@@ -93,7 +93,9 @@ def test_an_address_is_shown_without_a_login(uri: str, address: str) -> None:
 def test_what_stands_behind_a_postgres_uri_reaches_both() -> None:
     catalog = postgres("postgresql:///lake?sslmode=require")
     assert spark_properties(catalog)["uri"] == "jdbc:postgresql://localhost/lake?sslmode=require"
-    assert make_url(python_properties(catalog)["uri"]).query["sslmode"] == "require"
+    query = make_url(python_properties(catalog)["uri"]).query
+    assert query["sslmode"] == "require"
+    assert query["tcp_user_timeout"] == "60000", "a database that is silent is waited for without end"
 
 
 @pytest.mark.parametrize("uri", ["", "mysql://h/db", "postgresql://h", "postgresql://h/"])
@@ -132,5 +134,6 @@ def test_jars_are_fetched_by_need(catalog: Catalog, places: dict[str, Any], need
 
 
 def test_a_folder_of_this_machine_is_given_by_its_path_or_by_a_url() -> None:
-    found = {place: local_folder(place) for place in ("data/in", "/data", "file:///data", "s3://b/data", "hdfs://n/x")}
-    assert [str(folder) for folder in found.values()] == ["data/in", "/data", "/data", "None", "None"]
+    found = {place: local_folder(place) for place in ("data/in", "/data", "file:///data", "file:/data")}
+    assert [str(folder) for folder in found.values()] == ["data/in", "/data", "/data", "/data"]
+    assert {local_folder(place) for place in ("s3://b/data", "hdfs://n/x", "hdfs:/x", "dbfs:/x")} == {None}

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import socket
 
 import pytest
 
 from lakesql.decode import node_of
-from lakesql.engine.kafka import FETCHES, PATIENCE, client_options, consumer_options, lag_of, reach_broker
-from lakesql.errors import Place, ProjectError, TransientError
+from lakesql.engine.kafka import (
+    FETCHES,
+    LOGIN_PATIENCE,
+    PATIENCE,
+    client_options,
+    consumer_options,
+    lag_of,
+    reach_broker,
+)
+from lakesql.errors import LakesqlError, Place, ProjectError, TransientError
 from lakesql.project.kafka import LOGIN_MODULES, OWNED, read_client_options
 from lakesql.project.profiles import Kafka
 
@@ -71,6 +80,45 @@ def test_other_login_modules_are_refused_and_not_shown(text: str) -> None:
     assert "hunter2" not in problem.what + problem.why + problem.fix
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        'username="u" password="ab"cdefgh"',
+        'username="u" password="ab\\"',
+        'username="u" password="ab\ncd"',
+        'username="u", password="x"',
+        'username="u" password',
+        'username="u"; x.Y required',
+    ],
+)
+def test_options_of_a_login_that_kafka_would_quote(options: str) -> None:
+    with pytest.raises(ProjectError) as caught:
+        read_client_options(node_of({"sasl.jaas.config": f"{LOGIN_MODULES[0]} required {options};"}, PLACE))
+    (problem,) = caught.value.problems
+    assert problem.condition == "kafka-option"
+    assert not {"ab", "cd", "cdefgh"} & set(re.findall(r"\w+", problem.what + problem.why + problem.fix))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "",
+        ' username="u" password="a;b=\\"c\\\\"',
+        "\n  username='u'\n  password = \"x y\" ",
+        ' useKeyTab=true storeKey=true keyTab="/etc/kafka.keytab" principal="k/h@R"',
+    ],
+)
+def test_options_of_a_login(options: str) -> None:
+    text = f"{LOGIN_MODULES[0]} required{options};"
+    assert read_client_options(node_of({"sasl.jaas.config": text}, PLACE)) == {"sasl.jaas.config": text}
+
+
+def test_a_name_that_can_be_none_is_no_defect() -> None:
+    with pytest.raises(LakesqlError) as caught:
+        reach_broker("kafka..svc:9092")
+    assert [problem.condition for problem in caught.value.problems] == ["connection-unreachable"]
+
+
 def test_what_is_committed_is_read_unless_the_profile_says_else() -> None:
     assert client_options(Kafka("h:1"))["isolation.level"] == "read_committed"
     options = {"isolation.level": "read_uncommitted", "bootstrap.servers": "other:2"}
@@ -78,6 +126,7 @@ def test_what_is_committed_is_read_unless_the_profile_says_else() -> None:
         "isolation.level": "read_uncommitted",
         "bootstrap.servers": "h:1",
         **PATIENCE,
+        **LOGIN_PATIENCE,
     }
 
 

@@ -14,7 +14,7 @@ from lakesql.errors import Place, Problem
 from lakesql.events import ModelFinished
 from lakesql.secrets import MASK, SHORTEST, find_secrets, guard, without_secrets
 
-SECRET = 'p@ss "w/rd\\ +ü&:=?'
+SECRET = 'p@ss "w/rd\\ +ü&:=?~*'
 SECRETS = find_secrets({"LAKESQL_SECRET_X": SECRET, "OTHER": "visible"})
 
 
@@ -30,6 +30,7 @@ SECRETS = find_secrets({"LAKESQL_SECRET_X": SECRET, "OTHER": "visible"})
         quote(SECRET),
         quote_plus(SECRET),
         quote(SECRET, safe="").lower(),
+        quote_plus(SECRET, safe="*").replace("~", "%7E"),  # as Java's URLEncoder
         html.escape(SECRET),
         base64.b64encode(SECRET.encode()).decode(),
         base64.urlsafe_b64encode(SECRET.encode()).decode().rstrip("="),
@@ -58,6 +59,7 @@ def test_base64_hides_nothing_whatever_stands_around(secret: str, before: bytes,
     ("value", "part"),
     [
         ("client:s3cret-of-it", "s3cret-of-it"),
+        ("s3cret%40of-it", "s3cret@of-it"),
         ("postgresql://me:hush-hush@host/db", "hush-hush"),
         ("postgresql://me:hush%40hush@host/db", "hush@hush"),
         ("with-a-newline\n", "with-a-newline"),
