@@ -5,6 +5,7 @@ Counts are of rows or records, durations and times in milliseconds; `at_ms` is t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -192,3 +193,8 @@ Event = (
 
 Emit = Callable[[Event], None]
 """Takes an event to whoever shows it. Called from several threads."""
+
+
+def now_ms() -> int:
+    """The time of an event that happens now."""
+    return time.time_ns() // 1_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, assert_never
@@ -56,11 +56,10 @@ def check_everything(options: Options) -> Iterator[Result]:
     target = resolve_paths(target, directory)
     manifest = _attempt(partial(load_files, files, target, read_vars(options.vars)))
     yield _result("models", manifest, lambda found: f"{len(found.models)}, of {len(found.streams)} streams")
-    formats = () if isinstance(manifest, LakesqlError) else {stream.format for stream in manifest.streams.values()}
-    yield _result("jars", _attempt(partial(_check_jars, target, formats)))
+    declared = () if isinstance(manifest, LakesqlError) else tuple(manifest.streams.values())
+    yield _result("jars", _attempt(partial(_check_jars, target, declared)))
     yield _result("catalog", _attempt(partial(_check_catalog, target.catalog)))
     yield _result("checkpoints", _attempt(partial(_check_checkpoints, target)))
-    declared = () if isinstance(manifest, LakesqlError) else tuple(manifest.streams.values())
     for name, connection in target.connections.items():
         streams = [stream for stream in declared if stream.connection == name]
         yield _result(f"connection {name}", _attempt(partial(check_connection, connection, streams)))
@@ -93,15 +92,13 @@ def _find_pyspark() -> str:
     return f"{version('pyspark')} in {folder}"
 
 
-def _check_jars(target: Target, formats: Collection[str]) -> str:
+def _check_jars(target: Target, streams: Sequence[Stream]) -> str:
     """Which jars are there, each verified; the others are fetched by the first run."""
     from lakesql.engine.jars import JARS, user_cache, verify_jar
-    from lakesql.project.iceberg import jar_needs
+    from lakesql.run.spark import find_needs
 
-    kafka = any(isinstance(connection, Kafka) for connection in target.connections.values())
-    needs = {*jar_needs(target), *(["kafka"] if kafka else []), *(["avro"] if "avro" in formats else [])}
     folder = user_cache(os.environ) / "jars"
-    wanted = [jar for need in sorted(needs) for jar in JARS[need]]
+    wanted = [jar for need in sorted(find_needs(target, streams)) for jar in JARS[need]]
     present = [jar for jar in wanted if (folder / jar.file).exists()]
     for jar in present:
         verify_jar(jar, folder)

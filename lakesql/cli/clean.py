@@ -6,11 +6,14 @@ import click
 
 from lakesql.cli.options import Command, Given
 
+WRITTEN = ("compiled", "cache", "manifest.json", "run_results.json")
+LOGGED = ("lakesql.log*", "spark.log*", "spark.out*", "java-crash-*")
+
 
 @click.command("clean", cls=Command)
 @click.pass_obj
 def command(given: Given) -> None:
-    """Remove target/ and logs/. Tables and checkpoints stay."""
+    """Remove what was written to target/ and logs/. Tables and checkpoints stay, and whatever else lies there."""
     import shutil
 
     from lakesql.cli import project
@@ -19,8 +22,16 @@ def command(given: Given) -> None:
     from lakesql.project.files import read_project
 
     outputs = project.Outputs(read_project(find_directory(given.options)).directory)
-    for folder in (outputs.target, outputs.logs):
+    for folder, patterns in ((outputs.target, WRITTEN), (outputs.logs, LOGGED)):
         if folder.is_symlink() or not folder.is_dir():
             continue
-        shutil.rmtree(folder)
-        say(f"Removed {folder.name}/", given.options)
+        for path in (path for pattern in patterns for path in folder.glob(pattern)):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        if any(folder.iterdir()):
+            say(f"Removed what lakesql had written to {folder.name}/, which holds something else", given.options)
+        else:
+            folder.rmdir()
+            say(f"Removed {folder.name}/", given.options)

@@ -12,13 +12,17 @@ if TYPE_CHECKING:
     from lakesql.cli.checks import Result
 
 
+PARSED = ("project", "target", "models")
+"""The checks that say no more than `lakesql parse`."""
+
+
 @click.command("debug", cls=Command)
 @click.pass_obj
 def command(given: Given) -> int:
     """Check that everything is there that a run needs.
 
-    Project, target, Java, jars, catalog, checkpoints and each connection: one line each, with what to do where
-    something is wrong. The exit code is 1 then.
+    Project, Java, pyspark, target, models, jars, catalog, checkpoints and each connection: one line each, with what to
+    do where something is wrong. The exit code is 1 then.
     """
     from lakesql.cli.checks import check_everything
 
@@ -34,18 +38,19 @@ def _show(result: Result, options: Options) -> None:
     import os
     from dataclasses import asdict
 
+    from lakesql.observe.text import printable
+
     problems = result.error.problems if result.error else ()
     if options.log_format == "json":
         fields = {"check": result.name, "ok": not problems, "found": result.found}
         click.echo(json.dumps({**fields, "problems": [asdict(problem) for problem in problems]}))
         return
     mark = click.style("failed", fg="red", bold=True) if problems else click.style("ok    ", fg="green")
-    said = (
-        f"{len(problems)} problems, shown by `lakesql parse`"
-        if len(problems) > 1
-        else "".join(f"{f'{problem.place} ' if problem.place else ''}{problem.what}" for problem in problems)
-    )
-    click.echo(f"{mark} {result.name}: {said or result.found}", color=False if os.environ.get("NO_COLOR") else None)
-    for problem in problems if len(problems) == 1 else ():
-        for text in (problem.why, problem.fix):
-            click.echo(f"         {text}" if text else "", nl=bool(text))
+    is_parsed = len(problems) > 1 and result.name in PARSED
+    said = [f"{f'{problem.place} ' if problem.place else ''}{problem.what}" for problem in problems]
+    head = f"{len(problems)} problems, shown by `lakesql parse`" if is_parsed else said[0] if said else result.found
+    colour = False if os.environ.get("NO_COLOR") else None
+    click.echo(f"{mark} {result.name}: {printable(head)}", color=colour)
+    for number, problem in enumerate(() if is_parsed else problems):
+        for text in ([said[number]] if number else []) + [problem.why, problem.fix]:
+            click.echo(f"         {printable(text)}" if text else "", nl=bool(text))

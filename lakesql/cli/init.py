@@ -25,8 +25,11 @@ def command(given: Given, directory: Path | None, name: str) -> None:
     from lakesql.decode import node_of
     from lakesql.errors import Place, UsageError
     from lakesql.names import check_name
+    from lakesql.project.yaml import parse_yaml
 
     check_name(node_of(name, Place("--name")))
+    if parse_yaml("--name", name).plain() != name:
+        raise UsageError.of("bad-name", f"In YAML '{name}' is no text.", fix="Choose another name.")
     root = directory or given.options.project_dir or Path()
     there = [entry for entry in (*FOLDERS, *FILES) if (root / entry).exists()]
     if there:

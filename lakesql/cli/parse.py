@@ -12,7 +12,8 @@ from lakesql.cli.options import Command, Given
 def command(given: Given) -> None:
     """Check every file of the project and write target/manifest.json.
 
-    Every SELECT is read too. Neither Java nor Spark is needed.
+    Every SELECT is read too. Connections, the Avro schema of a stream, and what Spark alone knows of a SELECT are
+    checked when a model runs. Neither Java nor Spark is needed.
     """
     from lakesql.cli import project
     from lakesql.compile.manifest_file import render_manifest

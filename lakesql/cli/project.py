@@ -14,7 +14,7 @@ from typing import Any
 from lakesql.cli.options import Options, find_directory
 from lakesql.cli.report import say
 from lakesql.compile.cache import CompiledFiles
-from lakesql.errors import ProjectError, UsageError
+from lakesql.errors import ProjectError, UsageError, nearest
 from lakesql.graph.cache import FileCache
 from lakesql.graph.graph import GraphNode
 from lakesql.graph.manifest import Manifest, load_manifest
@@ -114,6 +114,12 @@ def read_vars(text: str) -> Mapping[str, Any]:
     except ProjectError as error:
         what = f"The value of --vars is not a mapping: {error.problems[0].what}"
         raise UsageError.of("bad-vars", what, fix="Write YAML or JSON: --vars '{big_order: 100}'.") from None
+
+
+def check_model(manifest: Manifest, name: str) -> None:
+    """Raise `UsageError` (`unknown-model`) where no model has this name."""
+    if name not in manifest.models:
+        raise UsageError.of("unknown-model", f"There is no model '{name}'.", fix=nearest(name, manifest.models))
 
 
 def select(manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options) -> tuple[GraphNode, ...]:

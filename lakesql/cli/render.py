@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 
 from lakesql.cli.options import Options
 from lakesql.cli.project import Outputs
 from lakesql.cli.report import read_line
+from lakesql.events import now_ms
 from lakesql.observe.console import console
 from lakesql.observe.emitter import Emitter, Renderer
 from lakesql.observe.jsonl import JsonLines
@@ -40,8 +40,3 @@ def _shown(options: Options) -> Renderer:
         clock=now_ms,
         read_line=lambda place: read_line(place, options),
     )
-
-
-def now_ms() -> int:
-    """The time since the epoch."""
-    return time.time_ns() // 1_000_000

@@ -27,18 +27,16 @@ if TYPE_CHECKING:
 @click.option("--allow-doubles", is_flag=True, help="With `--to start`, in mode append: rows may stand twice.")
 @click.pass_obj
 def command(given: Given, name: str, to: str, dry_run: bool, allow_doubles: bool) -> None:
-    """Have a model go on elsewhere.
+    """Make a model continue from another position.
 
     Makes a new checkpoint and keeps the old one beside it. No row of a table is written or removed; the next run goes
     on from there.
     """
     from lakesql.cli import project
-    from lakesql.errors import UsageError, nearest
 
     target = _read_target(to)
     manifest = project.load_project(given.options)
-    if name not in manifest.models:
-        raise UsageError.of("unknown-model", f"There is no model '{name}'.", fix=nearest(name, manifest.models))
+    project.check_model(manifest, name)
 
     from lakesql.run.rewind import rewind
 

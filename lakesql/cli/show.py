@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="MODEL", shell_complete=complete_models)
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="At most so many rows.")
 @click.option(
-    "--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True, help="As what."
+    "--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
 )
 @click.option("--dead-letters", is_flag=True, help="The records that were set aside on the way to the table.")
 @click.option("--preview", is_flag=True, help="Run the SELECT over the first records of its stream; write nothing.")
@@ -35,13 +35,12 @@ def command(given: Given, name: str, limit: int, output: str, dead_letters: bool
     """
     from lakesql.cli import project
     from lakesql.cli.rows import render_json, render_rows
-    from lakesql.errors import UsageError, nearest
+    from lakesql.errors import UsageError
 
     if dead_letters and preview:
         raise UsageError.of("usage", "--preview writes nothing, so it has no --dead-letters.", fix="Leave one out.")
     manifest = project.load_project(given.options)
-    if name not in manifest.models:
-        raise UsageError.of("unknown-model", f"There is no model '{name}'.", fix=nearest(name, manifest.models))
+    project.check_model(manifest, name)
     if preview:
         columns, rows, note = _preview(manifest, name, limit, given.options)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from io import TextIOWrapper
 from pathlib import Path
@@ -71,7 +72,10 @@ class LogFile:
             self._file = None
 
     def _rotate(self) -> None:
+        is_own = self._is_at_path()
         self._close()
+        if not is_own:  # another run has done it; the next event opens the new file
+            return
         for number in range(self._kept - 1, 0, -1):
             older = self._numbered(number)
             if older.exists():
@@ -80,6 +84,13 @@ class LogFile:
             self._path.replace(self._numbered(1))
         else:
             self._path.unlink()
+
+    def _is_at_path(self) -> bool:
+        """Whether the open file is the one at the path: another run in the project may have moved it away."""
+        try:
+            return self._file is not None and os.path.samestat(os.fstat(self._file.fileno()), self._path.stat())
+        except FileNotFoundError:
+            return False
 
     def _numbered(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}")

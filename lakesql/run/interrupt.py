@@ -18,30 +18,43 @@ SHOW_CURSOR = b"\x1b[?25h"
 class Interrupt(threading.Event):
     """Set once somebody has asked the run to end."""
 
+    def arm(self) -> None:
+        """From now on the first Ctrl-C or SIGTERM sets the flag, and a second one ends the process at once.
 
-@contextmanager
-def catch_signals() -> Iterator[Interrupt]:
-    """While this is open, the first Ctrl-C or SIGTERM sets the flag, and a second one ends the process at once.
+        Ending at once loses nothing: a batch that was not published is written again. Outside the main thread, where
+        no handler may be set, nothing is caught.
+        """
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                signal.signal(number, self._handle)
 
-    Ending at once loses nothing: a batch that was not published is written again. Outside the main thread, where no
-    handler may be set, nothing is caught.
-    """
-    interrupt = Interrupt()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupt
-        return
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        if interrupt.is_set():
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if self.is_set():
             if os.isatty(1):
                 os.write(1, SHOW_CURSOR)
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-        interrupt.set()
+            os._exit(128 + number)  # the first process of a container, which no signal ends by its default
+        self.set()
 
-    before = {number: signal.signal(number, handle) for number in SIGNALS}
+
+@contextmanager
+def catch_signals() -> Iterator[Interrupt]:
+    """A flag that is still to be armed: until then, while nothing is written, SIGTERM ends the command as Ctrl-C does.
+
+    What signals meant before, they mean again afterwards.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield Interrupt()
+        return
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    signal.signal(signal.SIGTERM, _end)
     try:
-        yield interrupt
+        yield Interrupt()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)

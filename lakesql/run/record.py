@@ -72,6 +72,9 @@ def record_stream(
         counts[record.topic] += 1
     file = time.strftime("recorded-%Y%m%dT%H%M%SZ.jsonl", time.gmtime())
     written = tuple(_write(folders[topic], file, each) for topic, each in lines.items() if each)
+    if replace:
+        for topic in (topic for topic, each in lines.items() if not each):
+            _remove_but(folders[topic], None)
     return Recording(dict(counts), written, len(found) - counts.total())
 
 
@@ -159,7 +162,11 @@ def _check_empty(folders: Iterable[Path]) -> None:
 def _write(folder: Path, name: str, lines: Sequence[str]) -> Path:
     """The one file of the folder. Its name is new each time, so that a checkpoint which has read another reads it."""
     write_atomically(folder / name, "".join(lines))
+    _remove_but(folder, name)
+    return folder / name
+
+
+def _remove_but(folder: Path, name: str | None) -> None:
     for older in folder.glob("*.jsonl"):
         if older.name != name:
             older.unlink()
-    return folder / name

@@ -22,6 +22,7 @@ from lakesql.events import (
     RecordsRejected,
     Retrying,
     Status,
+    now_ms,
 )
 from lakesql.project.profiles import Retries
 from lakesql.run.interrupt import Interrupt
@@ -62,7 +63,7 @@ class Clock:
     """The time: `since` some moment and `epoch`, both in milliseconds, and a pause of so many seconds."""
 
     since: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000
-    epoch: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    epoch: Callable[[], int] = now_ms
     pause: Callable[[float], None] = time.sleep
 
 
@@ -138,7 +139,7 @@ class Supervisor:
 
         A model whose query fails by something that may pass is started again after a pause, from its checkpoint: a
         batch that was committed all the same is found in the ledger and skipped. Any other failure ends it alone; those
-        that wait for it are skipped.
+        that wait for it are skipped, but with `continuous`.
         """
         runs = {name: ModelRun(name, others) for name, others in waits_for.items()}
         while any(run.status is None for run in runs.values()):
@@ -153,7 +154,7 @@ class Supervisor:
     def _consider(self, run: ModelRun, runs: Mapping[str, ModelRun]) -> None:
         """Start a model that has no query, if its turn has come."""
         failed = [name for name in sorted(run.waits_for) if runs[name].status in ("error", "skipped")]
-        if failed and not run.has_run:
+        if failed and not run.has_run and not self.continuous:
             self._finish(run, "skipped", because=f"{failed[0]} did not succeed")
         elif self.interrupt.is_set():
             self._finish(run, "skipped", because=ENDED)
@@ -164,9 +165,14 @@ class Supervisor:
             self._start(run)
 
     def _may_start(self, run: ModelRun, runs: Mapping[str, ModelRun]) -> bool:
-        """Whether what the model reads is there: done, or with `continuous` begun, which makes its table."""
+        """Whether what the model reads is there: done, or with `continuous` begun, which makes its table.
+
+        With `continuous` one that has failed at its start is not waited for: its table may be there from before.
+        """
         others = [runs[name] for name in run.waits_for]
-        return all(other.has_run if self.continuous else other.status == "success" for other in others)
+        if self.continuous:
+            return all(other.has_run or other.status is not None for other in others)
+        return all(other.status == "success" for other in others)
 
     def _start(self, run: ModelRun) -> None:
         def emit(event: Event) -> None:

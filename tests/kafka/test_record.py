@@ -118,6 +118,15 @@ def test_a_recording_is_replaced_only_when_asked(
     assert [line["value"]["id"] for line in lines(project, "recorded.twice")] == [1]
 
 
+def test_a_recording_goes_where_nothing_of_the_topic_can_be_masked(project: Project, broker: Broker) -> None:
+    broker.create_topic("recorded.bare")
+    broker.produce("recorded.bare", [b"Ada Lovelace"])
+    project.stream("s", COLUMNS, connection="broker", topic="recorded.bare")
+    old = project.write("recorded/recorded.bare/part-1.jsonl", "unmasked\n")
+    record("s", "--mask", "name", "--replace")
+    assert not old.exists()
+
+
 def test_masked_columns(project: Project, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "home" / "jars").mkdir(parents=True)
     broker.create_topic("recorded.people")

@@ -17,7 +17,7 @@ from lakesql.cli.main import run_command
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.cli.rows import MOST_LINES, render_json, render_rows, render_table
-from lakesql.errors import LakesqlError
+from lakesql.errors import LakesqlError, Problem, RunError
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
 
 Run = Callable[..., tuple[int, str, str]]
@@ -207,6 +207,18 @@ def test_clean_removes_what_can_be_made_again(run: Run, shop: Path) -> None:
     assert run("clean") == (0, "", "")
 
 
+def test_clean_leaves_what_lakesql_has_not_written(run: Run, shop: Path) -> None:
+    """A warehouse in target/, and a folder of files named logs/, are somebody's data."""
+    run("compile")
+    for file in ("target/warehouse/a.parquet", "logs/app/1.json", "logs/lakesql.log.1", "logs/spark.log"):
+        (shop / file).parent.mkdir(parents=True, exist_ok=True)
+        (shop / file).touch()
+    code, _, err = run("clean")
+    assert code == 0 and "target/, which holds something else" in err
+    left = {path.relative_to(shop).as_posix() for name in ("target", "logs") for path in (shop / name).rglob("*")}
+    assert left == {"target/warehouse", "target/warehouse/a.parquet", "logs/app", "logs/app/1.json"}
+
+
 def test_clean_follows_no_link_out_of_the_project(run: Run, shop: Path) -> None:
     outside = shop.parent / "outside"
     outside.mkdir()
@@ -242,8 +254,9 @@ def test_init_keeps_a_gitignore(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / ".gitignore").read_text() == "mine\n"
 
 
-def test_init_takes_a_name_that_everything_can_have(run: Run, tmp_path: Path) -> None:
-    code, _, err = run("init", str(tmp_path / "new"), "--name", "my shop", "--log-format", "json")
+@pytest.mark.parametrize("name", ["my shop", "on", "null", "no"])
+def test_init_takes_a_name_that_everything_can_have(run: Run, tmp_path: Path, name: str) -> None:
+    code, _, err = run("init", str(tmp_path / "new"), "--name", name, "--log-format", "json")
     assert (code, conditions(err)) == (2, ["bad-name"])
     assert not (tmp_path / "new").exists()
 
@@ -391,6 +404,18 @@ def test_debug_without_a_target_still_looks_at_the_machine(run: Run, shop: Path)
     assert code == 1
     assert found.keys() == {"project", "Java", "pyspark", "target"}
     assert {problem["condition"] for problem in found["target"]["problems"]} == {"env-var-missing"}
+
+
+def test_debug_shows_each_problem_of_a_connection(run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`lakesql parse` asks no broker, so it would show none of them."""
+    missing = [Problem("unknown-topic", f"There is no topic '{name}'\x1b[0m.", fix="Make it.") for name in "ab"]
+
+    def ask(*_: object) -> str:
+        raise RunError(missing)
+
+    monkeypatch.setattr("lakesql.cli.checks.check_connection", ask)
+    _, out, _ = run("debug")
+    assert "There is no topic 'a'" in out and "There is no topic 'b'" in out and "\x1b[0m." not in out
 
 
 def test_debug_makes_nothing(run: Run, shop: Path) -> None:

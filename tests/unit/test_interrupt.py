@@ -12,6 +12,7 @@ PROGRAM = """
 import os, signal
 from lakesql.run.interrupt import catch_signals
 with catch_signals() as interrupt:
+    interrupt.arm()
     os.kill(os.getpid(), signal.SIGINT)
     assert interrupt.is_set()
     os.kill(os.getpid(), signal.SIGTERM)
@@ -30,3 +31,19 @@ def test_the_second_signal_gives_the_terminal_its_cursor_back() -> None:
 def test_no_terminal_is_given_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, check=False)
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, b"")
+
+
+def test_a_signal_that_does_nothing_by_default() -> None:
+    """As for the first process of a container."""
+    program = PROGRAM.replace("with catch", "signal.raise_signal = lambda number: None\nwith catch")
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=False)
+    assert done.returncode == 128 + signal.SIGTERM
+
+
+def test_sigterm_before_anything_is_written() -> None:
+    program = PROGRAM.replace("    interrupt.arm()\n    os.kill(os.getpid(), signal.SIGINT)\n", "").replace(
+        "    assert interrupt.is_set()\n", ""
+    )
+    program = f"try:\n    {program.strip().replace(chr(10), chr(10) + '    ')}\nfinally:\n    print('closed')"
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, b"closed\n")

@@ -206,6 +206,23 @@ def test_the_log_rotates_by_size_and_loses_only_the_oldest(tmp_path: Path) -> No
     assert all(file.stat().st_size < 300 + 80 for file in files if file.exists())
 
 
+def test_the_log_of_two_runs_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "lakesql.log"
+
+    def note(log: LogFile, number: int) -> None:
+        log(Noted(f"note {number:02} {'x' * 30}", AT))
+
+    with LogFile(path, max_bytes=300, kept=50) as one, LogFile(path, max_bytes=300, kept=50) as other:
+        for number in range(0, 60, 2):
+            note(one, number)
+            note(other, number + 1)
+            if number == 30:
+                path.unlink(missing_ok=True)  # by `lakesql clean`, or whoever else
+    kept = [line.split()[2] for file in tmp_path.iterdir() for line in file.read_text("utf-8").splitlines()]
+    assert len(kept) == len(set(kept)) and set(kept) >= {f"{number:02}" for number in range(40, 60)}
+    assert len(list(tmp_path.iterdir())) > 5
+
+
 def test_the_log_can_be_kept_in_one_file(tmp_path: Path) -> None:
     path = tmp_path / "lakesql.log"
     with LogFile(path, max_bytes=1, kept=0) as log:

@@ -209,6 +209,16 @@ def test_one_that_is_read_may_be_away_for_a_while() -> None:
     assert [event.model for event in lasting.of(BatchCommitted)] == ["b", "a"]
 
 
+def test_one_that_is_read_and_fails_at_its_start() -> None:
+    wrong = RunError.of("type-change", "what")
+    once = World({"a": [[wrong, "at start"]], "b": [[0]]})
+    runs = once.run({"b": {"a"}})
+    assert (runs["a"].status, runs["b"].status) == ("error", "skipped")
+    lasting = World({"a": [[wrong, "at start"]], "b": [[0]]})  # its table may be there from before
+    runs = lasting.run({"b": {"a"}}, continuous=True)
+    assert (runs["a"].status, runs["b"].status) == ("error", "success")
+
+
 def test_a_query_whose_part_has_failed_is_stopped() -> None:
     """Of a stateful model's two queries one fails: the other ends after its batch, and both begin anew."""
     world = World({"a": [[0, BUSY, *["wait"] * 1000], [1]]}, lingers=True)
