@@ -118,7 +118,7 @@ class CompiledFiles:
 
     def _compute_key(self, model: Model) -> str:
         manifest, facts = self._manifest, model.facts
-        read_values = {name: manifest.vars[name] for name in facts.vars if name in manifest.vars}
+        read_values = [[name, manifest.vars[name]] for name in sorted(facts.vars) if name in manifest.vars]
         target = manifest.target
         return digest(
             model.source,
@@ -126,7 +126,7 @@ class CompiledFiles:
             str(model.table),
             _text_of(model.options),
             _text_of(digest_macros(facts.macros, manifest.macros)),
-            _text_of(read_values),
+            json.dumps(read_values),  # a template sees the entries of a mapping in their order
             _text_of([target.name, target.namespace, target.catalog.name] if "target" in facts.reads else []),
             _text_of({found.name: str(manifest.models[found.name].table) for found in facts.refs}),
             _text_of({found.name: self._contract(found.name) for found in facts.streams}),

@@ -367,7 +367,7 @@ def _evaluate(state: _Run, node: tree.Computed, scope: _Scope) -> Any:
             items = [_value(state, item, scope) for item in node.items]
             return tuple(items) if node.fixed else items
         case tree.Mapped():
-            return {_value(state, key, scope): _value(state, value, scope) for key, value in node.pairs}
+            return {values.key_of(_value(state, key, scope)): _value(state, value, scope) for key, value in node.pairs}
         case tree.Slice():
             target = _value(state, node.target, scope)
             bounds = [None if item is None else _value(state, item, scope) for item in node.bounds]

@@ -219,11 +219,18 @@ def _bounded(value: Any) -> Any:
 # Entries and methods.
 
 
+def key_of(key: Any) -> Any:
+    """The key of an entry. A sequence is none: to hash one that holds another twice takes its time each time."""
+    if isinstance(key, list | tuple | dict):
+        raise failed(f"{kind_of(key).capitalize()} cannot be a key.")
+    return key
+
+
 def item_of(target: Any, key: Any) -> Any:
     """`target[key]`: `Missing` where a dict, list or text has no such entry, a TemplateError for anything else."""
     match target:
         case dict():
-            return target.get(key, Missing(f"There is no entry '{key}'."))
+            return target.get(key_of(key), Missing(f"There is no entry '{key}'."))
         case str() | list() | tuple() if isinstance(key, int):
             return target[key] if -len(target) <= key < len(target) else Missing(f"There is no item {key}.")
         case _:
@@ -294,7 +301,7 @@ def _values(budget: Budget, entries: dict[Any, Any]) -> list[Any]:
 
 
 def _get(budget: Budget, entries: dict[Any, Any], key: Any, default: Any = None) -> Any:
-    return entries.get(key, default)
+    return entries.get(key_of(key), default)
 
 
 _DICT_METHODS: dict[str, Callable[..., Any]] = {"get": _get, "items": _items, "keys": _keys, "values": _values}

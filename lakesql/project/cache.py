@@ -74,7 +74,8 @@ def digest(*parts: str) -> str:
 def _writer() -> str:
     """Which lakesql this is: its version, and when its files and those of its parsers were last changed."""
     package = Path(__file__).parent.parent
-    newest = max(file.stat().st_mtime_ns for folder in package.iterdir() if folder.is_dir() for file in _python(folder))
+    folders = (package, *(folder for folder in package.iterdir() if folder.is_dir()))
+    newest = max(file.stat().st_mtime_ns for folder in folders for file in _python(folder))
     parsers = (spec.origin for name in ("jinja2", "sqlglot") if (spec := find_spec(name)) is not None)
     return " ".join([__version__, str(newest), *(str(Path(origin).stat().st_mtime_ns) for origin in parsers if origin)])
 

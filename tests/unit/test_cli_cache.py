@@ -107,6 +107,19 @@ def test_vars_and_targets_of_the_command_line_are_seen(shop: Path, monkeypatch: 
     assert compile_shop(shop) == first
 
 
+def test_the_order_of_a_variables_entries_is_seen(shop: Path) -> None:
+    """A template walks through them in it."""
+    (shop / "models" / "wide.sql").write_text(
+        "{{ config(mode='append') }}\nSELECT order_id{% for name, text in var('names').items() %}, "
+        "'{{ text }}' AS {{ name }}{% endfor %} FROM {{ stream('orders') }}"
+    )
+    first = compile_shop(shop, vars="{names: {a: x, b: y}}")
+    other = compile_shop(shop, vars="{names: {b: y, a: x}}")
+    assert isinstance(first, dict) and isinstance(other, dict)
+    assert first["wide"].index("'x'") < first["wide"].index("'y'")
+    assert other["wide"].index("'y'") < other["wide"].index("'x'")
+
+
 def test_a_model_that_is_wrong_is_wrong_again(shop: Path) -> None:
     change("models/orders.sql", "SELECT order_id", "SELECT upper(order_id)")(shop)
     assert compile_shop(shop) == ["unnamed-column"]
