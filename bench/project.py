@@ -41,11 +41,8 @@ def read_manifest(root: Path) -> Manifest:
 def open_project(manifest: Manifest, model: str) -> Iterator[Surroundings]:
     """What the model runs in, Spark among it, which ends with this. A model that fails raises what it failed of."""
     readings = find_readings(manifest, build_selects(manifest, [model])[model])
-    spark, catalog = open_spark(manifest, readings, print)
-    try:
+    with open_spark(manifest, readings, print) as (spark, catalog):
         yield Surroundings(manifest, spark, catalog, report_failure)
-    finally:
-        spark.stop()
 
 
 def report_failure(event: Event) -> None:
