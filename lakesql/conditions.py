@@ -54,7 +54,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "bad-selector": Condition(
         "A word of `--select` or `--exclude` is not one of the selector grammar, so it could not select anything.",
-        "Correct it as the message says. The methods and operators are those of dbt, with `stream:` for `source:`.",
+        "Correct it as the message says. Methods: `config.…:`, `file:`, `fqn:`, `path:`, `resource_type:`, `stream:`, "
+        "`tag:`. Operators: `+`, `@`, a comma, a blank.",
     ),
     "bad-start": Condition(
         "`start` of a stream is neither a word that lakesql knows nor a time.",
@@ -134,8 +135,9 @@ CONDITIONS: dict[str, Condition] = {
         "Keep the column in the SELECT, or alter the table before the next run.",
     ),
     "commit-conflict": Condition(
-        "Other writers committed to the table each time that a batch was ready.",
-        "Let them write less often, or at other times.",
+        "Another writer changed the table while a batch was written, or changed a table that the model reads. Or "
+        "another runner has planned a batch in the same checkpoint. The batch is tried again.",
+        "Nothing, if it passes. Else let the others write less often, or at other times.",
     ),
     "commit-unknown": Condition(
         "A catalog did not say whether a commit was made. The batch is looked up in the ledger, then tried again.",
@@ -207,8 +209,10 @@ CONDITIONS: dict[str, Condition] = {
         "Leave it out. What a model reads comes in by `stream('…')` and `ref('…')`, and a record's place by `_record`.",
     ),
     "format-needs-files": Condition(
-        "A stream of format `parquet` or `avro` is read through a connection that is no `files`.",
-        "Read files with `path:`, or use a format of a topic's values: `json`, `csv`, `string`, `bytes`.",
+        "A stream of format `parquet` is read from topics, or one of `parquet` or `avro` through a connection that "
+        "brings no files.",
+        "Read files with `path:` through a connection of type `files`, or use a format of a topic's values: `json`, "
+        "`csv`, `string`, `bytes`, or `avro` with `schema:`.",
     ),
     "group-not-in-keys": Condition(
         "An `upsert` model groups by something that its `keys` do not tell apart: several rows would have one key.",
@@ -259,8 +263,9 @@ CONDITIONS: dict[str, Condition] = {
         "Let the other one run.",
     ),
     "ledger-missing": Condition(
-        "A checkpoint has run, and the table's history has no batch of it.",
-        "`lakesql rewind MODEL`, with `--to start` to fill the table again, or with `--to checkpoint` to go on.",
+        "A checkpoint has written, and the table's history has no batch of the model.",
+        "`lakesql rewind MODEL --to start` fills the table again; in mode `append` drop it first, if it holds rows. "
+        "`--to checkpoint` goes on with what has not been read yet.",
     ),
     "macro-not-pure": Condition(
         "A macro uses one of the seven names (`config`, `stream`, `this` …); it sees its arguments and other macros.",
@@ -383,7 +388,7 @@ CONDITIONS: dict[str, Condition] = {
         "Take another name.",
     ),
     "rewind-doubles": Condition(
-        "`lakesql rewind --to start` would have a model in mode `append` write rows that its table holds.",
+        "`lakesql rewind --to start` would have a model in mode `append` read all again, while its table holds rows.",
         "Drop the table first, or say `--allow-doubles`.",
     ),
     "rewind-impossible": Condition(
@@ -418,7 +423,11 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "spark-missing": Condition(
         "pyspark is not installed, so nothing can be run.",
-        "Install it with `pip install 'lakesql[spark]'`.",
+        "In a checkout of lakesql: `pip install '.[spark]'`.",
+    ),
+    "spark-refused": Condition(
+        "Spark does not start with what the target says.",
+        "Correct `spark` of the target in profiles.yml: its `master`, and its `conf`.",
     ),
     "sql-syntax": Condition(
         "A model's SQL cannot be read, or Spark and lakesql would read it differently.",
@@ -456,7 +465,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "table-behind": Condition(
         "A table lacks batches that its checkpoint has written: somebody has rolled it back.",
-        "`lakesql rewind MODEL` writes them again; `--to checkpoint` leaves them out.",
+        "`lakesql rewind MODEL` writes them again; `--to checkpoint` leaves them out. A stateful model: `--to start`.",
     ),
     "table-missing": Condition(
         "A table that a command wants to read is not in the catalog.",
@@ -464,7 +473,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "table-recreated": Condition(
         "The table is another one than the checkpoint has filled: it was dropped, and perhaps made again.",
-        "`lakesql rewind MODEL --to start` fills it again; `--to checkpoint` goes on with what arrives.",
+        "`lakesql rewind MODEL --to start` fills it again; in mode `append` drop it first, if it holds rows. "
+        "`--to checkpoint` goes on with what has not been read yet.",
     ),
     "table-unreadable": Condition(
         "The catalog knows a table, and its metadata or data files cannot be read: they are not there, may not be "
@@ -501,7 +511,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "topic-recreated": Condition(
         "A topic was deleted and made again since it was read.",
-        "`lakesql rewind MODEL` reads the new one from its beginning.",
+        "`lakesql rewind MODEL` reads the new one from its beginning. Where the model keeps state, or its table has no "
+        "batch yet: `--to start`.",
     ),
     "type-change": Condition(
         "A column of a model has another type than the table's column, and Iceberg cannot turn one into the other.",
@@ -524,7 +535,7 @@ CONDITIONS: dict[str, Condition] = {
         "Use one of the types that the message lists.",
     ),
     "unknown-column": Condition(
-        "An option names a column that the SELECT or the stream does not have.",
+        "An option of a model or a stream, or `--mask` of `lakesql record`, names a column that is not there.",
         "Correct the name, or add the column.",
     ),
     "unknown-connection": Condition(
@@ -544,12 +555,13 @@ CONDITIONS: dict[str, Condition] = {
         "Use one of those that the message lists.",
     ),
     "unknown-model": Condition(
-        "A properties file describes a model that does not exist.",
+        "A properties file describes a model that does not exist, or `lakesql show` or `lakesql rewind` is given one.",
         "Correct the name, or remove the entry.",
     ),
     "unknown-option": Condition(
         "A key is not an option of the thing it stands in: a mode, a stream, a connection, a target.",
-        "Correct the spelling, or remove the key. Top-level keys that start with `x-` are passed over.",
+        "Correct the spelling, or remove the key. Keys that start with `x-` are passed over, but not among names of "
+        "your own (columns, connections).",
     ),
     "unknown-profile": Condition(
         "profiles.yml has no profile of the project's name.",
@@ -560,7 +572,8 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the name.",
     ),
     "unknown-stream": Condition(
-        "`stream('…')` names neither a declared stream nor a model.",
+        "`stream('…')` names neither a declared stream nor a model, or `lakesql record` is given a stream that is not "
+        "declared.",
         "Correct the name, or declare the stream.",
     ),
     "unknown-table": Condition(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from lakesql.catalog.connect import OpenCatalog, check_warehouse, first_line, open_catalog, reaching
-from lakesql.errors import RunError, nearest
+from lakesql.catalog.connect import OpenCatalog, check_warehouse, open_catalog, reaching
+from lakesql.errors import RunError, first_line, nearest
 from lakesql.model.config import PartitionField, SortField
 from lakesql.model.table import TableName
 from lakesql.names import LEDGER_MODEL
@@ -169,13 +170,18 @@ def _first_rows(table: Table, limit: int) -> list[tuple[Any, ...]]:
         left = limit - len(rows)
         part = ArrowScan(table.metadata, table.io, scan.projection(), AlwaysTrue(), limit=left)
         for batch in part.to_record_batches([task]):
-            rows.extend(zip(*(_values(column) for column in batch.columns), strict=True))
+            rows.extend(python_rows(batch))
         if len(rows) >= limit:
             break
     return rows
 
 
-def _values(column: pa.Array) -> list[Any]:
+def python_rows(batch: pa.RecordBatch | pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Its rows as Python has them; maps are dicts."""
+    return zip(*(_values(column) for column in batch.columns), strict=True)
+
+
+def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The column's values as Python has them, or its dates as texts where one is beyond Python's years."""
     try:
         return list(column.to_pylist(maps_as_pydicts="lossy"))

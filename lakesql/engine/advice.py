@@ -18,10 +18,10 @@ def refill(facts: Facts) -> str:
     if facts.is_companion:
         return mend(facts)
     start = f"lakesql rewind {facts.model} --to start"
-    if facts.is_keyed or not facts.table_id or (facts.entry is None and not facts.state):
-        again = f"To read all again: {start}"
-    else:
+    if facts.doubles:
         again = f"Drop the table, or its rows would stand there twice, and read all again: {start}"
+    else:
+        again = f"To read all again: {start}"
     checkpoint = facts.checkpoint
     if facts.state or checkpoint is None or checkpoint.damage or not checkpoint.positions:
         return again
@@ -32,7 +32,7 @@ def reread(facts: Facts) -> str:
     """What to do where neither table nor checkpoint says what of the streams has been read."""
     if facts.state or facts.is_companion:
         return refill(facts)
-    doubles = "" if facts.is_keyed or facts.entry is None else " --allow-doubles"
+    doubles = " --allow-doubles" if facts.doubles else ""
     start = f"To read the streams from their start: lakesql rewind {facts.model} --to start{doubles}"
     if any(source.kind in ("table", "rate") for source in facts.sources):
         return start

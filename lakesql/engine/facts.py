@@ -71,7 +71,8 @@ class Facts:
     """All that is compared. `table_id` is empty where there is no table, `state` where the model is stateless.
 
     `model` is what commands take, `owner` the name of the query in the ledger and in its checkpoint. `is_keyed`: the
-    table's rows are replaced by key, so that reading again doubles none. `is_companion`: the query sets a stateful
+    table's rows are replaced by key, so that reading again doubles none. `has_rows`: the table has some, whoever wrote
+    them. `is_companion`: the query sets a stateful
     model's bad records aside; its batches without a row leave no trace, neither in the table nor in the checkpoint.
     """
 
@@ -85,8 +86,17 @@ class Facts:
     checkpoint: Checkpoint | None
     entry: Entry | None
     is_keyed: bool = False
+    has_rows: bool = False
     is_companion: bool = False
     accept_data_loss: bool = False
+
+    @property
+    def doubles(self) -> bool:
+        """Whether rows would stand twice if the streams were read from their start again.
+
+        Without an entry too: somebody else may have expired the snapshots that had it.
+        """
+        return self.has_rows and not self.is_keyed
 
     def find_moved(self, positions: Positions) -> Source | None:
         """A source that stands where none of its kind can: the stream was moved elsewhere.

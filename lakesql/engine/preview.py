@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakesql.catalog.tables import python_rows
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.engine.records import good_records, read_records, unpack
@@ -33,5 +34,5 @@ def preview_rows(
     rows = session.sql(select.text)
     landed = [name for name in rows.columns if not is_reserved(name)]
     # Through Arrow: times keep their zone, where rows would bring them in that of this process.
-    found = rows.select(*(identifier(name) for name in landed)).limit(limit).toArrow().to_pylist()
-    return tuple(landed), [tuple(row.values()) for row in found], records, tuple(sorted(rejected.items()))
+    found = rows.select(*(identifier(name) for name in landed)).limit(limit).toArrow()
+    return tuple(landed), list(python_rows(found)), records, tuple(sorted(rejected.items()))

@@ -21,7 +21,7 @@ from lakesql.engine.checkpoint import (
     save_origin,
 )
 from lakesql.engine.facts import Decision, Facts, Fresh, Origin, Resume, StartFrom, newest_batch
-from lakesql.engine.iceberg import load_table, read_entry, table_exists, table_id
+from lakesql.engine.iceberg import current_snapshot, load_table, read_entry, table_exists, table_id
 from lakesql.engine.kafka import open_broker
 from lakesql.engine.position import THROUGH, Position, Source, topic_ids
 from lakesql.engine.progress import Home, Progress
@@ -34,6 +34,7 @@ from lakesql.stream.stream import FilePath
 def read_facts(session: SparkSession, home: Home, sources: Sequence[Source], accept_data_loss: bool = False) -> Facts:
     """What the checkpoint and the table are now."""
     table = load_table(session, home.table) if table_exists(session, home.table) else None
+    head = current_snapshot(table) if table is not None else None
     return Facts(
         model=home.model,
         owner=home.owner,
@@ -45,6 +46,7 @@ def read_facts(session: SparkSession, home: Home, sources: Sequence[Source], acc
         checkpoint=read_checkpoint(CheckpointFiles(session, home.folder)),
         entry=read_entry(table, home.owner) if table is not None else None,
         is_keyed=home.is_keyed,
+        has_rows=head is not None and head.total > 0,
         is_companion=home.is_companion,
         accept_data_loss=accept_data_loss,
     )

@@ -126,18 +126,22 @@ def _last_batch(facts: Facts, checkpoint: Checkpoint) -> int:
     if facts.is_companion and entry is None:
         return -1
     if entry is None:
-        raise RunError.of(
-            "ledger-missing",
-            f"The checkpoint at {facts.folder} has run up to batch {checkpoint.newest_committed}, and table "
-            f"{facts.table} has no batch of model '{facts.owner}' in its history.",
-            why="The table was made anew, rolled back to before them, or its history was expired by somebody else.",
-            fix=refill(facts),
-        )
+        raise _without_ledger(facts, checkpoint)
     raise RunError.of(
         "checkpoint-foreign",
         f"Table {facts.table} stands at {say_entry(entry)}; the checkpoint at {facts.folder} is {checkpoint.id}.",
         why="The checkpoint was copied or put back from elsewhere, or the table was rolled back to before it.",
         fix=mend(facts),
+    )
+
+
+def _without_ledger(facts: Facts, checkpoint: Checkpoint) -> RunError:
+    return RunError.of(
+        "ledger-missing",
+        f"The checkpoint at {facts.folder} has run up to batch {checkpoint.newest_committed}, and table "
+        f"{facts.table} has no batch of model '{facts.owner}' in its history.",
+        why="The table was made anew, rolled back to before them, or its history was expired by somebody else.",
+        fix=refill(facts),
     )
 
 
@@ -164,6 +168,8 @@ def _check_order(facts: Facts, checkpoint: Checkpoint, last: int) -> None:
             )
     has_rows = done > last and not (origin and origin.empty_after == last and origin.empty_through >= done)
     if has_rows and not facts.is_companion:
+        if facts.entry is None:
+            raise _without_ledger(facts, checkpoint)
         raise RunError.of(
             "table-behind",
             f"Table {facts.table} stands at {f'batch {last}' if last >= 0 else 'no batch'}; the checkpoint at "
@@ -171,7 +177,7 @@ def _check_order(facts: Facts, checkpoint: Checkpoint, last: int) -> None:
             why="Somebody has rolled the table back, or restored it.",
             fix=f"To write again what is missing: lakesql rewind {facts.model}. To leave it out, and go on after it: "
             f"lakesql rewind {facts.model} --to checkpoint"
-            if facts.entry is not None and not facts.state
+            if not facts.state
             else refill(facts),
         )
 

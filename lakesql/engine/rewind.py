@@ -29,7 +29,7 @@ def choose_start(facts: Facts, to: RewindTo, allow_doubles: bool = False) -> Sta
             start_ms = None if to == "start" else to
             if start_ms is not None and any(source.kind in ("table", "rate") for source in facts.sources):
                 raise _impossible(facts, "a stream that is a table or a generator cannot be read from a time on", "")
-            if facts.entry is not None and not facts.is_keyed and to == "start" and not allow_doubles:
+            if facts.doubles and to == "start" and not allow_doubles:
                 raise RunError.of(
                     "rewind-doubles",
                     f"Reading all again would write a second row for each record that table {facts.table} holds: it "

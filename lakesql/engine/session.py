@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from lakesql.engine.java import Java
 from lakesql.engine.jvm import Launch, start_jvm, wait_for_jvm
-from lakesql.errors import ProfileError, RunError
+from lakesql.errors import ProfileError, RunError, first_line
 from lakesql.project.iceberg import hadoop_properties, spark_properties
 from lakesql.project.profiles import Catalog
 from lakesql.secrets import Secrets, find_secrets, without_secrets
@@ -82,7 +82,7 @@ def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lamb
     its tables before Spark is asked for one: Spark is told not to make them.
 
     A process has one Java: a second session in it, after the first has been stopped, has the first one's jars and
-    memory. Raises ProfileError `jvm-failed`, `catalog-uri` and `secret-on-command-line`.
+    memory. Raises ProfileError `jvm-failed`, `spark-refused`, `catalog-uri` and `secret-on-command-line`.
     """
     conf = build_conf(settings)
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -99,6 +99,9 @@ def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lamb
         os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
     try:
         spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()
+    except Exception as error:
+        check_java()
+        raise _refused(error) from None
     finally:
         for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
             os.environ.pop(name, None)
@@ -107,6 +110,17 @@ def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lamb
     if _SHUFFLE_PARTITIONS not in conf:
         spark.conf.set(_SHUFFLE_PARTITIONS, spark.sparkContext.defaultParallelism)  # known when the session is up
     return spark
+
+
+def _refused(error: Exception) -> ProfileError:
+    """What Spark has against the target: the message of the last cause, which is the most telling."""
+    causes = re.findall(r"^(?:Caused by: |: )(?:[\w$]+\.)+[\w$]+: (.+)$", str(error), re.MULTILINE)
+    return ProfileError.of(
+        "spark-refused",
+        f"Spark does not start: {causes[-1] if causes else first_line(error)}",
+        why="logs/ holds all that it said.",
+        fix="Correct `spark` of the target in profiles.yml: its `master`, and its `conf`.",
+    )
 
 
 def close_session(spark: SparkSession) -> None:

@@ -19,13 +19,12 @@ from lakesql.engine.recover import open_progress, read_facts, read_sources, rest
 from lakesql.engine.resume import decide_all
 from lakesql.engine.source import Reading, TableSource
 from lakesql.errors import Problem, ProjectError, RunError, nearest
-from lakesql.events import Emit, Noted, StepApplied
+from lakesql.events import Emit, Noted, StepApplied, now_ms
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.model.config import Append, Config, Upsert
 from lakesql.names import DEAD_LETTER_SUFFIX
 from lakesql.plan.steps import AdoptTable, describe, plan_table, statements
 from lakesql.project.profiles import Files, Target
-from lakesql.run.spark import now_ms
 from lakesql.stream.avro import read_avro_schema
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
     `session` is the model's own. Raises what `decide`, planning and analysis raise; a step that was applied stays
     applied.
     """
-    _check_tables(around, select)
+    check_tables(around.manifest, around.catalog, select)
     readings = find_readings(around.manifest, select)
     sources = read_sources(session, readings)
     homes = find_homes(around.manifest.target, select)
@@ -108,9 +107,9 @@ def find_homes(target: Target, select: Select) -> tuple[Home, ...]:
     return home, Home(model.name, owner, model.table.dead_letter, beside, is_companion=True)
 
 
-def _check_tables(around: Surroundings, select: Select) -> None:
+def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> None:
     """Raise `RunError` (`table-missing`) for models that this one reads and that have never run."""
-    facts, manifest = select.model.facts, around.manifest
+    facts = select.model.facts
     read = [(found, manifest.models[found.name]) for found in facts.refs]
     read += [(found, model) for found in facts.streams if (model := reads_model(manifest, found.name)) is not None]
     missing = [
@@ -122,7 +121,7 @@ def _check_tables(around: Surroundings, select: Select) -> None:
             reference.place,
         )
         for reference, model in read
-        if load_table_state(around.catalog, model.table) is None
+        if load_table_state(catalog, model.table) is None
     ]
     if missing:
         raise RunError(missing)

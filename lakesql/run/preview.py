@@ -9,8 +9,7 @@ from lakesql.compile.select import Select, build_select
 from lakesql.engine.failure import explain
 from lakesql.engine.preview import preview_rows
 from lakesql.engine.recover import read_sources
-from lakesql.errors import LakesqlError
-from lakesql.run.prepare import find_readings
+from lakesql.run.prepare import check_tables, find_readings
 from lakesql.run.spark import open_spark
 
 if TYPE_CHECKING:
@@ -37,14 +36,11 @@ def preview_model(manifest: Manifest, name: str, limit: int, say: Callable[[str]
     """
     select: Select = build_select(manifest, name)
     readings = find_readings(manifest, select)
-    session, _ = open_spark(manifest, readings, say)
-    try:
-        read_sources(session, readings)  # Spark would say after minutes that a broker or a topic is not there
-        columns, rows, records, rejected = preview_rows(session, select, readings, limit)
-        return Preview(columns, rows, records, rejected)
-    except LakesqlError:
-        raise
-    except Exception as error:  # whatever Spark raises is explained with the model's line
-        raise explain(error, select) from None
-    finally:
-        session.stop()
+    with open_spark(manifest, readings, say) as (session, catalog):
+        try:
+            check_tables(manifest, catalog, select)
+            read_sources(session, readings)  # Spark would say after minutes that a broker or a topic is not there
+            columns, rows, records, rejected = preview_rows(session, select, readings, limit)
+            return Preview(columns, rows, records, rejected)
+        except Exception as error:  # whatever Spark raises is explained with the model's line
+            raise explain(error, select) from None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lakesql.catalog.connect import check_checkpoints
 from lakesql.compile.select import Select, build_select
-from lakesql.engine.checkpoint import CheckpointFiles, create_checkpoint, move_aside
-from lakesql.engine.facts import Facts, StartFrom
+from lakesql.engine.checkpoint import CheckpointFiles, Planted, create_checkpoint, move_aside
+from lakesql.engine.facts import Facts, Origin, StartFrom
+from lakesql.engine.failure import explain
 from lakesql.engine.lease import LOOK_EVERY_S, Leases
 from lakesql.engine.progress import Home
 from lakesql.engine.recover import new_origin, plant, read_facts, read_sources
@@ -43,15 +46,14 @@ def rewind(
     Raises what that, compiling and opening Spark raise, and `RunError` (`lease-held`) where the model is being run.
     """
     select = build_select(manifest, name)
-    session, _ = open_spark(manifest, find_readings(manifest, select), say)
-    leases = Leases(session)
-    try:
-        while not dry_run and not leases.claim(name, checkpoint_of(manifest.target, name), say):
-            time.sleep(LOOK_EVERY_S)
-        return rewind_model(manifest, session, select, to, allow_doubles=allow_doubles, dry_run=dry_run)
-    finally:
-        leases.close()
-        session.stop()
+    check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
+    with open_spark(manifest, find_readings(manifest, select), say) as (session, _), closing(Leases(session)) as leases:
+        try:
+            while not dry_run and not leases.claim(name, checkpoint_of(manifest.target, name), say):
+                time.sleep(LOOK_EVERY_S)
+            return rewind_model(manifest, session, select, to, allow_doubles=allow_doubles, dry_run=dry_run)
+        except Exception as error:
+            raise explain(error, select) from None
 
 
 def rewind_model(
@@ -79,18 +81,22 @@ def rewind_model(
     if not moves or to != "ledger" or not _is_sound(facts):
         moves.insert(0, (home, facts, choose_start(facts, to, allow_doubles)))
         because = ""
-    asides = [None if dry_run else _replace(session, *move, readings) for move in moves]
+    planted = [_plant(session, *move, readings) for move in moves]  # all of them, before the first is replaced
+    asides = [None if dry_run else _replace(*made) for made in planted]
     start = moves[0][2]
     positions = tuple((reading.stream.name, _shown(start, reading)) for reading in readings)
     return Rewound(f"{because}{start.because}", positions, asides[0])
 
 
-def _replace(
+def _plant(
     session: SparkSession, home: Home, facts: Facts, start: StartFrom, readings: tuple[Reading, ...]
-) -> str | None:
+) -> tuple[CheckpointFiles, Origin, Sequence[Planted]]:
     files = CheckpointFiles(session, home.folder)
     old = facts.checkpoint.origin if facts.checkpoint else None
-    origin, planted = plant(session, start, new_origin(facts, facts.table_id), readings, files, old)
+    return files, *plant(session, start, new_origin(facts, facts.table_id), readings, files, old)
+
+
+def _replace(files: CheckpointFiles, origin: Origin, planted: Sequence[Planted]) -> str | None:
     aside = move_aside(files)
     create_checkpoint(files, origin, planted)
     return aside

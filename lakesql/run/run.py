@@ -11,15 +11,15 @@ from lakesql.compile.select import Select, build_select
 from lakesql.engine.failure import explain
 from lakesql.engine.lease import Leases
 from lakesql.engine.query import ModelQuery
-from lakesql.engine.session import check_java, close_session, new_session
+from lakesql.engine.session import new_session
 from lakesql.errors import LakesqlError, Problem, ProjectError, RunError
-from lakesql.events import Emit, Event, ModelFinished, Noted, RunFinished, RunStarted, SessionStarted
+from lakesql.events import Emit, Event, ModelFinished, Noted, RunFinished, RunStarted, SessionStarted, now_ms
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
 from lakesql.run.interrupt import Interrupt, catch_signals
 from lakesql.run.prepare import Surroundings, checkpoint_of, find_readings, prepare_model
-from lakesql.run.spark import now_ms, open_spark
+from lakesql.run.spark import open_spark
 from lakesql.run.supervise import POLL_S, Supervisor
 
 
@@ -39,17 +39,12 @@ def run_models(
     started = time.monotonic()
     emit(RunStarted(manifest.target.name, tuple(names), continuous, now_ms()))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
-    session, catalog = open_spark(manifest, readings, lambda text: emit(Noted(text, now_ms())))
-    try:
+    opening = open_spark(manifest, readings, lambda text: emit(Noted(text, now_ms())))
+    with catch_signals() as interrupt, opening as (session, catalog):
+        interrupt.arm()  # not before: a SparkContext sets a handler of its own
         emit(SessionStarted(_since(started), now_ms()))
-        with catch_signals() as interrupt:  # not before: a SparkContext sets a handler of its own
-            around = Surroundings(manifest, session, catalog, emit, accept_data_loss)
-            succeeded = run_selects(around, selects, continuous, interrupt)
-    except Exception:
-        check_java()
-        raise
-    finally:
-        close_session(session)
+        around = Surroundings(manifest, session, catalog, emit, accept_data_loss)
+        succeeded = run_selects(around, selects, continuous, interrupt)
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
     return succeeded
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog, check_warehouse, open_catalog
 from lakesql.engine.jars import ensure_jars, user_cache
 from lakesql.engine.java import find_java
-from lakesql.engine.session import SessionSettings, open_session
+from lakesql.engine.session import SessionSettings, check_java, close_session, open_session
 from lakesql.engine.source import Reading
 from lakesql.graph.manifest import Manifest
 from lakesql.project.iceberg import jar_needs
-from lakesql.project.profiles import Kafka
+from lakesql.project.profiles import Kafka, Target
+from lakesql.stream.stream import Stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,17 +23,19 @@ if TYPE_CHECKING:
 LOG_FILE = "logs/spark.log"
 
 
+@contextmanager
 def open_spark(
     manifest: Manifest, readings: Iterable[Reading], say: Callable[[str], None]
-) -> tuple[SparkSession, OpenCatalog]:
+) -> Iterator[tuple[SparkSession, OpenCatalog]]:
     """A session that can read `readings`, and the catalog without Spark; `say` hears of what takes long.
 
-    Raises `ProfileError`.
+    The session ends with the block. Raises `ProfileError`; and `RunError` (`java-ended`) for whatever the block raises
+    where Java has ended under it.
     """
     java = find_java(os.environ)
     home = user_cache(os.environ)
     target = manifest.target
-    jars = ensure_jars(jar_needs(target) | reading_needs(readings), java, home, say)
+    jars = ensure_jars(find_needs(target, (reading.stream for reading in readings)), java, home, say)
     settings = SessionSettings(
         app_name=f"lakesql {manifest.settings.name}",
         master=target.spark.master,
@@ -50,20 +53,21 @@ def open_spark(
         opened.append(open_catalog(target.catalog))
 
     session = open_session(settings, reach_catalog)
-    return session, opened[0]
+    try:
+        yield session, opened[0]
+    except Exception:
+        check_java()
+        raise
+    finally:
+        close_session(session)
 
 
-def reading_needs(readings: Iterable[Reading]) -> frozenset[str]:
-    """Which groups of jars the readings need beside those."""
-    needs: set[str] = set()
-    for reading in readings:
-        if isinstance(reading.source, Kafka):
+def find_needs(target: Target, streams: Iterable[Stream]) -> frozenset[str]:
+    """Which groups of jars it takes to read the streams on the target, and to write there."""
+    needs = set(jar_needs(target))
+    for stream in streams:
+        if isinstance(target.connections.get(stream.connection), Kafka):
             needs.add("kafka")
-        if reading.stream.format == "avro":
+        if stream.format == "avro":
             needs.add("avro")
     return frozenset(needs)
-
-
-def now_ms() -> int:
-    """The time since the epoch."""
-    return time.time_ns() // 1_000_000

@@ -220,11 +220,10 @@ from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.run.spark import open_spark
 
-session, _ = open_spark(load_project(Options()), [], print)
-for statement in ("SET", "SET -v"):
-    for row in session.sql(statement).collect():
-        print(row)
-session.stop()
+with open_spark(load_project(Options()), [], print) as (session, _):
+    for statement in ("SET", "SET -v"):
+        for row in session.sql(statement).collect():
+            print(row)
 """
 
 

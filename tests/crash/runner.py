@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from pyspark.sql import SparkSession
+
+from lakesql.catalog.connect import OpenCatalog
 from lakesql.engine.batch import Step
 from lakesql.engine.facts import Decision, Facts, Fresh, Resume
 from lakesql.engine.progress import Progress
@@ -48,7 +51,11 @@ class Order:
 
 
 def main(directory: str) -> None:
-    session, catalog = open_spark(load(directory), (), say)
+    with open_spark(load(directory), (), say) as (session, catalog):
+        run_order(session, catalog)
+
+
+def run_order(session: SparkSession, catalog: OpenCatalog) -> None:
     jvm: Any = session._jvm
     java = int(jvm.java.lang.ProcessHandle.current().pid())
     tell(ready=java)
@@ -61,7 +68,6 @@ def main(directory: str) -> None:
     with nullcontext() if order.has_ledger else without_ledger():
         succeeded = run_selects(around, selects, False, Interrupt())
     tell(succeeded=succeeded)
-    session.stop()
 
 
 class Fate:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Noted
 from lakesql.run.rewind import Rewound, rewind_model
 from lakesql.run.run import build_selects
@@ -262,6 +263,19 @@ def test_a_checkpoint_that_has_run_and_a_table_without_history(begun: Project) -
     refuse(begun, "table-behind")
 
 
+def test_a_table_whose_history_has_no_batch_of_the_model(begun: Project) -> None:
+    """Replaced by a copy of its rows: read again, they would stand twice."""
+    begun.sql(f"CREATE OR REPLACE TABLE {begun.table('a')} USING iceberg AS SELECT * FROM {begun.table('a')}")
+    ran = refuse(begun, "ledger-missing", ("a",))
+    start, after = commands(ran, "a")
+    with pytest.raises(RunError) as caught:
+        rewind(begun, start)
+    assert [problem.condition for problem in caught.value.problems] == ["rewind-doubles"]
+    rewind(begun, after)
+    begun.run("a").check()
+    check(begun, range(4), ("a",))
+
+
 def test_batches_without_rows_are_no_reason_to_refuse(project: Project) -> None:
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
     project.model("a", "SELECT * FROM {e} WHERE n IN (1, 4)", **APPEND)
@@ -392,8 +406,6 @@ def test_plain_files_from_a_time_on(project: Project) -> None:
 
 
 def test_reading_all_again_is_refused_where_rows_would_stand_twice(begun: Project) -> None:
-    from lakesql.errors import RunError
-
     before = tree(checkpoint(begun, "a"))
     with pytest.raises(RunError) as caught:
         rewind(begun, "lakesql rewind a --to start")

@@ -46,7 +46,7 @@ def checkpoint(newest_planned: int, newest_committed: int, **fields: Any) -> Che
 
 def facts(there: Checkpoint | None, newest: Entry | None, **fields: Any) -> Facts:
     base = Facts("orders", "orders", "lake.shop.orders", TABLE_ID, "checkpoints/orders", (SOURCE,), "", there, newest)
-    return replace(base, **fields)
+    return replace(base, **{"has_rows": newest is not None, **fields})
 
 
 def refusal(given: Facts) -> str:
@@ -105,7 +105,7 @@ def test_every_combination_of_files_and_ledger() -> None:
         elif last > newest_planned:
             expected = "checkpoint-behind"
         elif newest_committed > last:
-            expected = "table-behind"
+            expected = "table-behind" if last >= 0 else "ledger-missing"
         else:
             expected = Resume(last)
             resumed += 1
@@ -141,7 +141,7 @@ def test_files_that_do_not_go_together(there: Checkpoint) -> None:
 def test_a_table_that_was_rolled_back() -> None:
     assert refusal(facts(checkpoint(5, 5), entry(4))) == "table-behind"
     assert refusal(facts(checkpoint(5, 5), entry(0))) == "table-behind"
-    assert refusal(facts(checkpoint(5, 5), None)) == "table-behind"
+    assert refusal(facts(checkpoint(5, 5), None)) == "ledger-missing"
     assert refusal(facts(checkpoint(6, 5), entry(4))) == "table-behind"
 
 
@@ -154,7 +154,7 @@ def test_batches_without_rows_are_no_roll_back() -> None:
     assert decide(facts(checkpoint(5, 5, origin=through(-1, 5)), None)) == Resume(-1)
     assert refusal(facts(checkpoint(5, 5, origin=through(3, 4)), entry(3))) == "table-behind"
     assert refusal(facts(checkpoint(5, 5, origin=through(3, 5)), entry(2))) == "table-behind"
-    assert refusal(facts(checkpoint(5, 5, origin=through(3, 5)), None)) == "table-behind"
+    assert refusal(facts(checkpoint(5, 5, origin=through(3, 5)), None)) == "ledger-missing"
 
 
 def test_a_checkpoint_has_run_and_the_table_knows_nothing_of_it() -> None:

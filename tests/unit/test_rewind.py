@@ -70,7 +70,8 @@ def test_reading_all_again() -> None:
     assert chosen(given, "start") == "rewind-doubles"
     assert isinstance(chosen(given, "start", allow_doubles=True), StartFrom)
     assert isinstance(chosen(replace(given, is_keyed=True), "start"), StartFrom)
-    found = chosen(replace(given, entry=None), "start")
+    assert chosen(replace(given, entry=None), "start") == "rewind-doubles", "its history was expired"
+    found = chosen(replace(given, entry=None, has_rows=False), "start")
     assert isinstance(found, StartFrom) and (found.positions, found.follows, found.start_ms) == ({}, None, None)
 
 
