@@ -16,6 +16,7 @@ from xml.sax.saxutils import quoteattr
 from lakesql.engine.java import Java
 from lakesql.errors import ProfileError
 from lakesql.project.files import write_atomically
+from lakesql.secrets import without_secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +267,8 @@ def _run_ivy(java: Java, work: Path) -> str:
         *("-cache", work / "cache"),
         *("-retrieve", f"{work}/[artifact]-[revision].[ext]"),
     ]
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False).stdout
+    environ = without_secrets(os.environ)
+    return subprocess.run(command, env=environ, capture_output=True, text=True, errors="replace", check=False).stdout
 
 
 def _addresses(output: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakesql.errors import ProfileError
+from lakesql.secrets import without_secrets
 
 ACCEPTED = (17, 21)
 """The major versions that Spark 4.1 is built and tested with."""
@@ -71,9 +73,12 @@ def _places(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
 def _ask_java(binary: Path) -> Java | None:
     """What stands at `binary`, asked for its properties (40 ms); None when it cannot be run."""
     command = [str(binary), "-XshowSettings:properties", "-version"]
+    environ = without_secrets(os.environ)
     try:
         # Java prints them on stderr; the macOS stub without a Java behind it prints something else.
-        asked = subprocess.run(command, capture_output=True, text=True, timeout=60, errors="replace", check=False)
+        asked = subprocess.run(
+            command, env=environ, capture_output=True, text=True, timeout=60, errors="replace", check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return parse_java(asked.stderr + asked.stdout, binary)

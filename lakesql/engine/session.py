@@ -155,15 +155,15 @@ def _java_status(wait_s: float) -> int | None:
 
 
 def build_conf(settings: SessionSettings) -> dict[str, str]:
-    """The session's configuration: defaults, the catalog, and over both the target's own."""
+    """The session's configuration: defaults, the catalog, and over both the target's own; its jars come beside ours."""
     conf = {"spark.app.name": settings.app_name, "spark.master": settings.master, **DEFAULTS}
     conf["spark.sql.warehouse.dir"] = str(settings.home / "spark-warehouse")
     if _is_local(settings.master):
         conf |= LOCAL_DEFAULTS
         conf["spark.driver.memory"] = f"{default_memory_mb()}m"
-    else:
-        conf["spark.jars"] = ",".join(map(str, settings.jars))
     conf = {**conf, **catalog_conf(settings.catalog), **settings.conf}
+    if not _is_local(settings.master):
+        conf["spark.jars"] = ",".join([*map(str, settings.jars), *filter(None, [conf.get("spark.jars")])])
     return {"spark.redaction.regex": render_redaction(conf, find_secrets(os.environ)), **conf}
 
 

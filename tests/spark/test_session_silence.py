@@ -1,11 +1,14 @@
 """Spark, Java, pyspark and Python workers say nothing on the screen, whatever happens."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from lakesql.cli.init import write_project
 
 PROGRAM = """
 import os, sys
@@ -60,3 +63,27 @@ def test_nothing_reaches_the_screen(tmp_path: Path) -> None:
     assert "worker on stdout" in output
     assert "worker on stderr" in output
     assert sorted(file.name for file in tmp_path.iterdir()) == ["catalog.db", "checkpoint", "logs"]
+
+
+@pytest.mark.spark
+def test_a_master_that_spark_does_not_take_is_the_profiles_fault(tmp_path: Path) -> None:
+    write_project(tmp_path, "shop")
+    profiles = tmp_path / "profiles.yml"
+    profiles.write_text(profiles.read_text().replace("local[*]", "local[many]"))
+    ended = run(tmp_path, "run", "--select", "orders")
+    (problem,) = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert (ended.returncode, problem["condition"]) == (2, "spark-refused")
+    assert "local[many]" in problem["what"] and "\tat " not in problem["what"]
+
+
+@pytest.mark.spark
+def test_a_preview_of_a_model_whose_upstream_has_no_table(tmp_path: Path) -> None:
+    write_project(tmp_path, "shop")
+    ended = run(tmp_path, "show", "order_states", "--preview")
+    (problem,) = [json.loads(line) for line in ended.stderr.splitlines() if "problem" in line]
+    assert (ended.returncode, problem["condition"]) == (1, "table-missing")
+
+
+def run(project: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "lakesql", "--log-format", "json", *words]
+    return subprocess.run(command, capture_output=True, text=True, cwd=project, check=False)

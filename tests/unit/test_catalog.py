@@ -40,6 +40,7 @@ from lakesql.catalog.tables import (
     list_namespaces,
     list_tables,
     load_table_state,
+    python_rows,
     read_rows,
     spark_type,
     sqlite_file,
@@ -393,6 +394,15 @@ class TestRows:
         table = opened.iceberg.create_table(("shop", "orders"), Schema(types.NestedField(1, "counts", counts)))
         table.append(pa.Table.from_pylist([{"counts": [("a", 1)]}, {"counts": None}], schema=table.schema().as_arrow()))
         assert read_rows(opened, ORDERS, 10) == (("counts",), [({"a": 1},), (None,)])
+
+
+def test_rows_of_maps_and_of_years_beyond_pythons() -> None:
+    """As `show` writes them, and a preview."""
+    at = pa.array([None, 300_000_000_000_000_000], pa.timestamp("us", "UTC"))
+    maps = pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int64()))
+    first, second = python_rows(pa.table({"at": at, "m": maps}))
+    assert first == (None, {"k": 1})
+    assert second[0].startswith("11476") and second[1] == {}
 
 
 def test_importing_the_module_loads_neither_pyiceberg_nor_pyarrow() -> None:

@@ -46,6 +46,7 @@ def test_only_a_local_session_is_bound_to_loopback() -> None:
     remote = build_conf(settings("spark://host:7077"))
     assert "spark.driver.host" not in remote
     assert remote["spark.jars"] == "/a.jar"
+    assert build_conf(settings("spark://host:7077", spark__jars="/own.jar"))["spark.jars"] == "/a.jar,/own.jar"
 
 
 def test_the_embedded_catalog_is_one_file_for_spark_and_pyiceberg() -> None:
