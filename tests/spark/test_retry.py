@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from py4j.protocol import Py4JError
 
 from lakesql.errors import TransientError
 from lakesql.events import BatchCommitted, BatchSkipped, Event, ModelFinished, QueryStarted, Retrying, StepApplied
@@ -15,7 +16,7 @@ REFUSED = (
 )
 FAILURES: dict[str, Callable[[], Exception]] = {
     "appended": lambda: TransientError.of("commit-unknown", "No answer."),
-    "kept": lambda: Exception(REFUSED),
+    "kept": lambda: Py4JError(REFUSED),
     "counted": lambda: TransientError.of("commit-conflict", "Somebody else."),
 }
 
