@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -14,8 +16,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from lakesql.compile.merge import KeyRange
+from lakesql.engine import iceberg
 from lakesql.engine.arrow import close_allocators
 from lakesql.engine.bounds import BULK, FEW, LISTED, read_keys
 from lakesql.engine.iceberg import java_class
@@ -453,6 +457,41 @@ def test_a_table_that_loses_a_column_while_a_batch_is_made(project: Project, mon
 
     assert [event.problems[0].condition for event in ran.of(Retrying)] == ["commit-conflict"]
     assert project.rows("m") == [{"id": 1}]
+
+
+def test_a_table_that_is_compacted_while_a_batch_is_merged(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files in which the MERGE has found its rows are gone when it commits: the batch is tried again."""
+    project.stream("s", {"id": "int", "v": "int"}, max_per_batch=1)
+    project.model("m", "SELECT * FROM {s}", mode="upsert", keys="id")
+    for number in range(2):
+        project.record("s", [{"id": number, "v": 0}])
+    project.run().check()
+    project.record("s", [{"id": 0, "v": 1}])
+    keyed_rows, commit_properties, merging = Watch.keyed_rows, iceberg.commit_properties, threading.Event()
+    wait = F.udf(lambda: time.sleep(4) is None, "boolean").asNondeterministic()
+
+    def compact() -> None:
+        assert merging.wait(60)
+        time.sleep(1.5)  # until its files are chosen
+        name = f"{project.namespace}.m"
+        project.sql(f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))")
+
+    def say(*of: Any) -> AbstractContextManager[None]:
+        merging.set()
+        return commit_properties(*of)
+
+    other = threading.Thread(target=compact)
+    monkeypatch.setattr(
+        Watch, "keyed_rows", lambda watch, rows, not_null: keyed_rows(watch, rows.where(wait()), not_null)
+    )
+    monkeypatch.setattr(iceberg, "commit_properties", say)
+    monkeypatch.setattr("lakesql.engine.bounds.BULK", 0)  # the rows are made while they are merged
+    other.start()
+    ran = project.run().check()
+    other.join()
+
+    assert [event.problems[0].condition for event in ran.of(Retrying)] == ["commit-conflict"]
+    assert project.rows("m", "id") == [{"id": 0, "v": 1}, {"id": 1, "v": 0}]
 
 
 def test_a_foreign_commit_of_a_key_of_the_batch(project: Project) -> None:

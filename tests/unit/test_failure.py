@@ -219,6 +219,13 @@ def test_what_ends_the_model(error: Exception, condition: str, place: Place) -> 
     assert problem.what and problem.fix
 
 
+def test_an_exception_without_a_cause_is_named() -> None:
+    (problem,) = explain(
+        Py4JError(trace("org.apache.iceberg.exceptions.ValidationException: No such ref")), SELECT
+    ).problems
+    assert problem.what == "ValidationException: No such ref"
+
+
 def test_what_may_pass_is_said_so() -> None:
     found = explain(Py4JError(trace("java.io.UncheckedIOException: x", "java.net.ConnectException: refused")), SELECT)
     assert type(found) is TransientError
