@@ -72,8 +72,8 @@ class Facts:
 
     `model` is what commands take, `owner` the name of the query in the ledger and in its checkpoint. `is_keyed`: the
     table's rows are replaced by key, so that reading again doubles none. `has_rows`: the table has some, whoever wrote
-    them. `is_companion`: the query sets a stateful
-    model's bad records aside; its batches without a row leave no trace, neither in the table nor in the checkpoint.
+    them. `is_companion`: the query sets a stateful model's bad records aside; its batches without a row leave no trace,
+    neither in the table nor in the checkpoint.
     """
 
     model: str

@@ -9,6 +9,7 @@ from lakesql.compile.select import Select, build_select
 from lakesql.engine.failure import explain
 from lakesql.engine.preview import preview_rows
 from lakesql.engine.recover import read_sources
+from lakesql.errors import LakesqlError
 from lakesql.run.prepare import check_tables, find_readings
 from lakesql.run.spark import open_spark
 
@@ -42,5 +43,7 @@ def preview_model(manifest: Manifest, name: str, limit: int, say: Callable[[str]
             read_sources(session, readings)  # Spark would say after minutes that a broker or a topic is not there
             columns, rows, records, rejected = preview_rows(session, select, readings, limit)
             return Preview(columns, rows, records, rejected)
+        except LakesqlError:
+            raise
         except Exception as error:  # whatever Spark raises is explained with the model's line
             raise explain(error, select) from None

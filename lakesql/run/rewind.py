@@ -20,7 +20,7 @@ from lakesql.engine.resume import decide
 from lakesql.engine.rewind import RewindTo, choose_start
 from lakesql.engine.source import Reading
 from lakesql.engine.topics import check_topics
-from lakesql.errors import RunError
+from lakesql.errors import LakesqlError, RunError
 from lakesql.graph.manifest import Manifest
 from lakesql.run.prepare import checkpoint_of, find_homes, find_readings
 from lakesql.run.spark import open_spark
@@ -52,7 +52,9 @@ def rewind(
             while not dry_run and not leases.claim(name, checkpoint_of(manifest.target, name), say):
                 time.sleep(LOOK_EVERY_S)
             return rewind_model(manifest, session, select, to, allow_doubles=allow_doubles, dry_run=dry_run)
-        except Exception as error:
+        except LakesqlError:
+            raise
+        except Exception as error:  # whatever Spark or the storage raises
             raise explain(error, select) from None
 
 
