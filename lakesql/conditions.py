@@ -465,7 +465,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "table-behind": Condition(
         "A table lacks batches that its checkpoint has written: somebody has rolled it back.",
-        "`lakesql rewind MODEL` writes them again; `--to checkpoint` leaves them out. A stateful model: `--to start`.",
+        "`lakesql rewind MODEL` writes them again; `--to checkpoint` leaves them out. A stateful model: `--to start`; "
+        "in mode `append` drop the table first.",
     ),
     "table-missing": Condition(
         "A table that a command wants to read is not in the catalog.",
@@ -512,7 +513,7 @@ CONDITIONS: dict[str, Condition] = {
     "topic-recreated": Condition(
         "A topic was deleted and made again since it was read.",
         "`lakesql rewind MODEL` reads the new one from its beginning. Where the model keeps state, or its table has no "
-        "batch yet: `--to start`.",
+        "batch yet: `--to start`; in mode `append` drop the table first, if it holds rows.",
     ),
     "type-change": Condition(
         "A column of a model has another type than the table's column, and Iceberg cannot turn one into the other.",

@@ -100,9 +100,33 @@ class InternalError(LakesqlError):
     def of_defect(cls, error: BaseException) -> Self:
         """The error that an exception stands for which nobody has foreseen."""
         frames = traceback.extract_tb(error.__traceback__)
-        raised = f"Raised in {Path(frames[-1].filename).name}:{frames[-1].lineno}, {frames[-1].name}." if frames else ""
+        own = [frame for frame in frames if _PACKAGE in Path(frame.filename).parents] or frames
+        raised = f"Raised in {Path(own[-1].filename).name}:{own[-1].lineno}, {own[-1].name}." if own else ""
         what = f"{type(error).__name__}: {error}".rstrip(": ")
         return cls.of("internal", what, why=raised, fix="This is a defect of lakesql. Please report it with this text.")
+
+
+EXTRAS = {
+    **dict.fromkeys(("pyspark", "py4j", "pyiceberg", "pyarrow", "sqlalchemy"), "spark"),
+    "psycopg": "postgres",
+    "boto3": "glue",
+    **dict.fromkeys(("thrift", "thrift_sasl"), "hive"),
+}
+"""The modules that an extra of lakesql's installs, each with the extra."""
+
+_PACKAGE = Path(__file__).parent
+
+
+def explain_missing(error: BaseException) -> ProfileError | None:
+    """The error of an extra that is not installed, where the exception comes of that."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return None
+    extra = EXTRAS.get(error.name.partition(".")[0])
+    if extra is None:
+        return None
+    condition = "spark-missing" if extra == "spark" else "extra-missing"
+    fix = f"Install lakesql with its extra: in its folder, pip install '.[{extra}]'."
+    return ProfileError.of(condition, f"{error.name} is not installed.", fix=fix)
 
 
 def first_line(error: BaseException) -> str:

@@ -13,15 +13,15 @@ from pathlib import Path
 import click
 
 from lakesql.cli.options import Options, find_directory
-from lakesql.errors import InternalError, LakesqlError, Place, Problem, ProfileError, render_problem
-
-EXTRAS = {
-    **dict.fromkeys(("pyspark", "py4j", "pyiceberg", "pyarrow", "sqlalchemy"), "spark"),
-    "psycopg": "postgres",
-    "boto3": "glue",
-    **dict.fromkeys(("thrift", "thrift_sasl"), "hive"),
-}
-"""The modules that an extra of lakesql's installs, each with the extra."""
+from lakesql.errors import (
+    InternalError,
+    LakesqlError,
+    Place,
+    Problem,
+    ProfileError,
+    explain_missing,
+    render_problem,
+)
 
 
 def report_error(error: Exception, options: Options) -> int:
@@ -46,12 +46,11 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
 
 def explain(error: Exception) -> LakesqlError:
     """The error of lakesql that an exception of somebody else's stands for."""
+    if missing := explain_missing(error):
+        return missing
     match error:
         case LakesqlError():
             return error
-        case ModuleNotFoundError(name=str() as name) if extra := EXTRAS.get(name.partition(".")[0]):
-            condition = "spark-missing" if extra == "spark" else "extra-missing"
-            return ProfileError.of(condition, f"{name} is not installed.", fix=f"pip install 'lakesql[{extra}]'.")
         case OSError():
             what = f"{error.filename}: {error.strerror}." if error.filename else f"{error}."
             return ProfileError.of(

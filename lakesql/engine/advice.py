@@ -32,11 +32,15 @@ def reread(facts: Facts) -> str:
     """What to do where neither table nor checkpoint says what of the streams has been read."""
     if facts.state or facts.is_companion:
         return refill(facts)
-    doubles = " --allow-doubles" if facts.doubles else ""
-    start = f"To read the streams from their start: lakesql rewind {facts.model} --to start{doubles}"
+    start = f"To read the streams from their start: {from_start(facts)}"
     if any(source.kind in ("table", "rate") for source in facts.sources):
         return start
     return f"{start}. From a time on: lakesql rewind {facts.model} --to 2026-01-31T12:00:00Z"
+
+
+def from_start(facts: Facts) -> str:
+    """The command that reads the streams from their start, whatever the table holds."""
+    return f"lakesql rewind {facts.model} --to start{' --allow-doubles' if facts.doubles else ''}"
 
 
 def say_entry(entry: Entry | None) -> str:

@@ -260,7 +260,7 @@ def read_seen(files: CheckpointFiles, source: int, first: int, last: int) -> lis
             raise RunError.of(
                 "rewind-impossible",
                 f"The list of the files that batches up to {last} have read is gone from {folder}/ of the checkpoint.",
-                fix="Name a time, `--to TIME`, or read all again, `--to start`.",
+                fix="Name a time, `--to TIME`, or read all again, `--to start`; in mode append drop the table first.",
             )
         parts = [f"{later}.compact"]
     found = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,7 +11,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 
 from lakesql.compile.select import Select
-from lakesql.errors import InternalError, LakesqlError, Place, Problem, RunError, TransientError
+from lakesql.errors import InternalError, LakesqlError, Place, Problem, RunError, TransientError, explain_missing
+
+_log = logging.getLogger(__name__)
 
 
 def explain(error: Exception, select: Select) -> LakesqlError:
@@ -21,7 +24,10 @@ def explain(error: Exception, select: Select) -> LakesqlError:
     if isinstance(error, LakesqlError):
         is_away = UNREACHABLE.issuperset(problem.condition for problem in error.problems)
         return TransientError(error.problems) if is_away else error
+    if missing := explain_missing(error):
+        return missing
     if not isinstance(error, Py4JError | PySparkException | OSError):
+        _log.error("Model '%s' met a defect", select.model.name, exc_info=error)
         return InternalError.of_defect(error)
     failure = _read_failure(error)
     about_value = _find_value_problem(failure)  # quotes a value, which may be a text that looks like Java's
@@ -89,7 +95,10 @@ def _after_loss(message: str, model: str) -> str:
     if "PARTITIONS_DELETED" in message:
         return f"Go on with the topics that are there: lakesql rewind {model}"
     if "PARTITION_OFFSET_CHANGED" in message:  # a topic ends before the place that was read: it was put back, or cut
-        return f"Read again, from the start or from a time on: lakesql rewind {model} --to start"
+        return (
+            f"Read again from a time on: lakesql rewind {model} --to 2026-01-31T12:00:00Z. Or from the start, in mode "
+            f"append with a new table: lakesql rewind {model} --to start"
+        )
     return f"Go on without them: lakesql run --select {model} --accept-data-loss"
 
 

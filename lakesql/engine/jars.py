@@ -251,7 +251,7 @@ def spark_jars() -> Path:
         raise ProfileError.of(
             "spark-missing",
             "pyspark is not installed.",
-            fix="Install lakesql with Spark: pip install 'lakesql[spark]'.",
+            fix="Install lakesql with its extra: in its folder, pip install '.[spark]'.",
         )
     return Path(spec.origin).parent / "jars"
 

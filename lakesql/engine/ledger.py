@@ -78,6 +78,11 @@ class Snapshot:
         return "deleted-data-files" in self.summary
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the table certainly has no row in it."""
+        return self.summary.get("total-records") == "0"
+
+    @property
     def total(self) -> int:
         """How many rows the table has in it."""
         return int(self.summary.get("total-records", 0))

@@ -97,9 +97,9 @@ class Progress:
     def holds(self, table: JavaTable, entry: Entry) -> bool:
         """Whether the table, as it was loaded, holds the batch.
 
-        Raises `RunError` where it is not as this query has left it: somebody has rolled it back (`table-behind`), or
-        has written on from another checkpoint or in another runner (`batch-published`). So a runner that was paused,
-        and wakes up after another has taken over, writes nothing.
+        Raises `RunError` where it is not as this query has left it: somebody has rolled it back (`table-behind`,
+        `ledger-missing`), or has written on from another checkpoint or in another runner (`batch-published`). So a
+        runner that was paused, and wakes up after another has taken over, writes nothing.
         """
         newest = read_entry(table, self.home.owner)
         if newest is not None and newest.checkpoint == entry.checkpoint:
@@ -115,13 +115,16 @@ class Progress:
         elif newest is not None and newest_batch(newest) != self._origin.follows:
             raise _overtaken(entry, newest)
         model = self.home.model
+        can_rewind = newest is not None and not self._origin.state
         raise RunError.of(
-            "table-behind",
+            "table-behind" if newest else "ledger-missing",
             f"Table {table.name()} stands at {f'batch {newest.batch}' if newest else 'no batch'} of model "
             f"'{model}', which has written up to batch {self.last} in this run.",
             why="Somebody has rolled the table back, or restored it, or expired its history.",
             fix=f"To write again what is missing: lakesql rewind {model}. To leave it out: lakesql rewind {model} "
-            "--to checkpoint",
+            "--to checkpoint"
+            if can_rewind
+            else f"Run it again, to hear which command goes on: lakesql run --select {model}",
         )
 
     def note_written(self, entry: Entry) -> None:

@@ -46,7 +46,7 @@ def read_facts(session: SparkSession, home: Home, sources: Sequence[Source], acc
         checkpoint=read_checkpoint(CheckpointFiles(session, home.folder)),
         entry=read_entry(table, home.owner) if table is not None else None,
         is_keyed=home.is_keyed,
-        has_rows=head is not None and head.total > 0,
+        has_rows=head is not None and not head.is_empty,
         is_companion=home.is_companion,
         accept_data_loss=accept_data_loss,
     )

@@ -32,8 +32,8 @@ def choose_start(facts: Facts, to: RewindTo, allow_doubles: bool = False) -> Sta
             if facts.doubles and to == "start" and not allow_doubles:
                 raise RunError.of(
                     "rewind-doubles",
-                    f"Reading all again would write a second row for each record that table {facts.table} holds: it "
-                    f"stands at {say_entry(facts.entry)}.",
+                    f"Table {facts.table} holds rows, and stands at {say_entry(facts.entry)}: reading all again would "
+                    "write a second row for each record that is in it.",
                     why="In mode 'append' no row replaces another.",
                     fix=f"Drop the table first. Where its rows are gone already, or may stand twice: lakesql rewind "
                     f"{facts.model} --to start --allow-doubles",
@@ -63,8 +63,7 @@ def _ledger_start(facts: Facts) -> Positions:
             raise _impossible(
                 facts,
                 f"the ledger alone does not say what of stream '{source.name}' has been read",
-                f"Name a time: lakesql rewind {facts.model} --to 2026-01-31T12:00:00Z, or read all again: lakesql "
-                f"rewind {facts.model} --to start",
+                reread(facts),
             )
     return positions
 

@@ -98,15 +98,16 @@ def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lamb
         # This is how pyspark is told of a Java that is there already.
         os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
     try:
-        spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()
+        try:
+            spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()
+        finally:
+            for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
+                os.environ.pop(name, None)
+            if jvm and SparkContext._gateway is not None:
+                SparkContext._gateway.proc = jvm.process  # keeps Java's stdin open
     except Exception as error:
         check_java()
         raise _refused(error) from None
-    finally:
-        for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
-            os.environ.pop(name, None)
-    if jvm:
-        SparkContext._gateway.proc = jvm.process  # type: ignore[union-attr]  # keeps Java's stdin open
     if _SHUFFLE_PARTITIONS not in conf:
         spark.conf.set(_SHUFFLE_PARTITIONS, spark.sparkContext.defaultParallelism)  # known when the session is up
     return spark

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakesql.engine.advice import refill
+from lakesql.engine.advice import from_start, refill, reread
 from lakesql.engine.facts import Decision, Facts, Fresh, Resume, StartFrom, newest_batch
 from lakesql.engine.position import Position, Positions, Source
 from lakesql.errors import RunError
@@ -29,8 +29,8 @@ def check_topics(facts: Facts, decision: Decision) -> Decision:
             "nothing-lost",
             f"Model '{facts.model}' was to go on with a loss of records, and none is lost.",
             why="Accepting a loss that nobody has seen would hide the next one.",
-            fix="Run it without --accept-data-loss. Where that says that records are gone all the same: lakesql rewind "
-            f"{facts.model} --to start",
+            fix="Run it without --accept-data-loss. Where that says that records are gone all the same, read again. "
+            f"{reread(facts)}",
         )
     return decision
 
@@ -75,8 +75,8 @@ def _check_ids(facts: Facts, positions: Positions) -> None:
                     why="It was deleted and made again. Going on at the old offsets would skip its first records.",
                     fix=refill(facts)
                     if facts.state
-                    else "To read the new topic from its beginning: lakesql rewind "
-                    f"{facts.model}{'' if facts.entry or facts.is_companion else ' --to start'}",
+                    else "To read the new topic from its beginning: "
+                    + (f"lakesql rewind {facts.model}" if facts.entry or facts.is_companion else from_start(facts)),
                 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from types import TracebackType
@@ -80,10 +81,11 @@ class LogFile:
             older = self._numbered(number)
             if older.exists():
                 older.replace(self._numbered(number + 1))
-        if self._kept:
-            self._path.replace(self._numbered(1))
-        else:
-            self._path.unlink()
+        with suppress(FileNotFoundError):  # the other one was faster
+            if self._kept:
+                self._path.replace(self._numbered(1))
+            else:
+                self._path.unlink()
 
     def _is_at_path(self) -> bool:
         """Whether the open file is the one at the path: another run in the project may have moved it away."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from lakesql.errors import ProfileError
 from lakesql.project.profiles import Catalog, Files, Recorded, Target, is_url, sqlite_file
@@ -227,7 +227,7 @@ def _sqlalchemy_uri(database: Postgres) -> str:
         "keepalives_count": 3,
         "tcp_user_timeout": ANSWER_TIMEOUT_S * 1000,
     }
-    query = "&".join(filter(None, [urlencode(bounds), database.query]))
+    query = urlencode({**bounds, **dict(parse_qsl(database.query))})
     place = f"{login}@{database.server}" if login else database.server
     return f"postgresql+psycopg://{place}/{quote(database.database, safe='')}?{query}"
 

@@ -35,7 +35,7 @@ _NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*")
 _LOGIN_MODULE = re.compile(r"\s*([\w.$]+)\s")
 _LOGIN_OPTIONS = re.compile(
     r"""\s*(required|requisite|sufficient|optional)"""
-    r"""(\s+[\w.$-]+\s*=\s*("([^"\\\n]|\\.)*+"|'([^'\\\n]|\\.)*+'|[\w.$-]+))*+\s*;\s*""",
+    r"""(\s+[\w.$-]+\s*=\s*("([^"\\\n\r]|\\[^\n\r])*+"|'([^'\\\n\r]|\\[^\n\r])*+'|[\w.$-]+))*+\s*;\s*""",
     re.IGNORECASE,
 )
 

@@ -30,8 +30,8 @@ def run_models(
 
     With `continuous` all queries run at once. Otherwise a model starts when those that it reads are done, as many side
     by side as the target's `threads`. A model that fails by something that may pass is tried again as the target's
-    `retries` say; any other failure ends it alone, and those that read it are skipped. With `accept_data_loss` records
-    that are gone from their topics are passed over. Returns whether no model failed. Raises `ProjectError` and
+    `retries` say; any other failure ends it alone, and those that wait for it are skipped. With `accept_data_loss`
+    records that are gone from their topics are passed over. Returns whether no model failed. Raises `ProjectError` and
     `ProfileError` before anything is started or written.
     """
     selects = build_selects(manifest, names)

@@ -120,7 +120,7 @@ def test_a_crash_on_the_way(project: Project, point: type[Event]) -> None:
 
     crashed = project.run(*STATELESS, meet=crash)
     assert not crashed.succeeded
-    assert {model: crashed.conditions(model) for model in STATELESS} == {model: ["batch-failed"] for model in STATELESS}
+    assert {model: crashed.conditions(model) for model in STATELESS} == {model: ["internal"] for model in STATELESS}
     for model in STATELESS:
         is_visible = point is BatchCommitted or model.endswith("lease")
         assert len(project.summaries(model)) == (2 if is_visible else 1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakesql.compile.merge import KeyRange
-from lakesql.engine import iceberg
 from lakesql.engine.arrow import close_allocators
 from lakesql.engine.bounds import BULK, FEW, LISTED, read_keys
 from lakesql.engine.iceberg import java_class
@@ -467,28 +466,35 @@ def test_a_table_that_is_compacted_while_a_batch_is_merged(project: Project, mon
         project.record("s", [{"id": number, "v": 0}])
     project.run().check()
     project.record("s", [{"id": 0, "v": 1}])
-    keyed_rows, commit_properties, merging = Watch.keyed_rows, iceberg.commit_properties, threading.Event()
-    wait = F.udf(lambda: time.sleep(4) is None, "boolean").asNondeterministic()
+    keyed_rows = Watch.keyed_rows
+    merging, compacted = project.directory / "merging", project.directory / "compacted"
+
+    def wait_for(file: Path) -> bool:
+        ends_by = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < ends_by:
+            time.sleep(0.05)
+        return file.exists()
 
     def compact() -> None:
-        assert merging.wait(60)
-        time.sleep(1.5)  # until its files are chosen
         name = f"{project.namespace}.m"
+        assert wait_for(merging)
         project.sql(f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))")
+        compacted.touch()
 
-    def say(*of: Any) -> AbstractContextManager[None]:
-        merging.set()
-        return commit_properties(*of)
+    @F.udf("boolean")
+    def meet() -> bool:  # runs where the MERGE makes its rows, when it has chosen the files
+        merging.touch()
+        return wait_for(compacted)
 
-    other = threading.Thread(target=compact)
-    monkeypatch.setattr(
-        Watch, "keyed_rows", lambda watch, rows, not_null: keyed_rows(watch, rows.where(wait()), not_null)
-    )
-    monkeypatch.setattr(iceberg, "commit_properties", say)
+    def watch_rows(watch: Watch, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
+        return keyed_rows(watch, rows.where(meet.asNondeterministic()()), not_null)
+
+    monkeypatch.setattr(Watch, "keyed_rows", watch_rows)
     monkeypatch.setattr("lakesql.engine.bounds.BULK", 0)  # the rows are made while they are merged
-    other.start()
-    ran = project.run().check()
-    other.join()
+    with ThreadPoolExecutor() as pool:
+        other = pool.submit(compact)
+        ran = project.run().check()
+        other.result()
 
     assert [event.problems[0].condition for event in ran.of(Retrying)] == ["commit-conflict"]
     assert project.rows("m", "id") == [{"id": 0, "v": 1}, {"id": 1, "v": 0}]

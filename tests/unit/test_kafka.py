@@ -86,6 +86,7 @@ def test_other_login_modules_are_refused_and_not_shown(text: str) -> None:
         'username="u" password="ab"cdefgh"',
         'username="u" password="ab\\"',
         'username="u" password="ab\ncd"',
+        'username="u" password="ab\rcd"',
         'username="u", password="x"',
         'username="u" password',
         'username="u"; x.Y required',
