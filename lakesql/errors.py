@@ -122,11 +122,14 @@ def explain_missing(error: BaseException) -> ProfileError | None:
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return None
     extra = EXTRAS.get(error.name.partition(".")[0])
-    if extra is None:
-        return None
+    return not_installed(error.name, extra) if extra else None
+
+
+def not_installed(module: str, extra: str) -> ProfileError:
+    """The error of a module that is not there, and of the extra that brings it."""
     condition = "spark-missing" if extra == "spark" else "extra-missing"
     fix = f"Install lakesql with its extra: in its folder, pip install '.[{extra}]'."
-    return ProfileError.of(condition, f"{error.name} is not installed.", fix=fix)
+    return ProfileError.of(condition, f"{module} is not installed.", fix=fix)
 
 
 def first_line(error: BaseException) -> str:

@@ -46,11 +46,13 @@ def _show(result: Result, options: Options) -> None:
         click.echo(json.dumps({**fields, "problems": [asdict(problem) for problem in problems]}))
         return
     mark = click.style("failed", fg="red", bold=True) if problems else click.style("ok    ", fg="green")
-    is_parsed = len(problems) > 1 and result.name in PARSED
-    said = [f"{f'{problem.place} ' if problem.place else ''}{problem.what}" for problem in problems]
-    head = f"{len(problems)} problems, shown by `lakesql parse`" if is_parsed else said[0] if said else result.found
-    colour = False if os.environ.get("NO_COLOR") else None
-    click.echo(f"{mark} {result.name}: {printable(head)}", color=colour)
-    for number, problem in enumerate(() if is_parsed else problems):
-        for text in ([said[number]] if number else []) + [problem.why, problem.fix]:
-            click.echo(f"         {printable(text)}" if text else "", nl=bool(text))
+    lines = [result.found]
+    if len(problems) > 1 and result.name in PARSED:
+        lines = [f"{len(problems)} problems, shown by `lakesql parse`"]
+    elif problems:
+        said = [(f"{each.place or ''} {each.what}".strip(), each.why, each.fix) for each in problems]
+        lines = [text for texts in said for text in texts if text]
+    head, *others = map(printable, lines)
+    click.echo(f"{mark} {result.name}: {head}", color=False if os.environ.get("NO_COLOR") else None)
+    for text in others:
+        click.echo(f"         {text}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JError
@@ -46,6 +47,17 @@ def explain(error: Exception, select: Select) -> LakesqlError:
     return RunError([problem.at(_place(failure.message, select))])
 
 
+@contextmanager
+def explained(select: Select) -> Iterator[None]:
+    """Whatever is raised in here as lakesql's own error; what is one already stays as it is."""
+    try:
+        yield
+    except LakesqlError:
+        raise
+    except Exception as error:
+        raise explain(error, select) from None
+
+
 _LOGS = "logs/ holds what Spark says of it."
 _INVISIBLE = "Nothing of the batch is visible to readers; the next run takes it up again."
 
@@ -67,11 +79,15 @@ _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (.+?)(?: SQLSTA
 _CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
 
 
-def _read_failure(error: Exception) -> _Failure:
-    message = str(error)  # of Spark's errors, with the causes in it: the last one is at the bottom of it
+def read_cause(error: Exception) -> tuple[str, str]:
+    """What an exception of Spark's comes of: the condition or the class of its last cause, and what that says."""
+    message = str(error)  # with the causes in it: the last one is at the bottom of it
     found = [*_CONDITION.finditer(message)][-1:] or [*_CAUSE.finditer(message)][-1:]
-    name, what = (found[0][1], found[0][2]) if found else ("", message.strip().split("\n")[0])
-    return _Failure(error, message, name, what)
+    return (found[0][1], found[0][2]) if found else ("", message.strip().split("\n")[0])
+
+
+def _read_failure(error: Exception) -> _Failure:
+    return _Failure(error, str(error), *read_cause(error))
 
 
 _CAST = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW")

@@ -136,12 +136,6 @@ def publish(
     return _snapshot(table.currentSnapshot())
 
 
-def current_snapshot(table: JavaTable) -> Snapshot | None:
-    """The table's current snapshot; None where it has none."""
-    snapshot = table.currentSnapshot()
-    return _snapshot(snapshot) if snapshot is not None else None
-
-
 def head_of(table: JavaTable) -> int | None:
     """The id of the table's current snapshot; None where it has none."""
     snapshot = table.currentSnapshot()

@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from lakesql.engine.java import Java
-from lakesql.errors import ProfileError
+from lakesql.errors import ProfileError, not_installed
 from lakesql.project.files import write_atomically
 from lakesql.secrets import without_secrets
 
@@ -248,11 +248,7 @@ def spark_jars() -> Path:
     """The folder of Spark's own jars, inside the installed pyspark (which this does not import)."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise ProfileError.of(
-            "spark-missing",
-            "pyspark is not installed.",
-            fix="Install lakesql with its extra: in its folder, pip install '.[spark]'.",
-        )
+        raise not_installed("pyspark", "spark")
     return Path(spec.origin).parent / "jars"
 
 

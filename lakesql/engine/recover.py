@@ -21,7 +21,7 @@ from lakesql.engine.checkpoint import (
     save_origin,
 )
 from lakesql.engine.facts import Decision, Facts, Fresh, Origin, Resume, StartFrom, newest_batch
-from lakesql.engine.iceberg import current_snapshot, load_table, read_entry, table_exists, table_id
+from lakesql.engine.iceberg import load_table, read_entry, read_history, table_exists, table_id
 from lakesql.engine.kafka import open_broker
 from lakesql.engine.position import THROUGH, Position, Source, topic_ids
 from lakesql.engine.progress import Home, Progress
@@ -34,7 +34,7 @@ from lakesql.stream.stream import FilePath
 def read_facts(session: SparkSession, home: Home, sources: Sequence[Source], accept_data_loss: bool = False) -> Facts:
     """What the checkpoint and the table are now."""
     table = load_table(session, home.table) if table_exists(session, home.table) else None
-    head = current_snapshot(table) if table is not None else None
+    head = next(read_history(table), None) if table is not None else None
     return Facts(
         model=home.model,
         owner=home.owner,

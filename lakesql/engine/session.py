@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from lakesql.engine.java import Java
 from lakesql.engine.jvm import Launch, start_jvm, wait_for_jvm
-from lakesql.errors import ProfileError, RunError, first_line
+from lakesql.errors import ProfileError, RunError
 from lakesql.project.iceberg import hadoop_properties, spark_properties
 from lakesql.project.profiles import Catalog
 from lakesql.secrets import Secrets, find_secrets, without_secrets
@@ -114,11 +114,12 @@ def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lamb
 
 
 def _refused(error: Exception) -> ProfileError:
-    """What Spark has against the target: the message of the last cause, which is the most telling."""
-    causes = re.findall(r"^(?:Caused by: |: )(?:[\w$]+\.)+[\w$]+: (.+)$", str(error), re.MULTILINE)
+    from lakesql.engine.failure import read_cause
+
+    _, what = read_cause(error)
     return ProfileError.of(
         "spark-refused",
-        f"Spark does not start: {causes[-1] if causes else first_line(error)}",
+        f"Spark does not start: {what}",
         why="logs/ holds all that it said.",
         fix="Correct `spark` of the target in profiles.yml: its `master`, and its `conf`.",
     )

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakesql.compile.select import Select, build_select
-from lakesql.engine.failure import explain
+from lakesql.engine.failure import explained
 from lakesql.engine.preview import preview_rows
 from lakesql.engine.recover import read_sources
-from lakesql.errors import LakesqlError
 from lakesql.run.prepare import check_tables, find_readings
 from lakesql.run.spark import open_spark
 
@@ -37,13 +36,8 @@ def preview_model(manifest: Manifest, name: str, limit: int, say: Callable[[str]
     """
     select: Select = build_select(manifest, name)
     readings = find_readings(manifest, select)
-    with open_spark(manifest, readings, say) as (session, catalog):
-        try:
-            check_tables(manifest, catalog, select)
-            read_sources(session, readings)  # Spark would say after minutes that a broker or a topic is not there
-            columns, rows, records, rejected = preview_rows(session, select, readings, limit)
-            return Preview(columns, rows, records, rejected)
-        except LakesqlError:
-            raise
-        except Exception as error:  # whatever Spark raises is explained with the model's line
-            raise explain(error, select) from None
+    with open_spark(manifest, readings, say) as (session, catalog), explained(select):
+        check_tables(manifest, catalog, select)
+        read_sources(session, readings)  # Spark would say after minutes that a broker or a topic is not there
+        columns, rows, records, rejected = preview_rows(session, select, readings, limit)
+        return Preview(columns, rows, records, rejected)

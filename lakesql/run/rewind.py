@@ -12,7 +12,7 @@ from lakesql.catalog.connect import check_checkpoints
 from lakesql.compile.select import Select, build_select
 from lakesql.engine.checkpoint import CheckpointFiles, Planted, create_checkpoint, move_aside
 from lakesql.engine.facts import Facts, Origin, StartFrom
-from lakesql.engine.failure import explain
+from lakesql.engine.failure import explained
 from lakesql.engine.lease import LOOK_EVERY_S, Leases
 from lakesql.engine.progress import Home
 from lakesql.engine.recover import new_origin, plant, read_facts, read_sources
@@ -20,7 +20,7 @@ from lakesql.engine.resume import decide
 from lakesql.engine.rewind import RewindTo, choose_start
 from lakesql.engine.source import Reading
 from lakesql.engine.topics import check_topics
-from lakesql.errors import LakesqlError, RunError
+from lakesql.errors import RunError
 from lakesql.graph.manifest import Manifest
 from lakesql.run.prepare import checkpoint_of, find_homes, find_readings
 from lakesql.run.spark import open_spark
@@ -47,15 +47,11 @@ def rewind(
     """
     select = build_select(manifest, name)
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
-    with open_spark(manifest, find_readings(manifest, select), say) as (session, _), closing(Leases(session)) as leases:
-        try:
-            while not dry_run and not leases.claim(name, checkpoint_of(manifest.target, name), say):
-                time.sleep(LOOK_EVERY_S)
-            return rewind_model(manifest, session, select, to, allow_doubles=allow_doubles, dry_run=dry_run)
-        except LakesqlError:
-            raise
-        except Exception as error:  # whatever Spark or the storage raises
-            raise explain(error, select) from None
+    opening = open_spark(manifest, find_readings(manifest, select), say)
+    with opening as (session, _), closing(Leases(session)) as leases, explained(select):
+        while not dry_run and not leases.claim(name, checkpoint_of(manifest.target, name), say):
+            time.sleep(LOOK_EVERY_S)
+        return rewind_model(manifest, session, select, to, allow_doubles=allow_doubles, dry_run=dry_run)
 
 
 def rewind_model(
