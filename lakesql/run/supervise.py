@@ -17,6 +17,7 @@ from lakesql.events import (
     Emit,
     Event,
     ModelFinished,
+    Noted,
     Progress,
     QueryStarted,
     RecordsRejected,
@@ -30,6 +31,7 @@ from lakesql.run.interrupt import Interrupt
 POLL_S = 0.05
 PROGRESS_EVERY_S = 0.5
 ENDED = "the run was ended"
+ENDING = "ending once the batches that are under way are done; if asked again, at once, and nothing is lost"
 FIRST_WAIT_MS = 1_000
 """How long is waited before the first new try; before each further one twice as long."""
 
@@ -142,7 +144,11 @@ class Supervisor:
         that wait for it are skipped, but with `continuous`.
         """
         runs = {name: ModelRun(name, others) for name, others in waits_for.items()}
+        is_ending = False
         while any(run.status is None for run in runs.values()):
+            if self.interrupt.is_set() and not is_ending:
+                is_ending = True
+                self.emit(Noted(ENDING, self.clock.epoch()))
             for run in runs.values():
                 if run.query is not None:
                     self._watch(run, run.query)

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from typing import Any
 
 from lakesql.engine.lease import Process
 from lakesql.errors import render_problem
-from tests.crash.runner import Order
+from tests.crash.runner import Order, pause
 from tests.servers.process import kill_all
 from tests.spark.project import Lake, Project
 from tests.spark.test_ledger import commands, rewind
@@ -83,11 +84,19 @@ class Runner:
             self.lines.append(line)
         return code
 
-    def signal(self, number: int) -> None:
-        """Send both of its processes a signal."""
+    def pause(self, catalog: str) -> None:
+        """Stop both of its processes, wherever they are but in the middle of a commit."""
+        for process in self._processes():
+            pause(process, catalog)
+
+    def resume(self) -> None:
+        """Let both of them go on."""
+        for process in self._processes():
+            os.kill(process, signal.SIGCONT)
+
+    def _processes(self) -> tuple[int, int]:
         assert self._java is not None, "it was given no order"
-        for process in (self._java.id, self.process.pid):
-            os.kill(process, number)
+        return self._java.id, self.process.pid
 
     def conditions(self) -> dict[str, list[str]]:
         """Why models have ended, by model."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +65,7 @@ def run_order(session: SparkSession, catalog: OpenCatalog) -> None:
     manifest = load(order.project)
     models = [node.removeprefix("model.") for node in manifest.graph.nodes if node.startswith("model.")]
     selects = build_selects(manifest, models)
-    fate = Fate(order, java)
+    fate = Fate(order, java, manifest.target.catalog.uri)
     around = Surroundings(manifest, session, catalog, show, reached=fate.reached)
     with nullcontext() if order.has_ledger else without_ledger():
         succeeded = run_selects(around, selects, False, Interrupt())
@@ -73,9 +75,10 @@ def run_order(session: SparkSession, catalog: OpenCatalog) -> None:
 class Fate:
     """What is to happen, once, as a step is reached."""
 
-    def __init__(self, order: Order, java: int) -> None:
+    def __init__(self, order: Order, java: int, catalog: str) -> None:
         self.order = order
         self.java = java
+        self.catalog = catalog
         self.left = order.nth
         self.lock = threading.Lock()
 
@@ -96,8 +99,17 @@ class Fate:
             case "kill-java":
                 os.kill(self.java, signal.SIGKILL)
             case "pause":
-                os.kill(self.java, signal.SIGSTOP)
+                pause(self.java, self.catalog)
                 os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def pause(process: int, catalog: str) -> None:
+    """Stop a process while it does not hold the lock of the catalog's database, for which everybody would wait."""
+    with closing(sqlite3.connect(catalog.removeprefix("sqlite:///"), timeout=30, isolation_level=None)) as database:
+        database.execute("BEGIN IMMEDIATE")
+        os.kill(process, signal.SIGSTOP)
+        time.sleep(0.1)  # all of its threads are to have stopped
+        database.execute("ROLLBACK")
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def test_a_runner_that_sleeps_while_another_takes_over(
         runner = runners.run(Order(str(project.directory), model, "stage", 2, "go-on"))
         runner.wait_for("reached")
         time.sleep(choose(seed, step).uniform(0, 0.6))
-        runner.signal(signal.SIGSTOP)
+        runner.pause(project.lake.catalog.profile.uri)
     else:
         runner = runners.run(Order(str(project.directory), model, step, 2, "pause"))  # type: ignore[arg-type]
         runner.wait_for("reached")
@@ -74,7 +74,7 @@ def test_a_runner_that_sleeps_while_another_takes_over(
     project.run().check()
     assert find_faults(project, FILES + 1) == []
     before = {name: project.snapshot_ids(name) for name in MODELS}
-    runner.signal(signal.SIGCONT)
+    runner.resume()
     assert runner.wait() == 0
     runner.end()
     assert runner.conditions()[model] in (["lease-lost"], ["batch-published"])

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from lakesql.engine.lease import started
+from lakesql.run.supervise import ENDING
 from tests.servers.process import running
 from tests.servers.runner import Runner, of
 
@@ -30,6 +31,7 @@ def test_a_signal_ends_a_continuous_run_between_batches(number: signal.Signals, 
     seen += [json.loads(line) for line in rest.splitlines()]
     assert (process.returncode, errors) == (0, "")
     assert [event["interrupted"] for event in seen if event["event"] == "run_finished"] == [True]
+    assert [event["text"] for event in seen if event["event"] == "noted"][-1] == ENDING
     (finished,) = [event for event in seen if event["event"] == "model_finished"]
     assert (finished["status"], finished["problems"]) == ("success", [])
 

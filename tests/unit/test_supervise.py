@@ -10,11 +10,11 @@ import pytest
 
 from lakesql.engine.query import Left
 from lakesql.errors import LakesqlError, RunError, TransientError
-from lakesql.events import BatchCommitted, BatchSkipped, Emit, Event, ModelFinished, QueryStarted, Retrying
+from lakesql.events import BatchCommitted, BatchSkipped, Emit, Event, ModelFinished, Noted, QueryStarted, Retrying
 from lakesql.project.duration import Duration
 from lakesql.project.profiles import Retries
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.supervise import Clock, ModelRun, Supervisor
+from lakesql.run.supervise import ENDING, Clock, ModelRun, Supervisor
 
 AWAY = TransientError.of("connection-unreachable", "No broker answers.")
 BUSY = TransientError.of("commit-conflict", "Somebody else writes.")
@@ -234,6 +234,16 @@ def test_an_end_is_heard_while_a_model_waits() -> None:
     assert {name: run.status for name, run in runs.items()} == {"a": "skipped", "b": "success"}
     assert world.now < 1_000
     assert [event.batches for event in world.of(ModelFinished) if event.model == "a"] == [1]
+
+
+def test_who_asks_for_an_end_is_answered_at_once() -> None:
+    world = World({"a": [["wait"] * 100_000]})
+    world.at[500] = world.interrupt.set
+    world.run(continuous=True)
+    assert [(event.text, event.at_ms) for event in world.of(Noted)] == [(ENDING, 500)]
+    world = World({"a": [[0]]})
+    world.run()
+    assert world.of(Noted) == []
 
 
 @pytest.mark.parametrize(("failure", "status"), [(AWAY, "skipped"), (BROKEN, "error")])
