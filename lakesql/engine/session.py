@@ -131,6 +131,16 @@ def close_session(spark: SparkSession) -> None:
         spark.stop()
 
 
+def kill_java() -> None:
+    """End the session's Java at once, and all queries with it: nothing of what they write becomes visible."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None:
+        process.kill()
+        process.wait()
+
+
 def check_java() -> None:
     """Raise `RunError` (`java-ended`) where the session's Java has ended: whatever else was raised came of that."""
     status = _java_status(wait_s=0.5)  # the connection breaks some time before the process is gone

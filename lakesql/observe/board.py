@@ -15,6 +15,7 @@ from lakesql.events import (
     Event,
     ModelFinished,
     Noted,
+    PartitionLag,
     Progress,
     QueryStarted,
     RecordsRejected,
@@ -30,7 +31,8 @@ Phase = Literal["waiting", "running", "retrying", "success", "error", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """How a model stands. `batch` is the newest batch's number; `left` is None where nobody knows."""
+    """How a model stands. `batch` is the newest batch's number; `left` is None where nobody knows, and `lag` is what is
+    left of each partition of its topics."""
 
     name: str
     phase: Phase = "waiting"
@@ -43,6 +45,7 @@ class ModelState:
     records_per_second: float | None = None
     left: int | None = None
     left_unit: Literal["records", "files"] = "records"
+    lag: tuple[PartitionLag, ...] = ()
     committed_at_ms: int | None = None
     dead_letters: str = ""
     reasons: tuple[tuple[str, int], ...] = ()
@@ -133,6 +136,7 @@ def _advance_model(
                 records_per_second=speed if math.isfinite(speed) else None,
                 left=event.left,
                 left_unit=event.left_unit,
+                lag=event.lag,
             )
         case ModelFinished():
             return replace(

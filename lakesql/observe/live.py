@@ -210,10 +210,14 @@ def render_board(board: Board, width: int, height: int, now_ms: int, signs: Sign
     columns = _fit(rows, wanted, width - BEFORE_NAME)
     names = max(len("model"), min(wanted, width - BEFORE_NAME - _width_of(columns)))
     lines = [Text(f"   {'model'.ljust(names)}{_align({name: name for name in columns}, columns)}", style="dim")]
+    spare = height - LINES_BESIDE_MODELS - len(models)
     for model, figures in zip(models, rows, strict=True):
         name = shorten(printable(model.name), names).ljust(names)
         sign, style = _dress(model.phase, signs, now_ms)
         lines.append(Text.assemble(sign, GAP, f"{name}{_align(figures, columns)}", style=style))
+        if spare > 0 and (lag := _lag(model, width - BEFORE_NAME - len(GAP), signs)):
+            lines.append(Text(f"{' ' * BEFORE_NAME}{GAP}{lag}", style="dim"))
+            spare -= 1
     foot = _foot(board, len(models), now_ms, signs)
     view = Text("\n").join((Text(), *lines, Text(), foot))
     view.no_wrap, view.overflow = True, "crop"
@@ -243,6 +247,20 @@ def _figures(model: ModelState, now_ms: int) -> Mapping[str, str]:
         "left": left if runs else "",
         "last commit": age(now_ms - model.committed_at_ms) if runs and model.committed_at_ms is not None else "",
     }
+
+
+def _lag(model: ModelState, width: int, signs: Signs) -> str:
+    """What is left by partition, most of all first, as many as `width` has room for; '' where there is nothing."""
+    behind = sorted((each for each in model.lag if each.records), key=lambda each: -each.records)
+    if model.phase != "running" or not behind:
+        return ""
+    parts = [printable(f"{each.topic}-{each.partition} {number(each.records)}") for each in behind]
+    for shown in range(len(parts), 0, -1):
+        more = [f"{number(len(parts) - shown)} more"] if shown < len(parts) else []
+        line = f"left in {signs.between.join((*parts[:shown], *more))}"
+        if len(line) <= width:
+            return line
+    return ""
 
 
 def _fit(rows: Sequence[Mapping[str, str]], name: int, width: int) -> Mapping[str, int]:

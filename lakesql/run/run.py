@@ -11,7 +11,7 @@ from lakesql.compile.select import Select, build_select
 from lakesql.engine.failure import explain
 from lakesql.engine.lease import Leases
 from lakesql.engine.query import ModelQuery
-from lakesql.engine.session import new_session
+from lakesql.engine.session import kill_java, new_session
 from lakesql.errors import LakesqlError, Problem, ProjectError, RunError
 from lakesql.events import Emit, Event, ModelFinished, Noted, RunFinished, RunStarted, SessionStarted, now_ms
 from lakesql.graph.graph import node_id
@@ -88,6 +88,7 @@ def run_selects(around: Surroundings, selects: Mapping[str, Select], continuous:
         continuous=continuous,
         interrupt=interrupt,
         must_stop=leases.lost,
+        give_up=kill_java,
     )
     try:
         runs = supervisor.run(waits_for)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,7 +31,13 @@ from lakesql.run.interrupt import Interrupt
 POLL_S = 0.05
 PROGRESS_EVERY_S = 0.5
 ENDED = "the run was ended"
-ENDING = "ending once the batches that are under way are done; if asked again, at once, and nothing is lost"
+GIVES_UP_AFTER_S = 25.0
+"""How long a run that is asked to end lets its batches finish: service managers kill what takes longer than 30 s."""
+ENDING = (
+    f"ending once the batches that are under way are done, in {GIVES_UP_AFTER_S:.0f} s at most; if asked again, at "
+    "once. Nothing is lost"
+)
+UNFINISHED = f"its batch was not done within {GIVES_UP_AFTER_S:.0f} s; the next run writes it"
 FIRST_WAIT_MS = 1_000
 """How long is waited before the first new try; before each further one twice as long."""
 
@@ -123,7 +129,7 @@ class Supervisor:
 
     At most `limit` models run at once. With `continuous` a model starts as soon as those that it reads have begun.
     `must_stop` says why the query of a model must not go on, if it must not: it may have nothing to do, and so no batch
-    that would ask.
+    that would ask. `give_up` ends all queries at once, whatever they are at.
     """
 
     start: Start
@@ -134,6 +140,7 @@ class Supervisor:
     continuous: bool
     interrupt: Interrupt
     must_stop: Callable[[str], Exception | None] = lambda name: None
+    give_up: Callable[[], None] = lambda: None
     clock: Clock = Clock()
 
     def run(self, waits_for: Mapping[str, frozenset[str]]) -> Mapping[str, ModelRun]:
@@ -141,14 +148,18 @@ class Supervisor:
 
         A model whose query fails by something that may pass is started again after a pause, from its checkpoint: a
         batch that was committed all the same is found in the ledger and skipped. Any other failure ends it alone; those
-        that wait for it are skipped, but with `continuous`.
+        that wait for it are skipped, but with `continuous`. Once the run is asked to end, no batch is begun, and one
+        that takes too long is given up.
         """
         runs = {name: ModelRun(name, others) for name, others in waits_for.items()}
-        is_ending = False
+        ends_by: int | None = None
         while any(run.status is None for run in runs.values()):
-            if self.interrupt.is_set() and not is_ending:
-                is_ending = True
+            if self.interrupt.is_set() and ends_by is None:
+                ends_by = self.clock.since() + round(GIVES_UP_AFTER_S * 1000)
                 self.emit(Noted(ENDING, self.clock.epoch()))
+            if ends_by is not None and self.clock.since() >= ends_by:
+                self._give_up(runs.values())
+                break
             for run in runs.values():
                 if run.query is not None:
                     self._watch(run, run.query)
@@ -156,6 +167,12 @@ class Supervisor:
                     self._consider(run, runs)
             self.clock.pause(POLL_S)
         return runs
+
+    def _give_up(self, runs: Iterable[ModelRun]) -> None:
+        self.give_up()
+        for run in runs:
+            if run.status is None:
+                self._finish(run, "skipped", because=UNFINISHED)
 
     def _consider(self, run: ModelRun, runs: Mapping[str, ModelRun]) -> None:
         """Start a model that has no query, if its turn has come."""

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from lakesql.engine.lease import started
-from lakesql.run.supervise import ENDING
+from lakesql.run.supervise import ENDING, UNFINISHED
 from tests.servers.process import running
 from tests.servers.runner import Runner, of
 
@@ -24,10 +24,11 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_continuous_run_between_batches(number: signal.Signals, tmp_path: Path) -> None:
+    write_shop(tmp_path)
     process = start(tmp_path)
     seen = read_until(process, "batch_committed")
     process.send_signal(number)
-    rest, errors = process.communicate(timeout=60)
+    rest, errors = process.communicate(timeout=30)
     seen += [json.loads(line) for line in rest.splitlines()]
     assert (process.returncode, errors) == (0, "")
     assert [event["interrupted"] for event in seen if event["event"] == "run_finished"] == [True]
@@ -38,17 +39,42 @@ def test_a_signal_ends_a_continuous_run_between_batches(number: signal.Signals, 
 
 def test_a_signal_to_all_of_its_processes_ends_it_as_well(tmp_path: Path) -> None:
     """As service managers send it: Java is not to end in the middle of a batch."""
+    write_shop(tmp_path)
     process = start(tmp_path)
     read_until(process, "query_started")
     for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
         os.kill(int(child), signal.SIGTERM)
     read_until(process, "batch_committed")
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (0, "")
 
 
+def test_a_batch_that_takes_too_long_is_given_up_and_written_by_the_next_run(tmp_path: Path) -> None:
+    """Service managers wait for 30 s, and then kill."""
+    write_shop(tmp_path)
+    model = tmp_path / "models/clicks.sql"
+    author = model.read_text()
+    for_hours = "".join(f" LATERAL VIEW explode(sequence(1, 100000)) AS {name}" for name in "xyz")
+    model.write_text(author.rstrip() + for_hours + " WHERE x + y + z < 0\n")
+    process = start(tmp_path)
+    seen = read_until(process, "query_started")
+    time.sleep(3)
+    process.send_signal(signal.SIGTERM)
+    rest, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, "")
+    seen += [json.loads(line) for line in rest.splitlines()]
+    (finished,) = [event for event in seen if event["event"] == "model_finished"]
+    assert (finished["status"], finished["because"]) == ("skipped", UNFINISHED)
+    model.write_text(author)
+    with running(Runner(tmp_path, "clicks")) as runner:
+        runner.wait(lambda events: bool(of(events, "batch_committed")), 120)
+        (committed,) = of(runner.runs[-1], "batch_committed")
+        assert committed["batch"] == 0 and committed["rows"] > 0
+
+
 def test_a_second_signal_ends_it_at_once_and_nothing_stays_behind(tmp_path: Path) -> None:
+    write_shop(tmp_path)
     process = start(tmp_path)
     read_until(process, "query_started")
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
@@ -74,8 +100,7 @@ def test_a_java_that_is_killed_is_named_and_nothing_else_is_said(tmp_path: Path)
 
 
 def start(directory: Path) -> subprocess.Popen[str]:
-    """A continuous run of a model of the shop."""
-    write_shop(directory)
+    """A continuous run of a model of the shop, which is there already."""
     command = [sys.executable, "-m", "lakesql", "--log-format", "json", "run", "--continuous", "--select", "clicks"]
     return subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

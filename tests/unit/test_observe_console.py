@@ -24,6 +24,7 @@ from lakesql.events import (
     Event,
     ModelFinished,
     Noted,
+    PartitionLag,
     Progress,
     QueryStarted,
     RecordsRejected,
@@ -140,6 +141,14 @@ def test_a_run_that_found_nothing_says_so() -> None:
     assert not render_closing(played(RunStarted("dev", ("a", "b"), False, AT), *ends)).startswith("Nothing new")
 
 
+BEHIND = (
+    PartitionLag("shop.orders", 0, 300),
+    PartitionLag("shop.orders", 1, 0),
+    PartitionLag("shop.orders", 2, 4_000),
+    PartitionLag("shop.clicks", 11, 21),
+)
+
+
 @given(st.integers(30, 200), st.integers(4, 60), st.integers(0, 10**9), st.sampled_from([PICTURES, LETTERS]))
 def test_the_live_table_stays_within_the_screen(width: int, height: int, rows: int, signs: Signs) -> None:
     names = tuple(f"a_model_with_a_rather_long_name_{number}" for number in range(40))
@@ -147,7 +156,7 @@ def test_the_live_table_stays_within_the_screen(width: int, height: int, rows: i
         RunStarted("dev", names, True, AT),
         SessionStarted(1, AT),
         *(BatchCommitted(name, 3, rows, rows, 7, 1, 1, "", AT) for name in names[5:20]),
-        *(Progress(name, 123.0, 4_321, "records", AT) for name in names[5:20]),
+        *(Progress(name, 123.0, 4_321, "records", AT, BEHIND) for name in names[5:20]),
     )
     view = render_board(board, width, height, AT + 5_000, signs)
     lines = view.plain.split("\n")
@@ -156,6 +165,28 @@ def test_the_live_table_stays_within_the_screen(width: int, height: int, rows: i
     assert f"{rows:,}" in shown and "4,321" in shown and "5 s ago" in shown
     if width >= 60:
         assert max(len(line) for line in lines[:-1]) <= width
+
+
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [
+        (100, "left in shop.orders-2 4,000 · shop.orders-0 300 · shop.clicks-11 21"),
+        (61, "left in shop.orders-2 4,000 · shop.orders-0 300 · 1 more"),
+        (41, "left in shop.orders-2 4,000 · 2 more"),
+        (20, None),
+    ],
+)
+def test_what_is_left_is_shown_by_partition_the_most_first(width: int, said: str | None) -> None:
+    """As long as there is room, and something is left."""
+
+    def lags(height: int, *lag: PartitionLag) -> list[str]:
+        told = Progress("a", 1.0, 4_321, "records", AT, lag)
+        board = played(RunStarted("dev", ("a", "b", "c"), True, AT), QueryStarted("a", AT), told)
+        lines = render_board(board, width, height, AT, PICTURES).plain.split("\n")
+        return [line.strip() for line in lines if "left in" in line]
+
+    assert lags(24, *BEHIND) == ([said] if said else [])
+    assert lags(9, *BEHIND) == lags(24, PartitionLag("shop.orders", 0, 0)) == []
 
 
 def test_a_wide_screen_shows_every_figure_and_an_80_column_one_the_important() -> None:

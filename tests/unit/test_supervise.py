@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from lakesql.events import BatchCommitted, BatchSkipped, Emit, Event, ModelFinis
 from lakesql.project.duration import Duration
 from lakesql.project.profiles import Retries
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.supervise import ENDING, Clock, ModelRun, Supervisor
+from lakesql.run.supervise import ENDING, GIVES_UP_AFTER_S, UNFINISHED, Clock, ModelRun, Supervisor
 
 AWAY = TransientError.of("connection-unreachable", "No broker answers.")
 BUSY = TransientError.of("commit-conflict", "Somebody else writes.")
@@ -43,7 +43,7 @@ class FakeQuery:
 
     def _live(self) -> None:
         step = next(self.life, None)
-        if self.stopping and not isinstance(step, Exception):
+        if self.stopping and not isinstance(step, Exception) and self.name not in self.world.hangs:
             step = None
         match step:
             case int():
@@ -74,11 +74,13 @@ class World:
 
     lives: Mapping[str, list[list[object]]]
     lingers: bool = False
+    hangs: Set[str] = frozenset()
     lost: Exception | None = None
     now: int = 0
     events: list[Event] = field(default_factory=list)
     interrupt: Interrupt = field(default_factory=Interrupt)
     at: dict[int, Callable[[], None]] = field(default_factory=dict)
+    given_up_at: list[int] = field(default_factory=list)
 
     def start(self, name: str, emit: Emit) -> FakeQuery:
         first, *others = self.lives[name].pop(0) or [None]
@@ -104,6 +106,7 @@ class World:
             continuous=continuous,
             interrupt=self.interrupt,
             must_stop=lambda name: self.lost if self.now >= 1_000 else None,
+            give_up=lambda: self.given_up_at.append(self.now),
             clock=Clock(lambda: self.now, lambda: self.now, self.pause),
         )
         waiting = waits_for or {}
@@ -244,6 +247,16 @@ def test_who_asks_for_an_end_is_answered_at_once() -> None:
     world = World({"a": [[0]]})
     world.run()
     assert world.of(Noted) == []
+
+
+def test_a_batch_that_takes_too_long_is_given_up() -> None:
+    """Of the other model the batch is done in time; a third one waits to be tried again."""
+    world = World({"a": [["wait"] * 100_000], "b": [["wait", 0]], "c": [[0, AWAY], [1]]}, hangs={"a"})
+    world.at[150] = world.interrupt.set
+    runs = world.run(continuous=True)
+    assert {name: run.status for name, run in runs.items()} == {"a": "skipped", "b": "success", "c": "skipped"}
+    assert [event.because for event in world.of(ModelFinished) if event.model == "a"] == [UNFINISHED]
+    assert world.given_up_at == [pytest.approx(150 + GIVES_UP_AFTER_S * 1000, abs=100)]
 
 
 @pytest.mark.parametrize(("failure", "status"), [(AWAY, "skipped"), (BROKEN, "error")])
