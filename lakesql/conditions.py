@@ -388,8 +388,9 @@ CONDITIONS: dict[str, Condition] = {
         "Take another name.",
     ),
     "rewind-doubles": Condition(
-        "`lakesql rewind --to start` would have a model in mode `append` read all again, while its table holds rows.",
-        "Drop the table first, or say `--allow-doubles`.",
+        "`lakesql rewind`, to the start or to a time, would have a model in mode `append` read records again, while "
+        "its table holds rows.",
+        "Drop the table first, or delete the rows of those records; or say `--allow-doubles`.",
     ),
     "rewind-impossible": Condition(
         "A model cannot go on from where `lakesql rewind` is to take it.",

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     "`start`: where the streams start. Or a time, such as 2026-01-31T12:00:00Z.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("--allow-doubles", is_flag=True, help="With `--to start`, in mode append: rows may stand twice.")
+@click.option(
+    "--allow-doubles", is_flag=True, help="Also where rows may stand twice: with `start` or a time, in mode append."
+)
 @click.pass_obj
 def command(given: Given, name: str, to: str, dry_run: bool, allow_doubles: bool) -> None:
     """Make a model continue from another position.

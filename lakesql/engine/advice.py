@@ -35,12 +35,22 @@ def reread(facts: Facts) -> str:
     start = f"To read the streams from their start: {from_start(facts)}"
     if any(source.kind in ("table", "rate") for source in facts.sources):
         return start
-    return f"{start}. From a time on: lakesql rewind {facts.model} --to 2026-01-31T12:00:00Z"
+    return f"{start}. {from_time(facts)}"
 
 
 def from_start(facts: Facts) -> str:
     """The command that reads the streams from their start, whatever the table holds."""
-    return f"lakesql rewind {facts.model} --to start{' --allow-doubles' if facts.doubles else ''}"
+    return f"lakesql rewind {facts.model} --to start{_allow_doubles(facts)}"
+
+
+def from_time(facts: Facts) -> str:
+    """The command that reads the streams from a time on, and what such a time looks like."""
+    command = f"lakesql rewind {facts.model} --to TIME{_allow_doubles(facts)}"
+    return f"From a time on, such as 2026-01-31T12:00:00Z: {command}"
+
+
+def _allow_doubles(facts: Facts) -> str:
+    return " --allow-doubles" if facts.doubles else ""
 
 
 def say_entry(entry: Entry | None) -> str:

@@ -87,6 +87,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         sink.emit(BatchSkipped(model.name, batch, sink.now_ms()))
         return
     sink.reached("view")
+    if not model.config.is_staged:
+        sink.progress.check_topics()
     rows = _open_rows(sink, session, arrived)
     sink.reached("stage")
     with ExitStack() as stack:
@@ -95,6 +97,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         counts = rows.watch.read()
         if model.config.is_staged:
             _check_ratio(session, model, counts, snapshot)
+            sink.progress.check_topics()  # now that all is read
         sink.reached("set-aside")
         rejected = _set_aside(sink, session, _letters(sink, rows, counts), entry) if counts.rejected else 0
         sink.reached("publish")
@@ -126,7 +129,9 @@ def set_aside_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     if not union_letters(letters).isEmpty():
         session = arrived.sparkSession
         sink.reached("set-aside")
-        _set_aside(sink, session, letters, sink.progress.entry(batch))
+        entry = sink.progress.entry(batch)
+        sink.progress.check_topics()
+        _set_aside(sink, session, letters, entry)
 
 
 # --- 1. a batch that is there

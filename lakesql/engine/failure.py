@@ -37,12 +37,10 @@ def explain(error: Exception, select: Select) -> LakesqlError:
         kind, said = passing
         where = Place(select.model.path)
         return TransientError.of(kind.condition, f"{kind.what}: {said}", why=kind.why, fix=kind.fix, place=where)
+    if about_value is None and (lost := _find_loss(failure)):
+        return TransientError([lost.at(_place(failure.message, select))])  # where the query starts anew, it is named
     problem = (
-        about_value
-        or _find_loss(failure, select.model.name)
-        or _find_analysis_problem(failure)
-        or _find_storage_problem(failure)
-        or _other_problem(failure)
+        about_value or _find_analysis_problem(failure) or _find_storage_problem(failure) or _other_problem(failure)
     )
     return RunError([problem.at(_place(failure.message, select))])
 
@@ -104,28 +102,23 @@ def _find_value_problem(failure: _Failure) -> Problem | None:
     )
 
 
-_LOST = re.compile(r"\[KAFKA_DATA_LOSS\b|kafka\S*\.OffsetOutOfRangeException")
+_LOST = re.compile(
+    r"\[KAFKA_DATA_LOSS\b|Some data may have been lost because they are not available in Kafka|"
+    r"kafka\S*\.OffsetOutOfRangeException"
+)
+_REASON = re.compile(r"^\s*Reason: (.+)$", re.MULTILINE)
+"""What Spark says last of such a loss, after lines of what may be the matter."""
 
 
-def _after_loss(message: str, model: str) -> str:
-    if "PARTITIONS_DELETED" in message:
-        return f"Go on with the topics that are there: lakesql rewind {model}"
-    if "PARTITION_OFFSET_CHANGED" in message:  # a topic ends before the place that was read: it was put back, or cut
-        return (
-            f"Read again from a time on: lakesql rewind {model} --to 2026-01-31T12:00:00Z. Or from the start, in mode "
-            f"append with a new table: lakesql rewind {model} --to start"
-        )
-    return f"Go on without them: lakesql run --select {model} --accept-data-loss"
-
-
-def _find_loss(failure: _Failure, model: str) -> Problem | None:
+def _find_loss(failure: _Failure) -> Problem | None:
     if not _LOST.search(failure.message):
         return None
+    reason = _REASON.search(failure.message)
     return Problem(
         "data-lost",
-        f"Records that the batch was to read are gone from the broker: {failure.what}",
-        why="The topic's retention is shorter than what this query is behind, or its records were deleted.",
-        fix=_after_loss(failure.message, model),
+        f"Records that the batch was to read are gone from the broker: {reason[1] if reason else failure.what}",
+        why="The topic's retention is shorter than what this query is behind, or it was deleted, or its records were.",
+        fix="The next try says which records, and what to do.",
     )
 
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 import re
 import socket
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from lakesql.engine.jars import spark_jars
 from lakesql.engine.java import Java
@@ -105,14 +106,18 @@ class Broker:
         """The offset behind the last one that a reader may see: of committed records, unless the options say else."""
         return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
 
-    def _offsets(self, topics: Collection[Topic], spec: Any) -> dict[str, dict[int, int]]:
+    def log_ends(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
+        """The offset behind the last one of each partition, whether a reader may see that one or not yet."""
+        return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest(), "read_uncommitted")
+
+    def _offsets(self, topics: Collection[Topic], spec: Any, level: str = "") -> dict[str, dict[int, int]]:
         kafka = self._jvm.org.apache.kafka
         wanted = {
             (topic.name, partition): kafka.common.TopicPartition(topic.name, partition)
             for topic in topics
             for partition in topic.partitions
         }
-        level = client_options(self._connection)["isolation.level"]
+        level = level or client_options(self._connection)["isolation.level"]
         options = kafka.clients.admin.ListOffsetsOptions(kafka.common.IsolationLevel.valueOf(level.upper()))
         request = dict.fromkeys(wanted.values(), spec)
         try:
@@ -201,6 +206,40 @@ def open_broker(jvm: Any, connection: Kafka) -> Broker:
         broker.__exit__(None, None, None)
         raise
     return broker
+
+
+class Brokers:
+    """Connections to clusters that stay open, one for each; from whatever thread they are asked for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: list[tuple[Kafka, Broker]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all of them; those of a Java that has ended are closed."""
+        with self._lock:
+            while self._open:
+                _, broker = self._open.pop()
+                with suppress(Py4JError, OSError):
+                    broker.__exit__(None, None, None)
+
+    def of(self, jvm: Any, connection: Kafka) -> Broker:
+        """The connection's cluster. Raises what `open_broker` raises."""
+        with self._lock:
+            for known, broker in self._open:
+                if known == connection:
+                    return broker
+            broker = open_broker(jvm, connection)
+            self._open.append((connection, broker))
+            return broker
 
 
 PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "15000"}

@@ -23,12 +23,17 @@ files, which means nothing without the list of them in its checkpoint."""
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A stream of the model as it is now. For Kafka: the id of each topic, and the first offset that is still there."""
+    """A stream of the model as it is now.
+
+    For Kafka: the id of each topic, and of each partition the first offset that is still there, and the one behind the
+    last.
+    """
 
     name: str
     kind: SourceKind
     topics: Mapping[str, str] = field(default_factory=dict)
     beginnings: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
 def topic_ids(sources: Iterable[Source]) -> dict[str, str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +16,6 @@ from lakesql.engine.ledger import Entry, overtaken
 from lakesql.engine.position import THROUGH, Position, Source, is_position_of, spark_position, topic_ids
 from lakesql.errors import RunError, TransientError
 from lakesql.model.table import TableName
-
-LOOKS_EVERY_S = 10.0
-"""How long the ids of topics are taken for what they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +38,7 @@ class Progress:
     """Where a query stands between its checkpoint and its table's ledger. It belongs to the thread of its batches.
 
     `last` is the newest batch of this checkpoint in the table, -1 before the first; `positions` is where the streams
-    stand by the ledger. `look` reads the sources again as they are: topics of a pattern may appear while it runs.
+    stand by the ledger. `look` asks for the ids of each source's topics, of which some may appear while it runs.
     """
 
     def __init__(
@@ -52,7 +48,7 @@ class Progress:
         checkpoint: str,
         origin: Origin,
         sources: Sequence[Source],
-        look: Callable[[], Sequence[Source]],
+        look: Callable[[], Sequence[Mapping[str, str]]],
         query_hash: str,
         last: int = -1,
         positions: dict[str, Position] | None = None,
@@ -65,7 +61,6 @@ class Progress:
         self._sources = tuple(sources)
         self._look = look
         self._query_hash = query_hash
-        self._looked = time.monotonic()
         self._positions = positions or {}
 
     @property
@@ -138,31 +133,39 @@ class Progress:
         self._origin = replace(self._origin, empty_after=self.last, empty_through=entry.batch)
         save_origin(self._files, self._origin)
 
-    def _learn_topics(self, offsets: Sequence[Position]) -> None:
-        """Asks the broker for the ids of topics that are new, '' where one is gone again; and once in a while of all.
+    def check_topics(self) -> None:
+        """Raise `TransientError` where a topic was made anew since its id was learnt: what was read may be its.
 
-        Raises `TransientError` where one was made anew: Spark reads on at the old offset, so that its first records
-        would be skipped. What to do about it depends on more than is known here: the next try says.
+        Spark reads on at the old offset, so that its first records would be skipped. What to do about it depends on
+        more than is known here: the next try says.
         """
+        if not _topics(self._sources):
+            return
+        try:
+            found = self._look()
+        except RunError as error:  # a topic is gone, or is being made anew just now
+            raise TransientError(error.problems) from None
+        for source, ids in zip(self._sources, found, strict=True):
+            for topic in ids.keys() & source.topics.keys():
+                if source.topics[topic] not in ("", ids[topic]):
+                    raise TransientError.of(
+                        "topic-recreated",
+                        f"Topic '{topic}' was deleted and made again while it was read.",
+                        fix="The next try says what to do.",
+                    )
+
+    def _learn_topics(self, offsets: Sequence[Position]) -> None:
+        """Ask the broker for the ids of topics that are new, '' where one is gone again."""
         read = {
             name
             for source, position in zip(self._sources, offsets, strict=True)
             if source.kind == "kafka" and isinstance(position, dict) and is_position_of("kafka", position)
             for name in position
         }
-        if read <= _topics(self._sources) and (not read or time.monotonic() - self._looked < LOOKS_EVERY_S):
+        if read <= _topics(self._sources):
             return
-        sources = []
-        for source, now in zip(self._sources, self._look(), strict=True):
-            for topic in read & now.topics.keys() & source.topics.keys():
-                if source.topics[topic] not in ("", now.topics[topic]):
-                    raise TransientError.of(
-                        "topic-recreated",
-                        f"Topic '{topic}' was deleted and made again while it was read.",
-                        fix="The next try says what to do.",
-                    )
-            sources.append(replace(source, topics={**now.topics, **source.topics}))
-        self._looked = time.monotonic()
+        looked = zip(self._sources, self._look(), strict=True)
+        sources = [replace(source, topics={**ids, **source.topics}) for source, ids in looked]
         gone = dict.fromkeys(read - _topics(sources), "")
         self._sources = tuple(replace(source, topics={**source.topics, **gone}) for source in sources)
 

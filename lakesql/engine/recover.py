@@ -22,7 +22,7 @@ from lakesql.engine.checkpoint import (
 )
 from lakesql.engine.facts import Decision, Facts, Fresh, Origin, Resume, StartFrom, newest_batch
 from lakesql.engine.iceberg import load_table, read_entry, read_history, table_exists, table_id
-from lakesql.engine.kafka import open_broker
+from lakesql.engine.kafka import Brokers
 from lakesql.engine.position import THROUGH, Position, Source, topic_ids
 from lakesql.engine.progress import Home, Progress
 from lakesql.engine.source import Reading, TableSource, escape_glob
@@ -52,16 +52,37 @@ def read_facts(session: SparkSession, home: Home, sources: Sequence[Source], acc
     )
 
 
-def read_sources(session: SparkSession, readings: Sequence[Reading]) -> tuple[Source, ...]:
+def read_sources(session: SparkSession, brokers: Brokers, readings: Sequence[Reading]) -> tuple[Source, ...]:
     """The streams as they are now; brokers are asked for their topics.
 
     Raises what `open_broker` raises, and `RunError` (`unknown-topic`).
     """
-    return tuple(_read_source(session, reading) for reading in readings)
+    return tuple(_read_source(session, brokers, reading) for reading in readings)
+
+
+def _read_topics(session: SparkSession, brokers: Brokers, readings: Sequence[Reading]) -> list[dict[str, str]]:
+    """The ids of each stream's topics, as they are now."""
+    return [
+        {
+            topic: found.id
+            for topic, found in brokers.of(session._jvm, reading.source)
+            .find_topics(reading.stream.origin, reading.stream.place)
+            .items()
+        }
+        if isinstance(reading.source, Kafka)
+        else {}
+        for reading in readings
+    ]
 
 
 def open_progress(
-    session: SparkSession, home: Home, facts: Facts, decision: Decision, readings: Sequence[Reading], query_hash: str
+    session: SparkSession,
+    brokers: Brokers,
+    home: Home,
+    facts: Facts,
+    decision: Decision,
+    readings: Sequence[Reading],
+    query_hash: str,
 ) -> Progress:
     """Do what was decided: go on with the checkpoint, or make one. The table is there by now."""
     files = CheckpointFiles(session, home.folder)
@@ -85,7 +106,7 @@ def open_progress(
                 positions = entry.positions
         case _:
             assert_never(decision)
-    look = partial(read_sources, session, tuple(readings))
+    look = partial(_read_topics, session, brokers, tuple(readings))
     return Progress(session, home, id_, origin, facts.sources, look, query_hash, last, positions)
 
 
@@ -137,14 +158,16 @@ def new_origin(facts: Facts, table_id: str) -> Origin:
     )
 
 
-def _read_source(session: SparkSession, reading: Reading) -> Source:
+def _read_source(session: SparkSession, brokers: Brokers, reading: Reading) -> Source:
     name = reading.stream.name
     match reading.source:
         case Kafka() as connection:
-            with open_broker(session._jvm, connection) as broker:
-                topics = broker.find_topics(reading.stream.origin, reading.stream.place)
-                beginnings = broker.beginning_offsets(topics.values())
-            return Source(name, "kafka", {topic: found.id for topic, found in topics.items()}, beginnings)
+            broker = brokers.of(session._jvm, connection)
+            topics = broker.find_topics(reading.stream.origin, reading.stream.place)
+            ids = {topic: found.id for topic, found in topics.items()}
+            return Source(
+                name, "kafka", ids, broker.beginning_offsets(topics.values()), broker.log_ends(topics.values())
+            )
         case Recorded():
             return Source(name, "recorded")
         case Files():

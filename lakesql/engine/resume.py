@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lakesql.engine.advice import mend, refill, reread, say_entry
+from lakesql.engine.advice import from_time, mend, refill, reread, say_entry
 from lakesql.engine.facts import Checkpoint, Decision, Facts, Fresh, Resume, StartFrom, newest_batch
 from lakesql.engine.ledger import Entry
 from lakesql.engine.position import KIND_NAMES, Position, Positions, can_start_from, spark_position
@@ -251,7 +251,6 @@ def _start_from_ledger(facts: Facts, entry: Entry) -> StartFrom:
     _check_kinds(facts, entry.positions)
     lacking = [source for source in facts.sources if not can_start_from(source.kind, entry.positions.get(source.name))]
     if lacking:
-        again = "Or read all again" if facts.is_keyed else "Or drop the table and read all again"
         raise RunError.of(
             "checkpoint-lost",
             f"{gone}, and table {facts.table} stands at {say_entry(entry)}.",
@@ -259,8 +258,8 @@ def _start_from_ledger(facts: Facts, entry: Entry) -> StartFrom:
             "the checkpoint alone.",
             fix=mend(facts)
             if facts.is_companion
-            else "Put the checkpoint back if there is a copy. Else take what is older than a time as read, such as: "
-            f"lakesql rewind {facts.model} --to 2026-01-31T12:00:00Z. {again}: lakesql rewind {facts.model} --to start",
+            else f"Put the checkpoint back if there is a copy, or read again what is newer than a time. "
+            f"{from_time(facts)}. {refill(facts)}",
         )
     return StartFrom(entry.positions, newest_batch(entry), because, accepted=entry.accepted)
 

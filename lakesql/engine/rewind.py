@@ -29,14 +29,18 @@ def choose_start(facts: Facts, to: RewindTo, allow_doubles: bool = False) -> Sta
             start_ms = None if to == "start" else to
             if start_ms is not None and any(source.kind in ("table", "rate") for source in facts.sources):
                 raise _impossible(facts, "a stream that is a table or a generator cannot be read from a time on", "")
-            if facts.doubles and to == "start" and not allow_doubles:
+            if facts.doubles and not allow_doubles:
+                read, drop = (
+                    ("reading all again would write a second row for each record that is in it", "Drop the table first")
+                    if to == "start"
+                    else ("each record since that time that is in it would get a second row", "Delete those rows first")
+                )
                 raise RunError.of(
                     "rewind-doubles",
-                    f"Table {facts.table} holds rows, and stands at {say_entry(facts.entry)}: reading all again would "
-                    "write a second row for each record that is in it.",
+                    f"Table {facts.table} holds rows, and stands at {say_entry(facts.entry)}: {read}.",
                     why="In mode 'append' no row replaces another.",
-                    fix=f"Drop the table first. Where its rows are gone already, or may stand twice: lakesql rewind "
-                    f"{facts.model} --to start --allow-doubles",
+                    fix=f"{drop}. Where its rows are gone already, or may stand twice: lakesql rewind {facts.model} "
+                    f"--to {'start' if to == 'start' else 'TIME'} --allow-doubles",
                 )
             again = f"reads the streams from {'their start' if to == 'start' else 'that time'} on"
             return StartFrom({}, follows, again, start_ms)

@@ -5,7 +5,7 @@ Topics may have been made anew, and records may be gone from the broker. Topics 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakesql.engine.advice import from_start, refill, reread
@@ -21,6 +21,7 @@ def check_topics(facts: Facts, decision: Decision) -> Decision:
     """
     positions = _next_positions(facts, decision)
     _check_ids(facts, positions)
+    _check_ends(facts, positions)
     lost = {source.name: _find_lost(source, positions.get(source.name)) for source in facts.sources}
     if any(lost.values()):
         return _go_on_without(facts, positions, lost)
@@ -80,6 +81,37 @@ def _check_ids(facts: Facts, positions: Positions) -> None:
                 )
 
 
+def _check_ends(facts: Facts, positions: Positions) -> None:
+    """No partition may end before what was read, or what was planned and is to be read again."""
+    stands = [positions, _planned(facts)]
+    cut = {
+        f"{topic}-{partition} ends at {end}, {at} was reached": None
+        for source in facts.sources
+        for position in (_position_of(source, each) for each in stands if source.name in each)
+        if source.kind == "kafka" and isinstance(position, dict)
+        for topic, ends in sorted(source.ends.items())
+        for partition, end in sorted(ends.items())
+        if (at := int(position.get(topic, {}).get(str(partition), 0))) > end
+    }
+    if cut:
+        raise RunError.of(
+            "data-lost",
+            f"A topic ends before the offset up to which model '{facts.model}' has read it: {', '.join(cut)}.",
+            why="Its last records were lost or cut off, or an older copy of it was put back. What is written there "
+            "next would be skipped.",
+            fix=reread(facts),
+        )
+
+
+def _planned(facts: Facts) -> Positions:
+    """Where the newest batch of the checkpoint ends."""
+    checkpoint = facts.checkpoint
+    ends = checkpoint.positions.get(checkpoint.newest_planned, ()) if checkpoint else ()
+    if len(ends) != len(facts.sources):
+        return {}
+    return dict(zip((source.name for source in facts.sources), ends, strict=True))
+
+
 def _known_topics(facts: Facts) -> dict[str, str]:
     origin = facts.checkpoint.origin if facts.checkpoint else None
     made = origin.topics if origin else {}
@@ -90,56 +122,84 @@ def _known_topics(facts: Facts) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """Offsets of a partition that are gone from the broker, from `first` up to and without `end`."""
+    """Offsets of a partition that are gone from the broker, from `first` up to and without `end`.
+
+    Of a partition that is gone as a whole nobody knows the end.
+    """
 
     topic: str
     partition: int
     first: int
-    end: int
+    end: int | None
 
     def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}: {self.first} to {self.end - 1}"
+        until = "on" if self.end is None else f"to {self.end - 1}"
+        return f"{self.topic}-{self.partition}: {self.first} {until}"
 
 
 def _find_lost(source: Source, position: Position) -> tuple[_Lost, ...]:
     """What lies between a position and where the partitions begin now. One that it does not know is read from 0 on."""
     if source.kind != "kafka" or not isinstance(position, dict) or not position:
         return ()
-    return tuple(
+    found = [
         _Lost(topic, partition, at, begins)
-        for topic, partitions in sorted(source.beginnings.items())
-        for partition, begins in sorted(partitions.items())
+        for topic, partitions in source.beginnings.items()
+        for partition, begins in partitions.items()
         if begins > (at := int(position.get(topic, {}).get(str(partition), 0))) >= 0
-    )
+    ]
+    found += [
+        _Lost(topic, int(partition), int(at), None)
+        for topic, partitions in position.items()
+        for partition, at in partitions.items()
+        if int(partition) not in source.beginnings.get(topic, {})
+    ]
+    return tuple(sorted(found, key=lambda lost: (lost.topic, lost.partition)))
 
 
 def _go_on_without(facts: Facts, positions: Positions, lost: Mapping[str, tuple[_Lost, ...]]) -> StartFrom:
-    gone = [each for found in lost.values() for each in found]
-    shown = ", ".join(map(str, gone))
-    what = f"{sum(each.end - each.first for each in gone)} offsets that model '{facts.model}' has not read are gone "
-    what += f"from the broker: {shown}."
+    all_lost = [each for found in lost.values() for each in found]
+    expired = [each for each in all_lost if each.end is not None]
+    deleted = [each for each in all_lost if each.end is None]
+    said, reasons = [], []
+    if expired:
+        count = sum((each.end or 0) - each.first for each in expired)
+        said.append(
+            f"{count} offsets that model '{facts.model}' has not read are gone from the broker: {_list(expired)}."
+        )
+        reasons.append("The topic's retention is shorter than the time since the last run, or records were deleted.")
+    if deleted:
+        said.append(f"Model '{facts.model}' has read partitions that are not found any more: {_list(deleted)}.")
+        reasons.append("Their topic was deleted, or the stream has other topics now: what was not read is lost to it.")
     if facts.state:
         why = "The model keeps state between batches, which a new checkpoint does not have."
-        raise RunError.of("data-lost", what, why=why, fix=refill(facts))
+        raise RunError.of("data-lost", " ".join(said), why=why, fix=refill(facts))
     if not facts.accept_data_loss:
         raise RunError.of(
             "data-lost",
-            what,
-            why="The topic's retention is shorter than the time since the last run, or its records were deleted.",
+            " ".join(said),
+            why=" ".join(reasons),
             fix="Bring them back if there is a copy, or go on without them, which the table's ledger keeps: lakesql "
             f"run --select {facts.model} --accept-data-loss",
         )
     moved = {name: _move(positions.get(name), found) for name, found in lost.items()}
+    shown = _list(all_lost)
     accepted = ", ".join(filter(None, [facts.entry.accepted if facts.entry else "", shown]))
     because = f"Records are lost, and that is accepted: {shown}"
     return StartFrom({**positions, **moved}, newest_batch(facts.entry), because, accepted=accepted)
 
 
+def _list(lost: Sequence[_Lost]) -> str:
+    return ", ".join(map(str, lost))
+
+
 def _move(position: Position, lost: tuple[_Lost, ...]) -> Position:
-    """The position with the partitions of `lost` where they begin now."""
+    """The position with the partitions of `lost` where they begin now, and without those that are gone."""
     if not lost:
         return position
     moved = {topic: dict(partitions) for topic, partitions in position.items()}
     for each in lost:
-        moved.setdefault(each.topic, {})[str(each.partition)] = each.end
-    return moved
+        if each.end is None:
+            del moved[each.topic][str(each.partition)]
+        else:
+            moved.setdefault(each.topic, {})[str(each.partition)] = each.end
+    return {topic: partitions for topic, partitions in moved.items() if partitions}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
 from lakesql.catalog.connect import OpenCatalog
@@ -14,6 +14,7 @@ from lakesql.compile.table import build_table_spec
 from lakesql.engine.analyze import analyze_select, landing_columns
 from lakesql.engine.batch import Sink, Step
 from lakesql.engine.facts import StartFrom
+from lakesql.engine.kafka import Brokers
 from lakesql.engine.progress import Home
 from lakesql.engine.recover import open_progress, read_facts, read_sources, restart
 from lakesql.engine.resume import decide_all
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all models of a run share: the project, Spark, the catalog, and where events go.
+    """What all models of a run share: the project, Spark, the catalog, where events go, and the brokers they read.
 
     `accept_data_loss`: records that are gone from their topic are passed over. `check_lease` raises where this runner
     may not write the model of this name any more. `reached` is told of each step that is taken then: a place to stand
@@ -46,6 +47,7 @@ class Surroundings:
     catalog: OpenCatalog
     emit: Emit
     accept_data_loss: bool = False
+    brokers: Brokers = field(default_factory=Brokers)
     check_lease: Callable[[str], None] = lambda model: None
     reached: Callable[[str, Step], None] = lambda model, step: None
 
@@ -58,7 +60,7 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
     """
     check_tables(around.manifest, around.catalog, select)
     readings = find_readings(around.manifest, select)
-    sources = read_sources(session, readings)
+    sources = read_sources(session, around.brokers, readings)
     homes = find_homes(around.manifest.target, select)
     facts = [read_facts(session, home, sources, around.accept_data_loss) for home in homes]
     decisions = decide_all(facts)
@@ -75,7 +77,7 @@ def prepare_model(around: Surroundings, session: SparkSession, select: Select) -
         if isinstance(decision, StartFrom):
             around.emit(Noted(decision.because, now_ms(), select.model.name))
     progress, *companion = [
-        open_progress(session, home, found, decision, readings, query_hash)
+        open_progress(session, around.brokers, home, found, decision, readings, query_hash)
         for home, found, decision in zip(homes, facts, decisions, strict=True)
     ]
     name = select.model.name

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakesql.compile.select import Select, build_select
 from lakesql.engine.failure import explained
+from lakesql.engine.kafka import Brokers
 from lakesql.engine.preview import preview_rows
 from lakesql.engine.recover import read_sources
 from lakesql.run.prepare import check_tables, find_readings
@@ -38,6 +39,7 @@ def preview_model(manifest: Manifest, name: str, limit: int, say: Callable[[str]
     readings = find_readings(manifest, select)
     with open_spark(manifest, readings, say) as (session, catalog), explained(select):
         check_tables(manifest, catalog, select)
-        read_sources(session, readings)  # Spark would say after minutes that a broker or a topic is not there
+        with Brokers() as brokers:  # Spark would say after minutes that a broker or a topic is not there
+            read_sources(session, brokers, readings)
         columns, rows, records, rejected = preview_rows(session, select, readings, limit)
         return Preview(columns, rows, records, rejected)

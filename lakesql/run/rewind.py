@@ -13,6 +13,7 @@ from lakesql.compile.select import Select, build_select
 from lakesql.engine.checkpoint import CheckpointFiles, Planted, create_checkpoint, move_aside
 from lakesql.engine.facts import Facts, Origin, StartFrom
 from lakesql.engine.failure import explained
+from lakesql.engine.kafka import Brokers
 from lakesql.engine.lease import LOOK_EVERY_S, Leases
 from lakesql.engine.progress import Home
 from lakesql.engine.recover import new_origin, plant, read_facts, read_sources
@@ -70,7 +71,8 @@ def rewind_model(
     Raises `RunError`: `rewind-impossible`, `rewind-doubles`.
     """
     readings = find_readings(manifest, select)
-    sources = read_sources(session, readings)
+    with Brokers() as brokers:
+        sources = read_sources(session, brokers, readings)
     (home, facts), *companions = [
         (home, read_facts(session, home, sources)) for home in find_homes(manifest.target, select)
     ]

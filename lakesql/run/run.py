@@ -94,6 +94,7 @@ def run_selects(around: Surroundings, selects: Mapping[str, Select], continuous:
         runs = supervisor.run(waits_for)
     finally:
         leases.close()
+        around.brokers.close()
     return all(run.status != "error" for run in runs.values())
 
 

@@ -447,4 +447,6 @@ def test_records_that_are_gone_while_it_runs(project: Project, broker: Broker, t
 
     ran = project.run(continuous=True, meet=meet, until=lambda: len(batches) >= 8)
     assert ran.conditions("landed") == ["data-lost"]
+    (problem,) = ran.finished("landed").problems
+    assert f": {topic}-0: 5 to 29." in problem.what and "--accept-data-loss" in problem.fix
     assert ids(project) == list(range(5))

@@ -92,6 +92,8 @@ class Broker:
         """A topic; `config` with `_` for `.`."""
         settings = {key.replace("_", "."): value for key, value in config.items()}
         self._ask(lambda admin: admin.create_topics([NewTopic(name, partitions, 1, config=settings)]))
+        while name not in self._admin().list_topics(timeout=10).topics:
+            pass
 
     def delete_topic(self, name: str) -> None:
         self._ask(lambda admin: admin.delete_topics([name], operation_timeout=10))
@@ -100,6 +102,8 @@ class Broker:
 
     def add_partitions(self, name: str, total: int) -> None:
         self._ask(lambda admin: admin.create_partitions([NewPartitions(name, total)]))
+        while len(self._admin().list_topics(name, timeout=10).topics[name].partitions) < total:
+            pass
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         """What retention does: the records before an offset are gone."""

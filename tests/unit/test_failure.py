@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 
 from lakesql.engine.failure import explain, find_passing
 from lakesql.errors import InternalError, Place, ProfileError, RunError, TransientError
@@ -186,16 +186,6 @@ AT_THE_CAST = "\n== SQL (line 3, position 3) ==\n  CAST(Status AS int) AS s\n  ^
             "expression-failed",
             Place("models/m.sql", 3, 3),
         ),
-        (
-            Py4JError("[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some data may have been lost. SQLSTATE: 22000"),
-            "data-lost",
-            Place("models/m.sql"),
-        ),
-        (
-            Py4JError(trace("x.Y: z", "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: out of range")),
-            "data-lost",
-            Place("models/m.sql"),
-        ),
         (AnalysisException("[UNRESOLVED_COLUMN] a"), "analysis-failed", Place("models/m.sql")),
         (
             Py4JError(trace("x.Y: z", "java.lang.ClassNotFoundException: Class org.x.S3AFileSystem not found")),
@@ -230,6 +220,24 @@ def test_what_may_pass_is_said_so() -> None:
     found = explain(Py4JError(trace("java.io.UncheckedIOException: x", "java.net.ConnectException: refused")), SELECT)
     assert type(found) is TransientError
     assert [(each.condition, each.place) for each in found.problems] == [("catalog-unreachable", Place("models/m.sql"))]
+
+
+SOME_DATA = "Some data may have been lost because they are not available in Kafka any more;\neither the data was aged"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Py4JError("[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some data may have been lost. SQLSTATE: 22000"),
+        StreamingQueryException(f"[STREAM_FAILED] Query [id = 1] terminated: {SOME_DATA}\n\nReason: 4 < 9.\nThis is"),
+        Py4JError(trace("x.Y: z", "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: out of range")),
+    ],
+)
+def test_records_that_are_gone_are_named_by_the_next_try(error: Exception) -> None:
+    """Which looks at the topics before it reads: one that was made anew needs another command than lost records."""
+    found = explain(error, SELECT)
+    assert type(found) is TransientError
+    assert [(each.condition, each.place) for each in found.problems] == [("data-lost", Place("models/m.sql"))]
 
 
 def test_a_text_of_a_record_that_looks_like_javas() -> None:

@@ -76,12 +76,15 @@ def test_reading_all_again() -> None:
 
 
 def test_reading_from_a_time_on() -> None:
-    found = chosen(facts(None, entry(5)), 1_700_000_000_000)
+    assert chosen(facts(None, entry(5), has_rows=True), 1_700_000_000_000) == "rewind-doubles"
+    found = chosen(facts(None, entry(5), has_rows=True), 1_700_000_000_000, allow_doubles=True)
+    assert isinstance(found, StartFrom)
+    found = chosen(facts(None, entry(5), is_keyed=True), 1_700_000_000_000)
     assert isinstance(found, StartFrom)
     assert (found.positions, found.follows, found.start_ms) == ({}, Batch(ID, 5), 1_700_000_000_000)
     for kind in ("table", "rate"):
         sources = (Source("orders", kind),)  # type: ignore[arg-type]
-        assert chosen(facts(None, entry(5), sources=sources), 1) == "rewind-impossible"
+        assert chosen(facts(None, entry(5), sources=sources), 1, allow_doubles=True) == "rewind-impossible"
 
 
 def test_what_a_rewound_checkpoint_leads_to() -> None:

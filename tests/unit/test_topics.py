@@ -93,15 +93,48 @@ def test_what_is_gone_is_shown_in_order_of_topics_and_partitions() -> None:
     there = entry(5, positions={"orders": positions}, topics={})
     found = decide(facts(None, there, sources=(source,), accept_data_loss=True))
     assert isinstance(found, StartFrom)
-    assert found.accepted == "a-0: 10 to 11, a-2: 0 to 8, b-2: 7 to 7, b-10: 4 to 4, new-0: 0 to 2"
+    assert found.accepted == "a-0: 10 to 11, a-2: 0 to 8, b-2: 7 to 7, b-10: 4 to 4, deleted-0: 3 on, new-0: 0 to 2"
     assert found.positions == {
         "orders": {
             "b": {"10": 5, "2": 8},
             "a": {"0": 12, "1": 0, "2": 9},
-            "deleted": {"0": 3},
             "new": {"0": 3},
         },
     }
+
+
+def test_a_topic_that_is_not_found_any_more() -> None:
+    """It was deleted, or the stream names others now: with the checkpoint, without it, and accepted."""
+    read = {**READ, "old": {"0": 3, "1": 0}}
+    for there in (checkpoint(5, 5, positions={5: (read,)}), None):
+        given = facts(there, entry(5, positions={"orders": read}))
+        with pytest.raises(RunError) as caught:
+            decide(given)
+        (problem,) = caught.value.problems
+        assert problem.condition == "data-lost"
+        assert "old-0: 3 on, old-1: 0 on" in problem.what and "shop.orders" not in problem.what
+        assert problem.fix.endswith("lakesql run --select orders --accept-data-loss")
+        found = decide(replace(given, accept_data_loss=True))
+        assert isinstance(found, StartFrom)
+        assert (found.positions, found.accepted) == ({"orders": READ}, "old-0: 3 on, old-1: 0 on")
+
+
+def test_a_partition_that_ends_before_what_was_read() -> None:
+    """Or before what was planned and must be read again. What may be seen of it later would be skipped."""
+    short = (replace(SOURCE, ends={"shop.orders": {0: 39, 1: 7}}),)
+    for accepts in (False, True):
+        given = facts(checkpoint(5, 5), entry(5), sources=short, accept_data_loss=accepts, has_rows=True)
+        with pytest.raises(RunError) as caught:
+            decide(given)
+        (problem,) = caught.value.problems
+        assert problem.condition == "data-lost"
+        assert problem.what.endswith(": shop.orders-0 ends at 39, 40 was reached.")
+        assert "lakesql rewind orders --to TIME --allow-doubles" in problem.fix
+    before = {"shop.orders": {"0": 30, "1": 7}}
+    planned = checkpoint(5, 4, positions={4: (before,), 5: (READ,)})
+    assert refusal(facts(planned, entry(4, positions={"orders": before}), sources=short)) == "data-lost"
+    level = (replace(SOURCE, ends={"shop.orders": {0: 40, 1: 7}}),)
+    assert decide(facts(checkpoint(5, 5), entry(5), sources=level)) == Resume(5)
 
 
 def test_a_loss_is_accepted_once_it_is_there() -> None:
@@ -123,7 +156,7 @@ def test_accepting_a_loss_that_is_none(there: Checkpoint | None, newest: Entry |
 
 def test_a_replayed_batch_is_read_from_where_the_one_before_it_ended() -> None:
     """Batch 5 is planned and not in the table: its records, from offset 30 on, are still to be read."""
-    sources = (replace(SOURCE, beginnings={"shop.orders": {0: 35}}),)
+    sources = (replace(SOURCE, beginnings={"shop.orders": {0: 35, 1: 0}}),)
     before = {"shop.orders": {"0": 30, "1": 7}}
     there = checkpoint(5, 4, positions={4: (before,), 5: (READ,)})
     newest = entry(4, positions={"orders": before})
