@@ -1,60 +1,69 @@
-"""336,776 real flights, appended and merged, on a REST catalog with OAuth, with tables and checkpoints in S3."""
+"""336,776 real flights from a real broker, on a REST catalog with OAuth, with tables and checkpoints in S3."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-import duckdb
-
-from lakesql.events import BatchCommitted, BatchSkipped
-from tests.catalogs.places import Place, forget
+from tests.catalogs.places import Place
 from tests.flights import source
-from tests.spark.project import Project
+from tests.flights.feed import (
+    ENDS_WITHIN_S,
+    MODELS,
+    STALLS_AFTER_S,
+    TOPIC,
+    Feed,
+    caught_up,
+    committed,
+    edit,
+    write_project,
+)
+from tests.servers.broker import Broker
+from tests.servers.process import running
+from tests.servers.runner import Runner, of
 
-FILES = 4
-MODELS = {"flights": source.COUNT, "flights_daily": source.DAILY_COUNT}
+CHANGES = {
+    # 365 days would be as many requests to S3 for each batch.
+    "models/flights.sql": ("days(time_hour)", "months(time_hour)"),
+    "models/flights_daily.sql": ("days(time_hour)", "months(time_hour)"),
+    "streams/flights.yml": ("max_per_batch: 15000", "max_per_batch: 60000"),
+}
 
 
 def test_every_flight_stands_once_for_every_reader(rest_on_s3: Place, tmp_path: Path) -> None:
-    """The files come in two portions; after the first the newest batch of each model comes again."""
-    directory, data = tmp_path / "project", tmp_path / "data"
-    shutil.copytree(source.PROJECT, directory)
-    for model in MODELS:  # 365 days would be as many requests to S3 for each batch
-        file = directory / "models" / f"{model}.sql"
-        file.write_text(file.read_text().replace("days(time_hour)", "months(time_hour)"))
-    topic = source.write_topic(data / "recorded", files=FILES)
-    project = Project(rest_on_s3.lake, directory, "flights", "flights")
-    project.checkpoints = f"{rest_on_s3.checkpoints}/flights"
-    project.connections = {"recorded": {"type": "recorded", "path": "recorded"}, "landing": {"type": "files"}}
-    runs = []
-    for portion in (topic.paths[: FILES // 2], topic.paths[FILES // 2 :]):
-        for path in portion:
-            there = directory / path.relative_to(data)
-            there.parent.mkdir(parents=True, exist_ok=True)
-            path.rename(there)
-        runs.append(project.run(*MODELS).check())
-        forget(project, runs[-1], MODELS)
-    runs.append(project.run(*MODELS).check())
+    """Though the runner is killed with its Java in the middle, and partitions are added."""
+    directory, catalog = tmp_path / "project", rest_on_s3.lake.catalog.profile
+    served = {"name": catalog.name, "type": catalog.type, "uri": catalog.uri, "warehouse": catalog.warehouse}
+    with running(Broker(tmp_path / "broker")) as broker:
+        write_project(
+            directory,
+            broker,
+            catalog={**served, **catalog.properties},
+            checkpoints=f"{rest_on_s3.checkpoints}/flights",
+        )
+        edit(directory, CHANGES)
+        feed = Feed(broker)
+        broker.create_topic(TOPIC, 3)
+        feed.send(150_000, 3)
+        with running(Runner(directory, *MODELS)) as runner:
+            runner.wait(lambda events: committed(events, 1), STALLS_AFTER_S)
+            runner.kill_both()
+            broker.add_partitions(TOPIC, 4)
+            feed.send(source.COUNT, 4)
+            runner.start()
+            runner.wait(lambda events: caught_up(events, feed.ends), STALLS_AFTER_S)
+            assert runner.terminate(ENDS_WITHIN_S) == 0
+        assert runner.errors.read_text() == ""
 
-    expected = {
-        "flights": (source.COUNT, source.checksum(source.flights())),
-        "flights_daily": (source.DAILY_COUNT, source.checksum(source.daily().values())),
-    }
     for model in MODELS:
-        assert sum(len(ran.of(BatchCommitted, model)) for ran in runs) == FILES
-        assert sum(len(ran.of(BatchSkipped, model)) for ran in runs) == 2
-        assert len(project.rows(f"{model}__dead_letter")) == source.BAD_COUNT
-        (row,) = project.sql(source.checksum_sql("spark", project.table(model)))
-        assert (row["rows"], int(row["checksum"])) == expected[model]
+        told = [event["batch"] for events in runner.runs for event in of(events, "batch_committed", model)]
+        assert told == sorted(set(told)) and len(told) > 3
+        table = rest_on_s3.lake.catalog.iceberg.load_table(("flights", model))
+        assert source.sum_arrow(table.scan().to_arrow()) == source.expected(model)
         with rest_on_s3.connect() as connection:
-            table = rest_on_s3.duckdb_name(project.namespace, model)
-            assert summed(connection, table) == expected[model]
-            connection.register("read", project.iceberg(model).scan().to_arrow())
-            assert summed(connection, "read") == expected[model]
-
-
-def summed(connection: duckdb.DuckDBPyConnection, table: str) -> tuple[int, int]:
-    found = connection.execute(source.checksum_sql("duckdb", table)).fetchone()
-    assert found is not None
-    return int(found[0]), int(found[1])
+            assert source.sum_duckdb(connection, rest_on_s3.duckdb_name("flights", model)) == source.expected(model)
+        letters = rest_on_s3.lake.catalog.iceberg.load_table(("flights", f"{model}__dead_letter"))
+        found = {
+            (row["partition"], row["offset"]): (row["reason"], row["value"])
+            for row in letters.scan().to_arrow().to_pylist()
+        }
+        assert found == feed.bad and len(found) == source.BAD_COUNT

@@ -7,25 +7,18 @@ and each of the 200 records that cannot be read is a dead letter once.
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.flights import source
-from tests.servers.broker import Broker, Message
+from tests.flights.feed import ENDS_WITHIN_S, MODELS, STALLS_AFTER_S, TOPIC, Feed, caught_up, committed, write_project
+from tests.servers.broker import Broker
 from tests.servers.runner import Event, Runner, of
-
-MODELS = ("flights", "flights_daily")
-TOPIC = "flights"
-STALLS_AFTER_S = 120
-ENDS_WITHIN_S = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +34,6 @@ class Flown:
 
     def table(self, name: str) -> Any:
         return self.catalog.load_table(("flights", name))
-
-
-class Feed:
-    """Sends the flights in portions, each record to the partition of its key, and knows where the bad ones are."""
-
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self.bad: dict[tuple[int, int], tuple[str, bytes]] = {}
-        self._records = source.records()
-        self.ends: dict[int, int] = {}
-
-    def send(self, count: int, partitions: int) -> None:
-        """The next `count` records; fewer at the end."""
-        self.broker.produce(TOPIC, self._take(count, partitions))
-
-    def _take(self, count: int, partitions: int) -> Iterator[Message]:
-        for _, record in zip(range(count), self._records, strict=False):
-            partition = source.partition_of(record.key, partitions)
-            offset = self.ends.get(partition, 0)
-            self.ends[partition] = offset + 1
-            value = record.value.encode()
-            if record.kind:
-                self.bad[partition, offset] = (source.REASONS[record.kind], value)
-            yield Message(value, record.key.encode(), partition=partition)
 
 
 @pytest.fixture(scope="module")
@@ -114,32 +83,6 @@ def fly(broker: Broker, runner: Runner, feed: Feed) -> Flown:
     ended.append(runner.terminate(ENDS_WITHIN_S))
     catalog = SqlCatalog("lake", uri=f"sqlite:///{runner.directory}/.lakesql/catalog.db")
     return Flown(feed.bad, runner.runs, recovered_s, catalog, ended, runner.errors.read_text())
-
-
-def committed(events: list[Event], batches: int) -> bool:
-    """Whether every model has committed so many batches since the start."""
-    return all(len(of(events, "batch_committed", model)) >= batches for model in MODELS)
-
-
-def caught_up(events: list[Event], partitions: dict[int, int]) -> bool:
-    """Whether the newest word of every model is that nothing is left in any of the partitions."""
-    told = [of(events, "progress", model)[-1:] for model in MODELS]
-    return all(
-        last and last[0]["left"] == 0 and {each["partition"] for each in last[0]["lag"]} == partitions.keys()
-        for last in told
-    )
-
-
-def write_project(directory: Path, broker: Broker) -> None:
-    """The project of the flights without the CSV files, on a broker, and with a trigger that goes on."""
-    shutil.copytree(source.PROJECT, directory, dirs_exist_ok=True)
-    (directory / "models" / "flights_from_csv.sql").unlink()
-    profiles = yaml.safe_load((directory / "profiles.yml").read_text())
-    connections = profiles["flights"]["outputs"]["dev"]["connections"]
-    connections["recorded"] = {"type": "kafka", "bootstrap_servers": broker.servers}
-    (directory / "profiles.yml").write_text(json.dumps(profiles))
-    settings = directory / "pyproject.toml"
-    settings.write_text(settings.read_text() + '\n[tool.lakesql.models]\ntrigger = "1 second"\n')
 
 
 @pytest.mark.parametrize("model", MODELS)
