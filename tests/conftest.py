@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Generator, Iterator
 from itertools import count
 from pathlib import Path
@@ -23,7 +24,8 @@ and when those are full Java goes on without compiling."""
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--crash-rounds", type=int, default=1, help="How often tests/crash tries each case.")
-    parser.addoption("--crash-seed", type=int, default=1, help="The seed of the first round of tests/crash.")
+    seed = int(time.time())
+    parser.addoption("--crash-seed", type=int, default=seed, help="The seed of the first round of tests/crash.")
     parser.addoption("--update-golden", action="store_true", help="Write what is found into tests/golden/**/*.case.")
 
 

@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from queue import Empty, Queue
@@ -58,9 +60,12 @@ class Runner:
         threading.Thread(target=self._read, daemon=True).start()
         self._java: Process | None = None
 
+    def get_ready(self) -> None:
+        """Wait until its session is open."""
+        self._java = Process.now(int(self.wait_for("ready")["ready"]))
+
     def order(self, order: Order) -> None:
         """Let it begin."""
-        self._java = Process.now(int(self.wait_for("ready")["ready"]))
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(asdict(order)) + "\n")
         self.process.stdin.flush()
@@ -98,6 +103,12 @@ class Runner:
         assert self._java is not None, "it was given no order"
         return self._java.id, self.process.pid
 
+    def committed(self, model: str) -> list[int]:
+        """The batches of a model that it has committed."""
+        return [
+            line["batch"] for line in self.lines if (line.get("event"), line.get("model")) == ("batch_committed", model)
+        ]
+
     def conditions(self) -> dict[str, list[str]]:
         """Why models have ended, by model."""
         ends = [line for line in self.lines if line.get("event") == "model_finished"]
@@ -133,10 +144,19 @@ class Runners:
 
     def run(self, order: Order) -> Runner:
         """A runner that does what the order says."""
-        runner = self._next or self._start()
-        runner.order(order)
-        self._next = self._start()
+        (runner,) = self.run_all([order])
         return runner
+
+    def run_all(self, orders: Sequence[Order], apart_s: float = 0) -> list[Runner]:
+        """A runner for each order, one so many seconds after the other."""
+        runners = [self._next or self._start(), *(self._start() for _ in orders[1:])]
+        for runner in runners:
+            runner.get_ready()
+        for runner, order in zip(runners, orders, strict=True):
+            runner.order(order)
+            time.sleep(apart_s)
+        self._next = self._start()
+        return runners
 
     def close(self) -> None:
         """End all of them."""
@@ -266,6 +286,9 @@ DISTURBANCES = (
     truncated_by_two,
     copied_checkpoint,
 )
+DISTURBANCES_OF_LEASES = (nothing, compaction, foreign_commit)
+"""Those after which the batch comes again, as `fence='lease'` needs: its dead letters come after its rows. And nothing
+keeps its snapshots from expiring."""
 
 
 def recover(project: Project, model: str, conditions: Conditions) -> str:

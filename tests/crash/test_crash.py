@@ -1,7 +1,8 @@
 """Runners that die or sleep at each step of a batch: no row is lost and none stands twice, whatever happens then.
 
-`--crash-rounds 20` tries each case twenty times. What is left to chance follows from the seed in the name of the test;
-`pytest 'tests/crash/test_crash.py::test_…[…]' --crash-seed N` repeats one case.
+What is left to chance follows from the seed in the name of the test, which is another one each time:
+`pytest 'tests/crash/test_crash.py::test_…[…]' --crash-seed N` repeats a case, and `--crash-rounds 20` tries each twenty
+times.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pytest
 from lakesql.engine.batch import Step
 from tests.crash.harness import (
     DISTURBANCES,
+    DISTURBANCES_OF_LEASES,
     FILES,
     MODELS,
     Runners,
@@ -34,11 +36,16 @@ CASES = [(model, step) for model in MODELS for step in STEPS]
 
 @pytest.mark.parametrize(("model", "step"), CASES)
 def test_a_runner_that_is_killed(project: Project, runners: Runners, model: str, step: Step, seed: int) -> None:
-    """Both processes, Python alone or Java alone; then something happens to the table or the checkpoint, or nothing."""
+    """Both processes, Python alone or Java alone; then something happens to the table or the checkpoint, or nothing.
+
+    With either fence: each of them knows a batch that is in the table already.
+    """
     chance = choose(seed, model, step)
     fate = chance.choice(("kill-both", "kill-python", "kill-java"))
-    disturb = DISTURBANCES[(CASES.index((model, step)) + seed) % len(DISTURBANCES)]
-    make_project(project)
+    fence = "lease" if step != "publish" and chance.random() < 0.25 else "commit"  # without a commit of its own
+    choices = [each for each in DISTURBANCES if fence == "commit" or each in DISTURBANCES_OF_LEASES]
+    disturb = choices[(CASES.index((model, step)) + seed) % len(choices)]
+    make_project(project, fence)
     runner = runners.run(Order(str(project.directory), model, step, chance.choice((2, 3)), fate))
     runner.wait_for("reached")
     if fate == "kill-java":
@@ -51,6 +58,19 @@ def test_a_runner_that_is_killed(project: Project, runners: Runners, model: str,
     refused = recover(project, model, conditions)
     begins_anew = refused or (model if disturb is lost_checkpoint else "")
     assert find_faults(project, FILES + 1, begins_anew) == []
+
+
+def test_two_runners_at_once(project: Project, runners: Runners, seed: int) -> None:
+    """One of them does what there is to do for a model; the other one is refused, or finds that all is done."""
+    make_project(project)
+    order = Order(str(project.directory))
+    first, second = runners.run_all([order, order], apart_s=choose(seed, "two").uniform(0, 1.5))
+    assert (first.wait(), second.wait()) == (0, 0)
+    for model in MODELS:
+        assert sorted(first.committed(model) + second.committed(model)) == list(range(FILES))
+        met = [condition for runner in (first, second) for condition in runner.conditions()[model]]
+        assert met in ([], ["lease-held"])
+    assert find_faults(project, FILES) == []
 
 
 @pytest.mark.parametrize("step", [*STEPS, "anywhere"])
