@@ -132,6 +132,7 @@ def test_a_run_that_succeeds(tmp_path: Path, rest: dict[str, object], environ: d
     assert [json.loads(line)["id"] for line in sorted(shown.out.splitlines())] == [0, 1, 2]
     assert any("SparkSubmit" in line for line in processes.seen)
     check(command, done, processes)
+    check(command, shown, processes)
 
 
 def test_a_record_that_holds_a_secret_fails_its_batch(tmp_path: Path, environ: dict[str, str]) -> None:

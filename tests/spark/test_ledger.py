@@ -251,8 +251,8 @@ def test_a_table_that_was_dropped_and_made_again(begun: Project) -> None:
     assert sorted(begun.rows("u"), key=str) == expected(range(4, 5))["u"]
 
 
-def test_a_checkpoint_that_has_run_and_a_table_without_history(begun: Project) -> None:
-    """The same table, rolled back to before its first batch."""
+def test_a_table_that_was_rolled_back_to_its_first_batch(begun: Project) -> None:
+    """And past a commit of somebody else's."""
     for model in MODELS:
         begun.sql(f"INSERT INTO {begun.table(model)} VALUES (0, 0)")
         metadata = begun.iceberg(model).metadata

@@ -178,9 +178,16 @@ SELECT = build("mode='append'", "SELECT id,\n  CAST(Status AS int) AS s FROM {{ 
 AT_THE_CAST = "\n== SQL (line 3, position 3) ==\n  CAST(Status AS int) AS s\n  ^^^\n"
 
 
+CAST = Place("models/m.sql", 3, 3)
+
+
 @pytest.mark.parametrize(
     ("error", "condition", "place"),
     [
+        *(
+            (Py4JError(f"{JOB}: [{name}] It does not fit. SQLSTATE: 22003{AT_THE_CAST}"), "expression-failed", CAST)
+            for name in ("CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "ARITHMETIC_OVERFLOW", "DIVIDE_BY_ZERO")
+        ),
         (
             Py4JError(f"{JOB}: [CAST_INVALID_INPUT] The value 'x' cannot be cast. SQLSTATE: 22018{AT_THE_CAST}"),
             "expression-failed",

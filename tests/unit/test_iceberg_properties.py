@@ -54,7 +54,17 @@ def test_a_login_is_for_the_catalogs_own_token_service_unless_another_is_named()
         assert tell(rest(credential="a:b"))["oauth2-server-uri"] == "http://catalog/v1/oauth/tokens"
         other = tell(rest(credential="a:b", oauth2_server_uri="https://idp/token"))
         assert other["oauth2-server-uri"] == "https://idp/token"
+        assert tell(rest(token="t"))["oauth2-server-uri"] == "http://catalog/v1/oauth/tokens"
         assert "oauth2-server-uri" not in tell(rest())
+
+
+def test_no_answer_is_waited_for_without_end() -> None:
+    told = spark_properties(rest())
+    assert {key for key in told if "timeout" in key} == {
+        "rest.client.connection-timeout-ms",
+        "rest.client.socket-timeout-ms",
+    }
+    assert {"jdbc.connectTimeout", "jdbc.socketTimeout"} <= spark_properties(postgres("postgresql://h/db")).keys()
 
 
 @pytest.mark.parametrize(
@@ -112,6 +122,9 @@ def test_spark_itself_reads_s3_with_the_catalogs_keys() -> None:
     assert (told["access.key"], told["secret.key"]) == ("a", "b")
     assert told["aws.credentials.provider"].endswith(".SimpleAWSCredentialsProvider")
     assert "spark.hadoop.fs.s3a.aws.credentials.provider" not in hadoop_properties(rest())
+    of_an_hour = hadoop_properties(rest(s3__access_key_id="a", s3__secret_access_key="b", s3__session_token="t"))
+    assert of_an_hour["spark.hadoop.fs.s3a.session.token"] == "t"
+    assert of_an_hour["spark.hadoop.fs.s3a.aws.credentials.provider"].endswith(".TemporaryAWSCredentialsProvider")
 
 
 @pytest.mark.parametrize(

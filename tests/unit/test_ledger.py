@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from lakesql.engine.ledger import Entry, Snapshot, newest_entry, summary_of
 
-ENTRY = Entry("orders", "c-1", 7, '{"orders":{"p":1}}', "hash", "state", "2026-01-31T00:00:00+00:00")
+TIME = "2026-01-31T00:00:00+00:00"
+ENTRY = Entry("orders", "c-1", 7, '{"orders":{"p":1}}', "hash", "state", TIME, {"o": "id-1"}, "o-0: 3 to 4")
 
 
 def entry(batch: int, model: str = "orders") -> Entry:
@@ -29,9 +30,17 @@ def test_an_entry_survives_its_summary() -> None:
         "lakesql.offsets": '{"orders":{"p":1}}',
         "lakesql.query": "hash",
         "lakesql.state": "state",
-        "lakesql.event-time": "2026-01-31T00:00:00+00:00",
+        "lakesql.event-time": TIME,
+        "lakesql.topics": '{"o":"id-1"}',
+        "lakesql.accepted-loss": "o-0: 3 to 4",
     }
     assert newest_entry(history(summary_of(ENTRY)), "orders", never) == ENTRY
+
+
+def test_an_entry_of_one_checkpoint() -> None:
+    other = summary_of(Entry("orders", "c-2", 0, "{}", "hash"))
+    assert newest_entry(history(other, summary_of(ENTRY)), "orders", never, "c-1") == ENTRY
+    assert newest_entry(history(other), "orders", never, "c-1") is None
 
 
 def test_what_is_empty_is_left_out_and_batch_nought_is_not() -> None:

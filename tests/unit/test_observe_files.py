@@ -229,6 +229,9 @@ def test_the_log_can_be_kept_in_one_file(tmp_path: Path) -> None:
         log(STARTED)
         log(STARTED)
     assert list(tmp_path.iterdir()) == []
+    with LogFile(path, max_bytes=1_000_000, kept=0) as log:
+        log(STARTED)
+    assert list(tmp_path.iterdir()) == [path] and path.read_text()
 
 
 def test_nothing_is_made_where_nothing_happens(tmp_path: Path) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from lakesql.errors import ProfileError
+from lakesql.project.duration import Duration
 from lakesql.project.profiles import (
     Catalog,
     Files,
     Kafka,
     Rate,
     Recorded,
+    Retries,
     Spark,
     Target,
     load_target,
@@ -57,8 +59,10 @@ def test_a_target_has_defaults_for_everything(tmp_path: Path) -> None:
         run="once",
         threads=4,
         spark=Spark("local[*]", {}),
+        retries=Retries(10, Duration("5 minutes", 300_000)),
         connections={},
     )
+    assert load(tmp_path, output("retries: {attempts: 0}")).retries.attempts == 0
 
 
 @pytest.mark.parametrize(("value", "read"), [("3", 3), ("+12", 12), ("007", 7)])
@@ -343,6 +347,11 @@ def test_local_paths_become_absolute_and_urls_stay(monkeypatch: pytest.MonkeyPat
         checkpoints=absolute,
         connections={"r": Recorded(absolute), "f": Files(absolute), "k": kafka, "g": rate},
     )
+
+
+def test_what_a_catalog_service_calls_its_warehouse_is_no_path() -> None:
+    target = Target("dev", catalog=Catalog(type="rest", uri="http://h", warehouse="main"))
+    assert resolve_paths(target, Path("/p")).catalog.warehouse == "main"
 
 
 @pytest.mark.parametrize(

@@ -418,6 +418,8 @@ def test_the_used_fields_of_record_are_known(sql: str, fields: frozenset[str]) -
         ("SELECT a FROM raw RIGHT JOIN lake.a.b ON 1 = 1", "outer-join", "lake"),
         ("SELECT a FROM raw FULL JOIN lake.a.b ON 1 = 1", "outer-join", "lake"),
         ("SELECT a FROM lake.a.b LEFT ANTI JOIN raw ON 1 = 1", "outer-join", "raw"),
+        ("SELECT a FROM lake.a.b ANTI JOIN raw ON 1 = 1", "outer-join", "raw"),
+        ("SELECT a FROM lake.a.b SEMI JOIN raw ON 1 = 1", "outer-join", "raw"),
         ("SELECT * FROM raw PIVOT (sum(x) FOR y IN (1, 2))", "pivot-over-stream", "raw"),
         (
             "WITH RECURSIVE t AS (SELECT 1 n UNION ALL SELECT n + 1 FROM t) SELECT a FROM raw",
@@ -495,6 +497,7 @@ def test_every_problem_is_reported_at_once() -> None:
         "SELECT a FROM raw JOIN LATERAL (SELECT max(x) AS m FROM lake.a.b WHERE y = a)",
         "SELECT a FROM (raw) JOIN (lake.a.b AS x JOIN lake.a.c AS y ON x.i = y.i) ON 1 = 1",
         "SELECT v FROM raw UNPIVOT (v FOR n IN (a, b))",
+        "SELECT * EXCEPT (b) FROM raw UNION ALL SELECT * EXCEPT (c) FROM raw",
     ],
 )
 def test_the_rest_of_spark_sql_is_left_alone(sql: str) -> None:

@@ -343,3 +343,47 @@ def test_a_topic_may_be_called_as_a_mark_of_other_positions(topic: str) -> None:
 @pytest.mark.parametrize("kind", STANDS)
 def test_a_position_of_its_own_kind(kind: SourceKind) -> None:
     assert is_position_of(kind, STANDS[kind]) and is_position_of(kind, None)
+
+
+def test_the_first_batch_is_compared_as_well() -> None:
+    """It was planned anew with other records: to skip it would lose them. What came before it has no batch."""
+    other = {"shop.orders": {"0": 39, "1": 7}}
+    planned = checkpoint(0, -1, positions={0: (other,)})
+    assert refusal(facts(planned, entry(0))) == "checkpoint-inconsistent"
+    made = origin(follows=Batch("c-0", 9))
+    rewound = checkpoint(0, -1, id="c-1", origin=made, positions={-1: (READ,), 0: (other,)})
+    assert decide(facts(rewound, entry(9, "c-0"))) == Resume(-1)
+
+
+def test_a_table_whose_history_has_lost_what_a_checkpoint_follows() -> None:
+    made = checkpoint(0, 0, origin=origin(follows=Batch("c-0", 9), empty_through=0))
+    assert refusal(facts(made, None)) == "ledger-missing"
+
+
+BROKEN = checkpoint(5, 5, damage="x")
+WITH_STATE = replace(BROKEN, origin=origin(state="s"))
+FROM_FILES = facts(checkpoint(5, 5), entry(5), sources=(Source("orders", "files"),))
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "unsaid"),
+    [
+        # The table is right: a new checkpoint goes on from it, unless there is state, which no ledger holds.
+        (facts(BROKEN, entry(5)), "lakesql rewind orders. ", "--to start"),
+        (facts(WITH_STATE, entry(5, state="s"), state="s"), "--to start", "orders. "),
+        (facts(BROKEN, None), "lakesql rewind orders --to start", "--to checkpoint"),
+        # The table is not: in mode append, what is in it would stand there twice.
+        (facts(checkpoint(5, 5), None, has_rows=True), "Drop the table, or", "To read all again"),
+        (facts(checkpoint(5, 5), None, has_rows=True, is_keyed=True), "To read all again", "Drop the table"),
+        (facts(checkpoint(5, 5), None), "lakesql rewind orders --to checkpoint", "Drop the table"),
+        # Neither says what was read.
+        (FROM_FILES, "--to TIME --allow-doubles", "#"),
+        (replace(FROM_FILES, is_keyed=True), "--to TIME", "--allow"),
+        (facts(checkpoint(5, 5), entry(5), sources=(Source("orders", "table"),)), "--to start --allow", "--to TIME"),
+    ],
+)
+def test_what_is_advised(given: Facts, said: str, unsaid: str) -> None:
+    with pytest.raises(RunError) as caught:
+        decide(given)
+    (problem,) = caught.value.problems
+    assert said in problem.fix and unsaid not in problem.fix, problem.fix

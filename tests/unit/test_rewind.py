@@ -65,6 +65,20 @@ def test_going_on_where_the_checkpoint_stands() -> None:
     assert chosen(facts(there, entry(5, state="s"), state="s"), "checkpoint") == "rewind-impossible"
 
 
+def test_where_a_checkpoint_stands_is_by_the_streams_that_it_was_made_for() -> None:
+    """Also where the model names them in another order now, or reads one of them no longer."""
+    orders, clicks = replace(SOURCE, name="orders"), Source("clicks", "recorded")
+    stands = (READ, {"logOffset": 3})
+    there = checkpoint(5, 5, origin=origin(streams=("orders", "clicks")), positions={5: stands})
+    by_name = dict(zip(("orders", "clicks"), stands, strict=True))
+    for sources in ((orders, clicks), (clicks, orders), (clicks,)):
+        found = chosen(facts(there, entry(5), sources=sources), "checkpoint")
+        assert isinstance(found, StartFrom)
+        assert found.positions == {source.name: by_name[source.name] for source in sources}
+    of_another_number = checkpoint(5, 5, origin=origin(streams=("orders",)), positions={5: stands})
+    assert chosen(facts(of_another_number, entry(5)), "checkpoint") == "rewind-impossible"
+
+
 def test_reading_all_again() -> None:
     given = facts(checkpoint(5, 5), entry(5))
     assert chosen(given, "start") == "rewind-doubles"

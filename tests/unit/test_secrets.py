@@ -59,6 +59,8 @@ def test_base64_hides_nothing_whatever_stands_around(secret: str, before: bytes,
     ("value", "part"),
     [
         ("client:s3cret-of-it", "s3cret-of-it"),
+        ("client:s3cret:of-it", "s3cret:of-it"),
+        ("abcd", "abcd"),
         ("s3cret%40of-it", "s3cret@of-it"),
         ("postgresql://me:hush-hush@host/db", "hush-hush"),
         ("postgresql://me:hush%40hush@host/db", "hush@hush"),
@@ -88,6 +90,10 @@ def test_a_value_that_no_quote_closes_is_read_in_no_time() -> None:
 def test_other_variables_and_the_shortest_values_are_none() -> None:
     assert not find_secrets({"OTHER": "visible", "LAKESQL_SECRET_A": "", "LAKESQL_SECRET_B": "abc"})
     assert SECRETS.redact("visible") == "visible"
+
+
+def test_of_a_secret_that_begins_another_nothing_is_left() -> None:
+    assert find_secrets({"LAKESQL_SECRET_A": "abcd", "LAKESQL_SECRET_B": "abcd-efgh"}).redact("abcd-efgh") == MASK
 
 
 def test_an_environment_without_them() -> None:

@@ -117,12 +117,6 @@ def test_the_dead_letter_table_stands_beside_the_table() -> None:
     assert spec.properties == {**DEFAULT_PROPERTIES, "write.wap.enabled": "true"}
 
 
-def test_the_same_input_gives_the_same_bytes() -> None:
-    spec = build_table_spec(NAME, COLUMNS, Upsert(keys=("id",), properties={"z": "1", "a": "2"}), "c")
-    again = build_table_spec(NAME, COLUMNS, Upsert(keys=("id",), properties={"z": "1", "a": "2"}), "c")
-    assert create_table(spec) == create_table(again)
-
-
 @pytest.mark.parametrize(
     ("config", "merged", "inserted"),
     [

@@ -162,3 +162,6 @@ def test_a_replayed_batch_is_read_from_where_the_one_before_it_ended() -> None:
     newest = entry(4, positions={"orders": before})
     assert refusal(facts(there, newest, sources=sources)) == "data-lost"
     assert decide(facts(there, entry(5), sources=sources)) == Resume(5)
+    # Its state must see a batch again that is in the table.
+    with_state = checkpoint(5, 4, positions={4: (before,), 5: (READ,)}, origin=origin(state="s"))
+    assert outcome(facts(with_state, entry(5, state="s"), sources=sources, state="s")) == "data-lost"
