@@ -73,7 +73,7 @@ class Facts:
     `model` is what commands take, `owner` the name of the query in the ledger and in its checkpoint. `is_keyed`: the
     table's rows are replaced by key, so that reading again doubles none. `has_rows`: the table has some, whoever wrote
     them. `is_companion`: the query sets a stateful model's bad records aside; its batches without a row leave no trace,
-    neither in the table nor in the checkpoint.
+    neither in the table nor in the checkpoint. `may_be_forgotten`: where there is no entry, it may have expired.
     """
 
     model: str
@@ -88,6 +88,7 @@ class Facts:
     is_keyed: bool = False
     has_rows: bool = False
     is_companion: bool = False
+    may_be_forgotten: bool = False
     accept_data_loss: bool = False
 
     @property

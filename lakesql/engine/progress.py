@@ -22,7 +22,8 @@ from lakesql.model.table import TableName
 class Home:
     """Where a query keeps its progress: in the ledger of `table` under the name `owner`, and in a checkpoint's folder.
 
-    `state` is the query's stateful shape; the rest as in `Facts`.
+    `state` is the query's stateful shape. `has_tag`: the newest entry of the ledger has a tag, so it cannot expire.
+    The rest is as in `Facts`.
     """
 
     model: str
@@ -32,6 +33,7 @@ class Home:
     state: str = ""
     is_keyed: bool = False
     is_companion: bool = False
+    has_tag: bool = True
 
 
 class Progress:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -35,6 +36,10 @@ def read_facts(session: SparkSession, home: Home, sources: Sequence[Source], acc
     """What the checkpoint and the table are now."""
     table = load_table(session, home.table) if table_exists(session, home.table) else None
     head = next(read_history(table), None) if table is not None else None
+    entry = read_entry(table, home.owner) if table is not None else None
+    oldest = None
+    if table is not None and entry is None and not home.has_tag:
+        oldest = next(iter(deque(read_history(table), maxlen=1)), None)
     return Facts(
         model=home.model,
         owner=home.owner,
@@ -44,10 +49,11 @@ def read_facts(session: SparkSession, home: Home, sources: Sequence[Source], acc
         sources=tuple(sources),
         state=home.state,
         checkpoint=read_checkpoint(CheckpointFiles(session, home.folder)),
-        entry=read_entry(table, home.owner) if table is not None else None,
+        entry=entry,
         is_keyed=home.is_keyed,
         has_rows=head is not None and not head.is_empty,
         is_companion=home.is_companion,
+        may_be_forgotten=oldest is not None and oldest.parent is not None,
         accept_data_loss=accept_data_loss,
     )
 

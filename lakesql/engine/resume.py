@@ -29,7 +29,7 @@ def decide(facts: Facts) -> Decision:
     checkpoint, entry = facts.checkpoint, facts.entry
     decision: Decision
     if checkpoint is None or _has_never_run(facts, checkpoint):
-        decision = Fresh() if entry is None else _start_from_ledger(facts, entry)
+        decision = _start_afresh(facts) if entry is None else _start_from_ledger(facts, entry)
     else:
         decision = _resume(facts, checkpoint)
     return check_topics(facts, decision)
@@ -232,6 +232,19 @@ def _check_kinds(facts: Facts, positions: Positions) -> None:
 
 
 # --- a checkpoint that is gone
+
+
+def _start_afresh(facts: Facts) -> Fresh:
+    if facts.doubles and facts.may_be_forgotten:
+        raise RunError.of(
+            "ledger-missing",
+            f"There is no checkpoint at {facts.folder}, and what is left of the history of table {facts.table}, which "
+            f"holds rows, has no batch of model '{facts.model}'.",
+            why="Its older snapshots were expired. With fence='lease' nothing keeps the newest batch of the model from "
+            "that, so it may be among them: to read the streams from their start would double its rows.",
+            fix=f"{reread(facts)}. That is right too where the model has never written the table.",
+        )
+    return Fresh()
 
 
 def _start_from_ledger(facts: Facts, entry: Entry) -> StartFrom:

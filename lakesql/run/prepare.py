@@ -102,7 +102,15 @@ def find_homes(target: Target, select: Select) -> tuple[Home, ...]:
     """Where the model's query keeps its progress, and where a stateful model's companion does."""
     model = select.model
     folder = checkpoint_of(target, model.name)
-    home = Home(model.name, model.name, model.table, folder, select.query.state, isinstance(model.config, Upsert))
+    home = Home(
+        model.name,
+        model.name,
+        model.table,
+        folder,
+        select.query.state,
+        is_keyed=isinstance(model.config, Upsert),
+        has_tag=model.config.is_staged,
+    )
     if not select.query.stateful:
         return (home,)
     owner, beside = model.name + DEAD_LETTER_SUFFIX, folder + DEAD_LETTER_SUFFIX

@@ -400,7 +400,10 @@ def test_plain_files_from_a_time_on(project: Project) -> None:
     manifest = project.manifest()
     (select,) = build_selects(manifest, ["a"]).values()
     time: RewindTo = 1_700_000_003_000
-    rewind_model(manifest, project.lake.session, select, time)
+    with pytest.raises(RunError) as caught:  # nothing says that the table has no file since then
+        rewind_model(manifest, project.lake.session, select, time)
+    assert [problem.condition for problem in caught.value.problems] == ["rewind-doubles"]
+    rewind_model(manifest, project.lake.session, select, time, allow_doubles=True)
     project.run().check()
     assert [row["id"] for row in project.rows("a", "id")] == list(range(6))
 
@@ -451,6 +454,26 @@ def test_a_lost_checkpoint_after_an_expiry(begun: Project) -> None:
     record(begun, 4)
     begun.run().check()
     check(begun, range(5))
+
+
+def test_a_lost_checkpoint_after_an_expiry_of_a_ledger_that_nothing_keeps(project: Project) -> None:
+    """With `fence='lease'`: nothing says any more what was read, and to read all again would double it."""
+    project.stream("e", {"id": "int", "n": "int"})
+    project.model("a", "SELECT * FROM {e}", mode="append", fence="lease")
+    record(project, 0)
+    project.run().check()
+    project.sql(f"INSERT INTO {project.table('a')} VALUES (9999, 9999)")
+    project.sql(
+        f"CALL lake.system.expire_snapshots(table => '{project.namespace}.a', "
+        "older_than => TIMESTAMP '2100-01-01', retain_last => 1)"
+    )
+    shutil.rmtree(checkpoint(project, "a"))
+    before = sorted(project.rows("a"), key=str)
+    ran = refuse(project, "ledger-missing", ("a",))
+    assert sorted(project.rows("a"), key=str) == before
+    rewind(project, commands(ran, "a")[0])
+    project.run().check()
+    assert len(project.rows("a")) == 2 * len(before) - 1
 
 
 def test_accepting_a_loss_that_is_none(begun: Project) -> None:

@@ -73,6 +73,14 @@ def test_nothing_there_is_a_fresh_start() -> None:
     assert decide(facts(None, None, table_id="")) == Fresh()
 
 
+def test_a_fresh_start_that_may_double_rows_is_refused() -> None:
+    """Without a tag on the newest entry, the snapshot that had it may have expired, and the checkpoint be lost."""
+    forgotten = facts(None, None, has_rows=True, may_be_forgotten=True)
+    assert refusal(forgotten) == "ledger-missing"
+    for other in ({"has_rows": False}, {"may_be_forgotten": False}, {"is_keyed": True}):
+        assert decide(replace(forgotten, **other)) == Fresh()
+
+
 def test_a_checkpoint_in_which_nothing_was_planned_is_none() -> None:
     empty = checkpoint(-1, -1)
     assert decide(facts(empty, None)) == Resume(-1)
