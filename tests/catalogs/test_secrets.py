@@ -8,20 +8,26 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
 
+from lakesql.catalog.connect import open_catalog
+from lakesql.project.profiles import load_target
 from tests.catalogs.command import ROOT, Command, Done
+from tests.servers.broker import PASSWORD as BROKERS_PASSWORD
+from tests.servers.broker import USER as BROKERS_USER
+from tests.servers.broker import Broker
 from tests.servers.postgres import Postgres
 from tests.servers.seaweed import Seaweed
 
 CREDENTIAL = "LAKESQL_SECRET_CATALOG"
 ACCESS_KEY, SECRET_KEY = "LAKESQL_SECRET_S3_ID", "LAKESQL_SECRET_S3_KEY"
-PASSWORD, HEADER = "LAKESQL_SECRET_PASSWORD", "LAKESQL_SECRET_HEADER"
+PASSWORD, HEADER, LOGIN = "LAKESQL_SECRET_PASSWORD", "LAKESQL_SECRET_HEADER", "LAKESQL_SECRET_LOGIN"
 
 
 def env(name: str) -> str:
@@ -60,8 +66,8 @@ def rest(seaweed: Seaweed, request: pytest.FixtureRequest) -> dict[str, object]:
     }
 
 
-def jaas(password: str) -> str:
-    return f'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{password}";'
+def jaas(password: str, user: str = "u") -> str:
+    return f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{user}" password="{password}";'
 
 
 class Processes:
@@ -112,19 +118,32 @@ def check(command: Command, done: Done, processes: Processes) -> None:
         if file.is_file():
             texts[str(file.relative_to(command.directory))] = file.read_bytes().decode("utf-8", "replace")
     assert any(name.startswith("logs/") for name in texts)
-    found = {
+    assert find_leaks(texts, command.environ) == {}
+
+
+def find_leaks(texts: Mapping[str, str], environ: Mapping[str, str]) -> dict[tuple[str, str], list[str]]:
+    """In which text which variable's secret stands, and how it is written there."""
+    return {
         (place, name): forms
         for place, text in texts.items()
-        for name, value in command.environ.items()
+        for name, value in environ.items()
         for part in {value, value.partition(":")[2] if name == CREDENTIAL else value}
         if (forms := leaks(text, part))
     }
-    assert not found
 
 
-def test_a_run_that_succeeds(tmp_path: Path, rest: dict[str, object], environ: dict[str, str]) -> None:
+def test_a_run_that_succeeds(tmp_path: Path, rest: dict[str, Any], environ: dict[str, str], broker: Broker) -> None:
+    """From a broker that asks for a password, to a catalog and a storage that do."""
+    broker.create_topic("guarded")
+    broker.produce("guarded", [json.dumps({"id": number, "state": "new"}).encode() for number in range(3)])
+    environ = {**environ, LOGIN: BROKERS_PASSWORD}
+    options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    options["sasl.jaas.config"] = jaas(env(LOGIN), BROKERS_USER)
+    rest["connections"]["broker"] = {"type": "kafka", "bootstrap_servers": broker.sasl_servers, "options": options}
     command = Command(tmp_path, environ)
     command.write(rest)
+    stream = tmp_path / "streams" / "orders.yml"
+    stream.write_text(stream.read_text().replace("topic: orders", "topic: guarded"))
     with Processes() as processes:
         done = command.run("run", "--debug", "--log-format", "json")
         shown = command.run("show", "orders", "--output", "json")
@@ -133,6 +152,10 @@ def test_a_run_that_succeeds(tmp_path: Path, rest: dict[str, object], environ: d
     assert any("SparkSubmit" in line for line in processes.seen)
     check(command, done, processes)
     check(command, shown, processes)
+    target = load_target("p", None, [tmp_path], {**os.environ, **environ})
+    table = open_catalog(target.catalog).iceberg.load_table(("p", "orders"))
+    kept = {"table": table.metadata.model_dump_json()}
+    assert "lakesql.offsets" in kept["table"] and find_leaks(kept, environ) == {}
 
 
 def test_a_record_that_holds_a_secret_fails_its_batch(tmp_path: Path, environ: dict[str, str]) -> None:

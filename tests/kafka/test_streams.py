@@ -16,6 +16,7 @@ from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted, Progress
 from lakesql.run.prepare import find_readings
 from tests.servers.broker import PASSWORD, STORE_PASSWORD, USER, Broker, Message
+from tests.servers.process import free_ports
 from tests.spark.project import Project
 
 COLUMNS = {"id": {"type": "bigint", "required": True}, "name": "string"}
@@ -277,6 +278,29 @@ def test_a_topic_that_is_not_there_is_named_before_anything_is_made(project: Pro
     (problem,) = ran.finished("landed").problems
     assert "'parcels'" in problem.fix and problem.place is not None and problem.place.path == "streams/s.yml"
     assert not project.has("landed")
+
+
+def test_what_is_wrong_with_a_connection_is_said_before_anything_is_made(project: Project, broker: Broker) -> None:
+    broker.create_topic("mailboxes")
+    login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{USER}" password="wrong";'
+    (closed,) = free_ports(1)
+    wrong = {
+        "connection-unreachable": (f"127.0.0.1:{closed}", {}),
+        "wrong-credentials": (
+            broker.sasl_servers,
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": login},
+        ),
+        "certificate-untrusted": (broker.ssl_servers, {"security.protocol": "SSL"}),
+    }
+    project.stream("s", COLUMNS, connection="broker", topic="mailboxes")
+    project.model("landed", "SELECT id FROM {s}", mode="append")
+    for condition, (servers, options) in wrong.items():
+        project.connections = {"broker": {"type": "kafka", "bootstrap_servers": servers, "options": options}}
+        ran = project.run()
+        assert ran.conditions("landed") == [condition]
+        (problem,) = ran.finished("landed").problems
+        assert servers in problem.what and problem.fix
+        assert not project.has("landed") and not (project.directory / "checkpoints" / "landed").exists()
 
 
 AVRO = {
