@@ -11,8 +11,10 @@ import pytest
 from lakesql.events import BatchCommitted, BatchSkipped, Event, Retrying
 from lakesql.project.profiles import Catalog
 from tests.catalogs.places import Place, add_catalog
-from tests.catalogs.unreliable import Unreliable, be_honest
+from tests.catalogs.unreliable import Unreliable, be_honest, commits, data_files
+from tests.servers.process import running
 from tests.servers.rest import RestCatalogServer
+from tests.servers.seaweed import Seaweed
 from tests.spark.project import Lake, Project
 
 BATCHES = 5
@@ -26,9 +28,14 @@ MODELS = {
 
 @pytest.fixture(scope="module")
 def proxy(rest_server: RestCatalogServer) -> Iterator[Unreliable]:
-    server = Unreliable(rest_server.uri)
-    yield server
-    server.stop()
+    with running(Unreliable(rest_server.uri, commits)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")  # Spark itself is told of it once for all, and reads checkpoints through it
+def storage(seaweed: Seaweed) -> Iterator[Unreliable]:
+    with running(Unreliable(seaweed.s3_endpoint, data_files)) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +77,20 @@ def test_commits_that_were_made_and_answered_with_an_error(
     assert tries and {problem.condition for event in tries for problem in event.problems} == {"commit-unknown"}
     assert {event.attempt for event in tries} == {1}
     assert ran.of(BatchSkipped)
+
+
+def test_a_storage_that_fails_for_a_while(lake: Lake, storage: Unreliable, seaweed: Seaweed, tmp_path: Path) -> None:
+    """For longer than Iceberg's client has patience with it."""
+    patience = {"s3.retry.num-retries": "1", "s3.retry.min-wait-ms": "50", "s3.retry.max-wait-ms": "100"}
+    properties = {**seaweed.s3_properties, "s3.endpoint": storage.uri, **patience}
+    uri, warehouse = f"sqlite:///{tmp_path}/catalog.db", seaweed.make_bucket("shaky")
+    project = build(add_catalog(lake, Catalog("leaky", "sql", uri, warehouse, properties)), tmp_path, "stored")
+    storage.judge = lambda kind, before: 503 if before % 40 > 25 else 0
+    ran = project.run().check()
+    storage.judge = be_honest
+    check(project)
+    tries = ran.of(Retrying)
+    assert tries and {problem.condition for event in tries for problem in event.problems} == {"storage-unreachable"}
 
 
 def test_a_catalog_that_is_away_for_a_while(

@@ -1,4 +1,4 @@
-"""A REST catalog that has done what was asked and says that it failed: a proxy."""
+"""A service that has done what was asked and says that it failed: a proxy."""
 
 from __future__ import annotations
 
@@ -7,23 +7,39 @@ import re
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
 from urllib.parse import urlsplit
 
-COMMIT = re.compile(r"/v1/(?:[^/]+/)?namespaces/[^/]+/tables/([^/?]+)$")
-ERROR = b'{"error": {"message": "This is a bad day.", "type": "InternalError", "code": %d}}'
+Concern = Callable[[str, str], str]
+"""By method and path what a request is about, '' for one that is answered as it is."""
 
 Judge = Callable[[str, int], int]
-"""What is answered to a commit that has been made, by the table and how many commits it had before; 0 for the truth."""
+"""The status that is answered, by what the request is about and how many were about it before; 0 for the truth."""
+
+_TABLE = re.compile(r"/v1/(?:[^/]+/)?namespaces/[^/]+/tables/([^/?]+)$")
+_ERROR = b'{"error": {"message": "This is a bad day.", "type": "InternalError", "code": %d}}'
+_OF_A_CONNECTION = {"connection", "transfer-encoding", "keep-alive"}
 
 
-def be_honest(table: str, before: int) -> int:
+def commits(method: str, path: str) -> str:
+    """The table to which a request to a REST catalog commits."""
+    found = _TABLE.search(path)
+    return found[1] if found and method == "POST" else ""
+
+
+def data_files(method: str, path: str) -> str:
+    """The kind of file that a request to S3 writes, if it holds rows."""
+    return "parquet" if method == "PUT" and ".parquet" in path else ""
+
+
+def be_honest(subject: str, before: int) -> int:
     return 0
 
 
 class Unreliable:
-    """The proxy in front of the catalog at `uri`; `judge` may be changed at any time."""
+    """The proxy in front of the service at `uri`; `judge` may be changed at any time."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, concern: Concern) -> None:
         self.judge: Judge = be_honest
         self._seen: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -35,22 +51,34 @@ class Unreliable:
 
             def do_any(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                found = COMMIT.search(self.path)
-                status = outer.decide(found[1]) if found and self.command == "POST" else 0
+                subject = concern(self.command, self.path)
+                status = outer.decide(subject) if subject else 0
                 connection = http.client.HTTPConnection(behind, timeout=60)
-                headers = {key: value for key, value in self.headers.items() if key.lower() != "accept-encoding"}
-                connection.request(self.command, self.path, body, headers)
+                # As they are: a signature speaks of the host too. But what is answered here is not compressed.
+                connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+                for key, value in self.headers.items():
+                    if key.lower() not in {"accept-encoding", "expect"}:
+                        connection.putheader(key, value)
+                connection.endheaders(body or None)
                 response = connection.getresponse()
                 said = response.read()
-                self.answer(*((status, ERROR % status) if status else (response.status, said)))
+                if status:
+                    self.answer(status, [("Content-Type", "application/json")], _ERROR % status)
+                else:
+                    self.answer(response.status, response.getheaders(), said)
                 connection.close()
 
-            do_GET = do_POST = do_HEAD = do_DELETE = do_any  # noqa: N815
+            do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = do_any  # noqa: N815
 
-            def answer(self, status: int, said: bytes) -> None:
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(said)))
+            def answer(self, status: int, headers: list[tuple[str, str]], said: bytes) -> None:
+                self.send_response_only(status)
+                has_length = False
+                for key, value in headers:
+                    if key.lower() not in _OF_A_CONNECTION:
+                        has_length |= key.lower() == "content-length"
+                        self.send_header(key, value)
+                if not has_length:
+                    self.send_header("Content-Length", str(len(said)))
                 self.end_headers()
                 if self.command != "HEAD":
                     self.wfile.write(said)
@@ -61,14 +89,19 @@ class Unreliable:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.uri = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
-    def decide(self, table: str) -> int:
-        with self._lock:
-            before = self._seen.get(table, 0)
-            self._seen[table] = before + 1
-        return self.judge(table, before)
+    def start(self) -> Self:
+        """Return once it answers."""
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
 
     def stop(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+    def decide(self, subject: str) -> int:
+        """The status that is answered to the next request about this."""
+        with self._lock:
+            before = self._seen.get(subject, 0)
+            self._seen[subject] = before + 1
+        return self.judge(subject, before)
