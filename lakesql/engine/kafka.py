@@ -11,7 +11,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +59,7 @@ class Broker:
         self._jvm = jvm
         self._connection = connection
         self._admin = admin
+        self._milliseconds = jvm.java.util.concurrent.TimeUnit.MILLISECONDS  # finding it takes longer than an answer
 
     def __enter__(self) -> Self:
         return self
@@ -74,29 +75,42 @@ class Broker:
 
     def topics(self, names: Collection[str], place: Place | None = None) -> dict[str, Topic]:
         """The topics of these names. Raises `RunError` with each that there is not (`unknown-topic`)."""
+        return {
+            name: Topic(
+                name, _id_of(described), tuple(sorted(int(each.partition()) for each in described.partitions()))
+            )
+            for name, described in self._describe(names, place).items()
+        }
+
+    def find_topics(self, origin: Origin, place: Place | None = None) -> dict[str, Topic]:
+        """The topics that a stream names, or those whose names match its pattern now, which may be none."""
+        return self.topics(self._names(origin), place)
+
+    def find_ids(self, origin: Origin, place: Place | None = None) -> dict[str, str]:
+        """The ids of those topics, for which less is asked of Java."""
+        return {name: _id_of(described) for name, described in self._describe(self._names(origin), place).items()}
+
+    def _names(self, origin: Origin) -> Sequence[str]:
+        match origin:
+            case Topics(names=names):
+                return names
+            case TopicPattern(pattern=pattern):
+                return sorted(name for name in self.topic_names() if re.fullmatch(pattern, name))
+            case _:
+                return ()
+
+    def _describe(self, names: Collection[str], place: Place | None) -> dict[str, Any]:
         futures = self._admin.describeTopics(list(names)).topicNameValues()
-        found: dict[str, Topic] = {}
+        found: dict[str, Any] = {}
         problems: list[Problem] = []
         for name in names:
             try:
-                described = self._ask(lambda name=name: futures.get(name))  # type: ignore[misc]
-                partitions = tuple(sorted(int(partition.partition()) for partition in described.partitions()))
-                found[name] = Topic(name, str(described.topicId().toString()), partitions)
+                found[name] = self._ask(lambda name=name: futures.get(name))  # type: ignore[misc]
             except _NoSuchTopicError:
                 problems.append(self._no_topic(name, place))
         if problems:
             raise RunError(problems)
         return found
-
-    def find_topics(self, origin: Origin, place: Place | None = None) -> dict[str, Topic]:
-        """The topics that a stream names, or those whose names match its pattern now, which may be none."""
-        match origin:
-            case Topics(names=names):
-                return self.topics(names, place)
-            case TopicPattern(pattern=pattern):
-                return self.topics(sorted(name for name in self.topic_names() if re.fullmatch(pattern, name)), place)
-            case _:
-                return {}
 
     def beginning_offsets(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
         """The first offset that each partition still holds: those before it are gone."""
@@ -180,7 +194,7 @@ class Broker:
     def _ask(self, question: Callable[[], Any]) -> Any:
         """What the future of `question` comes to. Raises the condition that its failure is."""
         try:
-            return question().get(ANSWER_TIMEOUT_MS, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+            return question().get(ANSWER_TIMEOUT_MS, self._milliseconds)
         except Py4JJavaError as error:
             raise _explain(error.java_exception, self._connection) from None
 
@@ -311,6 +325,10 @@ def newest_shares(first: Offsets, end: Offsets, count: int) -> dict[str, dict[in
         count -= share
         begin_at[topic][partition] = end[topic][partition] - share
     return begin_at
+
+
+def _id_of(described: Any) -> str:
+    return str(described.topicId().toString())
 
 
 def _properties(jvm: Any, settings: Mapping[str, str]) -> Any:

@@ -69,12 +69,7 @@ def read_sources(session: SparkSession, brokers: Brokers, readings: Sequence[Rea
 def _read_topics(session: SparkSession, brokers: Brokers, readings: Sequence[Reading]) -> list[dict[str, str]]:
     """The ids of each stream's topics, as they are now."""
     return [
-        {
-            topic: found.id
-            for topic, found in brokers.of(session._jvm, reading.source)
-            .find_topics(reading.stream.origin, reading.stream.place)
-            .items()
-        }
+        brokers.of(session._jvm, reading.source).find_ids(reading.stream.origin, reading.stream.place)
         if isinstance(reading.source, Kafka)
         else {}
         for reading in readings
