@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from lakesql.engine.facts import Facts
 from lakesql.engine.ledger import Entry
 
@@ -32,25 +34,20 @@ def reread(facts: Facts) -> str:
     """What to do where neither table nor checkpoint says what of the streams has been read."""
     if facts.state or facts.is_companion:
         return refill(facts)
-    start = f"To read the streams from their start: {from_start(facts)}"
+    start = f"To read the streams from their start: {again_from(facts, 'start')}"
     if any(source.kind in ("table", "rate") for source in facts.sources):
         return start
     return f"{start}. {from_time(facts)}"
 
 
-def from_start(facts: Facts) -> str:
-    """The command that reads the streams from their start, whatever the table holds."""
-    return f"lakesql rewind {facts.model} --to start{_allow_doubles(facts)}"
+def again_from(facts: Facts, place: Literal["start", "TIME"]) -> str:
+    """The command that reads the streams again from there on, whatever the table holds."""
+    return f"lakesql rewind {facts.model} --to {place}{' --allow-doubles' if facts.doubles else ''}"
 
 
 def from_time(facts: Facts) -> str:
     """The command that reads the streams from a time on, and what such a time looks like."""
-    command = f"lakesql rewind {facts.model} --to TIME{_allow_doubles(facts)}"
-    return f"From a time on, such as 2026-01-31T12:00:00Z: {command}"
-
-
-def _allow_doubles(facts: Facts) -> str:
-    return " --allow-doubles" if facts.doubles else ""
+    return f"From a time on, such as 2026-01-31T12:00:00Z: {again_from(facts, 'TIME')}"
 
 
 def say_entry(entry: Entry | None) -> str:

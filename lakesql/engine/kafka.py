@@ -229,14 +229,6 @@ class Brokers:
         self._lock = threading.Lock()
         self._open: list[tuple[Kafka, Broker]] = []
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close all of them; those of a Java that has ended are closed."""
         with self._lock:

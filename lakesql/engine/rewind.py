@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from lakesql.engine.advice import mend, refill, reread, say_entry
+from lakesql.engine.advice import again_from, mend, refill, reread, say_entry
 from lakesql.engine.facts import Batch, Facts, StartFrom, newest_batch
 from lakesql.engine.position import KIND_NAMES, Positions, can_start_from, ledger_positions
 from lakesql.errors import RunError
@@ -30,17 +30,17 @@ def choose_start(facts: Facts, to: RewindTo, allow_doubles: bool = False) -> Sta
             if start_ms is not None and any(source.kind in ("table", "rate") for source in facts.sources):
                 raise _impossible(facts, "a stream that is a table or a generator cannot be read from a time on", "")
             if facts.doubles and not allow_doubles:
-                read, drop = (
-                    ("reading all again would write a second row for each record that is in it", "Drop the table first")
-                    if to == "start"
-                    else ("each record since that time that is in it would get a second row", "Delete those rows first")
-                )
+                if to == "start":
+                    read = "reading all again would write a second row for each record that is in it"
+                    first, command = "Drop the table first", again_from(facts, "start")
+                else:
+                    read = "each record since that time that is in it would get a second row"
+                    first, command = "Delete those rows first", again_from(facts, "TIME")
                 raise RunError.of(
                     "rewind-doubles",
                     f"Table {facts.table} holds rows, and stands at {say_entry(facts.entry)}: {read}.",
                     why="In mode 'append' no row replaces another.",
-                    fix=f"{drop}. Where its rows are gone already, or may stand twice: lakesql rewind {facts.model} "
-                    f"--to {'start' if to == 'start' else 'TIME'} --allow-doubles",
+                    fix=f"{first}. Where its rows are gone already, or may stand twice: {command}",
                 )
             again = f"reads the streams from {'their start' if to == 'start' else 'that time'} on"
             return StartFrom({}, follows, again, start_ms)

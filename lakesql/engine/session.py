@@ -133,9 +133,7 @@ def close_session(spark: SparkSession) -> None:
 
 def kill_java() -> None:
     """End the session's Java at once, and all queries with it: nothing of what they write becomes visible."""
-    from pyspark import SparkContext
-
-    process = getattr(SparkContext._gateway, "proc", None)
+    process = _java_process()
     if process is not None:
         process.kill()
         process.wait()
@@ -155,15 +153,20 @@ def check_java() -> None:
 
 def _java_status(wait_s: float) -> int | None:
     """The status with which the session's Java has ended, None if it still runs after `wait_s`."""
-    from pyspark import SparkContext
-
-    process = getattr(SparkContext._gateway, "proc", None)
+    process = _java_process()
     if process is None:
         return None
     try:
-        return int(process.wait(wait_s))
+        return process.wait(wait_s)
     except subprocess.TimeoutExpired:
         return None
+
+
+def _java_process() -> subprocess.Popen[bytes] | None:
+    """The session's Java; None where it was started by somebody else, or not yet."""
+    from pyspark import SparkContext
+
+    return getattr(SparkContext._gateway, "proc", None)
 
 
 def build_conf(settings: SessionSettings) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lakesql.engine.advice import from_start, refill, reread
+from lakesql.engine.advice import again_from, refill, reread
 from lakesql.engine.facts import Decision, Facts, Fresh, Resume, StartFrom, newest_batch
 from lakesql.engine.position import Position, Positions, Source
 from lakesql.errors import RunError
@@ -48,11 +48,16 @@ def _next_positions(facts: Facts, decision: Decision) -> Positions:
             assert checkpoint is not None
             # A stateful query reads a batch again that is in the table already: its state must see it.
             done = checkpoint.newest_committed if facts.state else max(last, checkpoint.newest_committed)
-            stands = checkpoint.positions.get(done)
-            if stands is None or len(stands) != len(facts.sources):
-                return {}
-            positions = dict(zip((source.name for source in facts.sources), stands, strict=True))
-            return {source.name: _position_of(source, positions) for source in facts.sources}
+            return _positions_after(facts, done)
+
+
+def _positions_after(facts: Facts, batch: int) -> Positions:
+    """Where the sources stand after a batch of the checkpoint; nothing where that cannot be told."""
+    stands = facts.checkpoint.positions.get(batch) if facts.checkpoint else None
+    if stands is None or len(stands) != len(facts.sources):
+        return {}
+    positions = dict(zip((source.name for source in facts.sources), stands, strict=True))
+    return {source.name: _position_of(source, positions) for source in facts.sources}
 
 
 def _position_of(source: Source, positions: Positions) -> Position:
@@ -76,18 +81,21 @@ def _check_ids(facts: Facts, positions: Positions) -> None:
                     why="It was deleted and made again. Going on at the old offsets would skip its first records.",
                     fix=refill(facts)
                     if facts.state
-                    else "To read the new topic from its beginning: "
-                    + (f"lakesql rewind {facts.model}" if facts.entry or facts.is_companion else from_start(facts)),
+                    else f"To read the new topic from its beginning: {_from_its_beginning(facts)}",
                 )
+
+
+def _from_its_beginning(facts: Facts) -> str:
+    return f"lakesql rewind {facts.model}" if facts.entry or facts.is_companion else again_from(facts, "start")
 
 
 def _check_ends(facts: Facts, positions: Positions) -> None:
     """No partition may end before what was read, or what was planned and is to be read again."""
-    stands = [positions, _planned(facts)]
+    planned = _positions_after(facts, facts.checkpoint.newest_planned) if facts.checkpoint else {}
     cut = {
         f"{topic}-{partition} ends at {end}, {at} was reached": None
         for source in facts.sources
-        for position in (_position_of(source, each) for each in stands if source.name in each)
+        for position in (positions.get(source.name), planned.get(source.name))
         if source.kind == "kafka" and isinstance(position, dict)
         for topic, ends in sorted(source.ends.items())
         for partition, end in sorted(ends.items())
@@ -101,15 +109,6 @@ def _check_ends(facts: Facts, positions: Positions) -> None:
             "next would be skipped.",
             fix=reread(facts),
         )
-
-
-def _planned(facts: Facts) -> Positions:
-    """Where the newest batch of the checkpoint ends."""
-    checkpoint = facts.checkpoint
-    ends = checkpoint.positions.get(checkpoint.newest_planned, ()) if checkpoint else ()
-    if len(ends) != len(facts.sources):
-        return {}
-    return dict(zip((source.name for source in facts.sources), ends, strict=True))
 
 
 def _known_topics(facts: Facts) -> dict[str, str]:

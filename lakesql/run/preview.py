@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ def preview_model(manifest: Manifest, name: str, limit: int, say: Callable[[str]
     readings = find_readings(manifest, select)
     with open_spark(manifest, readings, say) as (session, catalog), explained(select):
         check_tables(manifest, catalog, select)
-        with Brokers() as brokers:  # Spark would say after minutes that a broker or a topic is not there
+        with closing(Brokers()) as brokers:  # Spark would say after minutes that a broker or a topic is not there
             read_sources(session, brokers, readings)
         columns, rows, records, rejected = preview_rows(session, select, readings, limit)
         return Preview(columns, rows, records, rejected)

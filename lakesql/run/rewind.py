@@ -71,7 +71,7 @@ def rewind_model(
     Raises `RunError`: `rewind-impossible`, `rewind-doubles`.
     """
     readings = find_readings(manifest, select)
-    with Brokers() as brokers:
+    with closing(Brokers()) as brokers:
         sources = read_sources(session, brokers, readings)
     (home, facts), *companions = [
         (home, read_facts(session, home, sources)) for home in find_homes(manifest.target, select)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -101,11 +101,15 @@ def plain(rows: list[Row]) -> list[Row]:
 
 def forget(project: Project, ran: Ran, models: Iterable[str]) -> None:
     """Leave each checkpoint as a crash right after the last commit of a run leaves it: see `Project.forget`."""
+    forget_batches(project, {model: ran.of(BatchCommitted, model)[-1].batch for model in models})
+
+
+def forget_batches(project: Project, newest: Mapping[str, int]) -> None:
+    """The same after these batches, by model."""
     session = project.lake.session
     jvm, hadoop = session._jvm, session.sparkContext._jsc.hadoopConfiguration()
     base = project.checkpoints if "://" in project.checkpoints else str(project.directory / project.checkpoints)
-    for model in models:
-        batch = ran.of(BatchCommitted, model)[-1].batch
+    for model, batch in newest.items():
         for folder, first in (("commits", batch), ("offsets", batch + 1)):
             path = jvm.org.apache.hadoop.fs.Path(f"{base}/{model}/{folder}")
             storage = path.getFileSystem(hadoop)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.catalogs.places import Place
+from lakesql.events import BatchCommitted, BatchSkipped
+from tests.catalogs.places import Place, forget_batches
 from tests.flights import source
 from tests.flights.feed import (
     ENDS_WITHIN_S,
@@ -14,12 +15,14 @@ from tests.flights.feed import (
     Feed,
     caught_up,
     committed,
+    dead_letters,
     edit,
     write_project,
 )
 from tests.servers.broker import Broker
 from tests.servers.process import running
 from tests.servers.runner import Runner, of
+from tests.spark.project import Project
 
 CHANGES = {
     # 365 days would be as many requests to S3 for each batch.
@@ -30,21 +33,19 @@ CHANGES = {
 
 
 def test_every_flight_stands_once_for_every_reader(rest_on_s3: Place, tmp_path: Path) -> None:
-    """Though the runner is killed with its Java in the middle, and partitions are added."""
-    directory, catalog = tmp_path / "project", rest_on_s3.lake.catalog.profile
+    """Though the runner is killed with its Java, partitions are added, and the newest batches come again."""
+    catalog = rest_on_s3.lake.catalog.profile
     served = {"name": catalog.name, "type": catalog.type, "uri": catalog.uri, "warehouse": catalog.warehouse}
+    target = {"catalog": {**served, **catalog.properties}, "checkpoints": f"{rest_on_s3.checkpoints}/flights"}
+    project = Project(rest_on_s3.lake, tmp_path / "project", "flights", "flights")
+    project.checkpoints = target["checkpoints"]
     with running(Broker(tmp_path / "broker")) as broker:
-        write_project(
-            directory,
-            broker,
-            catalog={**served, **catalog.properties},
-            checkpoints=f"{rest_on_s3.checkpoints}/flights",
-        )
-        edit(directory, CHANGES)
+        write_project(project.directory, broker, **target)
+        edit(project.directory, CHANGES)
         feed = Feed(broker)
         broker.create_topic(TOPIC, 3)
         feed.send(150_000, 3)
-        with running(Runner(directory, *MODELS)) as runner:
+        with running(Runner(project.directory, *MODELS)) as runner:
             runner.wait(lambda events: committed(events, 1), STALLS_AFTER_S)
             runner.kill_both()
             broker.add_partitions(TOPIC, 4)
@@ -54,16 +55,28 @@ def test_every_flight_stands_once_for_every_reader(rest_on_s3: Place, tmp_path: 
             assert runner.terminate(ENDS_WITHIN_S) == 0
         assert runner.errors.read_text() == ""
 
-    for model in MODELS:
-        told = [event["batch"] for events in runner.runs for event in of(events, "batch_committed", model)]
-        assert told == sorted(set(told)) and len(told) >= 4
-        table = rest_on_s3.lake.catalog.iceberg.load_table(("flights", model))
-        assert source.sum_arrow(table.scan().to_arrow()) == source.expected(model)
-        with rest_on_s3.connect() as connection:
-            assert source.sum_duckdb(connection, rest_on_s3.duckdb_name("flights", model)) == source.expected(model)
-        letters = rest_on_s3.lake.catalog.iceberg.load_table(("flights", f"{model}__dead_letter"))
-        found = {
-            (row["partition"], row["offset"]): (row["reason"], row["value"])
-            for row in letters.scan().to_arrow().to_pylist()
+        told = {model: batches_of(runner, model) for model in MODELS}
+        forget_batches(project, {model: batches[-1] for model, batches in told.items()})
+        project.connections = {
+            "recorded": {"type": "kafka", "bootstrap_servers": broker.servers},
+            "landing": {"type": "files"},
         }
-        assert found == feed.bad and len(found) == source.BAD_COUNT
+        again = project.run(*MODELS).check()
+
+    for model in MODELS:
+        assert told[model] == sorted(set(told[model])) and len(told[model]) >= 4
+        assert [event.batch for event in again.of(BatchSkipped, model)] == [told[model][-1]]
+        assert again.of(BatchCommitted, model) == []
+        assert dead_letters(project.iceberg(f"{model}__dead_letter")) == feed.bad
+        (row,) = project.sql(source.checksum_sql("spark", project.table(model)))
+        assert (row["rows"], int(row["checksum"])) == source.expected(model)
+        assert source.sum_arrow(project.iceberg(model).scan().to_arrow()) == source.expected(model)
+        with rest_on_s3.connect() as connection:
+            table = rest_on_s3.duckdb_name(project.namespace, model)
+            assert source.sum_duckdb(connection, table) == source.expected(model)
+    assert len(feed.bad) == source.BAD_COUNT
+
+
+def batches_of(runner: Runner, model: str) -> list[int]:
+    """The batches that its runs have committed, as they told it."""
+    return [event["batch"] for events in runner.runs for event in of(events, "batch_committed", model)]

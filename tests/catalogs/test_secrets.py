@@ -20,8 +20,7 @@ from lakesql.catalog.connect import open_catalog
 from lakesql.project.profiles import load_target
 from tests.catalogs.command import ROOT, Command, Done
 from tests.servers.broker import PASSWORD as BROKERS_PASSWORD
-from tests.servers.broker import USER as BROKERS_USER
-from tests.servers.broker import Broker
+from tests.servers.broker import Broker, jaas
 from tests.servers.postgres import Postgres
 from tests.servers.seaweed import Seaweed
 
@@ -64,10 +63,6 @@ def rest(seaweed: Seaweed, request: pytest.FixtureRequest) -> dict[str, object]:
         "connections": {"broker": {"type": "recorded", "path": "recorded"}, "unused": kafka},
         "spark": {"conf": {"spark.hadoop.mine": env(HEADER)}},
     }
-
-
-def jaas(password: str, user: str = "u") -> str:
-    return f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{user}" password="{password}";'
 
 
 class Processes:
@@ -138,7 +133,7 @@ def test_a_run_that_succeeds(tmp_path: Path, rest: dict[str, Any], environ: dict
     broker.produce("guarded", [json.dumps({"id": number, "state": "new"}).encode() for number in range(3)])
     environ = {**environ, LOGIN: BROKERS_PASSWORD}
     options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
-    options["sasl.jaas.config"] = jaas(env(LOGIN), BROKERS_USER)
+    options["sasl.jaas.config"] = jaas(env(LOGIN))
     rest["connections"]["broker"] = {"type": "kafka", "bootstrap_servers": broker.sasl_servers, "options": options}
     command = Command(tmp_path, environ)
     command.write(rest)

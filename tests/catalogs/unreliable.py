@@ -7,7 +7,6 @@ import re
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
 from urllib.parse import urlsplit
 
 Concern = Callable[[str, str], str]
@@ -72,15 +71,14 @@ class Unreliable:
 
             def answer(self, status: int, headers: list[tuple[str, str]], said: bytes) -> None:
                 self.send_response_only(status)
-                has_length = False
+                has_body = self.command != "HEAD"
                 for key, value in headers:
-                    if key.lower() not in _OF_A_CONNECTION:
-                        has_length |= key.lower() == "content-length"
+                    if key.lower() not in _OF_A_CONNECTION and not (has_body and key.lower() == "content-length"):
                         self.send_header(key, value)
-                if not has_length:
+                if has_body:
                     self.send_header("Content-Length", str(len(said)))
                 self.end_headers()
-                if self.command != "HEAD":
+                if has_body:
                     self.wfile.write(said)
 
             def log_message(self, *_: object) -> None:
@@ -90,10 +88,9 @@ class Unreliable:
         self._server.daemon_threads = True
         self.uri = f"http://127.0.0.1:{self._server.server_port}"
 
-    def start(self) -> Self:
+    def start(self) -> None:
         """Return once it answers."""
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
 
     def stop(self) -> None:
         self._server.shutdown()

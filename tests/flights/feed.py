@@ -60,6 +60,14 @@ def write_project(directory: Path, broker: Broker, **target: Any) -> None:
     settings.write_text(settings.read_text() + '\n[tool.lakesql.models]\ntrigger = "1 second"\n')
 
 
+def dead_letters(table: Any) -> dict[tuple[int, int], tuple[str, bytes]]:
+    """Reason and value of each dead letter, by partition and offset; as in `Feed.bad`. None stands there twice."""
+    letters = table.scan().to_arrow().to_pylist()
+    found = {(row["partition"], row["offset"]): (row["reason"], row["value"]) for row in letters}
+    assert len(found) == len(letters), "a record is a dead letter twice"
+    return found
+
+
 def edit(directory: Path, changes: Mapping[str, tuple[str, str]]) -> None:
     """Put one text in the place of another in files of the project."""
     for name, (old, new) in changes.items():

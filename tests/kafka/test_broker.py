@@ -20,7 +20,7 @@ from lakesql.engine.kafka import open_broker, open_java
 from lakesql.errors import LakesqlError, Place
 from lakesql.project.profiles import Kafka
 from lakesql.stream.stream import TopicPattern, Topics, read_stream
-from tests.servers.broker import PASSWORD, STORE_PASSWORD, USER, Broker
+from tests.servers.broker import STORE_PASSWORD, Broker, jaas
 from tests.servers.process import free_ports
 
 ANSWERS_WITHIN_S = 60
@@ -44,10 +44,6 @@ def jvm() -> Iterator[Any]:
 def asked(jvm: Any, broker: Broker) -> Iterator[Asked]:
     with open_broker(jvm, Kafka(broker.servers)) as asked:
         yield asked
-
-
-def jaas(password: str, module: str = "plain.Plain") -> str:
-    return f'org.apache.kafka.common.security.{module}LoginModule required username="{USER}" password="{password}";'
 
 
 def test_offsets(broker: Broker, asked: Asked) -> None:
@@ -102,8 +98,8 @@ def test_a_topic_that_is_not_there(broker: Broker, asked: Asked) -> None:
 
 
 def test_a_user_and_a_certificate_that_are_right(jvm: Any, broker: Broker) -> None:
-    plain = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas(PASSWORD)}
-    scram = {**plain, "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas(PASSWORD, "scram.Scram")}
+    plain = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas()}
+    scram = {**plain, "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas(module="scram.Scram")}
     ssl = {
         "security.protocol": "SSL",
         "ssl.truststore.location": str(broker.trust_store),
@@ -118,8 +114,8 @@ def test_a_user_and_a_certificate_that_are_right(jvm: Any, broker: Broker) -> No
 def test_what_is_wrong_with_a_connection(jvm: Any, broker: Broker) -> None:
     (closed,) = free_ports(1)
     sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas("wrong")}
-    scram = {**sasl, "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas("wrong", "scram.Scram")}
-    unknown = {**scram, "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": jaas(PASSWORD, "scram.Scram")}
+    scram = {**sasl, "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas("wrong", module="scram.Scram")}
+    unknown = {**scram, "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": jaas(module="scram.Scram")}
     wrong = {
         "nobody": (Kafka(f"127.0.0.1:{closed}"), "connection-unreachable"),
         "no such host": (Kafka("broker.invalid:9092"), "connection-unreachable"),

@@ -16,7 +16,17 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.flights import source
-from tests.flights.feed import ENDS_WITHIN_S, MODELS, STALLS_AFTER_S, TOPIC, Feed, caught_up, committed, write_project
+from tests.flights.feed import (
+    ENDS_WITHIN_S,
+    MODELS,
+    STALLS_AFTER_S,
+    TOPIC,
+    Feed,
+    caught_up,
+    committed,
+    dead_letters,
+    write_project,
+)
 from tests.servers.broker import Broker
 from tests.servers.runner import Event, Runner, of
 
@@ -91,9 +101,8 @@ def test_every_flight_stands_once(flown: Flown, model: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_unreadable_record_is_a_dead_letter_once(flown: Flown, model: str) -> None:
-    letters = flown.table(f"{model}__dead_letter").scan().to_arrow().to_pylist()
-    found = {(row["partition"], row["offset"]): (row["reason"], row["value"]) for row in letters}
-    assert len(letters) == len(flown.bad) == source.BAD_COUNT
+    found = dead_letters(flown.table(f"{model}__dead_letter"))
+    assert len(found) == len(flown.bad) == source.BAD_COUNT
     assert found == flown.bad
 
 

@@ -15,7 +15,7 @@ from lakesql.compile.select import build_select
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted, Progress
 from lakesql.run.prepare import find_readings
-from tests.servers.broker import PASSWORD, STORE_PASSWORD, USER, Broker, Message
+from tests.servers.broker import STORE_PASSWORD, Broker, Message, jaas
 from tests.servers.process import free_ports
 from tests.spark.project import Project
 
@@ -206,15 +206,14 @@ def test_transactions(project: Project, broker: Broker, topic: str) -> None:
 
 
 def test_a_user_and_a_certificate(project: Project, broker: Broker, topic: str) -> None:
-    modules = {"PLAIN": "plain.PlainLoginModule", "SCRAM-SHA-512": "scram.ScramLoginModule"}
+    modules = {"PLAIN": "plain.Plain", "SCRAM-SHA-512": "scram.Scram"}
     servers: dict[str, tuple[str, dict[str, str]]] = {
         mechanism.split("-")[0].lower(): (
             broker.sasl_servers,
             {
                 "security.protocol": "SASL_PLAINTEXT",
                 "sasl.mechanism": mechanism,
-                "sasl.jaas.config": f"org.apache.kafka.common.security.{module} required "
-                f'username="{USER}" password="{PASSWORD}";',
+                "sasl.jaas.config": jaas(module=module),
             },
         )
         for mechanism, module in modules.items()
@@ -282,13 +281,12 @@ def test_a_topic_that_is_not_there_is_named_before_anything_is_made(project: Pro
 
 def test_what_is_wrong_with_a_connection_is_said_before_anything_is_made(project: Project, broker: Broker) -> None:
     broker.create_topic("mailboxes")
-    login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{USER}" password="wrong";'
     (closed,) = free_ports(1)
     wrong = {
         "connection-unreachable": (f"127.0.0.1:{closed}", {}),
         "wrong-credentials": (
             broker.sasl_servers,
-            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": login},
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas("wrong")},
         ),
         "certificate-untrusted": (broker.ssl_servers, {"security.protocol": "SSL"}),
     }

@@ -35,6 +35,11 @@ class Message:
     timestamp_ms: int | None = None
 
 
+def jaas(password: str = PASSWORD, user: str = USER, module: str = "plain.Plain") -> str:
+    """A client's login, as `sasl.jaas.config` takes it."""
+    return f'org.apache.kafka.common.security.{module}LoginModule required username="{user}" password="{password}";'
+
+
 class Broker:
     """Started, stopped, killed and started again on the same ports and the same files.
 
