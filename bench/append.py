@@ -30,11 +30,11 @@ from pyspark.sql import SparkSession
 
 from bench.project import open_project, write_project
 from lakesql.compile.table import build_table_spec
-from lakesql.engine.session import catalog_conf
+from lakesql.engine.spark.session import catalog_conf
 from lakesql.graph.manifest import Manifest
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.prepare import Surroundings
-from lakesql.run.run import build_selects, run_selects
+from lakesql.run.models import build_selects, run_selects
+from lakesql.run.prepare import RunContext
 
 COLUMNS = {
     "id": "bigint",
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def run_pairs(
-    around: Surroundings,
+    around: RunContext,
     records: int,
     pairs: int,
     create: Callable[[], None],
@@ -118,12 +118,12 @@ def append_by_hand(spark: SparkSession, root: Path, files: int) -> None:
     writer.trigger(availableNow=True).toTable(BY_HAND).awaitTermination()
 
 
-def run_by_lakesql(around: Surroundings) -> None:
+def run_by_lakesql(around: RunContext) -> None:
     assert run_selects(around, build_selects(around.manifest, ["flights"]), False, Interrupt())
 
 
 def create_by_hand(
-    around: Surroundings, partitions: str, same_table: bool, properties: Mapping[str, str] = MappingProxyType({})
+    around: RunContext, partitions: str, same_table: bool, properties: Mapping[str, str] = MappingProxyType({})
 ) -> Callable[[], None]:
     """What creates the hand-written side's table: in a catalog of its own on the same database, both as Iceberg has
     them but for these properties, or as lakesql does."""

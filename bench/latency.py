@@ -26,8 +26,8 @@ from bench.append import BY_HAND, create_by_hand, write_flights
 from bench.kafka import PARTITIONS, Hand, messages, open_broker, write_topic_project
 from bench.project import open_project
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.prepare import Surroundings
-from lakesql.run.run import build_selects, run_selects
+from lakesql.run.models import build_selects, run_selects
+from lakesql.run.prepare import RunContext
 from tests.servers.broker import Broker, Message
 
 BURST = 30
@@ -67,7 +67,7 @@ def main() -> int:
 
 
 @contextmanager
-def by_hand(around: Surroundings, broker: Broker) -> Iterator[None]:
+def by_hand(around: RunContext, broker: Broker) -> Iterator[None]:
     create_by_hand(around, "PARTITIONED BY (days(time_hour))", same_table=False)()
     query = Hand(around.session, around.manifest.directory, broker.servers, PER_BATCH).start(processingTime="0 seconds")
     try:
@@ -77,7 +77,7 @@ def by_hand(around: Surroundings, broker: Broker) -> Iterator[None]:
 
 
 @contextmanager
-def by_lakesql(around: Surroundings) -> Iterator[None]:
+def by_lakesql(around: RunContext) -> Iterator[None]:
     interrupt = Interrupt()
     selects = build_selects(around.manifest, ["flights"])
     runner = threading.Thread(target=run_selects, args=(around, selects, True, interrupt))

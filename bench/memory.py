@@ -27,8 +27,8 @@ from bench.project import open_project, report_failure, write_project
 from lakesql.events import BatchCommitted, Event
 from lakesql.graph.manifest import Manifest
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.prepare import Surroundings
-from lakesql.run.run import build_selects, run_selects
+from lakesql.run.models import build_selects, run_selects
+from lakesql.run.prepare import RunContext
 
 ALLOWED_MIB = 4
 RECORDS = 3
@@ -70,7 +70,7 @@ def main() -> int:
     return 0
 
 
-def run(around: Surroundings, batches: int, every: int) -> list[Held]:
+def run(around: RunContext, batches: int, every: int) -> list[Held]:
     """Run the model for so many batches; what was held after each `every` of them, printed as it is found."""
     held: list[Held] = []
     interrupt = Interrupt()

@@ -12,8 +12,8 @@ from lakesql.events import Event, ModelFinished
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
-from lakesql.run.prepare import Surroundings, find_readings
-from lakesql.run.run import build_selects
+from lakesql.run.models import build_selects
+from lakesql.run.prepare import RunContext, bind_streams
 from lakesql.run.spark import open_spark
 
 SETTINGS = '[tool.lakesql]\nname = "bench"\n'
@@ -38,11 +38,11 @@ def read_manifest(root: Path) -> Manifest:
 
 
 @contextmanager
-def open_project(manifest: Manifest, model: str) -> Iterator[Surroundings]:
+def open_project(manifest: Manifest, model: str) -> Iterator[RunContext]:
     """What the model runs in, Spark among it, which ends with this. A model that fails raises what it failed of."""
-    readings = find_readings(manifest, build_selects(manifest, [model])[model])
-    with open_spark(manifest, readings, print) as (spark, catalog):
-        yield Surroundings(manifest, spark, catalog, report_failure)
+    bindings = bind_streams(manifest, build_selects(manifest, [model])[model])
+    with open_spark(manifest, bindings, print) as (spark, catalog):
+        yield RunContext(manifest, spark, catalog, report_failure)
 
 
 def report_failure(event: Event) -> None:

@@ -35,8 +35,8 @@ from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.events import BatchCommitted, Event
 from lakesql.graph.manifest import Manifest
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.prepare import Surroundings
-from lakesql.run.run import build_selects, run_selects
+from lakesql.run.models import build_selects, run_selects
+from lakesql.run.prepare import RunContext
 
 SIZES = (1_000_000, 4_000_000, 16_000_000)
 KEYS = ("newest", "random")
@@ -95,7 +95,7 @@ def main() -> int:
     return 0
 
 
-def measure_size(around: Surroundings, rows: int, batches: int, is_shown: bool = False) -> dict[Case, Figure]:
+def measure_size(around: RunContext, rows: int, batches: int, is_shown: bool = False) -> dict[Case, Figure]:
     """The figures of a table of so many rows, printed if `is_shown`."""
     spark = around.session
     metadata = fill_table(spark, rows)
@@ -113,7 +113,7 @@ def measure_size(around: Surroundings, rows: int, batches: int, is_shown: bool =
     return figures
 
 
-def measure(around: Surroundings, case: Case, metadata: str, batches: int) -> Figure:
+def measure(around: RunContext, case: Case, metadata: str, batches: int) -> Figure:
     """Let both sides write the batches, each into a table that begins with the same files."""
     spark, root = around.session, around.manifest.directory
     found: dict[str, tuple[list[float], Row]] = {}
@@ -208,7 +208,7 @@ def merge_by_hand(spark: SparkSession, root: Path) -> list[float]:
     return seconds
 
 
-def merge_by_lakesql(around: Surroundings, table: str) -> list[float]:
+def merge_by_lakesql(around: RunContext, table: str) -> list[float]:
     seconds: list[float] = []
 
     def hear(event: Event) -> None:

@@ -24,8 +24,8 @@ from pathlib import Path
 from bench.append import BY_HAND, FILES, say_ratios, write_flights, write_flights_project
 from bench.upsert import CONFIG
 from lakesql.catalog.connect import open_catalog
-from lakesql.engine.jars import ensure_jars, user_cache
-from lakesql.engine.java import find_java
+from lakesql.engine.spark.jars import ensure_jars, user_cache
+from lakesql.engine.spark.java import find_java
 from lakesql.project.profiles import Catalog
 
 TABLE = ("bench", "flights")

@@ -26,19 +26,19 @@ from lakesql.compile.table import (
 )
 from lakesql.conditions import CONDITIONS
 from lakesql.decode import Field, Node, fields_of
-from lakesql.engine.session import DEFAULTS, LOCAL_DEFAULTS
+from lakesql.engine.spark.session import DEFAULTS, LOCAL_DEFAULTS
 from lakesql.events import Event
 from lakesql.graph.selector import METHODS
 from lakesql.model.config import MODES, AvailableNow, PartitionField, SortField, TableConfig, Trigger
 from lakesql.model.properties import ColumnProperties, ModelProperties
-from lakesql.model.template import SEVEN
-from lakesql.model.template_values import FILTERS, TESTS
-from lakesql.model.template_values import METHODS as VALUE_METHODS
 from lakesql.observe.jsonl import event_name
 from lakesql.project.duration import Duration
 from lakesql.project.profiles import CONNECTIONS, Catalog, Retries, Spark, Target
 from lakesql.project.settings import Paths, Settings
 from lakesql.stream.stream import RECORD_FIELDS, Column, Csv, Watermark, _ColumnOptions, _StreamOptions
+from lakesql.template.reader import SEVEN
+from lakesql.template.values import FILTERS, TESTS
+from lakesql.template.values import METHODS as VALUE_METHODS
 
 DOCS = Path(__file__).parent
 MARKED = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)

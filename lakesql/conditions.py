@@ -387,10 +387,10 @@ CONDITIONS: dict[str, Condition] = {
         "A template gives one of the names that lakesql offers to templates to something of its own.",
         "Take another name.",
     ),
-    "rewind-doubles": Condition(
+    "rewind-duplicates": Condition(
         "`lakesql rewind`, to the start or to a time, would have a model in mode `append` read records again, while "
         "its table holds rows.",
-        "Drop the table first, or delete the rows of those records; or say `--allow-doubles`.",
+        "Drop the table first, or delete the rows of those records; or say `--allow-duplicates`.",
     ),
     "rewind-impossible": Condition(
         "A model cannot go on from where `lakesql rewind` is to take it.",

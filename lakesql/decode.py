@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, Union, cast
 
-from lakesql.errors import Place, Problem, ProjectError, nearest
+from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 
 T = TypeVar("T")
 Scalar = str | int | float | bool | None
@@ -126,7 +126,7 @@ def decode(
         if key not in fields and key not in ignore and not key.startswith("x-"):
             place = node.keys.get(key, entries[key].place)
             problems.append(
-                Problem("unknown-option", f"{what} has no option '{key}'.", "", nearest(key, fields), place)
+                Problem("unknown-option", f"{what} has no option '{key}'.", "", did_you_mean(key, fields), place)
             )
     values: dict[str, Any] = dict(given)
     for name, field in fields.items():
@@ -246,7 +246,7 @@ def read_option_text(node: Node) -> str:
 def _read_literal(node: Node, allowed: tuple[Any, ...], what: str) -> Any:
     if node.value in allowed and isinstance(node.value, type(allowed[0])):
         return node.value
-    fix = nearest(str(node.value) if isinstance(node.value, str) else "", [str(item) for item in allowed])
+    fix = did_you_mean(str(node.value) if isinstance(node.value, str) else "", [str(item) for item in allowed])
     raise ProjectError.of("wrong-value", f"{node.shown} is not a value of '{what}'.", fix=fix, place=node.place)
 
 

@@ -138,7 +138,7 @@ def first_line(error: BaseException) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A sentence that suggests the known name nearest to `name`, or lists the known names when none is near."""
     names = sorted(set(known))
     in_small_letters = {known_name.lower(): known_name for known_name in names}

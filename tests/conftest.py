@@ -33,9 +33,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """An open session on a warehouse and a catalog of its own."""
     from lakesql.catalog.connect import open_catalog
-    from lakesql.engine.jars import JARS, ensure_jars, user_cache
-    from lakesql.engine.java import find_java
-    from lakesql.engine.session import SessionSettings, open_session
+    from lakesql.engine.spark.jars import JARS, ensure_jars, user_cache
+    from lakesql.engine.spark.java import find_java
+    from lakesql.engine.spark.session import SessionSettings, open_session
     from lakesql.project.profiles import Catalog
     from tests.spark.project import Lake
 

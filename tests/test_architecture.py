@@ -21,11 +21,21 @@ LAYERS = (
     ("plan",),
     ("compile",),
     ("graph",),
-    ("model", "stream"),
+    ("model",),
+    ("template", "select", "stream"),
     ("project",),
     ("decode", "errors", "events", "names", "conditions", "secrets"),
 )
 """From top to bottom: a module imports its own layer and those below."""
+
+ENGINE = (
+    ("batch",),
+    ("progress",),
+    ("sources",),
+    ("ledger", "records"),
+    ("spark",),
+)
+"""The engine's rooms, in the same order."""
 
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 """Imports upwards that are meant, each with its reason."""
@@ -35,14 +45,15 @@ PLACES = {
     "py4j": ("engine/",),
     "pyiceberg": ("catalog/",),
     "click": ("cli/",),
-    "jinja2": ("model/template", "project/profiles.py"),
-    "sqlglot": ("model/", "compile/"),
+    "jinja2": ("template/", "project/profiles.py"),
+    "sqlglot": ("select/", "compile/"),
     "rich": ("observe/", "cli/"),
     "yaml": ("project/yaml.py",),
 }
 """Where a library may be imported; for types alone it may be anywhere."""
 
 LAYER_OF = {name: depth for depth, layer in enumerate(LAYERS) for name in layer}
+ROOM_OF = {name: depth for depth, room in enumerate(ENGINE) for name in room}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -86,6 +97,29 @@ def test_imports_go_down(path: Path) -> None:
             assert LAYER_OF[target] >= LAYER_OF[own], f"lakesql/{own} imports {module}"
 
 
+def test_every_module_of_the_engine_has_a_room() -> None:
+    assert {path.name for path in (PACKAGE / "engine").iterdir() if path.name != "__pycache__"} == {
+        "__init__.py",
+        *ROOM_OF,
+    }
+
+
+def test_imports_of_the_engine_go_down() -> None:
+    upwards = [
+        f"{path.relative_to(PACKAGE)} imports {module}"
+        for path in (PACKAGE / "engine").rglob("*/*.py")
+        for module in imports(path, types_too=True)
+        if module.startswith("lakesql.engine.") and ROOM_OF[module.split(".")[2]] < ROOM_OF[path.parent.name]
+    ]
+    assert upwards == []
+
+
+def test_no_name_of_a_module_stands_twice() -> None:
+    """But for commands: `run/x.py` does what `cli/x.py` is the command of."""
+    names = [path.name for path in MODULES if path.parent.name not in ("cli", "run") and path.name != "__init__.py"]
+    assert {name for name in names if names.count(name) > 1} == set()
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_libraries_are_imported_where_they_belong(path: Path) -> None:
     place = path.relative_to(PACKAGE).as_posix()
@@ -119,7 +153,7 @@ def test_compiling_loads_neither_spark_nor_iceberg(tmp_path: Path) -> None:
 
 
 def test_imports_are_seen_wherever_they_stand() -> None:
-    batch = set(imports(PACKAGE / "engine" / "batch.py", types_too=False))
+    batch = set(imports(PACKAGE / "engine" / "batch" / "write.py", types_too=False))
     assert {"pyspark.sql.DataFrame", "lakesql.compile.merge.merge_statement"} <= batch
     inside = set(imports(PACKAGE / "catalog" / "tables.py", types_too=False))
     assert any(module.startswith("pyiceberg") for module in inside)

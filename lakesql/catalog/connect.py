@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from lakesql.errors import LakesqlError, ProfileError, first_line, nearest
-from lakesql.project.iceberg import (
+from lakesql.errors import LakesqlError, ProfileError, did_you_mean, first_line
+from lakesql.project.catalog import (
     CONNECT_TIMEOUT_S,
     is_s3,
     local_folder,
@@ -169,7 +169,7 @@ def _open(catalog: Catalog) -> IcebergCatalog:
         raise ProfileError.of(
             "unknown-catalog-type",
             f"'{catalog.type}' is not a type of catalog.",
-            fix=nearest(catalog.type, known),
+            fix=did_you_mean(catalog.type, known),
         )
     return AVAILABLE_CATALOGS[known[catalog.type]](catalog.name, python_properties(catalog))
 

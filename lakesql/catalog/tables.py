@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from lakesql.catalog.connect import OpenCatalog, check_warehouse, open_catalog, reaching
-from lakesql.errors import RunError, first_line, nearest
+from lakesql.errors import RunError, did_you_mean, first_line
 from lakesql.model.config import PartitionField, SortField
-from lakesql.model.table import TableName
+from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_MODEL
-from lakesql.plan.state import StateColumn, TableState
+from lakesql.plan.table_state import StateColumn, TableState
 from lakesql.project.profiles import Catalog, sqlite_file
 from lakesql.stream.types import field_name
 
@@ -90,7 +90,7 @@ def read_rows(opened: OpenCatalog, name: TableName, limit: int) -> tuple[tuple[s
         raise RunError.of(
             "table-missing",
             f"There is no table {name}.",
-            why=nearest(name.name, [found.name for found in list_tables(opened, name.namespace)]),
+            why=did_you_mean(name.name, [found.name for found in list_tables(opened, name.namespace)]),
             fix=f"Run the model that writes it: lakesql run --select {name.name}",
         )
     columns = tuple(field.name for field in table.schema().fields)

@@ -12,8 +12,8 @@ from lakesql.cli.options import Options, find_directory
 from lakesql.cli.project import load_files, profile_folders, read_vars
 from lakesql.cli.report import explain
 from lakesql.errors import LakesqlError, Problem, ProfileError, RunError
+from lakesql.project.catalog import local_folder
 from lakesql.project.files import read_project
-from lakesql.project.iceberg import local_folder
 from lakesql.project.profiles import (
     Catalog,
     Connection,
@@ -77,7 +77,7 @@ def _result(name: str, found: T | LakesqlError, say: Callable[[T], str] = str) -
 
 
 def _find_java() -> str:
-    from lakesql.engine.java import find_java
+    from lakesql.engine.spark.java import find_java
 
     java = find_java(os.environ)
     return f"{java.version} in {java.home}"
@@ -86,7 +86,7 @@ def _find_java() -> str:
 def _find_pyspark() -> str:
     from importlib.metadata import version
 
-    from lakesql.engine.jars import spark_jars
+    from lakesql.engine.spark.jars import spark_jars
 
     folder = spark_jars().parent
     return f"{version('pyspark')} in {folder}"
@@ -94,7 +94,7 @@ def _find_pyspark() -> str:
 
 def _check_jars(target: Target, streams: Sequence[Stream]) -> str:
     """Which jars are there, each verified; the others are fetched by the first run."""
-    from lakesql.engine.jars import JARS, user_cache, verify_jar
+    from lakesql.engine.spark.jars import JARS, user_cache, verify_jar
     from lakesql.run.spark import find_needs
 
     folder = user_cache(os.environ) / "jars"
@@ -145,9 +145,9 @@ def _check_folder(path: str) -> str:
 
 
 def _check_broker(connection: Kafka, streams: Sequence[Stream]) -> str:
-    from lakesql.engine.jars import JARS, user_cache
-    from lakesql.engine.java import find_java
-    from lakesql.engine.kafka import open_broker, open_java, reach_broker
+    from lakesql.engine.sources.broker import open_broker, open_java, reach_broker
+    from lakesql.engine.spark.jars import JARS, user_cache
+    from lakesql.engine.spark.java import find_java
 
     server = reach_broker(connection.bootstrap_servers)
     jars = [user_cache(os.environ) / "jars" / jar.file for jar in JARS["kafka"]]

@@ -20,7 +20,7 @@ import click
 from lakesql import __version__
 from lakesql.cli.options import COMMON_TITLE, Given, asks_for_json, common_options, write_options
 from lakesql.cli.report import report_error
-from lakesql.errors import UsageError, nearest
+from lakesql.errors import UsageError, did_you_mean
 from lakesql.secrets import find_secrets, guard
 
 COMMANDS = ("init", "debug", "parse", "ls", "compile", "run", "show", "record", "rewind", "clean")
@@ -120,7 +120,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that `args` begin with; a `UsageError` that names the nearest one where there is none."""
         if args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise UsageError.of("usage", f"There is no command '{args[0]}'.", fix=nearest(args[0], COMMANDS))
+            raise UsageError.of("usage", f"There is no command '{args[0]}'.", fix=did_you_mean(args[0], COMMANDS))
         return super().resolve_command(ctx, args)
 
 

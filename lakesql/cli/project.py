@@ -13,11 +13,11 @@ from typing import Any
 
 from lakesql.cli.options import Options, find_directory
 from lakesql.cli.report import say
-from lakesql.compile.cache import CompiledFiles
-from lakesql.errors import ProjectError, UsageError, nearest
-from lakesql.graph.cache import FileCache
+from lakesql.compile.compiled import CompiledFiles
+from lakesql.errors import ProjectError, UsageError, did_you_mean
 from lakesql.graph.graph import GraphNode
 from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.graph.parse_cache import FileCache
 from lakesql.graph.selector import parse_selection, select_nodes
 from lakesql.project.files import ProjectFiles, read_project
 from lakesql.project.profiles import Target, load_target
@@ -119,7 +119,7 @@ def read_vars(text: str) -> Mapping[str, Any]:
 def check_model(manifest: Manifest, name: str) -> None:
     """Raise `UsageError` (`unknown-model`) where no model has this name."""
     if name not in manifest.models:
-        raise UsageError.of("unknown-model", f"There is no model '{name}'.", fix=nearest(name, manifest.models))
+        raise UsageError.of("unknown-model", f"There is no model '{name}'.", fix=did_you_mean(name, manifest.models))
 
 
 def select(manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options) -> tuple[GraphNode, ...]:

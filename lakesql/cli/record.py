@@ -52,7 +52,7 @@ def _recorded_folder(manifest: Manifest, name: str, options: Options) -> Path:
 
     from lakesql.cli.project import profile_folders
     from lakesql.errors import UsageError
-    from lakesql.project.iceberg import local_folder
+    from lakesql.project.catalog import local_folder
     from lakesql.project.profiles import Recorded, load_target, resolve_paths
 
     directory = find_directory(options)

@@ -10,7 +10,7 @@ from lakesql.cli.options import Command, Given, complete_models
 from lakesql.cli.report import say
 
 if TYPE_CHECKING:
-    from lakesql.engine.rewind import RewindTo
+    from lakesql.engine.progress.start import RewindTo
 
 
 @click.command("rewind", cls=Command)
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option(
-    "--allow-doubles", is_flag=True, help="Also where rows may stand twice: with `start` or a time, in mode append."
+    "--allow-duplicates", is_flag=True, help="Also where rows may stand twice: with `start` or a time, in mode append."
 )
 @click.pass_obj
-def command(given: Given, name: str, to: str, dry_run: bool, allow_doubles: bool) -> None:
+def command(given: Given, name: str, to: str, dry_run: bool, allow_duplicates: bool) -> None:
     """Make a model continue from another position.
 
     Makes a new checkpoint and keeps the old one beside it. No row of a table is written or removed; the next run goes
@@ -46,7 +46,7 @@ def command(given: Given, name: str, to: str, dry_run: bool, allow_doubles: bool
         manifest,
         name,
         target,
-        allow_doubles=allow_doubles,
+        allow_duplicates=allow_duplicates,
         dry_run=dry_run,
         say=lambda text: say(text, given.options),
     )

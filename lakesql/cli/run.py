@@ -45,7 +45,7 @@ def command(
         return 0
 
     from lakesql.cli.render import open_emitter
-    from lakesql.run.run import run_models
+    from lakesql.run.models import run_models
 
     continuous = manifest.target.run == "continuous" if once is None else not once
     with open_emitter(options, outputs, shlex.join(sys.argv[1:])) as emit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakesql.compile.quote import identifiers, table_name
-from lakesql.model.table import TableName
+from lakesql.model.table_name import TableName
 from lakesql.names import ROWS_VIEW
 
 _INSERT = """\

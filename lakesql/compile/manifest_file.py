@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lakesql import __version__
-from lakesql.compile.cache import CompiledFiles
+from lakesql.compile.compiled import CompiledFiles
 from lakesql.graph.graph import GraphNode, node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.model import Model

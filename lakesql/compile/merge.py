@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lakesql.compile.quote import Literal, column_of, identifier, identifiers, literal, table_name
 from lakesql.model.config import Upsert
-from lakesql.model.table import TableName
+from lakesql.model.table_name import TableName
 from lakesql.names import BATCH_VIEW, DELETE, POSITION, RANK, ROWS_VIEW
 
 _NEWEST = """\

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from lakesql.errors import InternalError
-from lakesql.model.table import TableName
+from lakesql.model.table_name import TableName
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _WORDS = frozenset(

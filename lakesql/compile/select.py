@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.storable import find_taken_names, find_unstorable, partition_name, say_unstorable, takes
 from lakesql.compile.table import format_version, partition_text
-from lakesql.errors import Place, Problem, ProjectError, nearest
+from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.model.config import Append, Config, Upsert
 from lakesql.model.model import Model
-from lakesql.model.query import Query, StreamShape, carry_position, check_expression, read_query
-from lakesql.model.template import Names, Rendered, parse_template, render_template
+from lakesql.select.query import Query, carry_position, check_expression, read_query
+from lakesql.select.relation import StreamShape
 from lakesql.stream.stream import Column, Stream, model_stream
+from lakesql.template.evaluate import Names
+from lakesql.template.template import Rendered, parse_template, render_template
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def _check_columns(model: Model, query: Query) -> Iterable[Problem]:
             if column.lower() not in lowered:
                 condition = "key-not-selected" if option == "keys" else "unknown-column"
                 what = f"'{column}' in {option} is not a column of the SELECT."
-                yield Problem(condition, what, "", nearest(column, known), model.option_place(option))
+                yield Problem(condition, what, "", did_you_mean(column, known), model.option_place(option))
 
 
 def _named_columns(config: Config) -> Iterable[tuple[str, tuple[str, ...]]]:

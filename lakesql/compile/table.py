@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lakesql.compile.quote import identifier, table_name, text
 from lakesql.model.config import STAGING_PROPERTY, Append, Config, PartitionField, SortField, Upsert
-from lakesql.model.table import TableName
+from lakesql.model.table_name import TableName
 
 DEFAULT_PROPERTIES: Mapping[str, str] = {
     "format-version": "2",

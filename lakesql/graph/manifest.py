@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from lakesql.decode import Node, node_of
-from lakesql.errors import Place, Problem, ProjectError, nearest
+from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
 from lakesql.model.config import (
     Append,
@@ -23,14 +23,14 @@ from lakesql.model.config import (
 )
 from lakesql.model.model import Model, TemplateFacts
 from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
-from lakesql.model.table import TableName
-from lakesql.model.template import Macros, Template, parse_macros, parse_template
+from lakesql.model.table_name import TableName
 from lakesql.names import check_name
 from lakesql.project.files import ProjectFiles, SourceFile
 from lakesql.project.profiles import Target, resolve_paths
 from lakesql.project.settings import Settings
 from lakesql.project.yaml import parse_yaml
 from lakesql.stream.stream import Stream, read_stream
+from lakesql.template.template import Macros, Template, parse_macros, parse_template
 
 T = TypeVar("T")
 Named = TypeVar("Named", Stream, ModelProperties)
@@ -253,7 +253,7 @@ def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
 def _check_properties(properties: Mapping[str, ModelProperties], models: Collection[str]) -> Iterable[Problem]:
     for name, found in properties.items():
         if name not in models:
-            yield Problem("unknown-model", f"There is no model '{name}'.", "", nearest(name, models), found.place)
+            yield Problem("unknown-model", f"There is no model '{name}'.", "", did_you_mean(name, models), found.place)
 
 
 def _check_references(
@@ -263,7 +263,7 @@ def _check_references(
     for model in models.values():
         for reference in model.facts.refs:
             if reference.name not in model_names:
-                hint = nearest(reference.name, model_names)
+                hint = did_you_mean(reference.name, model_names)
                 if reference.name in streams:
                     hint = f"'{reference.name}' is a stream: read it with stream('{reference.name}')."
                 what = f"ref('{reference.name}') names no model."
@@ -274,7 +274,7 @@ def _check_references(
             read = models.get(reference.name)
             if read is None:
                 if all_declared and reference.name not in model_names:
-                    hint = nearest(reference.name, {*streams, *models})
+                    hint = did_you_mean(reference.name, {*streams, *models})
                     what = f"stream('{reference.name}') names no stream."
                     yield Problem("unknown-stream", what, "", hint, reference.place)
             elif not isinstance(read.config, Append):

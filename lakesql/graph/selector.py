@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from lakesql.errors import Problem, UsageError, nearest
+from lakesql.errors import Problem, UsageError, did_you_mean
 from lakesql.graph.graph import RESOURCE_TYPES, Graph, GraphNode
 
 
@@ -145,7 +145,7 @@ def _split_method(body: str) -> tuple[str, str, str]:
 
 def _check_method(text: str, method: str, key: str, value: str) -> None:
     if method not in METHODS:
-        known = nearest("stream" if method == "source" else method, METHODS)
+        known = did_you_mean("stream" if method == "source" else method, METHODS)
         raise _bad(f"'{text}': there is no selector method '{method}'.", fix=known)
     if method == "config":
         if not all(key.split(".")):
@@ -153,7 +153,7 @@ def _check_method(text: str, method: str, key: str, value: str) -> None:
     elif key:
         raise _bad(f"'{text}': '{method}' takes no key.", fix=f"Write {method}:{value}.")
     if method == "resource_type" and value not in RESOURCE_TYPES:
-        raise _bad(f"'{text}': there is no resource type '{value}'.", fix=nearest(value, RESOURCE_TYPES))
+        raise _bad(f"'{text}': there is no resource type '{value}'.", fix=did_you_mean(value, RESOURCE_TYPES))
     if method == "path" and _clean_path(value).startswith(("/", "..")):
         why = "A path is relative to the project's directory."
         raise _bad(f"'{text}' is not a path in the project.", why, "Write it as models/orders.sql.")

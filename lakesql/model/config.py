@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lakesql.decode import Node, decode, fields_of, option, read_each, read_entries, read_option_text
-from lakesql.errors import Problem, ProjectError, nearest
+from lakesql.errors import Problem, ProjectError, did_you_mean
 from lakesql.names import check_name
 from lakesql.project.duration import parse_duration
 from lakesql.stream.client import find_client_options
@@ -89,7 +89,7 @@ def _read_partition(node: Node) -> PartitionField:
     raise ProjectError.of(
         "bad-partition",
         f"{node.shown} is not a partition transform.",
-        why=nearest(text.split("(")[0], _TRANSFORMS) if "(" in text else "",
+        why=did_you_mean(text.split("(")[0], _TRANSFORMS) if "(" in text else "",
         fix="Write a column, days(ts), bucket(16, id), truncate(4, s) …",
         place=node.place,
     )
@@ -257,13 +257,13 @@ def read_config(node: Node, defaults: Node) -> Config:
         raise ProjectError.of(
             "missing-option",
             "The model has no mode.",
-            fix=f"Add mode='…' to config(…). {nearest('', MODES)}",
+            fix=f"Add mode='…' to config(…). {did_you_mean('', MODES)}",
             place=node.place,
         )
     kind = MODES.get(mode.value) if isinstance(mode.value, str) else None
     if kind is None:
         raise ProjectError.of(
-            "unknown-mode", f"{mode.shown} is not a mode.", fix=nearest(str(mode.value), MODES), place=mode.place
+            "unknown-mode", f"{mode.shown} is not a mode.", fix=did_you_mean(str(mode.value), MODES), place=mode.place
         )
     inherited = set(defaults.entries()) - set(node.entries())
     foreign = inherited - {field.name for field in fields_of(kind)}
@@ -320,7 +320,7 @@ def _check_default(key: str, node: Node) -> None:
     if _is_folder(key, node):
         check_defaults(node)
     elif key not in known:
-        raise ProjectError.of("unknown-option", f"No mode has an option '{key}'.", fix=nearest(key, known))
+        raise ProjectError.of("unknown-option", f"No mode has an option '{key}'.", fix=did_you_mean(key, known))
 
 
 def check_folders(settings: Node, names: Iterable[tuple[str, ...]]) -> Iterator[Problem]:
@@ -339,7 +339,7 @@ def _check_level(settings: Node, names: list[tuple[str, ...]], inside: str) -> I
         elif _is_folder(key, node):
             place = settings.keys.get(key, node.place)
             what = f"There is no folder and no model '{inside}{key}' that these defaults could be for."
-            yield Problem("unknown-folder", what, "", nearest(key, known | _TABLES), place)
+            yield Problem("unknown-folder", what, "", did_you_mean(key, known | _TABLES), place)
 
 
 def _is_folder(key: str, node: Node) -> bool:

@@ -9,8 +9,9 @@ from lakesql.decode import Node
 from lakesql.errors import Place
 from lakesql.model.config import Config
 from lakesql.model.properties import ModelProperties
-from lakesql.model.table import TableName
-from lakesql.model.template import Reference, Template
+from lakesql.model.table_name import TableName
+from lakesql.template.reader import Reference
+from lakesql.template.template import Template
 
 
 @dataclass(frozen=True, slots=True)

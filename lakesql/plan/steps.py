@@ -16,8 +16,8 @@ from lakesql.compile.storable import find_unstorable, say_unstorable
 from lakesql.compile.table import TableColumn, TableSpec
 from lakesql.errors import Problem, RunError
 from lakesql.model.config import PartitionField, SchemaChange, SortField
-from lakesql.model.table import TableName
-from lakesql.plan.state import StateColumn, TableState
+from lakesql.model.table_name import TableName
+from lakesql.plan.table_state import StateColumn, TableState
 from lakesql.stream.types import stored_type
 
 

@@ -13,11 +13,11 @@ import jinja2
 from jinja2 import nodes
 
 from lakesql.decode import Node, decode, option, read_entries, read_option_text, read_positive, read_value
-from lakesql.errors import Place, Problem, ProfileError, ProjectError, nearest
+from lakesql.errors import Place, Problem, ProfileError, ProjectError, did_you_mean
 from lakesql.names import check_name
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.project.files import read_text
-from lakesql.project.kafka import read_client_options
+from lakesql.project.kafka_options import read_client_options
 from lakesql.project.yaml import parse_yaml
 
 PROFILES_FILE = "profiles.yml"
@@ -101,7 +101,7 @@ def _read_connection(name: str, node: Node) -> Connection:
         raise ProjectError.of(
             "unknown-connection-type",
             f"Connection '{name}' has no type that lakesql knows.",
-            fix=nearest(word, CONNECTIONS),
+            fix=did_you_mean(word, CONNECTIONS),
             place=given.place if given else node.place,
         )
     return decode(node, kind, what=f"connection '{name}'", ignore=frozenset({"type"}))
@@ -178,7 +178,7 @@ def _read_target(root: Node, profile: str, wanted: str | None, environ: Mapping[
         raise ProfileError.of(
             "unknown-profile",
             f"There is no profile '{profile}'.",
-            fix=nearest(profile, [key for key in profiles if not key.startswith("x-")]),
+            fix=did_you_mean(profile, [key for key in profiles if not key.startswith("x-")]),
             place=root.place,
         )
     found = decode(profiles[profile], _Profile, what=f"profile '{profile}'")
@@ -188,7 +188,7 @@ def _read_target(root: Node, profile: str, wanted: str | None, environ: Mapping[
         raise ProfileError.of(
             "unknown-target",
             f"Profile '{profile}' has no output '{name}'.",
-            fix=nearest(name, outputs),
+            fix=did_you_mean(name, outputs),
             place=found.target.place if found.target and not wanted else found.outputs.place,
         )
     target = decode(render_env(outputs[name], environ), Target, what=f"target '{name}'", given={"name": name})

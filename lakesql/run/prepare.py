@@ -11,22 +11,23 @@ from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_namespaces, load_table_state
 from lakesql.compile.select import Select
 from lakesql.compile.table import build_table_spec
-from lakesql.engine.analyze import analyze_select, landing_columns
-from lakesql.engine.batch import Sink, Step
-from lakesql.engine.facts import StartFrom
-from lakesql.engine.kafka import Brokers
-from lakesql.engine.progress import Home
-from lakesql.engine.recover import open_progress, read_facts, read_sources, restart
-from lakesql.engine.resume import decide_all
-from lakesql.engine.source import Reading, TableSource
-from lakesql.errors import Problem, ProjectError, RunError, nearest
+from lakesql.engine.batch.analyze import analyze_select, landing_columns
+from lakesql.engine.batch.write import Sink, Step
+from lakesql.engine.progress.decide import decide_all
+from lakesql.engine.progress.inspect import read_sources, read_state
+from lakesql.engine.progress.open import open_progress, restart
+from lakesql.engine.progress.progress import QueryIdentity
+from lakesql.engine.progress.state import StartFrom
+from lakesql.engine.sources.binding import StreamBinding, TableSource
+from lakesql.engine.sources.broker import Brokers
+from lakesql.errors import Problem, ProjectError, RunError, did_you_mean
 from lakesql.events import Emit, Noted, StepApplied, now_ms
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.model.config import Append, Config, Upsert
 from lakesql.names import DEAD_LETTER_SUFFIX
 from lakesql.plan.steps import AdoptTable, describe, plan_table, statements
 from lakesql.project.profiles import Files, Target
-from lakesql.stream.avro import read_avro_schema
+from lakesql.stream.avro_schema import read_avro_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RunContext:
     """What all models of a run share: the project, Spark, the catalog, where events go, and the brokers they read.
 
     `accept_data_loss`: records that are gone from their topic are passed over. `check_lease` raises where this runner
@@ -52,57 +53,57 @@ class Surroundings:
     reached: Callable[[str, Step], None] = lambda model, step: None
 
 
-def prepare_model(around: Surroundings, session: SparkSession, select: Select) -> Sink:
+def prepare_model(context: RunContext, session: SparkSession, select: Select) -> Sink:
     """Find where the model's query goes on, bring its table in line with its SELECT, and say where its batches go.
 
     `session` is the model's own. Raises what `decide`, planning and analysis raise; a step that was applied stays
     applied.
     """
-    check_tables(around.manifest, around.catalog, select)
-    readings = find_readings(around.manifest, select)
-    sources = read_sources(session, around.brokers, readings)
-    homes = find_homes(around.manifest.target, select)
-    facts = [read_facts(session, home, sources, around.accept_data_loss) for home in homes]
-    decisions = decide_all(facts)
-    schema = analyze_select(session, select, readings)
-    landed = [(schema, land(around, select, schema))]
+    check_tables(context.manifest, context.catalog, select)
+    bindings = bind_streams(context.manifest, select)
+    sources = read_sources(session, context.brokers, bindings)
+    identities = query_identities(context.manifest.target, select)
+    states = [read_state(session, identity, sources, context.accept_data_loss) for identity in identities]
+    decisions = decide_all(states)
+    schema = analyze_select(session, select, bindings)
+    landed = [(schema, land(context, select, schema))]
 
-    def land_batch(schema: StructType) -> tuple[str, ...]:
+    def sync(schema: StructType) -> tuple[str, ...]:
         if landed[-1][0] != schema:  # a table that the SELECT joins has changed
-            landed[:] = [(schema, land(around, select, schema))]
+            landed[:] = [(schema, land(context, select, schema))]
         return landed[-1][1]
 
     query_hash = hashlib.sha256(select.query.sql.encode()).hexdigest()[:16]
     for decision in decisions:
         if isinstance(decision, StartFrom):
-            around.emit(Noted(decision.because, now_ms(), select.model.name))
+            context.emit(Noted(decision.because, now_ms(), select.model.name))
     progress, *companion = [
-        open_progress(session, around.brokers, home, found, decision, readings, query_hash)
-        for home, found, decision in zip(homes, facts, decisions, strict=True)
+        open_progress(session, context.brokers, identity, found, decision, bindings, query_hash)
+        for identity, found, decision in zip(identities, states, decisions, strict=True)
     ]
     name = select.model.name
 
     def reach(step: Step) -> None:
-        around.check_lease(name)
-        around.reached(name, step)
+        context.check_lease(name)
+        context.reached(name, step)
 
     return Sink(
         select=select,
-        readings=restart(readings, progress),
+        bindings=restart(bindings, progress),
         progress=progress,
-        land=land_batch,
-        emit=around.emit,
+        land=sync,
+        emit=context.emit,
         now_ms=now_ms,
         companion=next(iter(companion), None),
         reached=reach,
     )
 
 
-def find_homes(target: Target, select: Select) -> tuple[Home, ...]:
+def query_identities(target: Target, select: Select) -> tuple[QueryIdentity, ...]:
     """Where the model's query keeps its progress, and where a stateful model's companion does."""
     model = select.model
     folder = checkpoint_of(target, model.name)
-    home = Home(
+    identity = QueryIdentity(
         model.name,
         model.name,
         model.table,
@@ -112,9 +113,9 @@ def find_homes(target: Target, select: Select) -> tuple[Home, ...]:
         has_tag=model.config.is_staged,
     )
     if not select.query.stateful:
-        return (home,)
+        return (identity,)
     owner, beside = model.name + DEAD_LETTER_SUFFIX, folder + DEAD_LETTER_SUFFIX
-    return home, Home(model.name, owner, model.table.dead_letter, beside, is_companion=True)
+    return identity, QueryIdentity(model.name, owner, model.table.dead_letter, beside, is_companion=True)
 
 
 def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> None:
@@ -137,20 +138,20 @@ def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> No
         raise RunError(missing)
 
 
-def land(around: Surroundings, select: Select, schema: StructType) -> tuple[str, ...]:
+def land(context: RunContext, select: Select, schema: StructType) -> tuple[str, ...]:
     """Plan and apply what the table needs to take rows of `schema`; the columns that land in it."""
     model = select.model
     comments = {column.name.lower(): column.description for column in model.properties.columns}
     columns = landing_columns(schema, comments)
     spec = build_table_spec(model.table, columns, model.config, model.properties.description)
-    state = load_table_state(around.catalog, model.table)
-    namespaces = list_namespaces(around.catalog)
+    state = load_table_state(context.catalog, model.table)
+    namespaces = list_namespaces(context.catalog)
     policy, read = model.config.on_schema_change, columns_read(model.config)
     for step in plan_table(model.name, spec, policy, state, namespaces, read):
         for statement in statements(step):
-            around.session.sql(statement)
+            context.session.sql(statement)
         kind = Noted(describe(step), now_ms(), model.name) if isinstance(step, AdoptTable) else None
-        around.emit(kind or StepApplied(model.name, describe(step), now_ms()))
+        context.emit(kind or StepApplied(model.name, describe(step), now_ms()))
     if state is None or policy != "ignore":
         return tuple(column.name for column in columns)
     stored = {column.name.lower() for column in state.columns}
@@ -168,35 +169,35 @@ def columns_read(config: Config) -> Mapping[str, tuple[str, ...]]:
             assert_never(config)
 
 
-def find_readings(manifest: Manifest, select: Select) -> tuple[Reading, ...]:
+def bind_streams(manifest: Manifest, select: Select) -> tuple[StreamBinding, ...]:
     """The model's streams as the target reads them. Raises `ProjectError` (`unknown-connection`)."""
-    return tuple(_find_reading(manifest, select, name) for name in select.query.streams_read)
+    return tuple(_bind_stream(manifest, select, name) for name in select.query.streams_read)
 
 
-def _find_reading(manifest: Manifest, select: Select, name: str) -> Reading:
+def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding:
     read = reads_model(manifest, name)
     stream = select.streams[name]
     if read is not None:
-        return Reading(stream, TableSource(read.table))
+        return StreamBinding(stream, TableSource(read.table))
     if not stream.connection:
-        return Reading(stream, Files(str(manifest.directory)))
+        return StreamBinding(stream, Files(str(manifest.directory)))
     connections = manifest.target.connections
     if stream.connection not in connections:
         raise ProjectError.of(
             "unknown-connection",
             f"Target '{manifest.target.name}' has no connection '{stream.connection}', by which '{name}' is read.",
-            fix=nearest(stream.connection, connections),
+            fix=did_you_mean(stream.connection, connections),
             place=stream.place,
         )
-    reading = Reading(stream, connections[stream.connection])
-    if stream.format in ("parquet", "avro") and not stream.schema and not isinstance(reading.source, Files):
+    binding = StreamBinding(stream, connections[stream.connection])
+    if stream.format in ("parquet", "avro") and not stream.schema and not isinstance(binding.source, Files):
         raise ProjectError.of(
             "format-needs-files",
             f"Stream '{name}' has format '{stream.format}', and connection '{stream.connection}' brings no files.",
             fix="Read the files with a `path:`, or give the format of the topic's values.",
             place=stream.place,
         )
-    return replace(reading, schema=read_avro_schema(manifest.directory, stream)) if stream.schema else reading
+    return replace(binding, schema=read_avro_schema(manifest.directory, stream)) if stream.schema else binding
 
 
 def checkpoint_of(target: Target, model: str) -> str:

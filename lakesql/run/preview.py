@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakesql.compile.select import Select, build_select
-from lakesql.engine.failure import explained
-from lakesql.engine.kafka import Brokers
-from lakesql.engine.preview import preview_rows
-from lakesql.engine.recover import read_sources
-from lakesql.run.prepare import check_tables, find_readings
+from lakesql.engine.batch.sample import preview_rows
+from lakesql.engine.progress.inspect import read_sources
+from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.spark.failure import explained
+from lakesql.run.prepare import bind_streams, check_tables
 from lakesql.run.spark import open_spark
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ def preview_model(manifest: Manifest, name: str, limit: int, say: Callable[[str]
     SELECT fails.
     """
     select: Select = build_select(manifest, name)
-    readings = find_readings(manifest, select)
-    with open_spark(manifest, readings, say) as (session, catalog), explained(select):
+    bindings = bind_streams(manifest, select)
+    with open_spark(manifest, bindings, say) as (session, catalog), explained(select):
         check_tables(manifest, catalog, select)
         with closing(Brokers()) as brokers:  # Spark would say after minutes that a broker or a topic is not there
-            read_sources(session, brokers, readings)
-        columns, rows, records, rejected = preview_rows(session, select, readings, limit)
+            read_sources(session, brokers, bindings)
+        columns, rows, records, rejected = preview_rows(session, select, bindings, limit)
         return Preview(columns, rows, records, rejected)

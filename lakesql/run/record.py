@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from lakesql.engine.jars import ensure_jars, user_cache
-from lakesql.engine.java import find_java
-from lakesql.engine.kafka import open_broker, open_java
-from lakesql.errors import ProfileError, UsageError, nearest
+from lakesql.engine.sources.broker import open_broker, open_java
+from lakesql.engine.spark.jars import ensure_jars, user_cache
+from lakesql.engine.spark.java import find_java
+from lakesql.errors import ProfileError, UsageError, did_you_mean
 from lakesql.graph.manifest import Manifest
 from lakesql.project.files import write_atomically
 from lakesql.project.profiles import Kafka
@@ -80,7 +80,7 @@ def record_stream(
 
 def _find_stream(manifest: Manifest, name: str) -> tuple[Stream, Kafka]:
     if name not in manifest.streams:
-        fix = nearest(name, manifest.streams)
+        fix = did_you_mean(name, manifest.streams)
         raise UsageError.of("unknown-stream", f"There is no stream '{name}'.", fix=fix)
     stream = manifest.streams[name]
     connection = manifest.target.connections.get(stream.connection)
@@ -102,7 +102,7 @@ def _masked_types(stream: Stream, masks: Sequence[str]) -> dict[str, SparkType]:
     for mask in masks:
         kind = column_type(stream, mask)
         if kind is None:
-            fix = nearest(mask, stream.column_names)
+            fix = did_you_mean(mask, stream.column_names)
             raise UsageError.of("unknown-column", f"'{mask}' is no column of stream '{stream.name}'.", fix=fix)
         if kind.name not in MASKABLE:
             what = f"'{mask}' is {kind.text}, which cannot be masked."

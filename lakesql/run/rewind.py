@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import check_checkpoints
 from lakesql.compile.select import Select, build_select
-from lakesql.engine.checkpoint import CheckpointFiles, Planted, create_checkpoint, move_aside
-from lakesql.engine.facts import Facts, Origin, StartFrom
-from lakesql.engine.failure import explained
-from lakesql.engine.kafka import Brokers
-from lakesql.engine.lease import LOOK_EVERY_S, Leases
-from lakesql.engine.progress import Home
-from lakesql.engine.recover import new_origin, plant, read_facts, read_sources
-from lakesql.engine.resume import decide
-from lakesql.engine.rewind import RewindTo, choose_start
-from lakesql.engine.source import Reading
-from lakesql.engine.topics import check_topics
+from lakesql.engine.progress.checkpoint import CheckpointFiles, SeededSource, create_checkpoint, move_aside
+from lakesql.engine.progress.decide import decide
+from lakesql.engine.progress.inspect import read_sources, read_state
+from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
+from lakesql.engine.progress.open import new_origin, seed
+from lakesql.engine.progress.progress import QueryIdentity
+from lakesql.engine.progress.start import RewindTo, choose_start
+from lakesql.engine.progress.state import Origin, ProgressState, StartFrom
+from lakesql.engine.progress.topics import check_topics
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.spark.failure import explained
 from lakesql.errors import RunError
 from lakesql.graph.manifest import Manifest
-from lakesql.run.prepare import checkpoint_of, find_homes, find_readings
+from lakesql.run.prepare import bind_streams, checkpoint_of, query_identities
 from lakesql.run.spark import open_spark
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Rewound:
 
 
 def rewind(
-    manifest: Manifest, name: str, to: RewindTo, *, allow_doubles: bool, dry_run: bool, say: Callable[[str], None]
+    manifest: Manifest, name: str, to: RewindTo, *, allow_duplicates: bool, dry_run: bool, say: Callable[[str], None]
 ) -> Rewound:
     """Open Spark and do `rewind_model` under the model's lease; `say` hears of what takes long.
 
@@ -48,11 +49,11 @@ def rewind(
     """
     select = build_select(manifest, name)
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
-    opening = open_spark(manifest, find_readings(manifest, select), say)
+    opening = open_spark(manifest, bind_streams(manifest, select), say)
     with opening as (session, _), closing(Leases(session)) as leases, explained(select):
         while not dry_run and not leases.claim(name, checkpoint_of(manifest.target, name), say):
             time.sleep(LOOK_EVERY_S)
-        return rewind_model(manifest, session, select, to, allow_doubles=allow_doubles, dry_run=dry_run)
+        return rewind_model(manifest, session, select, to, allow_duplicates=allow_duplicates, dry_run=dry_run)
 
 
 def rewind_model(
@@ -61,71 +62,75 @@ def rewind_model(
     select: Select,
     to: RewindTo,
     *,
-    allow_doubles: bool = False,
+    allow_duplicates: bool = False,
     dry_run: bool = False,
 ) -> Rewound:
     """Make a checkpoint that goes on at `to`; the old one is renamed. With `dry_run` only say what would be done.
 
     A stateful model's companion query, which sets bad records aside, keeps its checkpoint if that is sound. If it is
     not, and the model's own is, to go on where the table stands means the companion alone: state is in no ledger.
-    Raises `RunError`: `rewind-impossible`, `rewind-doubles`.
+    Raises `RunError`: `rewind-impossible`, `rewind-duplicates`.
     """
-    readings = find_readings(manifest, select)
+    bindings = bind_streams(manifest, select)
     with closing(Brokers()) as brokers:
-        sources = read_sources(session, brokers, readings)
-    (home, facts), *companions = [
-        (home, read_facts(session, home, sources)) for home in find_homes(manifest.target, select)
+        sources = read_sources(session, brokers, bindings)
+    (identity, state), *companions = [
+        (identity, read_state(session, identity, sources)) for identity in query_identities(manifest.target, select)
     ]
-    moves = [(home, found, _companion_start(found)) for home, found in companions if not _is_sound(found)]
+    moves = [(identity, found, _companion_start(found)) for identity, found in companions if not _is_sound(found)]
     because = "keeps its state; what sets its bad records aside "
-    if not moves or to != "ledger" or not _is_sound(facts):
-        moves.insert(0, (home, facts, choose_start(facts, to, allow_doubles)))
+    if not moves or to != "ledger" or not _is_sound(state):
+        moves.insert(0, (identity, state, choose_start(state, to, allow_duplicates)))
         because = ""
-    planted = [_plant(session, *move, readings) for move in moves]  # all of them, before the first is replaced
-    asides = [None if dry_run else _replace(*made) for made in planted]
+    seeded = [_seed(session, *move, bindings) for move in moves]  # all of them, before the first is replaced
+    asides = [None if dry_run else _replace(*made) for made in seeded]
     start = moves[0][2]
-    positions = tuple((reading.stream.name, _shown(start, reading)) for reading in readings)
+    positions = tuple((binding.stream.name, _shown(start, binding)) for binding in bindings)
     return Rewound(f"{because}{start.because}", positions, asides[0])
 
 
-def _plant(
-    session: SparkSession, home: Home, facts: Facts, start: StartFrom, readings: tuple[Reading, ...]
-) -> tuple[CheckpointFiles, Origin, Sequence[Planted]]:
-    files = CheckpointFiles(session, home.folder)
-    old = facts.checkpoint.origin if facts.checkpoint else None
-    return files, *plant(session, start, new_origin(facts, facts.table_id), readings, files, old)
+def _seed(
+    session: SparkSession,
+    identity: QueryIdentity,
+    state: ProgressState,
+    start: StartFrom,
+    bindings: tuple[StreamBinding, ...],
+) -> tuple[CheckpointFiles, Origin, Sequence[SeededSource]]:
+    files = CheckpointFiles(session, identity.folder)
+    old = state.checkpoint.origin if state.checkpoint else None
+    return files, *seed(session, start, new_origin(state, state.table_id), bindings, files, old)
 
 
-def _replace(files: CheckpointFiles, origin: Origin, planted: Sequence[Planted]) -> str | None:
+def _replace(files: CheckpointFiles, origin: Origin, seeded: Sequence[SeededSource]) -> str | None:
     aside = move_aside(files)
-    create_checkpoint(files, origin, planted)
+    create_checkpoint(files, origin, seeded)
     return aside
 
 
-def _is_sound(facts: Facts) -> bool:
+def _is_sound(state: ProgressState) -> bool:
     try:
-        decide(facts)
+        decide(state)
     except RunError:
         return False
     return True
 
 
-def _companion_start(facts: Facts) -> StartFrom:
+def _companion_start(state: ProgressState) -> StartFrom:
     """Where its table of dead letters stands, without records that are gone from their topic; else from the start."""
     try:
-        start = choose_start(facts, "ledger")
+        start = choose_start(state, "ledger")
         try:
-            found = check_topics(facts, start)
+            found = check_topics(state, start)
         except RunError:
-            found = check_topics(replace(facts, accept_data_loss=True), start)
+            found = check_topics(replace(state, accept_data_loss=True), start)
     except RunError:
-        return choose_start(facts, "start", allow_doubles=True)
+        return choose_start(state, "start", allow_duplicates=True)
     assert isinstance(found, StartFrom)
     return found
 
 
-def _shown(start: StartFrom, reading: Reading) -> str:
-    position = start.positions.get(reading.stream.name)
+def _shown(start: StartFrom, binding: StreamBinding) -> str:
+    position = start.positions.get(binding.stream.name)
     if position is not None:
         return str(position)
-    return "at the time given" if start.start_ms is not None else f"at its start ({reading.stream.start})"
+    return "at the time given" if start.start_ms is not None else f"at its start ({binding.stream.start})"

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog, check_warehouse, open_catalog
-from lakesql.engine.jars import ensure_jars, user_cache
-from lakesql.engine.java import find_java
-from lakesql.engine.session import SessionSettings, check_java, close_session, open_session
-from lakesql.engine.source import Reading
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.spark.jars import ensure_jars, user_cache
+from lakesql.engine.spark.java import find_java
+from lakesql.engine.spark.session import SessionSettings, check_java, close_session, open_session
 from lakesql.graph.manifest import Manifest
-from lakesql.project.iceberg import jar_needs
+from lakesql.project.catalog import jar_needs
 from lakesql.project.profiles import Kafka, Target
 from lakesql.stream.stream import Stream
 
@@ -25,9 +25,9 @@ LOG_FILE = "logs/spark.log"
 
 @contextmanager
 def open_spark(
-    manifest: Manifest, readings: Iterable[Reading], say: Callable[[str], None]
+    manifest: Manifest, bindings: Iterable[StreamBinding], say: Callable[[str], None]
 ) -> Iterator[tuple[SparkSession, OpenCatalog]]:
-    """A session that can read `readings`, and the catalog without Spark; `say` hears of what takes long.
+    """A session that can read `bindings`, and the catalog without Spark; `say` hears of what takes long.
 
     The session ends with the block. Raises `ProfileError`; and `RunError` (`java-ended`) for whatever the block raises
     where Java has ended under it.
@@ -35,7 +35,7 @@ def open_spark(
     java = find_java(os.environ)
     home = user_cache(os.environ)
     target = manifest.target
-    jars = ensure_jars(find_needs(target, (reading.stream for reading in readings)), java, home, say)
+    jars = ensure_jars(find_needs(target, (binding.stream for binding in bindings)), java, home, say)
     settings = SessionSettings(
         app_name=f"lakesql {manifest.settings.name}",
         master=target.spark.master,

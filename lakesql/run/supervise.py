@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from lakesql.engine.failure import UNREACHABLE
-from lakesql.engine.query import Left
+from lakesql.engine.batch.streaming_query import Backlog
+from lakesql.engine.spark.failure import UNREACHABLE
 from lakesql.errors import LakesqlError, Problem, TransientError
 from lakesql.events import (
     BatchCommitted,
@@ -54,7 +54,7 @@ class Query(Protocol):
     def request_stop(self) -> None:
         """Let the batch that is being written finish, and begin no other. Returns at once."""
 
-    def progress(self) -> tuple[float, Left]:
+    def progress(self) -> tuple[float, Backlog]:
         """Records per second of the last batch, and what is left to read."""
 
 

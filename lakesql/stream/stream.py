@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from lakesql.decode import Node, decode, option, read_entries, read_positive
-from lakesql.errors import Place, Problem, ProjectError, nearest
+from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import check_column, check_name
 from lakesql.project.duration import parse_duration
 from lakesql.stream.client import find_client_options
@@ -333,7 +333,7 @@ def _check_references(stream: Stream, node: Node) -> list[Problem]:
         Problem(
             "unknown-column",
             f"'{name}' in '{key}' is not a column of stream '{stream.name}'.",
-            fix=nearest(name, stream.column_names),
+            fix=did_you_mean(name, stream.column_names),
             place=place,
         )
         for key, name, place in asked

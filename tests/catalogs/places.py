@@ -59,7 +59,7 @@ class Place:
 
 def add_catalog(lake: Lake, catalog: Catalog) -> Lake:
     """The shared session with one more catalog, for itself and for all sessions that come from it."""
-    from lakesql.engine.session import catalog_conf
+    from lakesql.engine.spark.session import catalog_conf
 
     shared = lake.session._jsparkSession.sharedState()
     hadoop = lake.session.sparkContext._jsc.hadoopConfiguration()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesql.engine.checkpoint import CheckpointFiles
+from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.events import BatchCommitted
 from tests.catalogs.places import Place
 from tests.spark.project import Project

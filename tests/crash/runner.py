@@ -23,17 +23,17 @@ from unittest import mock
 from pyspark.sql import SparkSession
 
 from lakesql.catalog.connect import OpenCatalog
-from lakesql.engine.batch import Step
-from lakesql.engine.facts import Decision, Facts, Fresh, Resume
-from lakesql.engine.progress import Progress
+from lakesql.engine.batch.write import Step
+from lakesql.engine.progress.progress import Progress
+from lakesql.engine.progress.state import Decision, Fresh, ProgressState, Resume
 from lakesql.events import Event
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.observe.jsonl import render_json
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.prepare import Surroundings
-from lakesql.run.run import build_selects, run_selects
+from lakesql.run.models import build_selects, run_selects
+from lakesql.run.prepare import RunContext
 from lakesql.run.spark import open_spark
 
 
@@ -66,9 +66,9 @@ def run_order(session: SparkSession, catalog: OpenCatalog) -> None:
     models = [node.removeprefix("model.") for node in manifest.graph.nodes if node.startswith("model.")]
     selects = build_selects(manifest, models)
     fate = Fate(order, java, manifest.target.catalog.uri)
-    around = Surroundings(manifest, session, catalog, show, reached=fate.reached)
+    context = RunContext(manifest, session, catalog, show, reached=fate.reached)
     with nullcontext() if order.has_ledger else without_ledger():
-        succeeded = run_selects(around, selects, False, Interrupt())
+        succeeded = run_selects(context, selects, False, Interrupt())
     tell(succeeded=succeeded)
 
 
@@ -116,10 +116,13 @@ def pause(process: int, catalog: str) -> None:
 def without_ledger() -> Iterator[None]:
     """Nothing is looked up, and nothing compared: without them the suite must find doubled rows."""
 
-    def decide(facts: Facts) -> Decision:
-        return Resume(-1) if facts.checkpoint and facts.checkpoint.planned else Fresh()
+    def decide(state: ProgressState) -> Decision:
+        return Resume(-1) if state.checkpoint and state.checkpoint.planned else Fresh()
 
-    with mock.patch("lakesql.engine.resume.decide", decide), mock.patch.object(Progress, "holds", lambda *_: False):
+    with (
+        mock.patch("lakesql.engine.progress.decide.decide", decide),
+        mock.patch.object(Progress, "holds", lambda *_: False),
+    ):
         yield
 
 
@@ -136,8 +139,8 @@ def say(text: str) -> None:
     tell(said=text)
 
 
-def tell(**facts: Any) -> None:
-    write(json.dumps(facts))
+def tell(**state: Any) -> None:
+    write(json.dumps(state))
 
 
 def write(line: str) -> None:

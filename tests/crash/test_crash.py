@@ -13,7 +13,7 @@ from typing import get_args
 
 import pytest
 
-from lakesql.engine.batch import Step
+from lakesql.engine.batch.write import Step
 from tests.crash.harness import (
     DISTURBANCES,
     DISTURBANCES_OF_LEASES,
@@ -78,7 +78,7 @@ def test_a_runner_that_sleeps_while_another_takes_over(
     project: Project, runners: Runners, step: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It wakes up in the middle of a batch that the other one has written meanwhile, or while rows are being staged."""
-    monkeypatch.setattr("lakesql.engine.lease.PASSES_ON_AFTER_S", 5.0)
+    monkeypatch.setattr("lakesql.engine.progress.lease.PASSES_ON_AFTER_S", 5.0)
     model = MODELS[(len(step) + seed) % 2]
     make_project(project)
     if step == "anywhere":

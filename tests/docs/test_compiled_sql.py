@@ -11,7 +11,7 @@ from lakesql.compile.merge import BOUNDS_PLACE
 from lakesql.compile.select import output_columns
 from lakesql.compile.statements import compiled_text
 from lakesql.compile.table import UNKNOWN_TYPE
-from lakesql.run.run import build_selects
+from lakesql.run.models import build_selects
 
 if TYPE_CHECKING:
     from tests.spark.project import Project

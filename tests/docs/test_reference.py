@@ -14,13 +14,14 @@ from lakesql.cli.main import COMMANDS, cli
 from lakesql.compile.table import DEAD_LETTER_COLUMNS
 from lakesql.conditions import CONDITIONS
 from lakesql.decode import fields_of
-from lakesql.engine import dead_letter, parse
+from lakesql.engine.batch import dead_letter
+from lakesql.engine.records import parse
 from lakesql.graph.selector import METHODS
 from lakesql.model.config import MODES
-from lakesql.model.template import SEVEN
 from lakesql.project.profiles import CONNECTIONS, Catalog, Spark, Target
 from lakesql.project.settings import Paths, Settings
 from lakesql.stream.stream import RECORD_FIELDS, Csv, Watermark, _ColumnOptions, _StreamOptions
+from lakesql.template.reader import SEVEN
 
 DOCS = Path(generate.__file__).parent
 PAGES = sorted(DOCS.glob("*.md"))

@@ -13,10 +13,10 @@ from py4j.protocol import get_return_value
 
 from lakesql.cli.checks import check_connection
 from lakesql.decode import node_of
-from lakesql.engine.jars import ensure_jars, user_cache
-from lakesql.engine.java import find_java
-from lakesql.engine.kafka import Broker as Asked
-from lakesql.engine.kafka import open_broker, open_java
+from lakesql.engine.sources.broker import Broker as Asked
+from lakesql.engine.sources.broker import open_broker, open_java
+from lakesql.engine.spark.jars import ensure_jars, user_cache
+from lakesql.engine.spark.java import find_java
 from lakesql.errors import LakesqlError, Place
 from lakesql.project.profiles import Kafka
 from lakesql.stream.stream import TopicPattern, Topics, read_stream

@@ -191,8 +191,8 @@ def test_a_topic_of_a_pattern_that_is_deleted_while_it_is_read(project: Project,
 
 
 def test_from_a_time_on(begun: Project, broker: Broker, topic: str) -> None:
+    from lakesql.run.models import build_selects
     from lakesql.run.rewind import rewind_model
-    from lakesql.run.run import build_selects
 
     manifest = begun.manifest()
     (select,) = build_selects(manifest, ["u"]).values()

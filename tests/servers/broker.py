@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from lakesql.engine.java import find_java
+from lakesql.engine.spark.java import find_java
 from tests.servers.jars import class_path
 from tests.servers.process import JAVA_FLAGS, LOOPBACK, free_ports, kill, spawn, stop, wait_until
 

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from lakesql.engine.java import find_java
+from lakesql.engine.spark.java import find_java
 from tests.servers.jars import class_path
 from tests.servers.process import LOOPBACK, accepts, free_ports, spawn, stop, wait_until
 

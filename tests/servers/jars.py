@@ -9,8 +9,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakesql.engine.jars import render_ivy_settings, spark_jars, user_cache
-from lakesql.engine.java import find_java
+from lakesql.engine.spark.jars import render_ivy_settings, spark_jars, user_cache
+from lakesql.engine.spark.java import find_java
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from lakesql.engine.java import find_java
+from lakesql.engine.spark.java import find_java
 from tests.servers.jars import class_path, hadoop_jars
 from tests.servers.process import JAVA_FLAGS, LOOPBACK, accepts, free_ports, spawn, stop, wait_until
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lakesql.engine.lease import Process
+from lakesql.engine.progress.lease import Process
 from tests.servers.process import kill, kill_all, stop
 
 Event = dict[str, Any]

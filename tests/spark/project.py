@@ -20,8 +20,8 @@ from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.prepare import Surroundings
-from lakesql.run.run import build_selects, run_selects
+from lakesql.run.models import build_selects, run_selects
+from lakesql.run.prepare import RunContext
 
 E = TypeVar("E")
 Row = dict[str, Any]
@@ -156,7 +156,7 @@ class Project:
         """
         return run_manifest(self.lake, self.manifest(), names, continuous, until, meet, accept_data_loss)
 
-    # Reading
+    # StreamBinding
 
     def table(self, name: str) -> str:
         return f"{self.lake.catalog.profile.name}.{self.namespace}.{name}"
@@ -243,8 +243,8 @@ def run_manifest(
             raise TimeoutError("The run hangs.")
 
     selects = build_selects(manifest, [name for name in order if not names or name in names])
-    around = Surroundings(manifest, lake.session, lake.catalog, emit, accept_data_loss)
-    return Ran(run_selects(around, selects, continuous, interrupt), tuple(events))
+    context = RunContext(manifest, lake.session, lake.catalog, emit, accept_data_loss)
+    return Ran(run_selects(context, selects, continuous, interrupt), tuple(events))
 
 
 def sorted_rows(rows: Iterable[Row], order: str | None = None) -> list[Row]:

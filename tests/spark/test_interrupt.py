@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lakesql.engine.lease import started
+from lakesql.engine.progress.lease import started
 from lakesql.run.supervise import ENDING, UNFINISHED
 from tests.servers.process import running
 from tests.servers.runner import Runner, of

@@ -13,8 +13,8 @@ import pytest
 
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Noted
+from lakesql.run.models import build_selects
 from lakesql.run.rewind import Rewound, rewind_model
-from lakesql.run.run import build_selects
 from tests.spark.project import Project, Ran, Row
 
 APPEND, UPSERT = {"mode": "append"}, {"mode": "upsert", "keys": "id"}
@@ -58,14 +58,14 @@ def rewind(project: Project, command: str) -> Rewound:
     to = words[words.index("--to") + 1] if "--to" in words else "ledger"
     manifest = project.manifest()
     (select,) = build_selects(manifest, [words[2]]).values()
-    allow = "--allow-doubles" in words
-    return rewind_model(manifest, project.lake.session, select, to, allow_doubles=allow)  # type: ignore[arg-type]
+    allow = "--allow-duplicates" in words
+    return rewind_model(manifest, project.lake.session, select, to, allow_duplicates=allow)  # type: ignore[arg-type]
 
 
 def commands(ran: Ran, model: str) -> list[str]:
     """The commands that a refusal prints, in their order."""
     (problem,) = ran.finished(model).problems
-    return re.findall(r"lakesql rewind \w+(?: --to \w+)?(?: --allow-doubles)?", problem.fix)
+    return re.findall(r"lakesql rewind \w+(?: --to \w+)?(?: --allow-duplicates)?", problem.fix)
 
 
 def refuse(project: Project, condition: str, models: tuple[str, ...] = MODELS) -> Ran:
@@ -270,7 +270,7 @@ def test_a_table_whose_history_has_no_batch_of_the_model(begun: Project) -> None
     start, after = commands(ran, "a")
     with pytest.raises(RunError) as caught:
         rewind(begun, start)
-    assert [problem.condition for problem in caught.value.problems] == ["rewind-doubles"]
+    assert [problem.condition for problem in caught.value.problems] == ["rewind-duplicates"]
     rewind(begun, after)
     begun.run("a").check()
     check(begun, range(4), ("a",))
@@ -386,7 +386,7 @@ def test_a_lost_checkpoint_of_plain_files(project: Project) -> None:
 def test_plain_files_from_a_time_on(project: Project) -> None:
     import os
 
-    from lakesql.engine.rewind import RewindTo
+    from lakesql.engine.progress.start import RewindTo
 
     project.connections = {"disk": {"type": "files", "path": str(project.directory / "landing")}}
     project.stream("p", {"id": "int"}, connection="disk", path="*.json", format="json")
@@ -402,8 +402,8 @@ def test_plain_files_from_a_time_on(project: Project) -> None:
     time: RewindTo = 1_700_000_003_000
     with pytest.raises(RunError) as caught:  # nothing says that the table has no file since then
         rewind_model(manifest, project.lake.session, select, time)
-    assert [problem.condition for problem in caught.value.problems] == ["rewind-doubles"]
-    rewind_model(manifest, project.lake.session, select, time, allow_doubles=True)
+    assert [problem.condition for problem in caught.value.problems] == ["rewind-duplicates"]
+    rewind_model(manifest, project.lake.session, select, time, allow_duplicates=True)
     project.run().check()
     assert [row["id"] for row in project.rows("a", "id")] == list(range(6))
 
@@ -412,10 +412,10 @@ def test_reading_all_again_is_refused_where_rows_would_stand_twice(begun: Projec
     before = tree(checkpoint(begun, "a"))
     with pytest.raises(RunError) as caught:
         rewind(begun, "lakesql rewind a --to start")
-    assert [problem.condition for problem in caught.value.problems] == ["rewind-doubles"]
+    assert [problem.condition for problem in caught.value.problems] == ["rewind-duplicates"]
     assert tree(checkpoint(begun, "a")) == before
     begun.sql(f"DELETE FROM {begun.table('a')}")
-    rewind(begun, "lakesql rewind a --to start --allow-doubles")
+    rewind(begun, "lakesql rewind a --to start --allow-duplicates")
     begun.run("a").check()
     assert sorted(begun.rows("a"), key=str) == expected(range(4))["a"]
 

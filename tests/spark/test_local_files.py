@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lakesql.engine import iceberg
-from lakesql.model.table import TableName
+from lakesql.engine.ledger import snapshots
+from lakesql.engine.spark.gateway import java_class
+from lakesql.model.table_name import TableName
 from tests.spark.project import Project
 
 LONG_AGO_S = 1_700_000_000
@@ -19,8 +20,8 @@ def test_tables_are_written_by_a_file_system_that_starts_no_processes(project: P
     project.run().check()
 
     session = project.lake.session
-    table = iceberg.load_table(session, TableName("lake", project.namespace, "m"))
-    place = iceberg.java_class("org.apache.hadoop.fs.Path")(table.location())
+    table = snapshots.load_table(session, TableName("lake", project.namespace, "m"))
+    place = java_class("org.apache.hadoop.fs.Path")(table.location())
     of_tables = place.getFileSystem(table.io().conf())
     of_others = place.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
     assert of_tables.getClass().getSimpleName() == "BareLocalFileSystem"

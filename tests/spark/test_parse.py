@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.parse import DIGITS_WITH_COMMA, Contract, ContractColumn, parse_records, with_detail
+from lakesql.engine.records.parse import DIGITS_WITH_COMMA, Contract, ContractColumn, parse_records, with_detail
 from lakesql.stream.stream import Csv
 
 pytestmark = pytest.mark.spark

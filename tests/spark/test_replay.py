@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine import iceberg
+from lakesql.engine.ledger import snapshots
 from lakesql.errors import TransientError
 from lakesql.events import BatchCommitted, BatchSkipped, Event, RecordsRejected, Retrying
 from tests.spark.project import Lake, Project, Row
@@ -187,14 +187,14 @@ def test_a_merge_that_only_inserts_is_made_again_where_the_table_has_moved(
     project.record("e", [{"id": 1}, {"id": 2}])
     project.run().check()
     project.record("e", [{"id": 2}, {"id": 3}])
-    stage, intruded = iceberg.commit_properties, []
+    stage, intruded = snapshots.commit_properties, []
 
     def intrude(*given: Any) -> AbstractContextManager[None]:
         if not intruded:
             intruded.append(project.sql(f"INSERT INTO {project.table('m')} VALUES (3)"))
         return stage(*given)
 
-    monkeypatch.setattr(iceberg, "commit_properties", intrude)
+    monkeypatch.setattr(snapshots, "commit_properties", intrude)
     ran = project.run().check()
     assert [event.problems[0].condition for event in ran.of(Retrying)] == ["commit-conflict"]
     assert [row["id"] for row in project.rows("m", "id")] == [1, 2, 3]
@@ -213,7 +213,7 @@ def test_a_batch_that_rejects_other_rows_when_it_is_tried_again(
     project.run("customers").check()
     project.record("orders", [{"customer": 1, "v": 1}, {"customer": 2, "v": 2}, {"customer": 3, "v": 3}])
 
-    publish, failed = iceberg.publish, []
+    publish, failed = snapshots.publish, []
 
     def fail_once(*given: Any) -> Any:
         if failed:
@@ -221,7 +221,7 @@ def test_a_batch_that_rejects_other_rows_when_it_is_tried_again(
         failed.append(project.sql(f"DELETE FROM {project.table('customers')} WHERE customer = 2"))
         raise TransientError.of("catalog-unreachable", "It is away for a moment.")
 
-    monkeypatch.setattr(iceberg, "publish", fail_once)
+    monkeypatch.setattr(snapshots, "publish", fail_once)
     ran = project.run("m").check()
 
     assert [event.count for event in ran.of(RecordsRejected)] == [1, 1]

@@ -13,11 +13,11 @@ from lakesql.cli.init import write_project
 PROGRAM = """
 import os, sys
 from pathlib import Path
-from lakesql.engine.jars import ensure_jars, user_cache
-from lakesql.engine.java import find_java
+from lakesql.engine.spark.jars import ensure_jars, user_cache
+from lakesql.engine.spark.java import find_java
 from lakesql.catalog.connect import open_catalog
-from lakesql.engine.session import SessionSettings, open_session
-from lakesql.project.iceberg import jar_needs
+from lakesql.engine.spark.session import SessionSettings, open_session
+from lakesql.project.catalog import jar_needs
 from lakesql.project.profiles import Catalog, Target
 
 work, home, java = Path(sys.argv[1]), user_cache(os.environ), find_java(os.environ)

@@ -12,7 +12,7 @@ from lakesql.compile.table import TableColumn, TableSpec, create_table
 from lakesql.decode import node_of
 from lakesql.errors import Place, ProjectError
 from lakesql.model.config import Append, PartitionField, read_config
-from lakesql.model.table import TableName
+from lakesql.model.table_name import TableName
 from tests.spark.project import Lake, Project
 
 TYPES = (

@@ -13,9 +13,10 @@ from lakesql.compile.merge import merge_statement
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.table import TableColumn, TableSpec
 from lakesql.model.config import PartitionField, SortField, Upsert
-from lakesql.model.query import StreamShape, read_query
-from lakesql.model.table import TableName
+from lakesql.model.table_name import TableName
 from lakesql.plan.steps import ChangePartitions, CreateNamespace, SetOrder, SetProperties, statements
+from lakesql.select.query import read_query
+from lakesql.select.relation import StreamShape
 from tests.spark.project import Lake, Project
 
 ICEBERG_KEYWORDS = ("branch", "days", "fields", "locally", "ordered", "retain", "snapshot", "tag", "unordered", "write")

@@ -19,10 +19,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakesql.compile.merge import KeyRange
-from lakesql.engine.arrow import close_allocators
-from lakesql.engine.bounds import BULK, FEW, LISTED, read_keys
-from lakesql.engine.iceberg import java_class
-from lakesql.engine.records import Watch
+from lakesql.engine.batch.bounds import BULK, FEW, LISTED, read_keys
+from lakesql.engine.batch.counters import BatchCounters
+from lakesql.engine.spark.arrow import close_allocators
+from lakesql.engine.spark.gateway import java_class
 from lakesql.events import BatchCommitted, BatchEmpty, Event, RecordsRejected, Retrying
 from tests.spark.project import Fields, Lake, Project, Row, sorted_rows
 
@@ -427,7 +427,7 @@ def test_a_table_that_changes_while_a_batch_is_made(project: Project, monkeypatc
         project.sql(f"INSERT INTO {project.table('customers')} VALUES (9)")
         return found
 
-    monkeypatch.setattr("lakesql.engine.batch.read_keys", look)
+    monkeypatch.setattr("lakesql.engine.batch.write.read_keys", look)
     project.run("m").check()
 
     assert project.rows("m", "id") == [{"id": 1, "v": 2}, {"id": 5, "v": 1}]
@@ -443,15 +443,15 @@ def test_a_table_that_loses_a_column_while_a_batch_is_made(project: Project, mon
     project.record("arrived", [{"customer": 1, "name": "x"}])
     project.run("customers").check()
     project.record("orders", [{"id": 1, "customer": 1}])
-    keyed_rows, changed = Watch.keyed_rows, []
+    keyed_rows, changed = BatchCounters.keyed_rows, []
 
-    def change(watch: Watch, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
+    def change(watch: BatchCounters, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
         if not changed:
             project.sql(f"ALTER TABLE {project.table('customers')} DROP COLUMN name")
             changed.append(True)
         return keyed_rows(watch, rows, not_null)
 
-    monkeypatch.setattr(Watch, "keyed_rows", change)
+    monkeypatch.setattr(BatchCounters, "keyed_rows", change)
     ran = project.run("m").check()
 
     assert [event.problems[0].condition for event in ran.of(Retrying)] == ["commit-conflict"]
@@ -466,7 +466,7 @@ def test_a_table_that_is_compacted_while_a_batch_is_merged(project: Project, mon
         project.record("s", [{"id": number, "v": 0}])
     project.run().check()
     project.record("s", [{"id": 0, "v": 1}])
-    keyed_rows = Watch.keyed_rows
+    keyed_rows = BatchCounters.keyed_rows
     merging, compacted = project.directory / "merging", project.directory / "compacted"
 
     def wait_for(file: Path) -> bool:
@@ -486,11 +486,11 @@ def test_a_table_that_is_compacted_while_a_batch_is_merged(project: Project, mon
         merging.touch()
         return wait_for(compacted)
 
-    def watch_rows(watch: Watch, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
+    def watch_rows(watch: BatchCounters, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
         return keyed_rows(watch, rows.where(meet.asNondeterministic()()), not_null)
 
-    monkeypatch.setattr(Watch, "keyed_rows", watch_rows)
-    monkeypatch.setattr("lakesql.engine.bounds.BULK", 0)  # the rows are made while they are merged
+    monkeypatch.setattr(BatchCounters, "keyed_rows", watch_rows)
+    monkeypatch.setattr("lakesql.engine.batch.bounds.BULK", 0)  # the rows are made while they are merged
     with ThreadPoolExecutor() as pool:
         other = pool.submit(compact)
         ran = project.run().check()

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from lakesql.engine import arrow
-from lakesql.engine.arrow import QuietMoments
+from lakesql.engine.spark import arrow
+from lakesql.engine.spark.arrow import AllocatorCleaner
 
 
 class Clock:
@@ -26,10 +26,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     yield clock
 
 
-def watched(clock: Clock, late_s: float = 100, wait_s: float = 0) -> tuple[QuietMoments, list[float]]:
+def watched(clock: Clock, late_s: float = 100, wait_s: float = 0) -> tuple[AllocatorCleaner, list[float]]:
     """Moments ten seconds apart, and the times at which it ran."""
     ran: list[float] = []
-    return QuietMoments(lambda: ran.append(clock.now), 10, late_s, wait_s), ran
+    return AllocatorCleaner(lambda: ran.append(clock.now), 10, late_s, wait_s), ran
 
 
 def test_it_runs_before_a_block_now_and_then(clock: Clock) -> None:
@@ -90,7 +90,7 @@ def test_blocks_that_begin_wait_with_the_one_that_waits(clock: Clock) -> None:
     """Or there is no such moment where several models are busy."""
     ran: list[int] = []
     opened: list[str] = []
-    moments = QuietMoments(lambda: ran.append(len(opened)), every_s=10, late_s=100, wait_s=60)
+    moments = AllocatorCleaner(lambda: ran.append(len(opened)), every_s=10, late_s=100, wait_s=60)
 
     def read(name: str) -> None:
         with moments.reading():

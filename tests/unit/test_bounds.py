@@ -2,8 +2,8 @@
 
 import pytest
 
-from lakesql.engine.bounds import BULK, ROWS_PER_KEY, bounds_pay
-from lakesql.engine.ledger import Snapshot
+from lakesql.engine.batch.bounds import BULK, ROWS_PER_KEY, bounds_pay
+from lakesql.engine.ledger.entry import Snapshot
 
 
 def snapshot(total: int, added: int, model: str = "m") -> Snapshot:

@@ -43,13 +43,12 @@ from lakesql.catalog.tables import (
     python_rows,
     read_rows,
     spark_type,
-    sqlite_file,
 )
 from lakesql.errors import LakesqlError, ProfileError, RunError
 from lakesql.model.config import PartitionField, SortField
-from lakesql.model.table import TableName
-from lakesql.plan.state import StateColumn
-from lakesql.project.profiles import Catalog
+from lakesql.model.table_name import TableName
+from lakesql.plan.table_state import StateColumn
+from lakesql.project.profiles import Catalog, sqlite_file
 from lakesql.stream.types import stored_type
 
 ORDERS = TableName("lake", "shop", "orders")

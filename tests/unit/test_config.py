@@ -20,8 +20,8 @@ from lakesql.model.config import (
     mode_of,
     read_config,
 )
-from lakesql.model.template import Macros, parse_template
 from lakesql.project.settings import parse_settings
+from lakesql.template.template import Macros, parse_template
 
 NO_DEFAULTS = Node({}, parse_settings("p", "[tool.lakesql]\nname = 'x'").models.place)
 

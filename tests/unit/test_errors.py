@@ -13,7 +13,7 @@ from lakesql.errors import (
     RunError,
     TransientError,
     UsageError,
-    nearest,
+    did_you_mean,
     render_problem,
 )
 
@@ -65,12 +65,12 @@ def test_the_type_of_an_error_says_who_must_act(kind: type[LakesqlError], exit_c
     ],
 )
 def test_the_nearest_name_is_suggested(name: str, known: list[str], found: str) -> None:
-    assert found in nearest(name, known)
+    assert found in did_you_mean(name, known)
 
 
 def test_a_suggestion_stays_short() -> None:
-    assert nearest("x", []) == ""
-    listed = nearest("zzz", [f"model_{number:03}" for number in range(1000)])
+    assert did_you_mean("x", []) == ""
+    listed = did_you_mean("zzz", [f"model_{number:03}" for number in range(1000)])
     assert listed.count("model_") == MAX_LISTED
     assert "model_000" in listed and "980" in listed
 

@@ -6,7 +6,7 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, StreamingQueryException
 
-from lakesql.engine.failure import explain, find_passing
+from lakesql.engine.spark.failure import explain, find_transient
 from lakesql.errors import InternalError, Place, ProfileError, RunError, TransientError
 from tests.unit.test_select import build
 
@@ -135,7 +135,7 @@ def trace(*causes: str) -> str:
     ],
 )
 def test_what_may_pass(text: str, condition: str) -> None:
-    kind, said = next(find_passing(Py4JError(text)))
+    kind, said = next(find_transient(Py4JError(text)))
     assert kind.condition == condition
     assert said and said in text
 
@@ -165,13 +165,13 @@ def test_what_may_pass(text: str, condition: str) -> None:
     ],
 )
 def test_what_does_not_pass(text: str) -> None:
-    assert list(find_passing(Py4JError(text))) == []
+    assert list(find_transient(Py4JError(text))) == []
 
 
 def test_the_trace_that_pyspark_keeps_beside_the_message_is_read() -> None:
     error = Py4JError("Query q terminated with an exception")
     error._stackTrace = "org.apache.spark.X: y\n\tat a.b\nCaused by: java.net.ConnectException: refused"  # type: ignore[attr-defined]
-    assert [kind.condition for kind, _ in find_passing(error)] == ["catalog-unreachable"]
+    assert [kind.condition for kind, _ in find_transient(error)] == ["catalog-unreachable"]
 
 
 SELECT = build("mode='append'", "SELECT id,\n  CAST(Status AS int) AS s FROM {{ stream('orders') }}")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from lakesql.compile.insert import insert_statement
-from lakesql.model.table import TableName
+from lakesql.model.table_name import TableName
 
 NAME = TableName("lake", "shop", "clicks")
 

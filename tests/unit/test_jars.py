@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lakesql.engine import jars
-from lakesql.engine.jars import JARS, Jar, ensure_jars, fetch_jars, render_ivy, render_ivy_settings, user_cache
-from lakesql.engine.java import Java, find_java
+from lakesql.engine.spark import jars
+from lakesql.engine.spark.jars import JARS, Jar, ensure_jars, fetch_jars, render_ivy, render_ivy_settings, user_cache
+from lakesql.engine.spark.java import Java, find_java
 from lakesql.errors import ProfileError
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="runs Ivy")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesql.engine.java import find_java, parse_java
+from lakesql.engine.spark.java import find_java, parse_java
 from lakesql.errors import ProfileError
 
 

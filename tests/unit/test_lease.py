@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakesql.engine.lease import Holder, Process, _is_dead, started
+from lakesql.engine.progress.lease import Holder, Process, _is_dead, started
 
 HERE = Process.now(os.getpid())
 GONE = Process(HERE.id, "1")  # another process has its number now

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakesql.engine.ledger import Entry, Snapshot, newest_entry, summary_of
+from lakesql.engine.ledger.entry import Entry, Snapshot, newest_entry, summary_of
 
 TIME = "2026-01-31T00:00:00+00:00"
 ENTRY = Entry("orders", "c-1", 7, '{"orders":{"p":1}}', "hash", "state", TIME, {"o": "id-1"}, "o-0: 3 to 4")

@@ -10,7 +10,7 @@ from lakesql.errors import Place, ProjectError
 from lakesql.graph.manifest import Manifest, load_manifest, parse_declarations, reads_model
 from lakesql.model.config import Append, Upsert
 from lakesql.model.properties import ModelProperties
-from lakesql.model.table import TableName
+from lakesql.model.table_name import TableName
 from lakesql.project.files import ProjectFiles, SourceFile
 from lakesql.project.profiles import Target
 from lakesql.project.settings import parse_settings

@@ -8,7 +8,7 @@ from sqlglot import exp, parse_one
 from lakesql.compile.merge import BOUNDS_PLACE, KeyRange, inserts_only, merge_statement, newest_rows
 from lakesql.compile.quote import Day, Instant
 from lakesql.model.config import Upsert
-from lakesql.model.table import TableName
+from lakesql.model.table_name import TableName
 
 NAME = TableName("lake", "shop", "orders")
 

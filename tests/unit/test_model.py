@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from lakesql.errors import Place
-from lakesql.model.table import TableName
+from lakesql.model.table_name import TableName
 from tests.unit.test_manifest import load
 
 

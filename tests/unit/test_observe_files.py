@@ -25,7 +25,8 @@ from lakesql.events import (
 )
 from lakesql.observe.jsonl import JsonLines
 from lakesql.observe.logfile import LogFile
-from lakesql.observe.results import RunResults, write_atomically
+from lakesql.observe.results import RunResults
+from lakesql.project.files import write_atomically
 
 AT = 1_772_366_585_123
 AT_ISO = "2026-03-01T12:03:05.123Z"

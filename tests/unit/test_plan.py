@@ -10,8 +10,7 @@ import pytest
 from lakesql.compile.table import DEFAULT_PROPERTIES, TableColumn, TableSpec
 from lakesql.errors import Problem, RunError
 from lakesql.model.config import PartitionField, SchemaChange, SortField
-from lakesql.model.table import TableName
-from lakesql.plan.state import StateColumn, TableState
+from lakesql.model.table_name import TableName
 from lakesql.plan.steps import (
     AddColumns,
     AdoptTable,
@@ -27,6 +26,7 @@ from lakesql.plan.steps import (
     plan_table,
     statements,
 )
+from lakesql.plan.table_state import StateColumn, TableState
 
 ORDERS = TableName("lake", "shop", "orders")
 SPEC = TableSpec(ORDERS, (TableColumn("order_id", "bigint"), TableColumn("amount", "decimal(12,2)")))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine.facts import Origin
-from lakesql.engine.position import Source
-from lakesql.engine.progress import Progress
+from lakesql.engine.progress.position import Source
+from lakesql.engine.progress.progress import Progress
+from lakesql.engine.progress.state import Origin
 from lakesql.errors import RunError, TransientError
 
 ORIGIN = Origin("m", "uuid", ("o", "c"), "")

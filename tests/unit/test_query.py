@@ -3,16 +3,9 @@ from __future__ import annotations
 import pytest
 
 from lakesql.errors import Place, Problem, ProjectError
-from lakesql.model.query import (
-    Output,
-    Query,
-    StreamShape,
-    carry_position,
-    check_expression,
-    read_expression,
-    read_query,
-)
-from lakesql.model.sqltext import RECORD_FIELDS
+from lakesql.select.query import Output, Query, carry_position, check_expression, read_expression, read_query
+from lakesql.select.relation import StreamShape
+from lakesql.select.sqltext import RECORD_FIELDS
 
 STREAMS = {
     "orders": StreamShape(("order_id", "customer_id", "amount", "ts"), "ts"),

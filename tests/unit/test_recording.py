@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakesql.decode import node_of
-from lakesql.engine.kafka import newest_shares
+from lakesql.engine.sources.broker import newest_shares
 from lakesql.errors import Place
 from lakesql.stream.recording import Masking, RawRecord, column_type, mask_records, mask_value, render_record
 from lakesql.stream.stream import Stream, read_stream

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lakesql.engine.java import Java
-from lakesql.engine.jvm import (
+from lakesql.engine.spark.java import Java
+from lakesql.engine.spark.jvm import (
     Launch,
     _copy_output,
     archive_path,
@@ -21,7 +21,7 @@ from lakesql.engine.jvm import (
     start_jvm,
     wait_for_jvm,
 )
-from lakesql.engine.session import SessionSettings, build_conf, build_launch, catalog_conf, render_redaction
+from lakesql.engine.spark.session import SessionSettings, build_conf, build_launch, catalog_conf, render_redaction
 from lakesql.errors import ProfileError
 from lakesql.project.profiles import Catalog
 from lakesql.secrets import find_secrets
@@ -198,7 +198,7 @@ def test_java_does_not_hear_what_is_sent_to_end_a_run(tmp_path: Path) -> None:
 
 
 def test_what_java_has_printed_is_begun_anew_when_it_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakesql.engine.jvm.MAX_OUTPUT_BYTES", 10)
+    monkeypatch.setattr("lakesql.engine.spark.jvm.MAX_OUTPUT_BYTES", 10)
     output = tmp_path / "logs" / "spark.out"
     output.parent.mkdir()
     for text in ("first, and long", "second, and long"):

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from lakesql.engine.query import Left
+from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.errors import LakesqlError, RunError, TransientError
 from lakesql.events import BatchCommitted, BatchSkipped, Emit, Event, ModelFinished, Noted, QueryStarted, Retrying
 from lakesql.project.duration import Duration
@@ -64,8 +64,8 @@ class FakeQuery:
     def request_stop(self) -> None:
         self.stopping = True
 
-    def progress(self) -> tuple[float, Left]:
-        return 1.0, Left(0, "records")
+    def progress(self) -> tuple[float, Backlog]:
+        return 1.0, Backlog(0, "records")
 
 
 @dataclass(slots=True)

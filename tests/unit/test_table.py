@@ -19,7 +19,7 @@ from lakesql.compile.table import (
     sort_text,
 )
 from lakesql.model.config import Append, PartitionField, SortField, Upsert
-from lakesql.model.table import TableName
+from lakesql.model.table_name import TableName
 
 NAME = TableName("lake", "shop", "orders")
 COLUMNS = (TableColumn("id", "bigint", 'it\'s "the"\nnumber \\'), TableColumn("order day", None))

@@ -12,15 +12,8 @@ from jinja2 import StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from lakesql.errors import Problem, ProjectError
-from lakesql.model.template import (
-    Macros,
-    Names,
-    Rendered,
-    Template,
-    parse_macros,
-    parse_template,
-    render_template,
-)
+from lakesql.template.evaluate import Names
+from lakesql.template.template import Macros, Rendered, Template, parse_macros, parse_template, render_template
 
 VARS = {"days": 7, "name": "x", "list": ["b", "a", "B"], "map": {"k": "v", "deep": {"n": [1, 2]}}, "empty": []}
 TARGET = {"name": "dev", "namespace": "shop", "catalog": "lake"}

@@ -7,23 +7,23 @@ from dataclasses import replace
 
 import pytest
 
-from lakesql.engine.facts import Batch, Checkpoint, Resume, StartFrom
-from lakesql.engine.ledger import Entry
-from lakesql.engine.position import Source, ledger_positions, topic_ids
-from lakesql.engine.resume import decide, decide_all
+from lakesql.engine.ledger.entry import Entry
+from lakesql.engine.progress.decide import decide, decide_all
+from lakesql.engine.progress.position import Source, ledger_positions, topic_ids
+from lakesql.engine.progress.state import Batch, Checkpoint, Resume, StartFrom
 from lakesql.errors import RunError
-from tests.unit.test_resume import ID, READ, SOURCE, checkpoint, entry, facts, origin, outcome, refusal
+from tests.unit.test_decide import ID, READ, SOURCE, checkpoint, entry, origin, outcome, refusal, state
 
 
 def test_a_topic_that_was_made_anew() -> None:
     anew = (replace(SOURCE, topics={"shop.orders": "id-2"}),)
-    assert refusal(facts(checkpoint(5, 5), entry(5), sources=anew)) == "topic-recreated"
-    assert refusal(facts(None, entry(5), sources=anew)) == "topic-recreated"
+    assert refusal(state(checkpoint(5, 5), entry(5), sources=anew)) == "topic-recreated"
+    assert refusal(state(None, entry(5), sources=anew)) == "topic-recreated"
     known_to_origin = origin(topics={"shop.orders": "id-1"}, empty_through=5)
     there = checkpoint(5, 5, origin=known_to_origin)
-    assert refusal(facts(there, None, sources=anew)) == "topic-recreated"
+    assert refusal(state(there, None, sources=anew)) == "topic-recreated"
     unknown = entry(5, topics={})
-    assert decide(facts(checkpoint(5, 5), unknown, sources=anew)) == Resume(5)
+    assert decide(state(checkpoint(5, 5), unknown, sources=anew)) == Resume(5)
     assert ledger_positions(anew, entry(5)) == {"orders": {"shop.orders": {"0": 0, "1": 0}}}
     assert ledger_positions((replace(SOURCE, topics={}),), entry(5)) == {"orders": {}}
     assert ledger_positions((SOURCE,), entry(5)) == {"orders": READ}
@@ -34,7 +34,7 @@ def test_a_checkpoint_that_was_made_for_the_new_topic_goes_on() -> None:
     """Also where its first batch had no row, so that the ledger still knows the old one."""
     anew = (replace(SOURCE, topics={"shop.orders": "id-2"}),)
     made = origin(topics={"shop.orders": "id-2"}, follows=Batch(ID, 5), empty_through=1)
-    assert decide(facts(checkpoint(1, 1, id="c-2", origin=made), entry(5), sources=anew)) == Resume(-1)
+    assert decide(state(checkpoint(1, 1, id="c-2", origin=made), entry(5), sources=anew)) == Resume(-1)
 
 
 def test_topics_of_one_name_on_two_clusters_are_not_taken_for_each_other() -> None:
@@ -50,7 +50,7 @@ def test_a_position_is_that_of_the_topics_whatever_the_order() -> None:
     there = origin(streams=("orders", "clicks"), state="s")
     positions = ({"shop.clicks": {"0": 9}}, READ)
     newest = entry(5, positions=dict(zip(there.streams, positions, strict=True)), state="s")
-    given = facts(checkpoint(5, 5, origin=there, positions={5: positions}), newest, state="s")
+    given = state(checkpoint(5, 5, origin=there, positions={5: positions}), newest, shape="s")
     assert decide(replace(given, sources=(orders, clicks))) == Resume(5)
     assert decide(
         replace(
@@ -63,7 +63,7 @@ def test_a_position_is_that_of_the_topics_whatever_the_order() -> None:
 
 def test_a_loss_of_one_query_of_several_is_accepted() -> None:
     sources = (replace(SOURCE, beginnings=LOST),)
-    unlost = facts(checkpoint(5, 5), entry(5), accept_data_loss=True)
+    unlost = state(checkpoint(5, 5), entry(5), accept_data_loss=True)
     lost = replace(unlost, sources=sources)
     for queries in ([unlost, lost], [lost, unlost], [lost]):
         found = [type(decision) for decision in decide_all(queries)]
@@ -80,7 +80,7 @@ def test_records_that_are_gone_are_named() -> None:
     sources = (replace(SOURCE, beginnings=LOST),)
     for there, newest in ((checkpoint(5, 5), entry(5)), (None, entry(5))):
         with pytest.raises(RunError) as caught:
-            decide(facts(there, newest, sources=sources))
+            decide(state(there, newest, sources=sources))
         (problem,) = caught.value.problems
         assert problem.condition == "data-lost"
         assert "shop.orders-0: 40 to 44, shop.orders-2: 0 to 99" in problem.what
@@ -91,7 +91,7 @@ def test_what_is_gone_is_shown_in_order_of_topics_and_partitions() -> None:
     positions = {"b": {"10": 4, "2": 7}, "a": {"0": 10, "1": 0}, "deleted": {"0": 3}}
     source = Source("orders", "kafka", {}, {"a": {0: 12, 1: 0, 2: 9}, "b": {2: 8, 10: 5}, "new": {0: 3}})
     there = entry(5, positions={"orders": positions}, topics={})
-    found = decide(facts(None, there, sources=(source,), accept_data_loss=True))
+    found = decide(state(None, there, sources=(source,), accept_data_loss=True))
     assert isinstance(found, StartFrom)
     assert found.accepted == "a-0: 10 to 11, a-2: 0 to 8, b-2: 7 to 7, b-10: 4 to 4, deleted-0: 3 on, new-0: 0 to 2"
     assert found.positions == {
@@ -107,7 +107,7 @@ def test_a_topic_that_is_not_found_any_more() -> None:
     """It was deleted, or the stream names others now: with the checkpoint, without it, and accepted."""
     read = {**READ, "old": {"0": 3, "1": 0}}
     for there in (checkpoint(5, 5, positions={5: (read,)}), None):
-        given = facts(there, entry(5, positions={"orders": read}))
+        given = state(there, entry(5, positions={"orders": read}))
         with pytest.raises(RunError) as caught:
             decide(given)
         (problem,) = caught.value.problems
@@ -123,35 +123,35 @@ def test_a_partition_that_ends_before_what_was_read() -> None:
     """Or before what was planned and must be read again. What may be seen of it later would be skipped."""
     short = (replace(SOURCE, ends={"shop.orders": {0: 39, 1: 7}}),)
     for accepts in (False, True):
-        given = facts(checkpoint(5, 5), entry(5), sources=short, accept_data_loss=accepts, has_rows=True)
+        given = state(checkpoint(5, 5), entry(5), sources=short, accept_data_loss=accepts, has_rows=True)
         with pytest.raises(RunError) as caught:
             decide(given)
         (problem,) = caught.value.problems
         assert problem.condition == "data-lost"
         assert problem.what.endswith(": shop.orders-0 ends at 39, 40 was reached.")
-        assert "lakesql rewind orders --to TIME --allow-doubles" in problem.fix
+        assert "lakesql rewind orders --to TIME --allow-duplicates" in problem.fix
     before = {"shop.orders": {"0": 30, "1": 7}}
     planned = checkpoint(5, 4, positions={4: (before,), 5: (READ,)})
-    assert refusal(facts(planned, entry(4, positions={"orders": before}), sources=short)) == "data-lost"
+    assert refusal(state(planned, entry(4, positions={"orders": before}), sources=short)) == "data-lost"
     level = (replace(SOURCE, ends={"shop.orders": {0: 40, 1: 7}}),)
-    assert decide(facts(checkpoint(5, 5), entry(5), sources=level)) == Resume(5)
+    assert decide(state(checkpoint(5, 5), entry(5), sources=level)) == Resume(5)
 
 
 def test_a_loss_is_accepted_once_it_is_there() -> None:
     sources = (replace(SOURCE, beginnings=LOST),)
     before = entry(5, accepted="shop.orders-1: 2 to 3")
-    found = decide(facts(checkpoint(5, 5), before, sources=sources, accept_data_loss=True))
+    found = decide(state(checkpoint(5, 5), before, sources=sources, accept_data_loss=True))
     assert isinstance(found, StartFrom)
     assert found.positions == {"orders": {"shop.orders": {"0": 45, "1": 7, "2": 100}}}
     assert found.accepted == "shop.orders-1: 2 to 3, shop.orders-0: 40 to 44, shop.orders-2: 0 to 99"
     assert found.follows == Batch(ID, 5)
-    stateful = facts(checkpoint(5, 5, origin=origin(state="s")), entry(5, state="s"), state="s", sources=sources)
+    stateful = state(checkpoint(5, 5, origin=origin(state="s")), entry(5, state="s"), shape="s", sources=sources)
     assert outcome(replace(stateful, accept_data_loss=True)) == "data-lost"
 
 
 @pytest.mark.parametrize(("there", "newest"), [(checkpoint(5, 5), entry(5)), (None, entry(5)), (None, None)])
 def test_accepting_a_loss_that_is_none(there: Checkpoint | None, newest: Entry | None) -> None:
-    assert refusal(facts(there, newest, accept_data_loss=True)) == "nothing-lost"
+    assert refusal(state(there, newest, accept_data_loss=True)) == "nothing-lost"
 
 
 def test_a_replayed_batch_is_read_from_where_the_one_before_it_ended() -> None:
@@ -160,8 +160,8 @@ def test_a_replayed_batch_is_read_from_where_the_one_before_it_ended() -> None:
     before = {"shop.orders": {"0": 30, "1": 7}}
     there = checkpoint(5, 4, positions={4: (before,), 5: (READ,)})
     newest = entry(4, positions={"orders": before})
-    assert refusal(facts(there, newest, sources=sources)) == "data-lost"
-    assert decide(facts(there, entry(5), sources=sources)) == Resume(5)
+    assert refusal(state(there, newest, sources=sources)) == "data-lost"
+    assert decide(state(there, entry(5), sources=sources)) == Resume(5)
     # Its state must see a batch again that is in the table.
     with_state = checkpoint(5, 4, positions={4: (before,), 5: (READ,)}, origin=origin(state="s"))
-    assert outcome(facts(with_state, entry(5, state="s"), sources=sources, state="s")) == "data-lost"
+    assert outcome(state(with_state, entry(5, state="s"), sources=sources, shape="s")) == "data-lost"

@@ -1,0 +1,152 @@
+"""Compiled texts, kept from one command to the next in the files that `lakesql compile` writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lakesql.errors import Problem, ProjectError
+from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.graph.parse_cache import digest_macros
+from lakesql.model.model import Model
+from lakesql.project.cache import CacheFile, digest
+from lakesql.project.codec import decoder, encode
+from lakesql.stream.stream import Column, Stream
+
+if TYPE_CHECKING:
+    from lakesql.compile.select import Select
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What compiling a model says of it, beside the text: `columns` is None where only Spark's analyzer knows them."""
+
+    digest: str
+    columns: tuple[Column, ...] | None
+    stateful: bool
+
+
+class CompiledFiles:
+    """The compiled files of a project's models below `folder`; the file `cache` says from what each was made.
+
+    The key of a text names everything that it depends on: the model's file, its options and descriptions, the macros,
+    vars and fields of the target that it reads, the tables that it joins, and the contracts of its streams.
+    """
+
+    def __init__(self, manifest: Manifest, folder: Path, cache: Path) -> None:
+        self._manifest = manifest
+        self._folder = folder
+        self._cache = CacheFile(cache)
+        self._keys: dict[str, str] = {}
+        self._contracts: dict[str, str] = {}
+        self._built: dict[str, Select] = {}
+        self._decode: Callable[[Any], Compiled] = decoder([Compiled, Column])
+
+    def check(self, names: Iterable[str]) -> None:
+        """Compile those of the models `names` that are not known to be right; write no compiled file.
+
+        Raises `ProjectError` with the problems of all of them.
+        """
+        self._each(names, lambda name: self.known(name) or self._build(name))
+
+    def compile(self, names: Iterable[str]) -> Mapping[str, str]:
+        """The compiled texts of the models `names`; each stands in its file then.
+
+        Raises `ProjectError` with the problems of all of them; the files of the others are written all the same.
+        """
+        return self._each(names, lambda name: self._written(name) or self._write(name))
+
+    def known(self, name: str) -> Compiled | None:
+        """What was said of a model when it was compiled last, if nothing has changed since."""
+        found = self._cache.get(name, self._key(name))
+        return None if found is None else self._decode(found)
+
+    def path(self, name: str) -> Path:
+        """The compiled file of a model."""
+        return self._folder / self._manifest.models[name].path
+
+    def _each(self, names: Iterable[str], work: Callable[[str], T]) -> dict[str, T]:
+        done: dict[str, T] = {}
+        problems: dict[Problem, None] = {}
+        for name in names:
+            try:
+                done[name] = work(name)
+            except ProjectError as error:
+                problems.update(dict.fromkeys(error.problems))
+        self._cache.save(self._manifest.models)
+        if problems:
+            raise ProjectError(problems)
+        return done
+
+    def _written(self, name: str) -> str | None:
+        """The text in the compiled file, if it is what would be written there."""
+        known = self.known(name)
+        try:
+            text = self.path(name).read_bytes().decode() if known else ""
+        except (OSError, UnicodeDecodeError):
+            return None
+        return text if known and digest(text) == known.digest else None
+
+    def _write(self, name: str) -> str:
+        text = self._build(name)
+        path = self.path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # In place: half a file, from a command that broke off, has another digest and is written anew.
+        path.write_bytes(text.encode())
+        return text
+
+    def _build(self, name: str) -> str:
+        # Only here, as reading SQL is what the import costs, and mostly nothing has changed.
+        from lakesql.compile.select import build_select, output_columns
+        from lakesql.compile.statements import compiled_text
+
+        select = build_select(self._manifest, name, self._built)
+        text = compiled_text(select)
+        columns = output_columns(select) if select.columns is not None else None
+        self._cache.put(name, self._key(name), encode(Compiled(digest(text), columns, select.query.stateful)))
+        return text
+
+    def _key(self, name: str) -> str:
+        if name not in self._keys:
+            self._keys[name] = self._compute_key(self._manifest.models[name])
+        return self._keys[name]
+
+    def _compute_key(self, model: Model) -> str:
+        manifest, facts = self._manifest, model.facts
+        read_values = [[name, manifest.vars[name]] for name in sorted(facts.vars) if name in manifest.vars]
+        target = manifest.target
+        return digest(
+            model.source,
+            ".".join(model.fqn),
+            str(model.table),
+            _text_of(model.options),
+            _text_of(digest_macros(facts.macros, manifest.macros)),
+            json.dumps(read_values),  # a template sees the entries of a mapping in their order
+            _text_of([target.name, target.namespace, target.catalog.name] if "target" in facts.reads else []),
+            _text_of({found.name: str(manifest.models[found.name].table) for found in facts.refs}),
+            _text_of({found.name: self._contract(found.name) for found in facts.streams}),
+            _text_of([model.properties.description, [[it.name, it.description] for it in model.properties.columns]]),
+        )
+
+    def _contract(self, stream: str) -> str:
+        """What a reader of the stream depends on."""
+        read = reads_model(self._manifest, stream)
+        if read is not None:
+            return self._key(read.name)
+        if stream not in self._contracts:
+            self._contracts[stream] = _contract_of(self._manifest.streams[stream])
+        return self._contracts[stream]
+
+
+def _contract_of(stream: Stream) -> str:
+    watermark = [stream.watermark.column, stream.watermark.delay] if stream.watermark else []
+    return digest(_text_of([[column.name, column.type] for column in stream.columns]), _text_of(watermark))
+
+
+def _text_of(value: object) -> str:
+    return json.dumps(value, sort_keys=True)

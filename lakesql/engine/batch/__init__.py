@@ -1,0 +1,1 @@
+"""One micro-batch, from raw records to a commit."""

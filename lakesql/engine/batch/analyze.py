@@ -1,0 +1,50 @@
+"""What Spark's analyzer says of a model's SELECT, before any record is read."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
+
+from lakesql.compile.quote import identifier
+from lakesql.compile.select import Select
+from lakesql.compile.table import TableColumn
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.parsed import empty_records
+from lakesql.names import is_reserved
+from lakesql.stream.types import field_name
+
+
+def analyze_select(session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...]) -> StructType:
+    """The schema of the SELECT's rows, over streams without records. `session` is the model's own.
+
+    Tables that it reads must exist. Raises pyspark's `AnalysisException`.
+    """
+    for binding in bindings:
+        records = empty_records(session, binding, select.positioned)
+        records.createOrReplaceTempView(identifier(binding.stream.name))
+    rows: DataFrame = session.sql(select.text)
+    return rows.schema
+
+
+def landing_columns(schema: StructType, comments: dict[str, str]) -> tuple[TableColumn, ...]:
+    """The columns of a table that holds rows of this schema: lakesql's own columns stay behind."""
+    return tuple(
+        TableColumn(field.name, type_text(field.dataType), comments.get(field.name.lower(), ""))
+        for field in schema.fields
+        if not is_reserved(field.name)
+    )
+
+
+def type_text(kind: DataType) -> str:
+    """A type as SQL reads it. pyspark's own text of it leaves the names of fields bare, whatever is in them."""
+    match kind:
+        case StructType(fields=fields):
+            return f"struct<{','.join(f'{field_name(field.name)}:{type_text(field.dataType)}' for field in fields)}>"
+        case ArrayType(elementType=element):
+            return f"array<{type_text(element)}>"
+        case MapType(keyType=key, valueType=value):
+            return f"map<{type_text(key)},{type_text(value)}>"
+        case StringType():
+            return "string"  # a table keeps no collation
+        case _:
+            return kind.simpleString()

@@ -1,0 +1,112 @@
+"""The keys of a batch as literals, so that a MERGE reads only the files that can hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.compile.merge import KeyRange
+from lakesql.compile.quote import Day, Instant, identifier
+from lakesql.engine.ledger.entry import Snapshot
+from lakesql.names import LEDGER_MODEL
+
+FEW = 1000
+"""Up to so many keys are named one by one: Spark drops all other rows before the join, where a range over random keys
+would hold them all. More literals than this cost more to plan than they save."""
+
+LISTED = 200
+"""A longer list of keys has no say about which files are read: Iceberg compares each of its values with the bounds of a
+file, and does so with no more than these (`InclusiveMetricsEvaluator`)."""
+
+BULK = 10_000
+"""Keys of fewer rows are read at next to no cost."""
+
+ROWS_PER_KEY = 20
+"""So many of a table's rows are read by the MERGE in the time that it takes to look at one row's key before it."""
+
+
+def bounds_pay(history: Iterable[Snapshot], model: str) -> bool:
+    """Whether reading a batch's keys first, to bound its MERGE, costs less than a MERGE that reads the whole table.
+
+    `history` walks from the table's head. The batch is taken to have as many rows as the model's last one wrote; the
+    first one of all is taken to be small. Where the last one wrote files anew it does not say how many rows were its
+    own. But such a MERGE reads its batch twice, and the batch is kept in memory once its keys are read: it pays.
+    """
+    head = None
+    for snapshot in history:
+        head = head or snapshot
+        if snapshot.summary.get(LEDGER_MODEL) == model:
+            return snapshot.rewrote or snapshot.added < BULK or head.total > ROWS_PER_KEY * snapshot.added
+    return True
+
+
+def read_keys(newest: DataFrame, keys: tuple[str, ...]) -> tuple[KeyRange, ...] | None:
+    """The bounds of the batch's keys, which are not NULL; None where it has no row.
+
+    Each holds for every key, or an update would become a second row; a key whose type has no literal is left unbounded.
+    """
+    forms = {key: form for key in keys if (form := _form(_type_of(newest, key)))}
+    values = [form.collected(F.col(identifier(key))).alias(f"k{i}") for i, (key, form) in enumerate(forms.items())]
+    narrow = newest.select(*values)
+    # All that is asked of a small batch. A limit does not cut short the shuffle by key, nor what is watched before it.
+    few = narrow.limit(FEW + 1).collect()
+    if not few:
+        return None
+    if len(few) <= FEW:
+        lists = [sorted({form.literal(row[i]) for row in few}) for i, form in enumerate(forms.values())]
+        ranges = [_key_range(key, known) for key, known in zip(forms, lists, strict=True)]
+    else:
+        extremes = [pick(name) for name in narrow.columns for pick in (F.min, F.max)]
+        found = narrow.agg(*extremes).collect()[0] if extremes else ()
+        ends = zip(forms.items(), found[0::2], found[1::2], strict=True)
+        ranges = [KeyRange(key, low=form.literal(low), high=form.literal(high)) for (key, form), low, high in ends]
+    return tuple(bound for bound in ranges if not _is_damaged(bound))
+
+
+def _key_range(key: str, known: list[Any]) -> KeyRange:
+    """The bound of a column whose keys are known, in their order: its ends alone where there is a key at every other
+    place between."""
+    low, high = known[0], known[-1]
+    if isinstance(low, int) and high - low < 2 * len(known):
+        return KeyRange(key, low=low, high=high)
+    if len(known) > LISTED:
+        return KeyRange(key, tuple(known), low, high)
+    return KeyRange(key, tuple(known))
+
+
+def _is_damaged(bound: KeyRange) -> bool:
+    """Whether a text may have lost bytes on its way here: a string of Spark's can hold some that are no UTF-8."""
+    return any(isinstance(value, str) and "\ufffd" in value for value in (*bound.values, bound.low, bound.high))
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How the values of a type come out of Spark without loss, and what literal they make."""
+
+    collected: Callable[[Column], Column]
+    literal: Callable[[Any], Any]
+
+
+def _form(kind: T.DataType) -> _Form | None:
+    """None for types whose order is not the same to Spark, to Iceberg's file statistics and as literals.
+
+    A timestamp travels as a number: as a datetime it would be in the time zone of this process.
+    """
+    match kind:
+        case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType() | T.DecimalType() | T.StringType():
+            return _Form(lambda column: column, lambda value: value)
+        case T.TimestampType():
+            return _Form(F.unix_micros, Instant)
+        case T.DateType():
+            return _Form(F.unix_date, Day)
+        case _:
+            return None
+
+
+def _type_of(frame: DataFrame, column: str) -> T.DataType:
+    return next(field.dataType for field in frame.schema.fields if field.name.lower() == column.lower())

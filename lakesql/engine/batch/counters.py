@@ -1,0 +1,128 @@
+"""What a pass over a batch counts, while something else reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, reduce
+from operator import or_
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+
+from lakesql.compile.quote import identifier
+from lakesql.compile.select import Select
+from lakesql.names import RAW, RECORD, REJECTED
+from lakesql.stream.stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What one pass over a batch saw.
+
+    `records` arrived; `bad` of them were rejected as they were read. Of a keyed model's rows, `keyless` lack a key or
+    what orders the rows of a key; the others are `keyed`. `event_us` is the newest event among the good records, in
+    microseconds since the epoch: a datetime would come in some time zone.
+    """
+
+    records: int
+    bad: int
+    keyless: int
+    keyed: int
+    event_us: int | None
+
+    @property
+    def rejected(self) -> int:
+        """How many are set aside."""
+        return self.bad + self.keyless
+
+
+class BatchCounters:
+    """Counts that the first action over the watched frames brings along, at no pass of their own."""
+
+    def __init__(self) -> None:
+        self._records: list[_Watched] = []
+        self._rows: list[_Watched] = []
+
+    def stream(self, records: DataFrame, stream: Stream, select: Select) -> DataFrame:
+        """Parsed records, watched."""
+        return _watch(self._records, records, _record_counts(_event_time(stream, select)))
+
+    def stateful_rows(self, rows: DataFrame) -> DataFrame:
+        """Rows of a stateful SELECT, watched: each is a record of the batch that arrives here."""
+        return _watch(self._records, rows, _stateful_counts())
+
+    def keyed_rows(self, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
+        """`rows`, watched for those in which one of the columns is NULL."""
+        return _watch(self._rows, rows, _row_counts(not_null))
+
+    def read(self) -> Counts:
+        """The counts. Waits until a statement has read all that is watched."""
+        seen = [watched.read() for watched in self._records]
+        rows = [watched.read() for watched in self._rows]
+        times = [row["event_us"] for row in seen if row["event_us"] is not None]
+        return Counts(
+            records=sum(row["records"] for row in seen),
+            bad=sum(row["bad"] for row in seen),
+            keyless=sum(row["keyless"] for row in rows),
+            keyed=sum(row["rows"] - row["keyless"] for row in rows),
+            event_us=max(times) if times else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """A frame, what is counted of it, and the observation that brings the counts."""
+
+    frame: DataFrame
+    counted: tuple[Column, ...]
+    observation: Observation
+
+    def read(self) -> Mapping[str, Any]:
+        try:
+            return self.observation.get
+        except Py4JError:  # the optimizer saw that no row comes of the frame, and left it out of the plan
+            return self.frame.agg(*self.counted).collect()[0].asDict()
+
+
+def count_of(condition: Column) -> Column:
+    """How many rows the condition holds for. For `count_if` Spark would make a copy of each row, with the condition."""
+    return F.count(F.when(condition, 1))
+
+
+# What is counted is the same in every batch, and each part of an expression is a question to Java.
+
+
+@cache
+def _record_counts(event_time: str) -> tuple[Column, ...]:
+    is_bad = F.col(REJECTED).isNotNull()
+    newest = F.max(F.when(~is_bad, F.unix_micros(F.expr(event_time))))
+    return F.count("*").alias("records"), count_of(is_bad).alias("bad"), newest.alias("event_us")
+
+
+@cache
+def _stateful_counts() -> tuple[Column, ...]:
+    none = F.max(F.lit(None).cast("bigint"))
+    return F.count("*").alias("records"), count_of(F.lit(False)).alias("bad"), none.alias("event_us")
+
+
+@cache
+def _row_counts(not_null: tuple[str, ...]) -> tuple[Column, ...]:
+    is_keyless = reduce(or_, (F.col(identifier(name)).isNull() for name in not_null))
+    return F.count("*").alias("rows"), count_of(is_keyless).alias("keyless")
+
+
+def _watch(watched: list[_Watched], frame: DataFrame, counted: tuple[Column, ...]) -> DataFrame:
+    watched.append(_Watched(frame, counted, Observation()))
+    return frame.observe(watched[-1].observation, *counted)
+
+
+def _event_time(stream: Stream, select: Select) -> str:
+    """The time of an event, as SQL: the watermark's column, else the record's own time where it is at hand."""
+    if stream.watermark:
+        return f"CAST({identifier(stream.watermark.column)} AS timestamp)"
+    if "timestamp" in select.query.record_fields:
+        return f"{RECORD}.timestamp"
+    return f"{RAW}.timestamp" if select.positioned else "CAST(NULL AS timestamp)"

@@ -1,0 +1,38 @@
+"""A model's SELECT over the records that are there now, as a batch query that writes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lakesql.catalog.tables import python_rows
+from lakesql.compile.quote import identifier
+from lakesql.compile.select import Select
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.parsed import good_records, read_records, unpack
+from lakesql.names import REJECTED, is_reserved
+
+RECORDS = 1000
+"""How many records of each stream are looked at."""
+
+
+def preview_rows(
+    session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...], limit: int
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]], int, tuple[tuple[str, int], ...]]:
+    """The columns and at most `limit` rows of the SELECT; how many records were read, and the bad ones by reason."""
+    records, rejected = 0, dict[str, int]()
+    for binding in bindings:
+        first = read_records(session, select, (binding,), streaming=False).limit(RECORDS).persist()
+        for reason, count in first.groupBy(F.col(f"{REJECTED}.reason").alias("reason")).count().collect():
+            records += count
+            if reason is not None:
+                rejected[reason] = rejected.get(reason, 0) + count
+        (parsed,) = unpack(first, select, (binding,))
+        good_records(parsed).createOrReplaceTempView(identifier(binding.stream.name))
+    rows = session.sql(select.text)
+    landed = [name for name in rows.columns if not is_reserved(name)]
+    # Through Arrow: times keep their zone, where rows would bring them in that of this process.
+    found = rows.select(*(identifier(name) for name in landed)).limit(limit).toArrow()
+    return tuple(landed), list(python_rows(found)), records, tuple(sorted(rejected.items()))

@@ -1,0 +1,167 @@
+"""A model's streaming query: from its streams to `write_batch`, started, watched and stopped."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lakesql.compile.quote import identifier
+from lakesql.engine.batch.write import Sink, write_batch, write_dead_letter_batch
+from lakesql.engine.sources.broker import Offsets, lag_of
+from lakesql.engine.sources.parsed import good_records, parse_binding, read_records
+from lakesql.engine.sources.raw import read_raw
+from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
+from lakesql.events import PartitionLag
+from lakesql.model.config import Append, AvailableNow, Every, Trigger
+
+BatchWriter = Callable[[Sink, DataFrame, int], None]
+
+
+WAITS_FOR_SOURCES_S = 10.0
+"""How long a query that is asked to stop may ask its sources what is new, before it is stopped while it does: a broker
+that is away keeps it waiting for minutes."""
+
+
+class _Stopped(Exception):  # noqa: N818  not an error: it ends a query that was asked to stop
+    """Raised at the start of a batch that is not to be written any more. Nothing of it has happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a query has still to read, as its sources last said it."""
+
+    count: int | None
+    unit: Literal["records", "files"]
+    lag: tuple[PartitionLag, ...] = ()
+
+
+class ModelQuery:
+    """The running query of a model; a stateful model has a second one beside it that sets bad records aside.
+
+    It stops between batches: a stop in the middle of one makes Spark print what looks like a crash.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self.failure: Exception | None = None
+        self._queries: list[StreamingQuery] = []
+        self._stopping = threading.Event()
+        self._asked_at: float | None = None
+        self._writing: set[str] = set()
+
+    def start(self, session: SparkSession, trigger: Trigger) -> None:
+        """Start reading. `session` is the model's own: its views are named after streams."""
+        select, bindings = self.sink.select, self.sink.bindings
+        if not select.query.stateful:
+            self._start(read_records(session, select, bindings), self.sink, write_batch, "append", trigger)
+            return
+        mode = "append" if isinstance(self.sink.model.config, Append) else "update"
+        self._start(self._stateful_rows(session), self.sink, write_batch, mode, trigger)
+        assert self.sink.companion is not None
+        companion = replace(self.sink, progress=self.sink.companion)
+        self._start(read_records(session, select, bindings), companion, write_dead_letter_batch, "append", trigger)
+
+    def is_active(self) -> bool:
+        """Whether any of it still runs."""
+        return any(query.isActive for query in self._queries)
+
+    def error(self) -> Exception | None:
+        """Why it ended, if it failed: what `write_batch` raised, or what Spark says."""
+        if self.failure is not None:
+            return self.failure
+        if self._stopping.is_set():
+            return None
+        ended = (query.exception() for query in self._queries if not query.isActive)
+        return next((error for error in ended if error is not None), None)
+
+    def request_stop(self) -> None:
+        """Let the batch that is being written finish, and begin no other; asked again, look whether it has.
+
+        See `is_active`.
+        """
+        self._stopping.set()
+        self._asked_at = self._asked_at or time.monotonic()
+        is_late = time.monotonic() - self._asked_at > WAITS_FOR_SOURCES_S
+        for query in self._queries:
+            is_idle = query.isActive and not query.status["isTriggerActive"]
+            if is_idle or (is_late and query.isActive and query.name not in self._writing):
+                query.stop()
+
+    def progress(self) -> tuple[float, Backlog]:
+        """Records per second of the last batch, and what is left to read."""
+        last = self._queries[0].lastProgress if self._queries else None
+        if last is None:
+            return 0.0, Backlog(None, "files")
+        report: Any = json.loads(last.json)
+        return float(report["processedRowsPerSecond"]), backlog_of(report["sources"])
+
+    def _stateful_rows(self, session: SparkSession) -> DataFrame:
+        """The author's SELECT as a streaming query over the good records of its streams."""
+        select = self.sink.select
+        for binding in self.sink.bindings:
+            records = good_records(parse_binding(read_raw(session, binding), binding, select))
+            watermark = binding.stream.watermark
+            if watermark:
+                records = records.withWatermark(watermark.column, watermark.delay)
+            records.createOrReplaceTempView(identifier(binding.stream.name))
+        return session.sql(select.text)
+
+    def _start(self, rows: DataFrame, sink: Sink, write: BatchWriter, mode: Any, trigger: Trigger) -> None:
+        def handle(batch_rows: DataFrame, batch: int) -> None:
+            if self._stopping.is_set():
+                raise _Stopped
+            self._writing.add(sink.progress.identity.owner)
+            try:
+                with ALLOCATOR_CLEANER.reading():
+                    write(sink, batch_rows, batch)
+            except Exception as error:
+                self.failure = self.failure or error
+                self._stopping.set()
+                raise
+            finally:
+                self._writing.discard(sink.progress.identity.owner)
+
+        identity = sink.progress.identity
+        writer = rows.writeStream.foreachBatch(handle).outputMode(mode)
+        writer = writer.option("checkpointLocation", identity.folder).queryName(identity.owner)
+        match trigger:
+            case AvailableNow():
+                writer = writer.trigger(availableNow=True)
+            case Every(interval_ms=interval_ms):
+                writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
+        self._queries.append(writer.start())
+
+
+def backlog_of(sources: Iterable[Mapping[str, Any]]) -> Backlog:
+    """What is left, summed over the sources that say: records of topics, else files.
+
+    Spark's own sum of a topic's offsets is not there: it gives the partitions' largest and smallest lag.
+    """
+    lag: list[PartitionLag] = []
+    files: list[int] = []
+    for source in sources:
+        metrics = source.get("metrics") or {}
+        if "maxOffsetsBehindLatest" in metrics:
+            behind = lag_of(_offsets(source.get("endOffset")), _offsets(source.get("latestOffset")))
+            lag += [
+                PartitionLag(topic, partition, records)
+                for topic, partitions in behind.items()
+                for partition, records in partitions.items()
+            ]
+        elif "numFilesOutstanding" in metrics:
+            files.append(int(metrics["numFilesOutstanding"]))
+    if lag:
+        return Backlog(sum(each.records for each in lag), "records", tuple(lag))
+    return Backlog(sum(files) if files else None, "files")
+
+
+def _offsets(position: Mapping[str, Mapping[str, int]] | None) -> Offsets:
+    """Where a source stands, as Spark's reports have it."""
+    return {topic: {int(number): at for number, at in ends.items()} for topic, ends in (position or {}).items()}

@@ -1,0 +1,1 @@
+"""The record of progress in a table's snapshots."""

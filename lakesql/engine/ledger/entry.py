@@ -1,0 +1,141 @@
+"""The record of progress: it stands in the table's own snapshots, in the commit that holds the data.
+
+There is no other state beside Spark's checkpoint, so data and progress cannot disagree. Pure: reading snapshots from a
+table is `snapshots.py`'s.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakesql.errors import RunError
+from lakesql.names import (
+    LEDGER_ACCEPTED,
+    LEDGER_BATCH,
+    LEDGER_CHECKPOINT,
+    LEDGER_EVENT_TIME,
+    LEDGER_MODEL,
+    LEDGER_OFFSETS,
+    LEDGER_QUERY,
+    LEDGER_STATE,
+    LEDGER_TOPICS,
+)
+
+SOURCE_SNAPSHOT = "source-snapshot-id"
+"""What Iceberg leaves in a snapshot that a cherry-pick replayed on top of a foreign commit, instead of our keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One batch of one model, as its commit records it.
+
+    `model` is the name of its query (`Facts.owner`). `offsets` is JSON: the source positions after the batch, by
+    stream. `query` and `state` are hashes of the SELECT and of its stateful shape. `event_time` is the newest event,
+    ISO 8601 in UTC, or empty where the batch's own pass does not know it before the commit. `topics` are the ids of
+    Kafka's topics, `accepted` the records that somebody has accepted to lose.
+    """
+
+    model: str
+    checkpoint: str
+    batch: int
+    offsets: str
+    query: str
+    state: str = ""
+    event_time: str = ""
+    topics: Mapping[str, str] = field(default_factory=dict)
+    accepted: str = ""
+
+    @property
+    def positions(self) -> dict[str, Any]:
+        """`offsets` by stream."""
+        return dict(json.loads(self.offsets or "{}"))
+
+    @property
+    def wap_id(self) -> str:
+        """What names the batch's staged snapshot: Iceberg publishes one snapshot of an id at most."""
+        return f"{self.checkpoint}:{self.batch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot of an Iceberg table: its id, its summary, and the id of the one that it was made on."""
+
+    id: int
+    summary: Mapping[str, str]
+    parent: int | None = None
+
+    @property
+    def added(self) -> int:
+        """How many rows its commit wrote."""
+        return int(self.summary.get("added-records", 0))
+
+    @property
+    def rewrote(self) -> bool:
+        """Whether its commit wrote files anew: some of the rows that it wrote were in the table before."""
+        return "deleted-data-files" in self.summary
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the table certainly has no row in it."""
+        return self.summary.get("total-records") == "0"
+
+    @property
+    def total(self) -> int:
+        """How many rows the table has in it."""
+        return int(self.summary.get("total-records", 0))
+
+
+def summary_of(entry: Entry) -> dict[str, str]:
+    """The summary keys that record `entry`; an empty value is left out."""
+    summary = {
+        LEDGER_MODEL: entry.model,
+        LEDGER_CHECKPOINT: entry.checkpoint,
+        LEDGER_BATCH: str(entry.batch),
+        LEDGER_OFFSETS: entry.offsets,
+        LEDGER_QUERY: entry.query,
+        LEDGER_STATE: entry.state,
+        LEDGER_EVENT_TIME: entry.event_time,
+        LEDGER_TOPICS: json.dumps(entry.topics, separators=(",", ":"), sort_keys=True) if entry.topics else "",
+        LEDGER_ACCEPTED: entry.accepted,
+    }
+    return {key: value for key, value in summary.items() if value}
+
+
+def newest_entry(
+    history: Iterable[Snapshot], model: str, find: Callable[[int], Snapshot | None], checkpoint: str | None = None
+) -> Entry | None:
+    """The newest entry of `model`. `history` walks from the head of the branch to its root; `find` looks a snapshot up.
+
+    With `checkpoint` the newest one of that checkpoint: where two queries of a model write into one table. A snapshot
+    that a cherry-pick replayed carries no entry of its own: its source's is taken.
+    """
+    for snapshot in history:
+        summary = snapshot.summary
+        if LEDGER_MODEL not in summary and SOURCE_SNAPSHOT in summary:
+            source = find(int(summary[SOURCE_SNAPSHOT]))
+            summary = source.summary if source else summary
+        if summary.get(LEDGER_MODEL) == model and checkpoint in (None, summary.get(LEDGER_CHECKPOINT)):
+            return _entry_of(summary)
+    return None
+
+
+def overtaken(what: str) -> RunError:
+    """The error of a runner that would write what another one has written; `what` says how it is known."""
+    return RunError.of("batch-published", what, fix="Let the other one run, or stop it and start again.")
+
+
+def _entry_of(summary: Mapping[str, str]) -> Entry:
+    return Entry(
+        model=summary[LEDGER_MODEL],
+        checkpoint=summary[LEDGER_CHECKPOINT],
+        batch=int(summary[LEDGER_BATCH]),
+        offsets=summary.get(LEDGER_OFFSETS, ""),
+        query=summary.get(LEDGER_QUERY, ""),
+        state=summary.get(LEDGER_STATE, ""),
+        event_time=summary.get(LEDGER_EVENT_TIME, ""),
+        topics=json.loads(summary.get(LEDGER_TOPICS, "{}")),
+        accepted=summary.get(LEDGER_ACCEPTED, ""),
+    )

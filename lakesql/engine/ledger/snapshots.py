@@ -1,0 +1,181 @@
+"""Iceberg tables through Spark's JVM: their snapshots, freshly loaded, and the two commits of a staged write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from lakesql.compile.quote import table_name
+from lakesql.engine.ledger.entry import Entry, Snapshot, newest_entry, overtaken
+from lakesql.engine.spark.gateway import java_class
+from lakesql.errors import TransientError
+from lakesql.model.table_name import TableName
+from lakesql.names import TAG_PREFIX
+
+JavaTable = Any
+"""An `org.apache.iceberg.Table` behind py4j."""
+
+_PROPERTY = "spark.sql.iceberg.snapshot-property."
+_WAP_ID = "spark.wap.id"
+_STAGED_ID = "wap.id"
+
+
+def load_table(session: SparkSession, name: TableName) -> JavaTable:
+    """The table as the catalog has it now."""
+    spark_util = java_class("org.apache.iceberg.spark.Spark3Util")
+    return spark_util.loadIcebergTable(session._jsparkSession, table_name(name))
+
+
+def table_exists(session: SparkSession, name: TableName) -> bool:
+    """Whether the catalog has the table."""
+    return bool(session.catalog.tableExists(table_name(name)))
+
+
+def table_id(table: JavaTable) -> str:
+    """The UUID that the table got when it was made."""
+    return str(table.uuid())
+
+
+def read_entry(table: JavaTable, model: str, checkpoint: str | None = None) -> Entry | None:
+    """The newest entry of `model` in the table's ledger; with `checkpoint`, of that one."""
+    return newest_entry(read_history(table, _tag(model)), model, find_snapshot(table), checkpoint)
+
+
+def read_history(table: JavaTable, tag: str = "") -> Iterator[Snapshot]:
+    """The snapshots from the head of the main branch to its root, each loaded when it is asked for.
+
+    Where snapshots on the way have been expired, so that the walk does not reach the root, the one with `tag` comes
+    last: nobody expires what has a tag.
+    """
+    snapshot = table.currentSnapshot()
+    parent = None
+    while snapshot is not None:
+        yield _snapshot(snapshot)
+        parent = snapshot.parentId()
+        snapshot = table.snapshot(parent) if parent is not None else None
+    if parent is not None and (held := table.refs().get(tag)) is not None:
+        yield _snapshot(table.snapshot(held.snapshotId()))
+
+
+def find_snapshot(table: JavaTable) -> Callable[[int], Snapshot | None]:
+    """A function that looks a snapshot of the table up by its id."""
+
+    def find(snapshot_id: int) -> Snapshot | None:
+        found = table.snapshot(snapshot_id)
+        return _snapshot(found) if found is not None else None
+
+    return find
+
+
+def staged_snapshot(table: JavaTable, wap_id: str) -> Snapshot | None:
+    """The newest staged snapshot of this id: an earlier, unpublished try at the same batch may have left another."""
+    snapshots = table.snapshots()  # by age, so the one that was just made is found at once
+    for index in range(snapshots.size() - 1, -1, -1):
+        if snapshots.get(index).summary().get(_STAGED_ID) == wap_id:
+            return _snapshot(snapshots.get(index))
+    return None
+
+
+def conflict(table: TableName) -> TransientError:
+    """The error where other writers were faster each time."""
+    return TransientError.of(
+        "commit-conflict",
+        f"Other writers committed to {table} each time that this batch was ready.",
+        fix="Let them write less often, or into another table.",
+    )
+
+
+class HeadMovedError(Exception):
+    """A staged commit cannot be published: the table has changed since, and the batch must be staged again."""
+
+
+def publish(
+    session: SparkSession,
+    name: TableName,
+    snapshot: Snapshot,
+    model: str,
+    is_written: Callable[[JavaTable], bool],
+    replays: bool,
+) -> Snapshot:
+    """Make a staged snapshot of `model` current by a cherry-pick, atomically; returns what became the head.
+
+    In the same commit the snapshot gets the tag of the model's newest ledger entry, so that no expiry removes it.
+    `is_written` says whether the batch is in the table as it was loaded for this; if that moves before the commit, the
+    commit fails. So a runner that slept between staging and publishing finds what another has written meanwhile.
+
+    `replays`: whether the snapshot may be replayed on top of foreign commits. Rows that are appended may. A MERGE may
+    not, though Iceberg would do it where the MERGE has only inserted: a foreign commit may have brought the same key.
+
+    Raises `HeadMovedError` where a foreign commit came between and the staged one cannot be replayed on top of it, and
+    a `RunError` (`batch-published`) where another runner has published the same batch.
+    """
+    table = load_table(session, name)
+    manage = table.manageSnapshots()  # loads the table anew: what is asked from here on is what the commit begins with
+    written = f"Another runner has written this batch of {name}."
+    if is_written(table):
+        raise overtaken(written)
+    if not replays and head_of(table) != snapshot.parent:
+        raise HeadMovedError
+    tag = _tag(model)
+    try:
+        manage = manage.cherrypick(snapshot.id)
+        manage = (manage.replaceTag if table.refs().containsKey(tag) else manage.createTag)(tag, snapshot.id)
+        manage.commit()
+    except Py4JJavaError as error:
+        if "DuplicateWAPCommitException" in str(error):
+            raise overtaken(written) from None
+        if "not append, dynamic overwrite, or fast-forward" in str(error):
+            raise HeadMovedError from None
+        raise
+    return _snapshot(table.currentSnapshot())
+
+
+def head_of(table: JavaTable) -> int | None:
+    """The id of the table's current snapshot; None where it has none."""
+    snapshot = table.currentSnapshot()
+    return snapshot.snapshotId() if snapshot is not None else None
+
+
+def _tag(model: str) -> str:
+    return f"{TAG_PREFIX}{model}"
+
+
+def drop_staged(table: JavaTable, snapshot: Snapshot) -> None:
+    """Remove a staged snapshot and the files that are its own. Nothing else is expired, however old it is.
+
+    It stays, unseen, in a table with `gc.enabled=false`, whose files may be another table's too.
+    """
+    if table.properties().get("gc.enabled") == "false":
+        return
+    table.expireSnapshots().expireSnapshotId(snapshot.id).expireOlderThan(0).commit()
+
+
+@contextmanager
+def commit_properties(session: SparkSession, properties: Mapping[str, str], wap_id: str | None) -> Iterator[None]:
+    """While this is open, the session's writes carry `properties` in their snapshots' summaries.
+
+    With `wap_id` they are staged where the table has `write.wap.enabled`. The session is a batch's own clone, so no
+    other query sees any of this.
+    """
+    settings = {f"{_PROPERTY}{key}": value for key, value in properties.items()}
+    if wap_id is not None:
+        settings[_WAP_ID] = wap_id
+    conf = session.conf
+    for key, value in settings.items():
+        conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in settings:
+            conf.unset(key)
+
+
+def _snapshot(snapshot: Any) -> Snapshot:
+    # As one text: each key of a Java map is a question of its own.
+    facts = json.loads(java_class("org.apache.iceberg.SnapshotParser").toJson(snapshot))
+    return Snapshot(facts["snapshot-id"], facts["summary"], facts.get("parent-snapshot-id"))

@@ -1,0 +1,322 @@
+"""Spark's checkpoint of a query, wherever it is: read, made, moved aside. Spark's files are never changed in place.
+
+Its files are `metadata` (the id), `offsets/N` (where the sources stand after batch N, written before it), `commits/N`
+(batch N is done) and `sources/I/…` (for a source of files, which files it has seen). lakesql adds `lakesql.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+from uuid import uuid4
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from lakesql.engine.progress.position import Position, spark_position
+from lakesql.engine.progress.state import Batch, Checkpoint, Origin
+from lakesql.errors import RunError
+from lakesql.project.files import write_atomically
+
+ORIGIN_FILE = "lakesql.json"
+_VOID = "-"
+"""What stands in `offsets/N` for a source without a position."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFile:
+    """A file that a source has read: its URI as Spark writes it, and when it was changed."""
+
+    path: str
+    modified_ms: int
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder that it is in: a recorded topic's."""
+        return unquote(self.path.rsplit("/", 2)[-2])
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return unquote(self.path.rsplit("/", 1)[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class SeededSource:
+    """What a new checkpoint says of one source: where it stands, None for its start, and which files it has seen."""
+
+    position: Position = None
+    seen: tuple[SeenFile, ...] = ()
+
+
+class CheckpointFiles:
+    """The files of one checkpoint. A file that is written is there whole, or not at all."""
+
+    def __init__(self, session: SparkSession, folder: str) -> None:
+        jvm: Any = session._jvm
+        self._jvm = jvm
+        self.folder = folder
+        path = self._path("")
+        self._conf = session._jsparkSession.sessionState().newHadoopConf()
+        self._system = path.getFileSystem(self._conf)
+        is_local = self._system.getScheme() == "file"
+        self._local = Path(path.toUri().getPath()) if is_local else None
+        """Where they are on this machine: no need to ask Java for each."""
+
+    def read(self, name: str) -> str | None:
+        """The text of a file, None if there is none."""
+        if self._local is not None:
+            file = self._local / name
+            return file.read_text("utf-8") if file.exists() else None
+        try:
+            stream = self._system.open(self._path(name))
+        except Py4JJavaError as error:
+            if _is_missing(error):
+                return None
+            raise
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def names(self, name: str = "") -> list[str]:
+        """The names in a folder of the checkpoint, or in the checkpoint itself; none if it is not there."""
+        if self._local is not None:
+            folder = self._local / name
+            return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        try:
+            found = self._system.listStatus(self._path(name))
+        except Py4JJavaError as error:
+            if _is_missing(error):
+                return []
+            raise
+        return [str(status.getPath().getName()) for status in found]
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file, over one of that name."""
+        if self._local is not None:
+            (self._local / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._local / name, text)
+            return
+        stream = self._create(self._path(name))
+        try:
+            stream.write(bytearray(text, "utf-8"))
+        finally:
+            stream.close()
+
+    def create(self, name: str, text: str) -> bool:
+        """Write a file unless there is one of that name, of which the file system makes sure; whether it was written.
+
+        Local disks, HDFS and S3 can do that. Where a file system cannot, two processes may both be told yes.
+        """
+        if self._local is not None:
+            return _create_local(self._local / name, text)
+        wanted = self._system.createFile(self._path(name)).recursive().overwrite(False)
+        try:
+            stream = wanted.opt("fs.option.create.conditional.overwrite", True).build()
+            stream.write(bytearray(text, "utf-8"))
+            stream.close()
+        except Py4JJavaError as error:
+            if any(word in str(error) for word in ("FileAlreadyExists", "RemoteFileChanged", "PreconditionFailed")):
+                return False
+            raise
+        return True
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        self._system.delete(self._path(name), False)
+
+    def move_to(self, folder: str) -> None:
+        """Rename the whole checkpoint."""
+        if not self._system.rename(self._path(""), self._jvm.org.apache.hadoop.fs.Path(folder)):
+            raise OSError(f"{self.folder} cannot be renamed to {folder}")
+
+    def _create(self, path: Any) -> Any:
+        """A stream whose file appears as it is closed: object stores work so; elsewhere Spark renames one."""
+        if self._system.getScheme() in _OBJECT_STORES:
+            return self._system.create(path, True)
+        streaming = self._jvm.org.apache.spark.sql.execution.streaming.checkpointing
+        return streaming.FileContextBasedCheckpointFileManager(path, self._conf).createAtomic(path, True)
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{name}" if name else self.folder)
+
+
+def _create_local(file: Path, text: str) -> bool:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_name(f".{file.name}.{uuid4()}")
+    beside.write_text(text, "utf-8")
+    try:
+        file.hardlink_to(beside)  # unlike a rename, it fails where there is one
+    except FileExistsError:
+        return False
+    finally:
+        beside.unlink()
+    return True
+
+
+_OBJECT_STORES = ("s3a", "s3", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "oss")
+
+
+def read_checkpoint(files: CheckpointFiles) -> Checkpoint | None:
+    """The checkpoint as it is; None if there is none, or only what an unfinished `create_checkpoint` has left."""
+    names = files.names()
+    origin_text = files.read(ORIGIN_FILE) if ORIGIN_FILE in names else None
+    if "metadata" not in names and (origin_text is not None or not {"offsets", "commits"} & set(names)):
+        return None
+    damages: list[str] = []
+    origin = _guarded(lambda: _parse_origin(origin_text), f"{ORIGIN_FILE} cannot be read", damages)
+    id_ = _guarded(lambda: _parse_id(files.read("metadata")), "metadata cannot be read", damages)
+    planned, committed = _numbers(files.names("offsets")), _numbers(files.names("commits"))
+    positions = {}
+    for number in {max(planned, default=-1), max(committed, default=-1)} & planned:
+        found = _guarded(lambda n=number: read_offsets(files, n), f"offsets/{number} cannot be read", damages)  # type: ignore[misc]
+        if found is not None:
+            positions[number] = tuple(found)
+    if planned and not committed:
+        sources = range(len(positions.get(max(planned), ())))
+        start = [_guarded(lambda n=n: _read_start(files, n), f"sources/{n}/0 cannot be read", damages) for n in sources]  # type: ignore[misc]
+        positions[-1] = tuple(start)
+    return Checkpoint(id_ or "", planned, committed, positions, origin, "; ".join(damages))
+
+
+def create_checkpoint(files: CheckpointFiles, origin: Origin, seeded: Sequence[SeededSource] = ()) -> str:
+    """Make a checkpoint that Spark takes for one that has done its first batch and stands as `seeded` says; its id.
+
+    Without `seeded` nothing has been done in it. What is there already is moved aside. The id is written last: a
+    checkpoint without one is made again.
+    """
+    move_aside(files)
+    id_ = str(uuid4())
+    save_origin(files, origin)
+    if any(found.position is not None for found in seeded):
+        for index, source in enumerate(seeded):
+            if source.seen:
+                lines = [_dump({"path": f.path, "timestamp": f.modified_ms, "batchId": 0}) for f in source.seen]
+                files.write(f"sources/{index}/0", "\n".join(["v1", *lines]))
+        metadata = _dump({"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}})
+        positions = [_VOID if found.position is None else _dump(spark_position(found.position)) for found in seeded]
+        files.write("offsets/0", "\n".join(["v1", metadata, *positions]))
+        files.write("commits/0", 'v1\n{"nextBatchWatermarkMs":0}')
+    files.write("metadata", _dump({"id": id_}))
+    return id_
+
+
+def move_aside(files: CheckpointFiles) -> str | None:
+    """Rename what is in the checkpoint's folder, if anything is; the new name."""
+    if not files.names():
+        return None
+    aside = f"{files.folder}.{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
+    files.move_to(aside)
+    return aside
+
+
+def save_origin(files: CheckpointFiles, origin: Origin) -> None:
+    """Write what lakesql keeps of the checkpoint."""
+    files.write(ORIGIN_FILE, json.dumps(asdict(origin), indent=1))
+
+
+def read_offsets(files: CheckpointFiles, batch: int) -> list[Position]:
+    """Where each source stands after `batch`, in the order of the query's sources: Spark writes it before the batch.
+
+    The file is a version line, a line of metadata, then one line of JSON a source.
+    """
+    lines = (files.read(f"offsets/{batch}") or "").splitlines()[2:]
+    if not lines:
+        raise ValueError(f"offsets/{batch} holds no position")
+    return [None if line == _VOID else json.loads(line) for line in lines]
+
+
+def _read_start(files: CheckpointFiles, source: int) -> Position:
+    """Where a source of Kafka was to begin: Spark notes that before the first batch. None of another source."""
+    version, _, position = (files.read(f"sources/{source}/0") or "").partition("\n")
+    return json.loads(position) if version == "\0v1" else None
+
+
+def read_seen(files: CheckpointFiles, source: int, first: int, last: int) -> list[SeenFile]:
+    """The files that a source of files has read in its own batches `first` to `last`.
+
+    Each of those is a file in `sources/<source>/`; every tenth is a `.compact` file with all before it too, and what it
+    holds goes after a while. Raises `RunError` (`rewind-impossible`) where a part of the list is gone.
+    """
+    folder = f"sources/{source}"
+    text = files.read(f"{folder}/{last}") if first == last else None
+    if text is not None:
+        return [file for _, file in _parse_seen(text)]
+    names = files.names(folder)
+    compacts = [int(name.removesuffix(".compact")) for name in names if name.endswith(".compact")]
+    newest = max((number for number in compacts if number <= last), default=-1)
+    parts = [f"{newest}.compact"] if newest >= first else []
+    parts += [str(number) for number in range(max(first, newest + 1), last + 1)]
+    if not set(names).issuperset(parts):  # those before a later compact file are gone: it has them too
+        later = min((number for number in compacts if number > last), default=None)
+        if later is None:
+            raise RunError.of(
+                "rewind-impossible",
+                f"The list of the files that batches up to {last} have read is gone from {folder}/ of the checkpoint.",
+                fix="Name a time, `--to TIME`, or read all again, `--to start`; in mode append drop the table first.",
+            )
+        parts = [f"{later}.compact"]
+    found = {}
+    for name in parts:
+        for number, file in _parse_seen(files.read(f"{folder}/{name}") or ""):
+            if first <= number <= last:
+                found[file.path] = file
+    return list(found.values())
+
+
+def list_files(session: SparkSession, glob: str) -> list[SeenFile]:
+    """The files that match a pattern of Hadoop's, in order of their names."""
+    jvm: Any = session._jvm
+    path = jvm.org.apache.hadoop.fs.Path(glob)
+    found = path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).globStatus(path) or []
+    encode = jvm.org.apache.spark.paths.SparkPath.fromFileStatus
+    # Of a local file Spark writes `file:///…` and Hadoop `file:/…`.
+    uris = ((re.sub("^file:/(?!/)", "file:///", str(encode(s).urlEncoded())), s) for s in found if not s.isDirectory())
+    files = (SeenFile(uri, int(status.getModificationTime())) for uri, status in uris)
+    return sorted(files, key=lambda file: file.path)
+
+
+def _parse_id(text: str | None) -> str:
+    return str(json.loads(text)["id"]) if text is not None else ""
+
+
+def _parse_origin(text: str | None) -> Origin | None:
+    if text is None:
+        return None
+    found = json.loads(text)
+    follows = found.pop("follows")
+    return Origin(**{**found, "streams": tuple(found["streams"]), "follows": Batch(**follows) if follows else None})
+
+
+def _parse_seen(text: str) -> Iterator[tuple[int, SeenFile]]:
+    for line in text.splitlines()[1:]:
+        entry = json.loads(line)
+        yield int(entry["batchId"]), SeenFile(str(entry["path"]), int(entry["timestamp"]))
+
+
+def _guarded(read: Callable[[], Any], damage: str, damages: list[str]) -> Any:
+    """What `read` gives; where it finds something else than it expects, None, and `damage` is noted."""
+    try:
+        return read()
+    except (ValueError, KeyError, TypeError):
+        damages.append(damage)
+        return None
+
+
+def _numbers(names: Sequence[str]) -> frozenset[int]:
+    return frozenset(int(name) for name in names if name.isdecimal())
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _is_missing(error: Py4JJavaError) -> bool:
+    return "FileNotFoundException" in str(error.java_exception.getClass().getName())

@@ -1,0 +1,297 @@
+"""Where a model's query goes on: its checkpoint and its table's ledger, compared before anything is written. Pure.
+
+A query may go on only where the two agree. Where they do not, somebody has rolled a table back, lost, copied or
+restored a checkpoint, or changed what the checkpoint was made for: each has a condition that names both sides and the
+command that mends it. A checkpoint that is gone is made again from the ledger, which needs no command.
+
+What is compared is in `state.py`. Where a decision reads on from topics of Kafka, `topics.py` checks them. Where an
+operator says where to go on, `start.py` decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from lakesql.engine.ledger.entry import Entry
+from lakesql.engine.progress.advice import fix_by_refill, fix_by_reread, fix_by_rewind, fix_by_time, say_entry
+from lakesql.engine.progress.position import KIND_NAMES, Position, Positions, can_start_from, spark_position
+from lakesql.engine.progress.state import Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
+from lakesql.engine.progress.topics import check_topics
+from lakesql.errors import RunError
+
+RETAINED = 100
+"""How many of the newest batches Spark keeps the files of; older ones may go in any order."""
+
+
+def decide(state: ProgressState) -> Decision:
+    """Where the query goes on. Raises `RunError` where the checkpoint and the ledger do not agree."""
+    checkpoint, entry = state.checkpoint, state.entry
+    decision: Decision
+    if checkpoint is None or _has_never_run(state, checkpoint):
+        decision = _start_afresh(state) if entry is None else _start_from_ledger(state, entry)
+    else:
+        decision = _resume(state, checkpoint)
+    return check_topics(state, decision)
+
+
+def decide_all(queries: Sequence[ProgressState]) -> list[Decision]:
+    """Where each of a model's queries goes on. A loss that is accepted may be any one's."""
+    decisions: list[Decision] = []
+    unlost: list[RunError] = []
+    for state in queries:
+        try:
+            decisions.append(decide(state))
+        except RunError as error:
+            if error.problems[0].condition != "nothing-lost":
+                raise
+            unlost.append(error)
+            decisions.append(decide(replace(state, accept_data_loss=False)))
+    if unlost and len(unlost) == len(queries):
+        raise unlost[0]
+    return decisions
+
+
+# --- a checkpoint that is there
+
+
+def _has_never_run(state: ProgressState, checkpoint: Checkpoint) -> bool:
+    """Whether no batch was planned in it, and nothing says that it is to be kept."""
+    if checkpoint.planned or checkpoint.committed or checkpoint.damage:
+        return False
+    origin, entry = checkpoint.origin, state.entry
+    if entry is not None and entry.checkpoint == checkpoint.id:
+        return False
+    return origin is None or origin.follows != newest_batch(entry) or origin.table_id not in ("", state.table_id)
+
+
+def _resume(state: ProgressState, checkpoint: Checkpoint) -> Resume:
+    origin = checkpoint.origin
+    if origin is not None and origin.model != state.owner:
+        raise RunError.of(
+            "checkpoint-foreign",
+            f"The checkpoint at {state.folder} was made for model '{origin.model}', not for '{state.owner}'.",
+            why="It was copied.",
+            fix=fix_by_rewind(state),
+        )
+    _check_files(state, checkpoint)
+    if origin is not None and origin.table_id not in ("", state.table_id) and not state.is_companion:
+        raise RunError.of(
+            "table-recreated",
+            f"Table {state.table} {_has_id(state.table_id)}; the checkpoint at {state.folder} has filled a table with "
+            f"the id {origin.table_id}.",
+            why="The table was dropped, and made again if there is one: what it held is not in it.",
+            fix=fix_by_refill(state),
+        )
+    last = _last_batch(state, checkpoint)
+    _check_order(state, checkpoint, last)
+    _check_shape(state, checkpoint)
+    return Resume(last)
+
+
+def _check_files(state: ProgressState, checkpoint: Checkpoint) -> None:
+    damage = checkpoint.damage or next(_damages(checkpoint), "")
+    if damage:
+        raise RunError.of(
+            "checkpoint-inconsistent",
+            f"The checkpoint at {state.folder} cannot be gone on with: {damage}.",
+            why=f"Table {state.table} stands at {say_entry(state.entry)}.",
+            fix=fix_by_rewind(state),
+        )
+
+
+def _damages(checkpoint: Checkpoint) -> Iterator[str]:
+    planned, committed = checkpoint.newest_planned, checkpoint.newest_committed
+    if not checkpoint.id:
+        yield "its file `metadata`, which has its id, is gone"
+    if planned - committed not in (0, 1):
+        yield f"{_ends('offsets/', planned)} and {_ends('commits/', committed)}, which lie one batch apart at most"
+    oldest = max(0, min(checkpoint.planned, default=0), planned - RETAINED + 1)
+    missing = [number for number in range(oldest, planned) if number not in checkpoint.planned]
+    if missing or (planned > 0 and planned - 1 not in checkpoint.planned):
+        yield f"offsets/{missing[0] if missing else planned - 1} is missing"
+
+
+def _ends(what: str, newest: int) -> str:
+    return f"{what} ends at batch {newest}" if newest >= 0 else f"{what} has no batch"
+
+
+def _last_batch(state: ProgressState, checkpoint: Checkpoint) -> int:
+    """The newest batch of this checkpoint in the table."""
+    entry, origin = state.entry, checkpoint.origin
+    if entry is not None and entry.checkpoint == checkpoint.id:
+        return entry.batch
+    if origin is not None and newest_batch(entry) == origin.follows:
+        return -1
+    if state.is_companion and entry is None:
+        return -1
+    if entry is None:
+        raise _without_ledger(state, checkpoint)
+    raise RunError.of(
+        "checkpoint-foreign",
+        f"Table {state.table} stands at {say_entry(entry)}; the checkpoint at {state.folder} is {checkpoint.id}.",
+        why="The checkpoint was copied or put back from elsewhere, or the table was rolled back to before it.",
+        fix=fix_by_rewind(state),
+    )
+
+
+def _without_ledger(state: ProgressState, checkpoint: Checkpoint) -> RunError:
+    return RunError.of(
+        "ledger-missing",
+        f"The checkpoint at {state.folder} has run up to batch {checkpoint.newest_committed}, and table "
+        f"{state.table} has no batch of model '{state.owner}' in its history.",
+        why="The table was made anew, rolled back to before them, or its history was expired by somebody else.",
+        fix=fix_by_refill(state),
+    )
+
+
+def _check_order(state: ProgressState, checkpoint: Checkpoint, last: int) -> None:
+    done, origin = checkpoint.newest_committed, checkpoint.origin
+    if last > checkpoint.newest_planned:
+        raise RunError.of(
+            "checkpoint-behind",
+            f"Table {state.table} stands at batch {last}; the checkpoint at {state.folder} ends at batch "
+            f"{checkpoint.newest_planned}.",
+            why="Files of the checkpoint are gone, or an older copy of it was put back.",
+            fix=fix_by_rewind(state),
+        )
+    planned = checkpoint.positions.get(last)
+    if state.entry is not None and last >= 0 and planned is not None:
+        written = tuple(spark_position(position) for position in state.entry.positions.values())
+        if written != planned:
+            raise RunError.of(
+                "checkpoint-inconsistent",
+                f"Batch {last} of the checkpoint at {state.folder} ends elsewhere than batch {last} in table "
+                f"{state.table}.",
+                why=f"The checkpoint says {_short(planned)}, the table {_short(written)}.",
+                fix=fix_by_rewind(state),
+            )
+    has_rows = done > last and not (origin and origin.empty_after == last and origin.empty_through >= done)
+    if has_rows and not state.is_companion:
+        if state.entry is None:
+            raise _without_ledger(state, checkpoint)
+        raise RunError.of(
+            "table-behind",
+            f"Table {state.table} stands at {f'batch {last}' if last >= 0 else 'no batch'}; the checkpoint at "
+            f"{state.folder} has written up to batch {done}.",
+            why="Somebody has rolled the table back, or restored it.",
+            fix=f"To write again what is missing: lakesql rewind {state.model}. To leave it out, and go on after it: "
+            f"lakesql rewind {state.model} --to checkpoint"
+            if not state.shape
+            else fix_by_refill(state),
+        )
+
+
+def _check_shape(state: ProgressState, checkpoint: Checkpoint) -> None:
+    """What the checkpoint was made for against what the model is now."""
+    origin, entry = checkpoint.origin, state.entry
+    if origin is not None:
+        streams, shape = origin.streams, origin.state
+    elif entry is not None:
+        streams, shape = tuple(entry.positions), entry.state
+    else:
+        return
+    _check_streams(state, streams)
+    for positions in checkpoint.positions.values():
+        if len(positions) == len(streams):  # a query may read a stream in twice
+            _check_kinds(state, dict(zip(streams, positions, strict=True)))
+    if shape != state.shape:
+        raise RunError.of(
+            "state-changed",
+            f"Model '{state.model}' {_keeps(state.shape)}, and its checkpoint at {state.folder} {_keeps(shape)}.",
+            why="What the query keeps between batches follows its GROUP BY, its aggregates, its joins and DISTINCT. "
+            "What was kept for the old ones is of no use to the new ones.",
+            fix=fix_by_refill(state) if state.shape else fix_by_rewind(state),
+        )
+
+
+def _check_streams(state: ProgressState, before: tuple[str, ...]) -> None:
+    now = tuple(source.name for source in state.sources)
+    if before == now or any(name.isdigit() for name in before):  # a query that Spark reads its streams in twice
+        return
+    raise RunError.of(
+        "streams-changed",
+        f"Model '{state.model}' reads {_list(now)}, and its checkpoint at {state.folder} was made for {_list(before)}.",
+        why="A checkpoint numbers its streams by their place in the SELECT.",
+        fix=fix_by_refill(state)
+        if state.shape
+        else f"To go on with those that stay, and begin with those that are new: lakesql rewind {state.model}",
+    )
+
+
+def _check_kinds(state: ProgressState, positions: Positions) -> None:
+    moved = state.find_moved(positions)
+    if moved is not None:
+        raise RunError.of(
+            "streams-changed",
+            f"Stream '{moved.name}' reads {KIND_NAMES[moved.kind]} now; model '{state.model}' has read something "
+            "else of it.",
+            why=f"It stood at {_short((positions[moved.name],))}, which is no place there.",
+            fix=fix_by_reread(state),
+        )
+
+
+# --- a checkpoint that is gone
+
+
+def _start_afresh(state: ProgressState) -> Fresh:
+    if state.would_duplicate and state.may_be_forgotten:
+        raise RunError.of(
+            "ledger-missing",
+            f"There is no checkpoint at {state.folder}, and what is left of the history of table {state.table}, which "
+            f"holds rows, has no batch of model '{state.model}'.",
+            why="Its older snapshots were expired. With fence='lease' nothing keeps the newest batch of the model from "
+            "that, so it may be among them: to read the streams from their start would double its rows.",
+            fix=f"{fix_by_reread(state)}. That is right too where the model has never written the table.",
+        )
+    return Fresh()
+
+
+def _start_from_ledger(state: ProgressState, entry: Entry) -> StartFrom:
+    if state.checkpoint is None or not state.checkpoint.id:
+        gone = f"There is no checkpoint at {state.folder}"
+    else:
+        gone = f"The checkpoint at {state.folder} has never run"
+    because = f"{gone}: a new one goes on where table {state.table} stands, after {say_entry(entry)}"
+    if state.shape:
+        raise RunError.of(
+            "checkpoint-lost",
+            f"{gone}, and table {state.table} stands at {say_entry(entry)}.",
+            why="The model keeps state between batches, which was in the checkpoint.",
+            fix=fix_by_refill(state),
+        )
+    _check_streams(state, tuple(entry.positions))
+    _check_kinds(state, entry.positions)
+    lacking = [source for source in state.sources if not can_start_from(source.kind, entry.positions.get(source.name))]
+    if lacking:
+        raise RunError.of(
+            "checkpoint-lost",
+            f"{gone}, and table {state.table} stands at {say_entry(entry)}.",
+            why=f"Stream '{lacking[0].name}' reads {KIND_NAMES[lacking[0].kind]}: what had been read of it stood in "
+            "the checkpoint alone.",
+            fix=fix_by_rewind(state)
+            if state.is_companion
+            else f"Put the checkpoint back if there is a copy, or read again what is newer than a time. "
+            f"{fix_by_time(state)}. {fix_by_refill(state)}",
+        )
+    return StartFrom(entry.positions, newest_batch(entry), because, accepted=entry.accepted)
+
+
+# --- words of the refusals
+
+
+def _has_id(table_id: str) -> str:
+    return f"has the id {table_id}" if table_id else "does not exist"
+
+
+def _keeps(shape: str) -> str:
+    return f"keeps state of the shape {shape}" if shape else "keeps no state"
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def _short(positions: tuple[Position, ...]) -> str:
+    text = ", ".join(map(str, positions))
+    return text if len(text) < 200 else text[:200] + "…"

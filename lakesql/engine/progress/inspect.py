@@ -1,0 +1,89 @@
+"""What a query's checkpoint, its table and its sources are now: what is compared before it starts."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import assert_never
+
+from pyspark.sql import SparkSession
+
+from lakesql.engine.ledger.snapshots import load_table, read_entry, read_history, table_exists, table_id
+from lakesql.engine.progress.checkpoint import (
+    CheckpointFiles,
+    read_checkpoint,
+)
+from lakesql.engine.progress.position import Source
+from lakesql.engine.progress.progress import QueryIdentity
+from lakesql.engine.progress.state import ProgressState
+from lakesql.engine.sources.binding import StreamBinding, TableSource
+from lakesql.engine.sources.broker import Brokers
+from lakesql.project.profiles import Files, Kafka, Rate, Recorded
+
+
+def read_state(
+    session: SparkSession, identity: QueryIdentity, sources: Sequence[Source], accept_data_loss: bool = False
+) -> ProgressState:
+    """What the checkpoint and the table are now."""
+    table = load_table(session, identity.table) if table_exists(session, identity.table) else None
+    head = next(read_history(table), None) if table is not None else None
+    entry = read_entry(table, identity.owner) if table is not None else None
+    oldest = None
+    if table is not None and entry is None and not identity.has_tag:
+        oldest = next(iter(deque(read_history(table), maxlen=1)), None)
+    return ProgressState(
+        model=identity.model,
+        owner=identity.owner,
+        table=str(identity.table),
+        table_id=table_id(table) if table is not None else "",
+        folder=identity.folder,
+        sources=tuple(sources),
+        shape=identity.shape,
+        checkpoint=read_checkpoint(CheckpointFiles(session, identity.folder)),
+        entry=entry,
+        is_keyed=identity.is_keyed,
+        has_rows=head is not None and not head.is_empty,
+        is_companion=identity.is_companion,
+        may_be_forgotten=oldest is not None and oldest.parent is not None,
+        accept_data_loss=accept_data_loss,
+    )
+
+
+def read_sources(session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]) -> tuple[Source, ...]:
+    """The streams as they are now; brokers are asked for their topics.
+
+    Raises what `open_broker` raises, and `RunError` (`unknown-topic`).
+    """
+    return tuple(_read_source(session, brokers, binding) for binding in bindings)
+
+
+def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding) -> Source:
+    name = binding.stream.name
+    match binding.source:
+        case Kafka() as connection:
+            broker = brokers.of(session._jvm, connection)
+            topics = broker.find_topics(binding.stream.origin, binding.stream.place)
+            ids = {topic: found.id for topic, found in topics.items()}
+            return Source(
+                name, "kafka", ids, broker.beginning_offsets(topics.values()), broker.log_ends(topics.values())
+            )
+        case Recorded():
+            return Source(name, "recorded")
+        case Files():
+            return Source(name, "files")
+        case Rate():
+            return Source(name, "rate")
+        case TableSource():
+            return Source(name, "table")
+        case _:
+            assert_never(binding.source)
+
+
+def read_topics(session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]) -> list[dict[str, str]]:
+    """The ids of each stream's topics, as they are now."""
+    return [
+        brokers.of(session._jvm, binding.source).find_ids(binding.stream.origin, binding.stream.place)
+        if isinstance(binding.source, Kafka)
+        else {}
+        for binding in bindings
+    ]

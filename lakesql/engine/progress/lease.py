@@ -1,0 +1,365 @@
+"""A lease per model: the one runner that may write it. A second runner is refused before it writes anything.
+
+The lease is a folder beside the model's checkpoint, with a file for each holder, numbered. A file is made where none of
+its number is, which one process alone can do, and its holder renews it every few seconds. Who finds the newest one
+given back, or its process dead, or not renewed for a while, makes the next. Only the own clock of each process is read,
+and only for spans of time, so clocks need not agree.
+
+A runner that slept learns at the next step of its batch that its lease has passed on. What it does before it learns it
+is the fence's to stop (`snapshots.publish`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from lakesql.engine.progress.checkpoint import CheckpointFiles
+from lakesql.errors import RunError, TransientError, first_line
+
+RENEW_EVERY_S = 3.0
+LASTS_S = 10.0
+"""How long after its last renewal a holder goes on without making sure that the lease is still its own."""
+
+PASSES_ON_AFTER_S = 15.0
+"""How long somebody else watches a lease that is not renewed before he takes it."""
+
+LOOK_EVERY_S = 0.25
+RENEWERS = 8
+FOLDER_SUFFIX = ".lease"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process of this or another machine: its number, and when it was started, in the kernel's ticks."""
+
+    id: int
+    started: str
+
+    @classmethod
+    def now(cls, number: int) -> Process:
+        """The process of this machine that has the number now."""
+        return cls(number, started(number))
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it still runs, on this machine. One whose start is unknown is not known to."""
+        return self.started != "" and started(self.id) == self.started
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a lease. `machine` tells processes apart that have one number on two machines, or in two containers.
+
+    `beat` counts renewals; `is_released`: it was given back.
+    """
+
+    token: str
+    host: str
+    machine: str
+    processes: tuple[Process, ...]
+    since: str
+    beat: int = 0
+    is_released: bool = False
+
+    def __str__(self) -> str:
+        return f"process {self.processes[0].id if self.processes else '?'} on {self.host}"
+
+
+class Leases:
+    """The leases of one runner, one per model, renewed by a thread until they are released."""
+
+    def __init__(
+        self, session: SparkSession, clock: Callable[[], float] | None = None, renew_every_s: float = RENEW_EVERY_S
+    ) -> None:
+        self._session = session
+        self._clock = clock or _elapsed_s
+        self._renew_every_s = renew_every_s
+        self._me = _this_runner(session)
+        self._held: dict[str, _Lease] = {}
+        self._claims: dict[str, _Claim] = {}
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._renew_all, name="lakesql-leases", daemon=True)
+
+    def claim(self, model: str, checkpoint: str, say: Callable[[str], None], patient: bool = False) -> bool:
+        """Whether this runner holds the model's lease now; where not, ask again soon.
+
+        `say` hears of what is waited for, and of a lease that was taken over. Raises `RunError` (`lease-held`) where
+        another runner is seen to hold it, and what `check` raises. If `patient`, that is waited for while this runner
+        holds other leases: where it has begun to take over from another, it is to have them all.
+        """
+        if model in self._held:
+            self.check(model)
+            return True
+        claim = self._claims.get(model)
+        if claim is None:
+            files = CheckpointFiles(self._session, checkpoint + FOLDER_SUFFIX)
+            claim = self._claims[model] = _Claim(model, files, self._me, self._clock, say)
+        try:
+            lease = claim.look(patient and bool(self._held))
+        except RunError:
+            del self._claims[model]
+            raise
+        if lease is None:
+            return False
+        del self._claims[model]
+        with self._lock:
+            self._held[model] = lease
+            if not self._thread.is_alive():
+                self._thread.start()
+        return True
+
+    def holds(self, model: str) -> bool:
+        """Whether this runner has claimed the model's lease, and has not seen that it lost it."""
+        return model in self._held
+
+    def check(self, model: str) -> None:
+        """Raise where the lease is not this runner's any more (`lease-lost`). Asks nobody unless it has slept."""
+        lease = self._held.get(model)
+        if lease is None:
+            raise _lost(model, "another runner")
+        try:
+            lease.check()
+        except TransientError:  # it may be this runner's still: the next look says
+            raise
+        except RunError:
+            with self._lock:
+                self._held.pop(model, None)
+            raise
+
+    def lost(self, model: str) -> RunError | None:
+        """What `check` would raise where the renewing thread has seen that the lease has passed on. Asks nobody."""
+        lease = self._held.get(model)
+        return lease.lost() if lease is not None else None
+
+    def release(self, model: str) -> None:
+        """Give a lease back; nothing if it is not held."""
+        self._claims.pop(model, None)
+        with self._lock:
+            lease = self._held.pop(model, None)
+        if lease is not None:
+            lease.release()
+
+    def close(self) -> None:
+        """Give all of them back."""
+        self._closed.set()
+        for model in list(self._held):
+            self.release(model)
+
+    def _renew_all(self) -> None:
+        # Side by side: where the storage is slow, the last of many is to be renewed in time too.
+        with ThreadPoolExecutor(RENEWERS, "lakesql-lease") as pool:
+            while not self._closed.wait(self._renew_every_s):
+                with self._lock:
+                    held = list(self._held.values())
+                for _ in pool.map(_Lease.renew, held):
+                    pass
+
+
+class _Lease:
+    """A lease that is held, until another runner makes the next file."""
+
+    def __init__(self, model: str, files: CheckpointFiles, number: int, me: Holder, clock: Callable[[], float]) -> None:
+        self._model = model
+        self._files = files
+        self._number = number
+        self._me = me
+        self._clock = clock
+        self._renewed = clock()
+        self._taken_by: str = ""
+        self._is_released = False
+        self._lock = threading.Lock()
+
+    def check(self) -> None:
+        if not self._taken_by and self._clock() - self._renewed > LASTS_S:
+            self.renew()
+        if (lost := self.lost()) is not None:
+            raise lost
+        if self._clock() - self._renewed > LASTS_S:
+            raise TransientError.of(
+                "lease-lost",
+                f"The lease of model '{self._model}' cannot be renewed: {self._files.folder} does not answer.",
+                fix="Look whether the target's `checkpoints` can be reached.",
+            )
+
+    def lost(self) -> RunError | None:
+        return _lost(self._model, self._taken_by) if self._taken_by else None
+
+    def renew(self) -> None:
+        """Say that the holder lives; where somebody has taken the lease, note that instead."""
+        with self._lock:
+            if not self._is_released:
+                self._renew()
+
+    def _renew(self) -> None:
+        begun = self._clock()
+        try:
+            newest = _newest(self._files)
+            if newest > self._number:
+                holder = _read(self._files, newest)
+                self._taken_by = str(holder) if holder else "another runner"
+                return
+            self._me = replace(self._me, beat=self._me.beat + 1)
+            self._files.write(str(self._number), _dump(self._me))
+        except Exception as error:  # whatever the storage raises: the next renewal tries again, `check` counts the time
+            _log.warning("The lease of %s was not renewed: %s", self._model, first_line(error))
+        else:
+            self._renewed = begun
+
+    def release(self) -> None:
+        """Give it back, at once had by whoever asks next."""
+        with self._lock:
+            self._is_released = True
+            self._release()
+
+    def _release(self) -> None:
+        try:
+            if _newest(self._files) == self._number:
+                self._files.write(str(self._number), _dump(replace(self._me, is_released=True)))
+                for number in _numbers(self._files):
+                    if number < self._number:
+                        self._files.remove(str(number))
+        except Exception as error:  # it passes on by itself
+            _log.warning("The lease of %s was not given back: %s", self._model, first_line(error))
+
+
+class _Claim:
+    """A lease that is wanted: looked at until it can be had, or its holder is seen to live."""
+
+    def __init__(
+        self, model: str, files: CheckpointFiles, me: Holder, clock: Callable[[], float], say: Callable[[str], None]
+    ) -> None:
+        self._model = model
+        self._files = files
+        self._me = replace(me, token=str(uuid4()), since=datetime.now(UTC).isoformat(timespec="seconds"))
+        self._clock = clock
+        self._say = say
+        self._look_every_s = LOOK_EVERY_S
+        self._looked = -LOOK_EVERY_S
+        self._seen: tuple[int, Holder | None] | None = None
+        self._seen_at = 0.0
+
+    def look(self, patient: bool) -> _Lease | None:
+        """The lease if it can be had now. Raises where its holder lives, or waits for that to end."""
+        now = self._clock()
+        if now - self._looked < self._look_every_s:
+            return None
+        self._looked = now
+        newest = _newest(self._files)
+        holder = _read(self._files, newest) if newest >= 0 else None
+        if newest < 0 or (holder is not None and holder.is_released):
+            return self._take(newest + 1)
+        if holder is not None and _is_dead(holder, self._me):
+            return self._take(newest + 1, f"took over the lease that {holder} has left: it is dead")
+        if self._seen is None:
+            self._seen, self._seen_at = (newest, holder), now
+            self._say(f"waits up to {PASSES_ON_AFTER_S:.0f} s for the lease of {holder or 'another runner'}")
+        elif self._seen != (newest, holder) and patient:
+            if self._look_every_s == LOOK_EVERY_S:
+                self._say(f"is being run by {holder or 'another runner'}: waits until that ends")
+            self._look_every_s = RENEW_EVERY_S
+            self._seen, self._seen_at = (newest, holder), now
+        elif self._seen != (newest, holder):
+            raise RunError.of(
+                "lease-held",
+                f"Model '{self._model}' is being run by {holder or 'another runner'}"
+                f"{f', since {holder.since}' if holder else ''}.",
+                why="Two runners of one model would write its batches twice.",
+                fix="Let that one run, or stop it first (SIGTERM ends it after its batch). If it has died, its lease "
+                f"passes on within {PASSES_ON_AFTER_S:.0f} s.",
+            )
+        elif now - self._seen_at > PASSES_ON_AFTER_S:
+            silent = f"has not renewed it for {PASSES_ON_AFTER_S:.0f} s"
+            return self._take(newest + 1, f"took over the lease of {holder or 'another runner'}, which {silent}")
+        return None
+
+    def _take(self, number: int, because: str = "") -> _Lease | None:
+        lease = _Lease(self._model, self._files, number, self._me, self._clock)
+        if not self._files.create(str(number), _dump(self._me)):
+            return None  # somebody was faster: the next look meets him
+        if because:
+            self._say(because)
+        return lease
+
+
+def _elapsed_s() -> float:
+    """Seconds since some moment, those too in which the process or the machine slept."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def _lost(model: str, holder: str) -> RunError:
+    return RunError.of(
+        "lease-lost",
+        f"The lease of model '{model}' has passed on to {holder}, while this runner was not heard of.",
+        why="It slept, or could not reach its checkpoints, for longer than a lease lasts.",
+        fix="Nothing was written twice. Let the other one run.",
+    )
+
+
+def _this_runner(session: SparkSession) -> Holder:
+    jvm: Any = session._jvm
+    java = int(jvm.java.lang.ProcessHandle.current().pid())
+    processes = tuple(map(Process.now, (os.getpid(), java)))
+    return Holder("", socket.gethostname(), _machine(), processes, "")
+
+
+def _machine() -> str:
+    """What is the same for two processes that see each other's numbers; empty where that cannot be told."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def started(process: int) -> str:
+    """When a process of this machine was started, in the kernel's ticks; '' where it has ended, waited for or not."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def _is_dead(holder: Holder, me: Holder) -> bool:
+    """Whether all processes of the holder are known to have ended. One whose start is unknown may live."""
+    if not holder.machine or holder.machine != me.machine or not holder.processes:
+        return False
+    return all(process.started and not process.is_there for process in holder.processes)
+
+
+def _numbers(files: CheckpointFiles) -> list[int]:
+    return [int(name) for name in files.names() if name.isdecimal()]
+
+
+def _newest(files: CheckpointFiles) -> int:
+    return max(_numbers(files), default=-1)
+
+
+def _read(files: CheckpointFiles, number: int) -> Holder | None:
+    """The holder that a file names; None while it is being written."""
+    try:
+        found = json.loads(files.read(str(number)) or "")
+        return Holder(**{**found, "processes": tuple(Process(**process) for process in found["processes"])})
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _dump(holder: Holder) -> str:
+    return json.dumps(asdict(holder))

@@ -1,0 +1,148 @@
+"""From a model's checkpoint and its table's ledger to the progress that its query goes on with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import assert_never
+
+from pyspark.sql import SparkSession
+
+from lakesql.engine.ledger.snapshots import load_table, table_exists, table_id
+from lakesql.engine.progress.checkpoint import (
+    CheckpointFiles,
+    SeededSource,
+    SeenFile,
+    create_checkpoint,
+    list_files,
+    read_seen,
+    save_origin,
+)
+from lakesql.engine.progress.inspect import read_topics
+from lakesql.engine.progress.position import THROUGH, Position, topic_ids
+from lakesql.engine.progress.progress import Progress, QueryIdentity
+from lakesql.engine.progress.state import Decision, Fresh, Origin, ProgressState, Resume, StartFrom, newest_batch
+from lakesql.engine.sources.binding import StreamBinding, TableSource
+from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.raw import escape_glob
+from lakesql.model.table_name import TableName
+from lakesql.project.profiles import Files, Kafka, Recorded
+from lakesql.stream.stream import FilePath
+
+
+def open_progress(
+    session: SparkSession,
+    brokers: Brokers,
+    identity: QueryIdentity,
+    state: ProgressState,
+    decision: Decision,
+    bindings: Sequence[StreamBinding],
+    query_hash: str,
+) -> Progress:
+    """Do what was decided: go on with the checkpoint, or make one. The table is there by now."""
+    files = CheckpointFiles(session, identity.folder)
+    now = new_origin(state, id_of(session, identity.table))
+    checkpoint, entry = state.checkpoint, state.entry
+    last, positions = -1, {}
+    match decision:
+        case Fresh():
+            origin = now
+            id_ = create_checkpoint(files, origin)
+        case StartFrom() as start:
+            origin, seeded = seed(session, start, now, bindings, files, checkpoint.origin if checkpoint else None)
+            id_ = create_checkpoint(files, origin, seeded)
+        case Resume(last=last):
+            assert checkpoint is not None
+            id_, origin = checkpoint.id, checkpoint.origin or now
+            if not origin.table_id or checkpoint.origin is None:
+                origin = replace(origin, table_id=now.table_id)
+                save_origin(files, origin)
+            if entry is not None and entry.checkpoint == id_:
+                positions = entry.positions
+        case _:
+            assert_never(decision)
+    look = partial(read_topics, session, brokers, tuple(bindings))
+    return Progress(session, identity, id_, origin, state.sources, look, query_hash, last, positions)
+
+
+def seed(
+    session: SparkSession,
+    start: StartFrom,
+    now: Origin,
+    bindings: Sequence[StreamBinding],
+    old: CheckpointFiles,
+    old_origin: Origin | None,
+) -> tuple[Origin, tuple[SeededSource, ...]]:
+    """A checkpoint that goes on where `start` says. `old` is the one that it replaces: it knows what it has seen."""
+    streams = old_origin.streams if old_origin else now.streams
+    seeded = tuple(_seed(session, binding, start, old, streams) for binding in bindings)
+    is_started = any(found.position is not None for found in seeded)
+    origin = replace(
+        now,
+        follows=start.follows,
+        accepted=start.accepted,
+        start_ms=start.start_ms,
+        empty_through=0 if is_started else -1,
+    )
+    return origin, seeded
+
+
+def restart(bindings: Sequence[StreamBinding], progress: Progress) -> tuple[StreamBinding, ...]:
+    """The bindings as the checkpoint starts them: `lakesql rewind --to TIME` stands in the place of `start`."""
+    start_ms = progress.origin.start_ms
+    if start_ms is None:
+        return tuple(bindings)
+    start = datetime.fromtimestamp(start_ms / 1000, UTC)
+    return tuple(replace(binding, stream=replace(binding.stream, start=start)) for binding in bindings)
+
+
+def id_of(session: SparkSession, table: TableName) -> str:
+    """The table's UUID, empty where there is none."""
+    return table_id(load_table(session, table)) if table_exists(session, table) else ""
+
+
+def new_origin(state: ProgressState, table_id: str) -> Origin:
+    """What a checkpoint that is made now is made for."""
+    return Origin(
+        model=state.owner,
+        table_id=table_id,
+        streams=tuple(source.name for source in state.sources),
+        state=state.shape,
+        follows=newest_batch(state.entry),
+        topics=topic_ids(state.sources),
+    )
+
+
+def _seed(
+    session: SparkSession, binding: StreamBinding, start: StartFrom, old: CheckpointFiles, old_streams: tuple[str, ...]
+) -> SeededSource:
+    name = binding.stream.name
+    position = start.positions.get(name)
+    match binding.source:
+        case Kafka() | TableSource():
+            return SeededSource(position or None)
+        case Recorded(path=path) if position is not None and THROUGH in position:
+            return _seeded(_recorded_through(session, path, position))
+        case Recorded() | Files() if position is not None and name in old_streams:
+            return _seeded(read_seen(old, old_streams.index(name), 0, position["logOffset"]))
+        case Files(path=path) if start.start_ms is not None and isinstance(binding.stream.origin, FilePath):
+            files = list_files(session, f"{path}/{binding.stream.origin.path}")
+            return _seeded([file for file in files if file.modified_ms < start.start_ms])
+        case _:
+            return SeededSource()
+
+
+def _seeded(seen: Sequence[SeenFile]) -> SeededSource:
+    return SeededSource({"logOffset": 0}, tuple(seen)) if seen else SeededSource()
+
+
+def _recorded_through(session: SparkSession, base: str, position: Position) -> list[SeenFile]:
+    """The files of each topic up to the last one that was read: a topic is read in the order of their names."""
+    return [
+        file
+        for topic, last in position[THROUGH].items()
+        for file in list_files(session, f"{base}/{escape_glob(topic)}/*.jsonl")
+        if file.name <= last
+    ]

@@ -1,0 +1,106 @@
+"""Where a stream of a model stands: in Spark's words, and in the ledger's. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from lakesql.engine.ledger.entry import Entry
+
+Position = Any
+"""Where a source stands, as Spark's JSON has it: the value of `lakesql.offsets` for one stream."""
+
+Positions = Mapping[str, Position]
+"""By stream; one that is missing starts where the stream says."""
+
+SourceKind = Literal["kafka", "recorded", "table", "files", "rate"]
+
+THROUGH = "through"
+"""In the position of a recorded stream: by topic, the last file that was read. Spark's own position counts batches of
+files, which means nothing without the list of them in its checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A stream of the model as it is now.
+
+    For Kafka: the id of each topic, and of each partition the first offset that is still there, and the one behind the
+    last.
+    """
+
+    name: str
+    kind: SourceKind
+    topics: Mapping[str, str] = field(default_factory=dict)
+    beginnings: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+
+def topic_ids(sources: Iterable[Source]) -> dict[str, str]:
+    """The id of each topic; none where two clusters have topics of one name."""
+    named = [(topic, id_) for source in sources for topic, id_ in source.topics.items()]
+    ids: dict[str, set[str]] = {}
+    for topic, id_ in named:
+        ids.setdefault(topic, set()).add(id_)
+    return {topic: id_ for topic, id_ in named if len(ids[topic]) == 1}
+
+
+def spark_position(position: Position) -> Position:
+    """A position without what lakesql adds to it."""
+    if isinstance(position, dict) and THROUGH in position:
+        return {key: value for key, value in position.items() if key != THROUGH}
+    return position
+
+
+KIND_NAMES: Mapping[SourceKind, str] = {
+    "kafka": "Kafka",
+    "recorded": "recorded topics",
+    "table": "a table",
+    "files": "plain files",
+    "rate": "a generator",
+}
+"""What an error calls the kinds."""
+
+_IN_POSITION = {"recorded": "logOffset", "files": "logOffset", "table": "snapshot_id"}
+"""What stands in the positions of a kind, and in no other's."""
+
+
+def is_position_of(kind: SourceKind, position: Position) -> bool:
+    """Whether a source of this kind stands so: a stream may have been moved, from recorded files to Kafka. A generator
+    may stand anyhow."""
+    if kind == "rate" or not isinstance(position, dict):
+        return True
+    # A topic may be called so too: then it has offsets by partition.
+    marks = {mark for mark in _IN_POSITION.values() if not isinstance(position.get(mark, {}), dict)}
+    return marks == ({_IN_POSITION[kind]} if kind in _IN_POSITION else set())
+
+
+def can_start_from(kind: SourceKind, position: Position) -> bool:
+    """Whether a position alone says what has been read. A position of plain files needs Spark's list of them."""
+    match kind:
+        case "kafka" | "table":
+            return isinstance(position, dict)
+        case "recorded":
+            return isinstance(position, dict) and THROUGH in position
+        case "files" | "rate":
+            return False
+
+
+def ledger_positions(sources: tuple[Source, ...], entry: Entry) -> dict[str, Position]:
+    """Where the ledger says that each of the streams stands: without topics that were deleted, and at the beginning of
+    those that were made anew, whatever the stream's `start`."""
+    stands = entry.positions
+    found = {}
+    for source in sources:
+        if source.name not in stands:
+            continue
+        position = stands[source.name]
+        if source.kind == "kafka":
+            gone = {topic for topic, id_ in entry.topics.items() if source.topics.get(topic) != id_}
+            anew = {
+                topic: {str(number): at for number, at in source.beginnings.get(topic, {}).items()}
+                for topic in gone & source.topics.keys() & position.keys()
+            }
+            position = {**{topic: offsets for topic, offsets in position.items() if topic not in gone}, **anew}
+        found[source.name] = position
+    return found

@@ -1,0 +1,210 @@
+"""A query's progress: the entry of each batch, and whether the table holds it already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakesql.engine.ledger.entry import Entry, overtaken
+from lakesql.engine.ledger.snapshots import JavaTable, read_entry
+from lakesql.engine.progress.checkpoint import CheckpointFiles, read_offsets, read_seen, save_origin
+from lakesql.engine.progress.position import THROUGH, Position, Source, is_position_of, spark_position, topic_ids
+from lakesql.engine.progress.state import Origin, newest_batch
+from lakesql.errors import RunError, TransientError
+from lakesql.model.table_name import TableName
+
+
+@dataclass(frozen=True, slots=True)
+class QueryIdentity:
+    """Where a query keeps its progress: in the ledger of `table` under the name `owner`, and in a checkpoint's folder.
+
+    `shape` is a hash of the query's stateful shape, empty where it keeps no state. `has_tag`: the newest entry of the
+    ledger has a tag, so it cannot expire.
+    The rest is as in `ProgressState`.
+    """
+
+    model: str
+    owner: str
+    table: TableName
+    folder: str
+    shape: str = ""
+    is_keyed: bool = False
+    is_companion: bool = False
+    has_tag: bool = True
+
+
+class Progress:
+    """Where a query stands between its checkpoint and its table's ledger. It belongs to the thread of its batches.
+
+    `last` is the newest batch of this checkpoint in the table, -1 before the first; `positions` is where the streams
+    stand by the ledger. `look` asks for the ids of each source's topics, of which some may appear while it runs.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        identity: QueryIdentity,
+        checkpoint: str,
+        origin: Origin,
+        sources: Sequence[Source],
+        look: Callable[[], Sequence[Mapping[str, str]]],
+        query_hash: str,
+        last: int = -1,
+        positions: dict[str, Position] | None = None,
+    ) -> None:
+        self.identity = identity
+        self.last = last
+        self._files = CheckpointFiles(session, identity.folder)
+        self._checkpoint = checkpoint
+        self._origin = origin
+        self._sources = tuple(sources)
+        self._look = look
+        self._query_hash = query_hash
+        self._positions = positions or {}
+
+    @property
+    def origin(self) -> Origin:
+        """What the checkpoint was made for."""
+        return self._origin
+
+    def entry(self, batch: int) -> Entry:
+        """The entry that records a batch, which Spark has planned."""
+        offsets = read_offsets(self._files, batch)
+        names = [source.name for source in self._sources]
+        if len(names) != len(offsets):  # Spark reads a stream twice that a stateful SELECT joins with itself
+            names = [str(index) for index in range(len(offsets))]
+        else:
+            offsets = [self._complete(index, source, offsets[index]) for index, source in enumerate(self._sources)]
+            self._learn_topics(offsets)
+        self._positions = dict(zip(names, offsets, strict=True))
+        return Entry(
+            model=self.identity.owner,
+            checkpoint=self._checkpoint,
+            batch=batch,
+            offsets=json.dumps(self._positions, separators=(",", ":")),
+            query=self._query_hash,
+            state=self._origin.state,
+            topics=topic_ids(self._sources),
+            accepted=self._origin.accepted,
+        )
+
+    def holds(self, table: JavaTable, entry: Entry) -> bool:
+        """Whether the table, as it was loaded, holds the batch.
+
+        Raises `RunError` where it is not as this query has left it: somebody has rolled it back (`table-behind`,
+        `ledger-missing`), or has written on from another checkpoint or in another runner (`batch-published`). So a
+        runner that was paused, and wakes up after another has taken over, writes nothing.
+        """
+        newest = read_entry(table, self.identity.owner)
+        if newest is not None and newest.checkpoint == entry.checkpoint:
+            if newest.batch == entry.batch:
+                check_same(newest, entry, self.identity.model)
+                return True
+            if newest.batch > entry.batch:
+                raise _overtaken(entry, newest)
+            if newest.batch >= self.last:
+                return False
+        elif self.last < 0 and newest_batch(newest) == self._origin.follows:
+            return False
+        elif newest is not None and newest_batch(newest) != self._origin.follows:
+            raise _overtaken(entry, newest)
+        model = self.identity.model
+        can_rewind = newest is not None and not self._origin.state
+        raise RunError.of(
+            "table-behind" if newest else "ledger-missing",
+            f"Table {table.name()} stands at {f'batch {newest.batch}' if newest else 'no batch'} of model "
+            f"'{model}', which has written up to batch {self.last} in this run.",
+            why="Somebody has rolled the table back, or restored it, or expired its history.",
+            fix=f"To write again what is missing: lakesql rewind {model}. To leave it out: lakesql rewind {model} "
+            "--to checkpoint"
+            if can_rewind
+            else f"Run it again, to hear which command goes on: lakesql run --select {model}",
+        )
+
+    def note_written(self, entry: Entry) -> None:
+        """The batch is in the table."""
+        self.last = max(self.last, entry.batch)
+
+    def note_empty(self, entry: Entry) -> None:
+        """The batch has no row, so the table will say nothing of it: the checkpoint does."""
+        if self._origin.empty_after == self.last and self._origin.empty_through >= entry.batch:
+            return
+        self._origin = replace(self._origin, empty_after=self.last, empty_through=entry.batch)
+        save_origin(self._files, self._origin)
+
+    def check_topics(self) -> None:
+        """Raise `TransientError` where a topic was made anew since its id was learnt: what was read may be its.
+
+        Spark reads on at the old offset, so that its first records would be skipped. What to do about it depends on
+        more than is known here: the next try says.
+        """
+        if not _topics(self._sources):
+            return
+        try:
+            found = self._look()
+        except RunError as error:  # a topic is gone, or is being made anew just now
+            raise TransientError(error.problems) from None
+        for source, ids in zip(self._sources, found, strict=True):
+            for topic in ids.keys() & source.topics.keys():
+                if source.topics[topic] not in ("", ids[topic]):
+                    raise TransientError.of(
+                        "topic-recreated",
+                        f"Topic '{topic}' was deleted and made again while it was read.",
+                        fix="The next try says what to do.",
+                    )
+
+    def _learn_topics(self, offsets: Sequence[Position]) -> None:
+        """Ask the broker for the ids of topics that are new, '' where one is gone again."""
+        read = {
+            name
+            for source, position in zip(self._sources, offsets, strict=True)
+            if source.kind == "kafka" and isinstance(position, dict) and is_position_of("kafka", position)
+            for name in position
+        }
+        if read <= _topics(self._sources):
+            return
+        looked = zip(self._sources, self._look(), strict=True)
+        sources = [replace(source, topics={**ids, **source.topics}) for source, ids in looked]
+        gone = dict.fromkeys(read - _topics(sources), "")
+        self._sources = tuple(replace(source, topics={**source.topics, **gone}) for source in sources)
+
+    def _complete(self, index: int, source: Source, position: Position) -> Position:
+        """A recorded stream's position with the last file of each topic."""
+        if source.kind != "recorded" or not isinstance(position, dict) or not is_position_of("recorded", position):
+            return position
+        before: Any = self._positions.get(source.name) or {}
+        last = position["logOffset"]
+        known = before if before.get("logOffset", -1) <= last else {}
+        through = dict(known.get(THROUGH, {}))
+        first = known.get("logOffset", -1) + 1
+        if first <= last:
+            for file in read_seen(self._files, index, first, last):
+                through[file.folder] = max(through.get(file.folder, ""), file.name)
+        return {**position, THROUGH: through}
+
+
+def _topics(sources: Iterable[Source]) -> set[str]:
+    return {topic for source in sources for topic in source.topics}
+
+
+def check_same(written: Entry, planned: Entry, model: str) -> None:
+    """Raise where a batch of a model that is in the table ended elsewhere: skipping this one would lose records."""
+    there = [spark_position(position) for position in written.positions.values()]
+    here = [spark_position(position) for position in planned.positions.values()]
+    if there != here:
+        raise RunError.of(
+            "checkpoint-inconsistent",
+            f"Batch {planned.batch} of the checkpoint ends at {here}, in the table it ends at {there}.",
+            fix=f"To go on where the table stands: lakesql rewind {model}. The old checkpoint is kept.",
+        )
+
+
+def _overtaken(entry: Entry, newest: Entry) -> RunError:
+    return overtaken(
+        f"Another runner has gone on with model '{entry.model}': its table stands at batch {newest.batch} of "
+        f"checkpoint {newest.checkpoint}. This one was to write batch {entry.batch} of checkpoint {entry.checkpoint}."
+    )

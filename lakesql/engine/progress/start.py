@@ -1,0 +1,108 @@
+"""Where a model goes on by an operator's word: `lakesql rewind`. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from lakesql.engine.progress.advice import fix_by_refill, fix_by_reread, fix_by_rewind, rewind_command, say_entry
+from lakesql.engine.progress.position import KIND_NAMES, Positions, can_start_from, ledger_positions
+from lakesql.engine.progress.state import Batch, ProgressState, StartFrom, newest_batch
+from lakesql.errors import RunError
+
+RewindTo = Literal["ledger", "checkpoint", "start"] | int
+"""Where an operator has a model go on: where its table stands, where its checkpoint stands, where its streams start, or
+at a time, in milliseconds since the epoch."""
+
+
+def choose_start(state: ProgressState, to: RewindTo, allow_duplicates: bool = False) -> StartFrom:
+    """The start that an operator asks for. Raises `RunError` (`rewind-impossible`, `rewind-duplicates`)."""
+    follows = newest_batch(state.entry)
+    match to:
+        case "ledger":
+            positions = _ledger_start(state)
+            stands = f"goes on where the table stands, after {say_entry(state.entry)}"
+            return StartFrom(positions, follows, stands, accepted=_loss(state))
+        case "checkpoint":
+            positions = _checkpoint_start(state)
+            return StartFrom(positions, follows, "goes on where the checkpoint stands", accepted=_loss(state))
+        case _:
+            start_ms = None if to == "start" else to
+            if start_ms is not None and any(source.kind in ("table", "rate") for source in state.sources):
+                raise _impossible(state, "a stream that is a table or a generator cannot be read from a time on", "")
+            if state.would_duplicate and not allow_duplicates:
+                if to == "start":
+                    read = "reading all again would write a second row for each record that is in it"
+                    first, command = "Drop the table first", rewind_command(state, "start")
+                else:
+                    read = "each record since that time that is in it would get a second row"
+                    first, command = "Delete those rows first", rewind_command(state, "TIME")
+                raise RunError.of(
+                    "rewind-duplicates",
+                    f"Table {state.table} holds rows, and stands at {say_entry(state.entry)}: {read}.",
+                    why="In mode 'append' no row replaces another.",
+                    fix=f"{first}. Where its rows are gone already, or may stand twice: {command}",
+                )
+            again = f"reads the streams from {'their start' if to == 'start' else 'that time'} on"
+            return StartFrom({}, follows, again, start_ms)
+
+
+def _loss(state: ProgressState) -> str:
+    return state.entry.accepted if state.entry else ""
+
+
+def _ledger_start(state: ProgressState) -> Positions:
+    entry, checkpoint = state.entry, state.checkpoint
+    if state.shape:
+        raise _impossible(
+            state, "the model keeps state between batches, which is not in the ledger", fix_by_refill(state)
+        )
+    if entry is None:
+        raise _impossible(state, f"table {state.table} has no batch of it", fix_by_refill(state))
+    _check_kinds(state, entry.positions)
+    positions = ledger_positions(state.sources, entry)
+    is_known = checkpoint is not None and checkpoint.id == entry.checkpoint
+    for source in state.sources:
+        position = positions.get(source.name)
+        if position is None or can_start_from(source.kind, position):
+            continue
+        if source.kind == "rate" or not is_known:
+            raise _impossible(
+                state,
+                f"the ledger alone does not say what of stream '{source.name}' has been read",
+                fix_by_reread(state),
+            )
+    return positions
+
+
+def _checkpoint_start(state: ProgressState) -> Positions:
+    checkpoint, entry = state.checkpoint, state.entry
+    if state.shape:
+        raise _impossible(
+            state, "the model keeps state between batches, which a new checkpoint has not", fix_by_refill(state)
+        )
+    stands = None
+    if checkpoint is not None:
+        is_planned = entry is not None and newest_batch(entry) == Batch(checkpoint.id, checkpoint.newest_planned)
+        stands = checkpoint.positions.get(checkpoint.newest_planned if is_planned else checkpoint.newest_committed)
+    if checkpoint is None or stands is None:
+        raise _impossible(state, f"no checkpoint at {state.folder} says where it stands", fix_by_rewind(state))
+    names = checkpoint.origin.streams if checkpoint.origin else tuple(source.name for source in state.sources)
+    if len(names) != len(stands):
+        raise _impossible(state, "its checkpoint has another number of streams", fix_by_rewind(state))
+    now = {source.name for source in state.sources}
+    positions = {name: position for name, position in zip(names, stands, strict=True) if name in now}
+    _check_kinds(state, positions)
+    return positions
+
+
+def _check_kinds(state: ProgressState, positions: Positions) -> None:
+    moved = state.find_moved(positions)
+    if moved is not None:
+        because = f"stream '{moved.name}' reads {KIND_NAMES[moved.kind]} now, and stood elsewhere"
+        raise _impossible(state, because, fix_by_reread(state))
+
+
+def _impossible(state: ProgressState, because: str, fix: str) -> RunError:
+    return RunError.of(
+        "rewind-impossible", f"Model '{state.model}' cannot go on from there: {because}.", why="", fix=fix
+    )

@@ -1,0 +1,146 @@
+"""What is compared before a query starts, and what may be decided: values alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakesql.engine.ledger.entry import Entry
+from lakesql.engine.progress.position import Position, Positions, Source, is_position_of
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch of a checkpoint."""
+
+    checkpoint: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What lakesql keeps in a checkpoint beside Spark's files: what it was made for, and what it follows.
+
+    `model` is the query's name in the ledger (`ProgressState.owner`), `table_id` the table's UUID. `follows` is the
+    newest batch in the table's ledger when the checkpoint was made, `topics` the ids of Kafka's topics then. `accepted`
+    names the records that were known to be lost. `start_ms` stands in the place of the streams' `start`. The batches
+    after `empty_after`, up to `empty_through`, have no row and so no commit.
+    """
+
+    model: str
+    table_id: str
+    streams: tuple[str, ...]
+    state: str
+    follows: Batch | None = None
+    topics: Mapping[str, str] = field(default_factory=dict)
+    accepted: str = ""
+    start_ms: int | None = None
+    empty_after: int = -1
+    empty_through: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint as its files are.
+
+    `id` is empty where the file that holds it is gone. `planned` are the batches in `offsets/`, `committed` those in
+    `commits/`. `positions` are where the sources stand after the newest of each, and after -1, before the first, where
+    Kafka's are known. `damage` says what cannot be read.
+    """
+
+    id: str
+    planned: frozenset[int]
+    committed: frozenset[int]
+    positions: Mapping[int, tuple[Position, ...]]
+    origin: Origin | None = None
+    damage: str = ""
+
+    @property
+    def newest_planned(self) -> int:
+        """The newest batch whose positions are fixed; -1 before the first."""
+        return max(self.planned, default=-1)
+
+    @property
+    def newest_committed(self) -> int:
+        """The newest batch that Spark knows to be done; -1 before the first."""
+        return max(self.committed, default=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressState:
+    """All that is compared. `table_id` is empty where there is no table, `shape` where the model is stateless.
+
+    `model` is what commands take, `owner` the name of the query in the ledger and in its checkpoint. `is_keyed`: the
+    table's rows are replaced by key, so that reading again doubles none. `has_rows`: the table has some, whoever wrote
+    them. `is_companion`: the query sets a stateful model's bad records aside; its batches without a row leave no trace,
+    neither in the table nor in the checkpoint. `may_be_forgotten`: where there is no entry, it may have expired.
+    """
+
+    model: str
+    owner: str
+    table: str
+    table_id: str
+    folder: str
+    sources: tuple[Source, ...]
+    shape: str
+    checkpoint: Checkpoint | None
+    entry: Entry | None
+    is_keyed: bool = False
+    has_rows: bool = False
+    is_companion: bool = False
+    may_be_forgotten: bool = False
+    accept_data_loss: bool = False
+
+    @property
+    def would_duplicate(self) -> bool:
+        """Whether rows would stand twice if the streams were read from their start again.
+
+        Without an entry too: somebody else may have expired the snapshots that had it.
+        """
+        return self.has_rows and not self.is_keyed
+
+    def find_moved(self, positions: Positions) -> Source | None:
+        """A source that stands where none of its kind can: the stream was moved elsewhere.
+
+        Spark may order a stateful query's sources otherwise than its FROM does, so that any source's place will do.
+        """
+        for source in self.sources:
+            kinds = {other.kind for other in self.sources} if self.shape else {source.kind}
+            if not any(is_position_of(kind, positions.get(source.name)) for kind in kinds):
+                return source
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """There is neither a checkpoint nor a batch: a new checkpoint starts where the streams say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """The checkpoint goes on. `last` is its newest batch in the table, -1 before the first."""
+
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartFrom:
+    """A new checkpoint is made that goes on at `positions`, after the batch `follows` of the table's ledger.
+
+    `start_ms` is the time at which sources without a position start, if not the streams' own. `because` says why, for
+    people; `accepted` which records are lost by it.
+    """
+
+    positions: Positions
+    follows: Batch | None
+    because: str
+    start_ms: int | None = None
+    accepted: str = ""
+
+
+Decision = Fresh | Resume | StartFrom
+
+
+def newest_batch(entry: Entry | None) -> Batch | None:
+    """The batch that an entry records."""
+    return Batch(entry.checkpoint, entry.batch) if entry else None

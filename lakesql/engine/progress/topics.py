@@ -1,0 +1,204 @@
+"""Whether what a query is to read next is still what Kafka's topics hold. Pure.
+
+Topics may have been made anew, and records may be gone from the broker. Topics are known by what was read last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lakesql.engine.progress.advice import fix_by_refill, fix_by_reread, rewind_command
+from lakesql.engine.progress.position import Position, Positions, Source
+from lakesql.engine.progress.state import Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
+from lakesql.errors import RunError
+
+
+def check_topics(state: ProgressState, decision: Decision) -> Decision:
+    """The decision as it was, or with `accept_data_loss` a start behind the records that are gone.
+
+    Raises `RunError`: `topic-recreated`, `data-lost`, `nothing-lost`.
+    """
+    positions = _next_positions(state, decision)
+    _check_ids(state, positions)
+    _check_ends(state, positions)
+    lost = {source.name: _find_lost(source, positions.get(source.name)) for source in state.sources}
+    if any(lost.values()):
+        return _go_on_without(state, positions, lost)
+    if state.accept_data_loss:
+        raise RunError.of(
+            "nothing-lost",
+            f"Model '{state.model}' was to go on with a loss of records, and none is lost.",
+            why="Accepting a loss that nobody has seen would hide the next one.",
+            fix="Run it without --accept-data-loss. Where that says that records are gone all the same, read again. "
+            f"{fix_by_reread(state)}",
+        )
+    return decision
+
+
+def _next_positions(state: ProgressState, decision: Decision) -> Positions:
+    """Where the next batch that is read begins; nothing where the streams' `start` says it."""
+    match decision:
+        case Fresh():
+            return {}
+        case StartFrom(positions=positions):
+            return positions
+        case Resume(last=last):
+            checkpoint = state.checkpoint
+            assert checkpoint is not None
+            # A stateful query reads a batch again that is in the table already: its state must see it.
+            done = checkpoint.newest_committed if state.shape else max(last, checkpoint.newest_committed)
+            return _positions_after(state, done)
+
+
+def _positions_after(state: ProgressState, batch: int) -> Positions:
+    """Where the sources stand after a batch of the checkpoint; nothing where that cannot be told."""
+    stands = state.checkpoint.positions.get(batch) if state.checkpoint else None
+    if stands is None or len(stands) != len(state.sources):
+        return {}
+    positions = dict(zip((source.name for source in state.sources), stands, strict=True))
+    return {source.name: _position_of(source, positions) for source in state.sources}
+
+
+def _position_of(source: Source, positions: Positions) -> Position:
+    """The source's own position: that of its topics. Spark may order a stateful query's sources as it likes."""
+    own = positions[source.name]
+    if source.kind != "kafka":
+        return own
+    read = [each for each in (own, *positions.values()) if isinstance(each, dict)]
+    return next((each for each in read if each.keys() & source.topics.keys()), own)
+
+
+def _check_ids(state: ProgressState, positions: Positions) -> None:
+    known = _known_topics(state)
+    for source in state.sources:
+        for topic, id_ in source.topics.items():
+            if known.get(topic, id_) != id_ and topic in (positions.get(source.name) or {}):
+                raise RunError.of(
+                    "topic-recreated",
+                    f"Topic '{topic}' has the id {id_}; model '{state.model}' has read a topic of that name with the "
+                    f"id {known[topic]}.",
+                    why="It was deleted and made again. Going on at the old offsets would skip its first records.",
+                    fix=fix_by_refill(state)
+                    if state.shape
+                    else f"To read the new topic from its beginning: {_from_its_beginning(state)}",
+                )
+
+
+def _from_its_beginning(state: ProgressState) -> str:
+    return f"lakesql rewind {state.model}" if state.entry or state.is_companion else rewind_command(state, "start")
+
+
+def _check_ends(state: ProgressState, positions: Positions) -> None:
+    """No partition may end before what was read, or what was planned and is to be read again."""
+    planned = _positions_after(state, state.checkpoint.newest_planned) if state.checkpoint else {}
+    cut = {
+        f"{topic}-{partition} ends at {end}, {at} was reached": None
+        for source in state.sources
+        for position in (positions.get(source.name), planned.get(source.name))
+        if source.kind == "kafka" and isinstance(position, dict)
+        for topic, ends in sorted(source.ends.items())
+        for partition, end in sorted(ends.items())
+        if (at := int(position.get(topic, {}).get(str(partition), 0))) > end
+    }
+    if cut:
+        raise RunError.of(
+            "data-lost",
+            f"A topic ends before the offset up to which model '{state.model}' has read it: {', '.join(cut)}.",
+            why="Its last records were lost or cut off, or an older copy of it was put back. What is written there "
+            "next would be skipped.",
+            fix=fix_by_reread(state),
+        )
+
+
+def _known_topics(state: ProgressState) -> dict[str, str]:
+    origin = state.checkpoint.origin if state.checkpoint else None
+    made = origin.topics if origin else {}
+    written = state.entry.topics if state.entry else {}
+    is_newer = origin is not None and origin.follows == newest_batch(state.entry)
+    return {**written, **made} if is_newer else {**made, **written}
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """Offsets of a partition that are gone from the broker, from `first` up to and without `end`.
+
+    Of a partition that is gone as a whole nobody knows the end.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    end: int | None
+
+    def __str__(self) -> str:
+        until = "on" if self.end is None else f"to {self.end - 1}"
+        return f"{self.topic}-{self.partition}: {self.first} {until}"
+
+
+def _find_lost(source: Source, position: Position) -> tuple[_Lost, ...]:
+    """What lies between a position and where the partitions begin now. One that it does not know is read from 0 on."""
+    if source.kind != "kafka" or not isinstance(position, dict) or not position:
+        return ()
+    found = [
+        _Lost(topic, partition, at, begins)
+        for topic, partitions in source.beginnings.items()
+        for partition, begins in partitions.items()
+        if begins > (at := int(position.get(topic, {}).get(str(partition), 0))) >= 0
+    ]
+    found += [
+        _Lost(topic, int(partition), int(at), None)
+        for topic, partitions in position.items()
+        for partition, at in partitions.items()
+        if int(partition) not in source.beginnings.get(topic, {})
+    ]
+    return tuple(sorted(found, key=lambda lost: (lost.topic, lost.partition)))
+
+
+def _go_on_without(state: ProgressState, positions: Positions, lost: Mapping[str, tuple[_Lost, ...]]) -> StartFrom:
+    all_lost = [each for found in lost.values() for each in found]
+    expired = [each for each in all_lost if each.end is not None]
+    deleted = [each for each in all_lost if each.end is None]
+    said, reasons = [], []
+    if expired:
+        count = sum((each.end or 0) - each.first for each in expired)
+        said.append(
+            f"{count} offsets that model '{state.model}' has not read are gone from the broker: {_list(expired)}."
+        )
+        reasons.append("The topic's retention is shorter than the time since the last run, or records were deleted.")
+    if deleted:
+        said.append(f"Model '{state.model}' has read partitions that are not found any more: {_list(deleted)}.")
+        reasons.append("Their topic was deleted, or the stream has other topics now: what was not read is lost to it.")
+    if state.shape:
+        why = "The model keeps state between batches, which a new checkpoint does not have."
+        raise RunError.of("data-lost", " ".join(said), why=why, fix=fix_by_refill(state))
+    if not state.accept_data_loss:
+        raise RunError.of(
+            "data-lost",
+            " ".join(said),
+            why=" ".join(reasons),
+            fix="Bring them back if there is a copy, or go on without them, which the table's ledger keeps: lakesql "
+            f"run --select {state.model} --accept-data-loss",
+        )
+    moved = {name: _move(positions.get(name), found) for name, found in lost.items()}
+    shown = _list(all_lost)
+    accepted = ", ".join(filter(None, [state.entry.accepted if state.entry else "", shown]))
+    because = f"Records are lost, and that is accepted: {shown}"
+    return StartFrom({**positions, **moved}, newest_batch(state.entry), because, accepted=accepted)
+
+
+def _list(lost: Sequence[_Lost]) -> str:
+    return ", ".join(map(str, lost))
+
+
+def _move(position: Position, lost: tuple[_Lost, ...]) -> Position:
+    """The position with the partitions of `lost` where they begin now, and without those that are gone."""
+    if not lost:
+        return position
+    moved = {topic: dict(partitions) for topic, partitions in position.items()}
+    for each in lost:
+        if each.end is None:
+            del moved[each.topic][str(each.partition)]
+        else:
+            moved.setdefault(each.topic, {})[str(each.partition)] = each.end
+    return {topic: partitions for topic, partitions in moved.items() if partitions}

@@ -1,0 +1,1 @@
+"""Bytes to typed records: JSON, CSV, Avro, text."""

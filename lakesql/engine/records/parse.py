@@ -1,0 +1,541 @@
+"""From the raw records of a stream to its columns, with every bad record marked for the dead letters.
+
+Spark's own readers have the only say about what a value is. They pass over some errors in silence (`_lossy`,
+`_is_one_value`); those are looked for here, as cheaply as a good record can be told from a bad one.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial, reduce
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.compile.quote import identifier
+from lakesql.engine.records.avro_value import avro_row
+from lakesql.names import RAW, RECORD, REJECTED, ROW
+from lakesql.stream.stream import RECORD_FIELDS, Csv
+
+UNPARSABLE = "unparsable"
+REQUIRED_MISSING = "required-missing"
+TOMBSTONE = "tombstone"
+"""Why a record is a dead letter: `_lakesql_rejected.reason`."""
+
+RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
+"""What a dead letter keeps of its record."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContractColumn:
+    """A column of a stream. `required`: a record in which it is NULL or absent is a dead letter."""
+
+    name: str
+    type: T.DataType
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What the values of a stream hold. Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON."""
+
+    columns: tuple[ContractColumn, ...]
+    format: Literal["json", "csv", "avro", "string", "bytes"] = "json"
+    csv: Csv = Csv()
+    schema: str = ""
+
+
+def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
+    """The contract's columns of raw records, `_record` with the fields of `keep` (if any), and `_lakesql_rejected`.
+
+    `raw` has Kafka's shape: `key, value, topic, partition, offset, timestamp, headers`; batch or streaming.
+    `_lakesql_rejected` is NULL on a good record; on a bad one it is a struct of `reason` and `RAW_FIELDS`; the other
+    columns mean nothing. With `keep_raw` every record has its own raw fields too, as `_lakesql_raw`.
+    """
+    if contract.format == "csv":
+        raw = _without_headers(raw, contract)
+    # Projections of their own, which Spark does not merge: a record is read once, and judged once.
+    read = _with_each(raw, {**_read(contract), _REASON: _reason(contract)})
+    return read.select(
+        # What does not fit is in a record that is rejected; a cast of it would fail the batch.
+        *(F.col(ROW)[column.name].try_cast(column.type).alias(column.name) for column in contract.columns),
+        *([record_struct(keep)] if keep else []),
+        *([raw_struct()] if keep_raw else []),
+        rejected_struct(F.col(_REASON)),
+    )
+
+
+def record_struct(keep: frozenset[str]) -> Column:
+    """`_record`, of a raw record's fields that are asked for."""
+    return F.struct(*(F.col(name) for name in RECORD_FIELDS if name in keep)).alias(RECORD)
+
+
+def raw_struct() -> Column:
+    """`_lakesql_raw`."""
+    return F.struct(*(F.col(name) for name in RAW_FIELDS)).alias(RAW)
+
+
+def rejected_struct(reason: Column) -> Column:
+    """`_lakesql_rejected`, NULL where `reason` is."""
+    return F.when(reason.isNotNull(), F.struct(reason.alias("reason"), *RAW_FIELDS)).alias(REJECTED)
+
+
+def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
+    """Rejected raw records with the column `detail`: what was wrong, the field named where that is knowable."""
+    details = F.lit(None).cast("string")
+    for fault in reversed(_faults(contract)):
+        details = F.when(fault.holds, fault.detail()).otherwise(details)
+    read = {**_read(contract), ROW: _row(contract)}
+    return _with_each(rejected, read).withColumn("detail", details).drop(*read)
+
+
+_REASON = "_lakesql_reason"
+_ELEMENTS = "_lakesql_elements"
+_TEXTS = "_lakesql_texts"
+CORRUPT = "_lakesql_corrupt"
+"""The field of what is read that is NULL unless the record does not fit the contract: its text, or why (Avro)."""
+
+Reader = Callable[[Column, T.StructType], Column]
+"""Reads a text as a struct whose last field gets the text when it does not fit."""
+
+
+def _once(column: Column) -> Column:
+    """The same column, of which Spark makes no copies: it pushes filters through deterministic projections only.
+
+    Without this a filter on `_lakesql_rejected` repeats the parsing many times over.
+    """
+    return F.when(F.spark_partition_id() >= 0, column)
+
+
+def _with_each(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+    """The frame with each column added by a projection of its own, over those before it."""
+    for name, column in columns.items():
+        frame = frame.withColumn(name, _once(column))
+    return frame
+
+
+@cache
+def _read(contract: Contract) -> dict[str, Column]:
+    """The columns that reading adds to a raw record, in their order: `_lakesql_row`, and how it came about.
+
+    `_lakesql_texts` is the row as texts, where a value in it may be none; NULL elsewhere.
+
+    A JSON text is read as the one element of an array. So what follows its first value is seen; and Spark's reader
+    copies each field of the outermost object once more, as it looks its column up by name, which here are two.
+    """
+    doubt = _doubt(contract)
+    texts = {}
+    if doubt is not None:
+        read = _without_bombs(contract, _reader(contract)(_text(), _with_corrupt(contract, _as_text)))
+        texts[_TEXTS] = F.when(doubt, read)
+    if contract.format != "json":
+        return {ROW: _row(contract), **texts}
+    columns = T.StructType(_text_type(contract).fields[:-1])
+    schema = T.StructType([T.StructField("v", T.ArrayType(columns)), T.StructField(CORRUPT, T.StringType())])
+    elements = _from_json(F.concat(F.lit('{"v":['), _text(), F.lit("]}")), schema)
+    return {_ELEMENTS: _without_bombs(contract, elements), ROW: F.get(F.col(_ELEMENTS)["v"], F.lit(0)), **texts}
+
+
+def _doubt(contract: Contract) -> Column | None:
+    """Whether a value of a record may not be what was read of its text, as cheaply as that can be asked.
+
+    None where no column is of a type of which this can be told: see `_holds_comma`, `_time_alone`.
+    """
+    doubts: list[Column | None] = []
+    if contract.format == "json" and _holds(contract, T.DecimalType):
+        doubts.append(_text().rlike(DIGITS_WITH_COMMA))
+    if _takes_times_alone(contract):
+        today = [_anywhere(F.col(ROW)[column.name], column.type, "", _is_today) for column in contract.columns]
+        if (is_today := _any(today)) is not None:
+            doubts.append(is_today & _text().rlike(TIME_ALONE))
+    return _any(doubts)
+
+
+def _without_bombs(contract: Contract, read: Column) -> Column:
+    """What is read of a text; NULL where a number in it would stop the stream for minutes."""
+    if _holds(contract, T.DecimalType):
+        return F.when(~_text().rlike(EXPONENT_BOMB), read)
+    return read
+
+
+@cache
+def _row(contract: Contract) -> Column:
+    """The record as Spark reads it."""
+    match contract.format:
+        case "string":
+            return F.struct(_text().alias(contract.columns[0].name))
+        case "bytes":
+            return F.struct(F.col("value").alias(contract.columns[0].name))
+        case "avro":
+            wanted = [(column.name, column.type) for column in contract.columns]
+            return avro_row(F.col("value"), wanted, contract.schema, CORRUPT)
+        case "json" | "csv":
+            return _without_bombs(contract, _reader(contract)(_text(), _text_type(contract)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """One thing that makes a record bad, asked in order. The detail is built only where it is wanted: it is costly."""
+
+    holds: Column
+    reason: str
+    detail: Callable[[], Column]
+
+
+@cache
+def _reason(contract: Contract) -> Column:
+    """Why the record is bad, over `value` and the columns of `_read`; NULL if it is not."""
+    return _first_reason(_faults(contract))
+
+
+def row_reason(contract: Contract) -> Column:
+    """Why a record is bad that Spark's own reader of JSON lines has read as `_lakesql_row`; NULL if it is not.
+
+    A line's text is at hand only where it does not fit, so what follows its first value is passed over here.
+    """
+    return _first_reason((_unread(contract), *_column_faults(contract, has_text=False)))
+
+
+def missing_reason(required: Iterable[str]) -> Column:
+    """Why a record is bad that arrived as the row `_lakesql_row`, in types that are right; NULL if it is not."""
+    return _first_reason(map(_missing, required))
+
+
+def _first_reason(faults: Iterable[_Fault]) -> Column:
+    reason = F.lit(None).cast("string")
+    for fault in reversed(tuple(faults)):
+        reason = F.when(fault.holds, F.lit(fault.reason)).otherwise(reason)
+    return reason
+
+
+@cache
+def _faults(contract: Contract) -> tuple[_Fault, ...]:
+    faults = [_Fault(F.col("value").isNull(), TOMBSTONE, lambda: F.lit("the record has no value"))]
+    if contract.format not in ("avro", "bytes"):
+        faults.append(_Fault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
+    if contract.format == "json":
+        faults.append(_Fault(~_is_one_value(), UNPARSABLE, lambda: _json_detail(contract)))
+    elif contract.format in ("csv", "avro"):
+        faults.append(_unread(contract))
+    return (*faults, *_column_faults(contract, has_text=contract.format in ("json", "csv")))
+
+
+def _unread(contract: Contract) -> _Fault:
+    row = F.col(ROW)
+    if contract.format == "avro":  # what does not fit is said there, in words
+        return _Fault(row[CORRUPT].isNotNull(), UNPARSABLE, lambda: row[CORRUPT])
+    shapeless = "not a JSON object" if contract.format == "json" else "not a line of the contract's columns"
+    unread = row.isNull() | row[CORRUPT].isNotNull()
+    return _Fault(unread, UNPARSABLE, lambda: F.coalesce(_misfit(contract), F.lit(shapeless)))
+
+
+def _json_detail(contract: Contract) -> Column:
+    """What is wrong with a text that is not one JSON value that fits: where its first one does, that more follows."""
+    unread = _unread(contract)
+    return F.when(unread.holds, unread.detail()).otherwise(F.lit("more than one JSON value"))
+
+
+def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
+    """What is wrong with the values of a row that Spark has read. `has_text`: `value` is the text they stand in."""
+    row, faults = F.col(ROW), []
+    is_json, times_alone = contract.format == "json", has_text and _takes_times_alone(contract)
+    for column in contract.columns:
+        path = f"$['{column.name}']" if has_text and is_json and "'" not in column.name else ""
+        texts = F.col(_TEXTS)
+        found = [
+            _anywhere(row[column.name], column.type, path, _lossy),
+            _anywhere(texts[column.name], column.type, "", _holds_comma)
+            if has_text and is_json
+            else _anywhere(row[column.name], column.type, "", _no_decimal),
+            _anywhere(texts[column.name], column.type, "", _time_alone) if times_alone else None,
+        ]
+        lossy = _any(found)
+        if lossy is not None and contract.format != "avro":
+            what = f"{column.name}: not a {column.type.simpleString()}, or out of its range"
+            faults.append(_Fault(lossy, UNPARSABLE, lambda what=what: F.lit(what)))  # type: ignore[misc]
+        if column.required:
+            faults.append(_missing(column.name))
+    return faults
+
+
+def _missing(required: str) -> _Fault:
+    return _Fault(F.col(ROW)[required].isNull(), REQUIRED_MISSING, lambda: F.lit(required))
+
+
+Test = Callable[[Column, T.DataType, str], Column | None]
+"""Whether a value of a type is wrong; None where nothing is asked of the type. Then the JSON path of the value in the
+record's text: '' where there is none (in an array, a map, a line of CSV)."""
+
+
+def _anywhere(value: Column, wanted: T.DataType, path: str, test: Test) -> Column | None:
+    """Whether the test holds for a value or one within it; None where it is asked of none of their types."""
+    match wanted:
+        case T.StructType(fields=fields):
+            below = [_anywhere(value[f.name], f.dataType, path and f"{path}['{f.name}']", test) for f in fields]
+            found = _any(below)
+        case T.ArrayType(elementType=element):
+            found = _exists(value, lambda item: _anywhere(item, element, "", test))
+        case T.MapType(valueType=element):
+            found = _exists(F.map_values(value), lambda item: _anywhere(item, element, "", test))
+        case _:
+            found = test(value, wanted, path)
+    return None if found is None else F.coalesce(found, F.lit(False))
+
+
+def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
+    """Whether a value is what is left of one that did not fit: errors that Spark's readers do not report.
+
+    A double or float too large becomes infinite, which no JSON number is. A text of digits becomes a date in a year of
+    as many digits: beyond the years 1 to 9999 it is taken for none. A tinyint from 128 to 255 becomes negative:
+    it is read as an int and compared. A timestamp given as a number of 13 digits and more, seconds to Spark, becomes
+    any other time: outside the years 1 to 9999, with a fraction that no number of seconds has, or at the epoch
+    (2^63 - 1 and multiples of 2^58).
+    """
+    match wanted:
+        case T.DoubleType() | T.FloatType():
+            return F.abs(value) == F.lit(float("inf"))
+        case T.ByteType():
+            return ~value.between(-128, 127)
+        case T.TimestampType():
+            micros = F.unix_micros(value)
+            found = ~micros.between(*_COMMON_TIMES)
+            if path:
+                is_long = F.get_json_object(_text(), path).rlike(r"^-?[0-9]{13,}$")
+                found |= ((micros % 1_000_000 != 0) | micros.isin(-1_000_000, 0)) & is_long
+            return found
+        case T.DateType():
+            return ~F.unix_date(value).between(*_COMMON_DAYS)
+        case _:
+            return None
+
+
+def _holds_comma(text: Column, wanted: T.DataType, _path: str) -> Column | None:
+    """Whether there are commas in the text of a decimal. Spark's readers pass over them: 12,50 would be 1250.
+
+    All else that is wrong with it they say themselves; and of a JSON number the text is not the one that stands there.
+    """
+    return F.contains(text, F.lit(",")) if isinstance(wanted, T.DecimalType) else None
+
+
+def _no_decimal(text: Column, wanted: T.DataType, _path: str) -> Column | None:
+    """Whether the text of a decimal, which was read instead of it, is none."""
+    if not isinstance(wanted, T.DecimalType):
+        return None
+    # A cast passes over white space, which no number has.
+    return text.isNotNull() & (text.try_cast(wanted).isNull() | text.rlike(r"\s"))
+
+
+def _time_alone(text: Column, wanted: T.DataType, _path: str) -> Column | None:
+    """Whether the text of a timestamp is a time without a date, which Spark's readers put on the day of the reading."""
+    return text.rlike(r"^\s*T?[0-9]{1,2}:") if isinstance(wanted, T.TimestampType) else None
+
+
+def _takes_times_alone(contract: Contract) -> bool:
+    return contract.format == "json" or (contract.format == "csv" and not contract.csv.timestamp_format)
+
+
+def _is_today(value: Column, wanted: T.DataType, _path: str) -> Column | None:
+    """Whether a timestamp lies about now, where `_time_alone` would be."""
+    if not isinstance(wanted, T.TimestampType):
+        return None
+    return value.between(F.date_sub(F.current_date(), 1), F.date_add(F.current_date(), 2))
+
+
+_COMMON_TIMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+"""The years 1 to 9999, in microseconds."""
+
+_COMMON_DAYS = (-719_162, 2_932_896)
+"""The same years, in days since 1970."""
+
+EXPONENT_BOMB = r"[:\[,]\s*\"?[-+]?[0-9.]+[eE][-+]?[0-9]{6,}[\"\s,}\]]"
+"""A number of a hundred thousand digits and more in a dozen bytes: Spark writes them out to round it to a decimal,
+13 s for 1e10000000."""
+
+DIGITS_WITH_COMMA = r"""["'](?=[-+.,eE]*\p{Nd})[-+.eE\p{Nd}]*,[-+.,eE\p{Nd}]*["']|\\[uU]002[cC]"""
+"""What a decimal with a comma looks like in JSON. What looks so may be none: it is the cheap question, asked first."""
+
+TIME_ALONE = r"(?<![0-9:+-])(?<![0-9][ T])T?[0-9]{1,2}:[0-9]"
+"""What a time without a date looks like, in the same way."""
+
+
+def _is_one_value() -> Column:
+    """Whether `value` is one JSON object that fits, and nothing else.
+
+    It was read as the element of an array in an object. A text that can close neither has been seen to be one element;
+    one with a closing bracket must be one member in braces too: no text can close both. The words that only Spark
+    takes for numbers are replaced first.
+    """
+    text, read = _text(), F.col(_ELEMENTS)
+    words = r"[-+]?(NaN|Infinity|INF)"
+    strict = F.when(text.rlike(words), F.regexp_replace(text, words, "0")).otherwise(text)
+    members = F.size(F.json_object_keys(F.concat(F.lit('{"v":'), strict, F.lit("}"))))
+    is_read = read[CORRUPT].isNull() & (F.size(read["v"]) == 1) & F.col(ROW).isNotNull()
+    # As a CASE, whose branches are not worked out in advance. On bytes, which are searched faster than text.
+    is_one = F.when(F.contains(F.col("value"), F.lit(b"]")), is_read & (members == 1)).otherwise(is_read)
+    return F.coalesce(is_one, F.lit(False))
+
+
+def _misfit(contract: Contract) -> Column:
+    """The first field whose value does not fit its type, in words; NULL when there is none to be named.
+
+    The record is read once more with text in place of every other type: what is text there and NULL in the row did
+    not fit.
+    """
+    mirror = _reader(contract)(_text(), _with_corrupt(contract, _as_text))
+
+    def first(seen: Column) -> Column:
+        return F.coalesce(
+            *(
+                F.when(wrong, F.lit(f"{path}: not a {kind}, or out of its range"))
+                for column in contract.columns
+                for path, kind, wrong in _misfits(F.col(ROW)[column.name], seen[column.name], column.type, column.name)
+            ),
+            F.lit(None).cast("string"),
+        )
+
+    # A lambda binds the mirror, so that it is read once and not once per column.
+    named = F.transform(F.array(mirror), first)[0]
+    return F.when(F.col(ROW).isNotNull(), named)
+
+
+def _misfits(value: Column, seen: Column, wanted: T.DataType, path: str) -> list[tuple[str, str, Column]]:
+    """For each field at and below `path`: its path, its type's name, and whether what was seen does not fit it."""
+    if isinstance(wanted, T.StructType):
+        fields = [_misfits(value[f.name], seen[f.name], f.dataType, f"{path}.{f.name}") for f in wanted.fields]
+        return [each for field in fields for each in field]
+    return [(path, wanted.simpleString(), value.isNull() & seen.isNotNull())]
+
+
+def _reader(contract: Contract) -> Reader:
+    return _from_json if contract.format == "json" else _from_csv(contract.csv)
+
+
+JSON_OPTIONS = {"enableDateTimeParsingFallback": "false"}
+"""For both of Spark's readers of JSON. Left alone they take the text of a number, such as 20260131, for that many days
+since 1970 where a date is wanted."""
+
+
+def _from_json(text: Column, schema: T.StructType) -> Column:
+    return F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **JSON_OPTIONS})
+
+
+def _from_csv(options: Csv) -> Reader:
+    spark_options = {
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": CORRUPT,
+        "sep": options.delimiter,
+        "nullValue": options.null_value,
+        "quote": options.quote,
+        "escape": options.escape,
+    }
+    if options.timestamp_format:
+        spark_options["timestampFormat"] = options.timestamp_format
+    # The typed method takes the schema as DDL only.
+    return lambda text, schema: F.from_csv(text, _ddl(schema), spark_options)
+
+
+def _without_headers(source: DataFrame, contract: Contract) -> DataFrame:
+    """The lines that are records: not blank, and with `header` not the line of column names."""
+    line = F.rtrim(_text())
+    is_record = line != ""
+    if contract.csv.header:
+        plain = [column.name for column in contract.columns]
+        quote = contract.csv.quote
+        quoted = [f"{quote}{name.replace(quote, contract.csv.escape + quote)}{quote}" for name in plain]
+        is_record &= ~line.isin(contract.csv.delimiter.join(plain), contract.csv.delimiter.join(quoted))
+    return source.where(F.col("value").isNull() | is_record)
+
+
+def _holds(contract: Contract, kind: type[T.DataType]) -> bool:
+    """Whether a column is of this kind, or has a value of it within."""
+    return any(isinstance(part, kind) for column in contract.columns for part in _parts(column.type))
+
+
+def _parts(wanted: T.DataType) -> Iterator[T.DataType]:
+    """The types of a value and of those within it."""
+    match wanted:
+        case T.StructType(fields=fields):
+            for field in fields:
+                yield from _parts(field.dataType)
+        case T.ArrayType(elementType=element) | T.MapType(valueType=element):
+            yield from _parts(element)
+        case _:
+            yield wanted
+
+
+def read_type(contract: Contract) -> T.StructType:
+    """What Spark's readers of files are asked for: the contract's columns, decimals as text, and what does not fit."""
+    return _with_corrupt(contract, partial(_widened, decimal_as_text=True))
+
+
+def _text_type(contract: Contract) -> T.StructType:
+    """What Spark's readers of texts are asked for.
+
+    That of JSON sends a number through a double to make it text, so a decimal is asked for as what it is.
+    """
+    return _with_corrupt(contract, partial(_widened, decimal_as_text=contract.format != "json"))
+
+
+def _with_corrupt(contract: Contract, change: Callable[[T.DataType], T.DataType]) -> T.StructType:
+    fields = [T.StructField(column.name, change(column.type)) for column in contract.columns]
+    return T.StructType([*fields, T.StructField(CORRUPT, T.StringType())])
+
+
+def _as_text(wanted: T.DataType) -> T.DataType:
+    """The type with text in place of every value."""
+    match wanted:
+        case T.StructType(fields=fields):
+            return T.StructType([T.StructField(field.name, _as_text(field.dataType)) for field in fields])
+        case T.ArrayType(elementType=element):
+            return T.ArrayType(_as_text(element))
+        case T.MapType(valueType=element):
+            return T.MapType(T.StringType(), _as_text(element))
+        case _:
+            return T.StringType()
+
+
+def _widened(wanted: T.DataType, decimal_as_text: bool) -> T.DataType:
+    """The type that is read for a wanted one: an int for a tinyint, whose overflow nobody reports."""
+    match wanted:
+        case T.ByteType():
+            return T.IntegerType()
+        case T.DecimalType() if decimal_as_text:
+            return T.StringType()
+        case T.StructType(fields=fields):
+            return T.StructType([T.StructField(f.name, _widened(f.dataType, decimal_as_text)) for f in fields])
+        case T.ArrayType(elementType=element):
+            return T.ArrayType(_widened(element, decimal_as_text))
+        case T.MapType(keyType=key, valueType=element):
+            return T.MapType(key, _widened(element, decimal_as_text))
+        case _:
+            return wanted
+
+
+def _text() -> Column:
+    return F.col("value").cast("string")
+
+
+def _exists(items: Column, test: Callable[[Column], Column | None]) -> Column | None:
+    """Whether the test holds for an item; None when it is no test."""
+    if test(F.lit(None)) is None:
+        return None
+
+    def holds(item: Column) -> Column:
+        found = test(item)
+        assert found is not None
+        return F.coalesce(found, F.lit(False))
+
+    return F.exists(items, holds)
+
+
+def _any(conditions: Iterable[Column | None]) -> Column | None:
+    known = [condition for condition in conditions if condition is not None]
+    return reduce(operator.or_, known) if known else None
+
+
+def _ddl(schema: T.StructType) -> str:
+    return ", ".join(f"{identifier(field.name)} {field.dataType.simpleString()}" for field in schema.fields)

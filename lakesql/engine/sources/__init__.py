@@ -1,0 +1,1 @@
+"""Reading streams, whatever the connection is."""

@@ -1,0 +1,62 @@
+"""A stream as one target reads it, and its contract in Spark's types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from pyspark.sql import types as T
+
+from lakesql.engine.records.parse import Contract, ContractColumn
+from lakesql.model.table_name import TableName
+from lakesql.project.profiles import Connection, Files, Rate
+from lakesql.stream.stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """Another model's table, read as it grows."""
+
+    table: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBinding:
+    """A stream as one target reads it: through a connection, or from another model's table.
+
+    `schema` is the Avro schema of a topic's values, as JSON.
+    """
+
+    stream: Stream
+    source: Connection | TableSource
+    schema: str = ""
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the records arrive as rows with columns, not as bytes that lakesql parses."""
+        return not self.schema and (
+            self.has_json or self.stream.format in ("parquet", "avro") or isinstance(self.source, Rate | TableSource)
+        )
+
+    @property
+    def has_json(self) -> bool:
+        """Whether Spark's own reader of JSON lines reads the records: twice as fast as it parses single texts."""
+        return self.stream.format == "json" and isinstance(self.source, Files)
+
+
+def contract_of(binding: StreamBinding) -> Contract:
+    """A declared stream's contract in Spark's types."""
+    stream = binding.stream
+    assert stream.format in ("json", "csv", "avro", "string", "bytes")
+    return Contract(contract_columns(stream), stream.format, stream.csv, binding.schema)
+
+
+def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
+    """The columns of a declared stream in Spark's types."""
+    return tuple(ContractColumn(column.name, _parse_type(column.type), column.required) for column in stream.columns)
+
+
+@cache
+def _parse_type(text: str) -> T.DataType:
+    """The type, of which Spark's parser is asked once: that takes a millisecond."""
+    return T._parse_datatype_string(text)

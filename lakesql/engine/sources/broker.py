@@ -1,0 +1,434 @@
+"""What a Kafka broker says of its topics: which there are, their ids, and which offsets they hold.
+
+It is asked through the Java client that Spark reads with, so that what is refused here would be refused there, only
+later and in other words. Every question is answered, or has failed with a named condition, within seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from lakesql.engine.spark.jars import spark_jars
+from lakesql.engine.spark.java import Java
+from lakesql.errors import LakesqlError, Place, Problem, ProfileError, RunError, TransientError, did_you_mean
+from lakesql.project.profiles import Kafka
+from lakesql.secrets import find_secrets
+from lakesql.stream.recording import RawRecord
+from lakesql.stream.stream import Origin, TopicPattern, Topics
+
+T = TypeVar("T")
+
+Offsets = Mapping[str, Mapping[int, int]]
+"""By topic and partition: an offset, as in Spark's checkpoints."""
+
+CONNECT_TIMEOUT_S = 3.0
+REQUEST_TIMEOUT_MS = 4_000
+ANSWER_TIMEOUT_MS = 8_000
+"""How long an address, a request and a question may take. Brokers answer in milliseconds."""
+
+MAX_SHOWN = 600
+"""How many characters of the client's own words an error shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as it stands. A topic that is deleted and made again has another id."""
+
+    name: str
+    id: str
+    partitions: tuple[int, ...]
+
+
+class Broker:
+    """A connection to a cluster, held open until it is closed: `with open_broker(jvm, connection) as broker`."""
+
+    def __init__(self, jvm: Any, connection: Kafka, admin: Any) -> None:
+        self._jvm = jvm
+        self._connection = connection
+        self._admin = admin
+        self._milliseconds = jvm.java.util.concurrent.TimeUnit.MILLISECONDS  # finding it takes longer than an answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._admin.close(self._jvm.java.time.Duration.ZERO)
+
+    def topic_names(self) -> frozenset[str]:
+        """All topics that the connection's user may see, without Kafka's own."""
+        return frozenset(map(str, self._ask(lambda: self._admin.listTopics().names())))
+
+    def topics(self, names: Collection[str], place: Place | None = None) -> dict[str, Topic]:
+        """The topics of these names. Raises `RunError` with each that there is not (`unknown-topic`)."""
+        return {
+            name: Topic(
+                name, _id_of(described), tuple(sorted(int(each.partition()) for each in described.partitions()))
+            )
+            for name, described in self._describe(names, place).items()
+        }
+
+    def find_topics(self, origin: Origin, place: Place | None = None) -> dict[str, Topic]:
+        """The topics that a stream names, or those whose names match its pattern now, which may be none."""
+        return self.topics(self._names(origin), place)
+
+    def find_ids(self, origin: Origin, place: Place | None = None) -> dict[str, str]:
+        """The ids of those topics, for which less is asked of Java."""
+        return {name: _id_of(described) for name, described in self._describe(self._names(origin), place).items()}
+
+    def _names(self, origin: Origin) -> Sequence[str]:
+        match origin:
+            case Topics(names=names):
+                return names
+            case TopicPattern(pattern=pattern):
+                return sorted(name for name in self.topic_names() if re.fullmatch(pattern, name))
+            case _:
+                return ()
+
+    def _describe(self, names: Collection[str], place: Place | None) -> dict[str, Any]:
+        futures = self._admin.describeTopics(list(names)).topicNameValues()
+        found: dict[str, Any] = {}
+        problems: list[Problem] = []
+        for name in names:
+            try:
+                found[name] = self._ask(lambda name=name: futures.get(name))  # type: ignore[misc]
+            except _NoSuchTopicError:
+                problems.append(self._no_topic(name, place))
+        if problems:
+            raise RunError(problems)
+        return found
+
+    def beginning_offsets(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
+        """The first offset that each partition still holds: those before it are gone."""
+        return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
+
+    def end_offsets(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
+        """The offset behind the last one that a reader may see: of committed records, unless the options say else."""
+        return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
+
+    def log_ends(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
+        """The offset behind the last one of each partition, whether a reader may see that one or not yet."""
+        return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest(), "read_uncommitted")
+
+    def _offsets(self, topics: Collection[Topic], spec: Any, level: str = "") -> dict[str, dict[int, int]]:
+        kafka = self._jvm.org.apache.kafka
+        wanted = {
+            (topic.name, partition): kafka.common.TopicPartition(topic.name, partition)
+            for topic in topics
+            for partition in topic.partitions
+        }
+        level = level or client_options(self._connection)["isolation.level"]
+        options = kafka.clients.admin.ListOffsetsOptions(kafka.common.IsolationLevel.valueOf(level.upper()))
+        request = dict.fromkeys(wanted.values(), spec)
+        try:
+            answers = self._ask(lambda: self._admin.listOffsets(request, options).all())
+        except _NoSuchTopicError:  # deleted since it was described
+            there = self.topic_names()
+            raise RunError([self._no_topic(topic.name, None) for topic in topics if topic.name not in there]) from None
+        found: dict[str, dict[int, int]] = {topic.name: {} for topic in topics}
+        for (topic, partition), key in wanted.items():
+            found[topic][partition] = int(answers.get(key).offset())
+        return found
+
+    def read_newest(self, topics: Collection[Topic], count: int) -> Iterator[RawRecord]:
+        """About the newest `count` records of the topics, of each partition its share; a partition's in their order.
+
+        Fewer where offsets belong to no record: to marks of transactions, or to what was compacted away.
+        """
+        first, end = self.beginning_offsets(topics), self.end_offsets(topics)
+        begin_at = newest_shares(first, end, count)
+        wanted = [
+            (topic, partition, at, end[topic][partition])
+            for topic, partitions in begin_at.items()
+            for partition, at in partitions.items()
+            if at < end[topic][partition]
+        ]
+        kafka, deserializer = self._jvm.org.apache.kafka, "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+        settings = {"key.deserializer": deserializer, "value.deserializer": deserializer, "enable.auto.commit": "false"}
+        properties = _properties(self._jvm, {**client_options(self._connection), **settings})
+        consumer = kafka.clients.consumer.KafkaConsumer(properties)
+        try:
+            for topic, partition, at, until in wanted:
+                place = kafka.common.TopicPartition(topic, partition)
+                consumer.assign([place])
+                consumer.seek(place, at)
+                yield from self._read_until(consumer, place, until)
+        except Py4JJavaError as error:
+            raise _explain(error.java_exception, self._connection) from None
+        finally:
+            consumer.close()
+
+    def _read_until(self, consumer: Any, place: Any, until: int) -> Iterator[RawRecord]:
+        wait = self._jvm.java.time.Duration.ofMillis(500)
+        deadline = time.monotonic() + ANSWER_TIMEOUT_MS / 1000
+        while consumer.position(place) < until:
+            for record in consumer.poll(wait).records(place):
+                deadline = time.monotonic() + ANSWER_TIMEOUT_MS / 1000
+                if record.offset() < until:
+                    yield _raw_record(record)
+            if time.monotonic() > deadline:
+                raise _unreachable(self._connection.bootstrap_servers, f"{place.toString()} gives no records.")
+
+    def _no_topic(self, name: str, place: Place | None) -> Problem:
+        return Problem(
+            "unknown-topic",
+            f"There is no topic '{name}' at {self._connection.bootstrap_servers}.",
+            fix=did_you_mean(name, self.topic_names()) or "Make it, or correct the stream's topic.",
+            place=place,
+        )
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        """What the future of `question` comes to. Raises the condition that its failure is."""
+        try:
+            return question().get(ANSWER_TIMEOUT_MS, self._milliseconds)
+        except Py4JJavaError as error:
+            raise _explain(error.java_exception, self._connection) from None
+
+
+def open_broker(jvm: Any, connection: Kafka) -> Broker:
+    """Connect to a cluster; `jvm` is a session's `_jvm`, or `open_java`'s.
+
+    Raises `TransientError` (`connection-unreachable`) where no broker answers, `ProfileError` where one refuses the
+    credentials (`wrong-credentials`), its certificate is not trusted (`certificate-untrusted`) or the client does not
+    take the options (`kafka-option`).
+    """
+    reach_broker(connection.bootstrap_servers)
+    timeouts = {"request.timeout.ms": REQUEST_TIMEOUT_MS, "default.api.timeout.ms": ANSWER_TIMEOUT_MS - 1_000}
+    settings = {**client_options(connection), **{key: str(each) for key, each in timeouts.items()}}
+    try:
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(_properties(jvm, settings))
+    except Py4JJavaError as error:
+        raise _explain(error.java_exception, connection) from None
+    broker = Broker(jvm, connection, admin)
+    try:
+        broker._ask(lambda: admin.describeCluster().nodes())
+    except BaseException:
+        broker.__exit__(None, None, None)
+        raise
+    return broker
+
+
+class Brokers:
+    """Connections to clusters that stay open, one for each; from whatever thread they are asked for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: list[tuple[Kafka, Broker]] = []
+
+    def close(self) -> None:
+        """Close all of them; those of a Java that has ended are closed."""
+        with self._lock:
+            while self._open:
+                _, broker = self._open.pop()
+                with suppress(Py4JError, OSError):
+                    broker.__exit__(None, None, None)
+
+    def of(self, jvm: Any, connection: Kafka) -> Broker:
+        """The connection's cluster. Raises what `open_broker` raises."""
+        with self._lock:
+            for known, broker in self._open:
+                if known == connection:
+                    return broker
+            broker = open_broker(jvm, connection)
+            self._open.append((connection, broker))
+            return broker
+
+
+PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "15000"}
+"""How long a client waits for a broker, unless the profile says it: a query that is stopped waits as long, and a run is
+to end within 30 s. Kafka's own default is a minute."""
+
+LOGIN_PATIENCE = {"sasl.login.connect.timeout.ms": "10000", "sasl.login.read.timeout.ms": "10000"}
+"""How long it waits for the server that gives it a token. Kafka's own default is for ever."""
+
+
+def client_options(connection: Kafka) -> dict[str, str]:
+    """What every client of the connection is given: records of transactions that were not committed are not read."""
+    patience = {} if PATIENCE.keys() & connection.options.keys() else PATIENCE
+    return {
+        "isolation.level": "read_committed",
+        **patience,
+        **LOGIN_PATIENCE,
+        **connection.options,
+        "bootstrap.servers": connection.bootstrap_servers,
+    }
+
+
+FETCHES = {"max.poll.records": "5000", "fetch.max.wait.ms": "10"}
+"""How a task fetches its records from a broker, unless the profile says it.
+
+Spark asks for both ends of the partition after each poll, and drops what the consumer has fetched in advance. So a poll
+takes all of a fetch; and the broker, which answers in turn, does not hold a fetch at the end of the partition for half
+a second, Kafka's default, before it says where the end is.
+"""
+
+
+def consumer_options(connection: Kafka) -> dict[str, str]:
+    """What a consumer of the connection is given."""
+    return {**FETCHES, **client_options(connection)}
+
+
+def reach_broker(servers: str) -> str:
+    """The first address of `servers` that takes a connection; a client needs one to find the others."""
+    failures = []
+    for server in (part.strip() for part in servers.split(",")):
+        host, _, port = server.rpartition(":")
+        if not port.isdecimal():
+            failures.append(f"{server}: no port")
+            continue
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
+            return server
+        except (OSError, OverflowError, UnicodeError) as error:  # of a port, and of a name
+            failures.append(f"{server}: {error}")
+    raise _unreachable(servers, "; ".join(failures))
+
+
+def lag_of(end: Offsets, latest: Offsets) -> dict[str, dict[int, int]]:
+    """How many offsets each partition of `latest` is ahead of a reader that stands at `end`."""
+    return {
+        topic: {
+            partition: max(0, last - end.get(topic, {}).get(partition, 0)) for partition, last in partitions.items()
+        }
+        for topic, partitions in latest.items()
+    }
+
+
+def newest_shares(first: Offsets, end: Offsets, count: int) -> dict[str, dict[int, int]]:
+    """Where to begin in each partition to read the newest `count` offsets: equal shares, as far as they go."""
+    held = sorted((end[topic][each] - at, topic, each) for topic in first for each, at in first[topic].items())
+    begin_at: dict[str, dict[int, int]] = {topic: {} for topic in first}
+    for position, (size, topic, partition) in enumerate(held):
+        share = min(size, -(-count // (len(held) - position)))  # what a small one leaves is for the larger ones
+        count -= share
+        begin_at[topic][partition] = end[topic][partition] - share
+    return begin_at
+
+
+def _id_of(described: Any) -> str:
+    return str(described.topicId().toString())
+
+
+def _properties(jvm: Any, settings: Mapping[str, str]) -> Any:
+    properties = jvm.java.util.Properties()
+    for key, value in settings.items():
+        properties.setProperty(key, value)
+    return properties
+
+
+def _raw_record(record: Any) -> RawRecord:
+    """A record of Kafka's client."""
+    return RawRecord(
+        topic=str(record.topic()),
+        partition=int(record.partition()),
+        offset=int(record.offset()),
+        timestamp_ms=int(record.timestamp()),
+        key=record.key(),
+        value=record.value(),
+        headers=tuple((str(header.key()), header.value()) for header in record.headers().toArray()),
+    )
+
+
+@contextmanager
+def open_java(java: Java, jars: Collection[Path]) -> Iterator[Any]:
+    """A small Java with Kafka's client and without Spark, for a command that only asks: it is up in half a second."""
+    class_path = os.pathsep.join([*map(str, jars), str(spark_jars() / "*")])
+    port, secret = launch_gateway(
+        jarpath=str(next(spark_jars().glob("py4j-*.jar"))),
+        classpath=class_path,
+        javaopts=["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"],
+        java_path=str(java.binary),
+        die_on_exit=True,
+        enable_auth=True,
+    )
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True))
+    try:
+        yield gateway.jvm
+    finally:
+        gateway.shutdown()
+
+
+# --- what a failure is
+
+
+class _NoSuchTopicError(Exception):
+    """The broker does not know a topic."""
+
+
+def _explain(raised: Any, connection: Kafka) -> Exception:
+    """A Java exception of Kafka's client as a condition, by the first of its causes that says something."""
+    causes = list(_causes(raised))
+    names = {name for name, _ in causes}
+    said = ": ".join(dict.fromkeys(_EXCEPTION.sub("", message) for _, message in causes if message))
+    why = find_secrets(os.environ).redact(said)[:MAX_SHOWN]  # of a secret that is cut, the rest would not be known
+    servers = connection.bootstrap_servers
+    if "UnknownTopicOrPartitionException" in names or "InvalidTopicException" in names:
+        return _NoSuchTopicError()
+    if "SslAuthenticationException" in names or "SSLHandshakeException" in names:
+        return ProfileError.of(
+            "certificate-untrusted",
+            f"No secure connection to {servers}: one side does not take the other's certificate.",
+            why=why,
+            fix="Give the connection's options `ssl.truststore.location` (or `ssl.truststore.certificates`) for the "
+            "broker's authority, and `ssl.keystore.*` where the broker asks for a certificate too.",
+        )
+    if names & {"SaslAuthenticationException", "UnsupportedSaslMechanismException", "LoginException"}:
+        return ProfileError.of(
+            "wrong-credentials",
+            f"{servers} refuses the connection's credentials.",
+            why=why,
+            fix="Correct `sasl.mechanism` and `sasl.jaas.config` in the connection's options.",
+        )
+    if any(name.endswith("AuthorizationException") for name in names):
+        return ProfileError.of(
+            "topic-forbidden",
+            f"The user of the connection may not read what the stream names at {servers}.",
+            why=why,
+            fix="Let the broker's administrator allow READ and DESCRIBE on the topics.",
+        )
+    if (
+        names & {"ConfigException", "InvalidConfigurationException", "KafkaException"}
+        and "TimeoutException" not in names
+    ):
+        return ProfileError.of(
+            "kafka-option",
+            "Kafka's client does not take the connection's options.",
+            why=why,
+            fix="Correct `options` of the connection in profiles.yml.",
+        )
+    options = {"security.protocol": "PLAINTEXT", **connection.options}
+    asked = ", ".join(f"{key}={options[key]}" for key in ("security.protocol", "sasl.mechanism") if key in options)
+    return _unreachable(servers, f"Connections are taken, but there is no answer by {asked}: {why}")
+
+
+_EXCEPTION = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
+"""What a Java exception puts before the message of its cause."""
+
+
+def _causes(raised: Any) -> Iterator[tuple[str, str]]:
+    while raised is not None:
+        yield str(raised.getClass().getSimpleName()), str(raised.getMessage() or "")
+        raised = raised.getCause()
+
+
+def _unreachable(servers: str, why: str) -> LakesqlError:
+    return TransientError.of(
+        "connection-unreachable",
+        f"No broker answers at {servers}.",
+        why=why,
+        fix="Start the broker, or correct `bootstrap_servers` and `options` of the connection in profiles.yml.",
+    )

@@ -1,0 +1,137 @@
+"""The parsed records of a model's streams, and of one batch of them."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.compile.quote import column_of, identifier, table_name
+from lakesql.compile.select import Select
+from lakesql.engine.records.parse import (
+    CORRUPT,
+    missing_reason,
+    parse_records,
+    raw_struct,
+    record_struct,
+    rejected_struct,
+    row_reason,
+)
+from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_of
+from lakesql.engine.sources.raw import read_raw
+from lakesql.names import POSITION, RAW, RECORD, REJECTED, ROW
+from lakesql.project.profiles import Files
+from lakesql.stream.stream import RECORD_FIELDS
+
+
+def read_records(
+    session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...], streaming: bool = True
+) -> DataFrame:
+    """The parsed records of a model's streams in one DataFrame: what `foreachBatch` gets, a batch at a time.
+
+    Several streams have several sets of columns: each then stands in a struct of its own; `unpack` takes them apart.
+    """
+    parsed = [parse_binding(read_raw(session, binding, streaming), binding, select) for binding in bindings]
+    if len(parsed) == 1:
+        return parsed[0]
+    packed = [frame.select(F.struct("*").alias(_packed(index))) for index, frame in enumerate(parsed)]
+    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), packed)
+
+
+def unpack(batch: DataFrame, select: Select, bindings: tuple[StreamBinding, ...]) -> list[DataFrame]:
+    """The records of each stream of a batch, with their position where the SELECT carries it."""
+    frames = [batch]
+    if len(bindings) > 1:
+        names = [_packed(index) for index in range(len(bindings))]
+        frames = [batch.where(F.col(name).isNotNull()).select(f"{name}.*") for name in names]
+    if not select.positioned:
+        return frames
+    is_read_twice = select.model.config.properties.get("write.merge.mode") == "copy-on-write"
+    return [_with_position(frame, binding, is_read_twice) for frame, binding in zip(frames, bindings, strict=True)]
+
+
+def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select) -> DataFrame:
+    """A stream's raw records as the model needs them: the contract's columns, `_record` with the fields that the SELECT
+    uses, `_lakesql_raw` if a row may yet turn out to have no key, and `_lakesql_rejected`."""
+    keep = select.query.record_fields
+    if binding.has_rows:
+        return _check_rows(raw, binding, keep, select.positioned)
+    return parse_records(raw, contract_of(binding), keep, select.positioned)
+
+
+def good_records(parsed: DataFrame) -> DataFrame:
+    """The records that were not rejected, without the column that says so."""
+    return parsed.where(f"{REJECTED} IS NULL").drop(REJECTED)
+
+
+def _packed(index: int) -> str:
+    return f"_lakesql_records_{index}"
+
+
+def _with_position(records: DataFrame, binding: StreamBinding, is_read_twice: bool) -> DataFrame:
+    """The records with what orders them by arrival.
+
+    A topic's records have an offset. Lines and rows of files have none: their number in the batch stands for it, which
+    rises within a task, as tasks read each file from its start. (Spark numbers the rows of batches, not of streams.)
+    """
+    raw = F.col(RAW)
+    has_offsets = not isinstance(binding.source, Files | TableSource)
+    offset = raw["offset"] if has_offsets else F.monotonically_increasing_id()
+    place = (raw["topic"].alias("source"), raw["partition"].cast("bigint").alias("partition"), offset.alias("offset"))
+    positioned = records.withColumn(POSITION, F.struct(*place))
+    return _as_given(positioned) if is_read_twice and not has_offsets else positioned
+
+
+def _as_given(frame: DataFrame) -> DataFrame:
+    """The same rows, of which Spark does not know how they were made.
+
+    A MERGE into a copy-on-write table reads its source twice, so Spark refuses a number in it that it would have to
+    give again. It gives the same ones: both times the tasks read the same files.
+    """
+    session = frame.sparkSession
+    rows = frame._jdf.queryExecution().toRdd()
+    return DataFrame(session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False), session)
+
+
+def empty_records(session: SparkSession, binding: StreamBinding, positioned: bool) -> DataFrame:
+    """No records, with the columns of a stream's view: what a SELECT is analysed against before there is a batch."""
+    record = ",".join(f"{name}:{kind}" for name, kind in RECORD_FIELDS.items())
+    added = [f"CAST(NULL AS struct<{record}>) AS {RECORD}"]
+    if positioned:
+        added.append(f"CAST(NULL AS struct<source:string,partition:bigint,offset:bigint>) AS {POSITION}")
+    if isinstance(binding.source, TableSource):
+        return session.table(table_name(binding.source.table)).limit(0).selectExpr("*", *added)
+    columns = [f"CAST(NULL AS {column.type}) AS {identifier(column.name)}" for column in binding.stream.columns]
+    return session.range(0).selectExpr(*columns, *added)
+
+
+def _check_rows(raw: DataFrame, binding: StreamBinding, keep: frozenset[str], keep_raw: bool) -> DataFrame:
+    """Rows that have columns already: nothing to parse, but one may not fit, and a required column may be NULL.
+
+    Files have the contract's columns and their types by their reader, a table has its own; a generator's are cast. The
+    raw value of a bad row is the row as JSON, or the text that Spark could not read.
+    """
+    row = F.col(ROW)
+    value = F.to_json(row)
+    if binding.has_json:
+        value, reason = F.coalesce(row[CORRUPT], value), row_reason(contract_of(binding))
+    else:
+        reason = missing_reason(column.name for column in binding.stream.columns if column.required)
+    # The JSON of a row is made where it is bad; of a good row that turns out to have no key, with its dead letter.
+    value = F.when(reason.isNotNull(), F.encode(value, "UTF-8"))
+    types = {} if isinstance(binding.source, TableSource) else {c.name: c.type for c in binding.stream.columns}
+    kind = raw.schema[ROW].dataType
+    assert isinstance(kind, T.StructType)
+    cast = "try_cast" if binding.has_json else "cast"  # what does not fit is in a row that is rejected
+
+    def landed(name: str) -> str:
+        return f"{cast}({column_of(ROW, name)} AS {types[name]})" if name in types else column_of(ROW, name)
+
+    return raw.withColumn("value", value).select(
+        *(F.expr(f"{landed(name)} AS {identifier(name)}") for name in kind.names if name != CORRUPT),
+        *([record_struct(keep)] if keep else []),
+        *([raw_struct()] if keep_raw else []),
+        rejected_struct(reason),
+    )

@@ -1,0 +1,256 @@
+"""Reading a stream: whatever the connection is, its records arrive in one shape, Kafka's."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from glob import iglob
+from pathlib import Path
+from typing import assert_never
+
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from lakesql.compile.quote import identifiers, table_name, text
+from lakesql.engine.records.parse import CORRUPT, JSON_OPTIONS, read_type
+from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
+from lakesql.engine.sources.broker import consumer_options
+from lakesql.errors import ProjectError
+from lakesql.names import ROW
+from lakesql.project.catalog import local_folder
+from lakesql.project.profiles import Files, Kafka, Rate, Recorded
+from lakesql.stream.stream import FilePath, Format, Generated, Stream, TopicPattern, Topics
+
+RATE_SAMPLE = 1000
+"""How many rows a generator has where they are asked for at once."""
+
+TASK_RECORDS = 20_000
+"""How many records of a topic's partition a task reads: a large batch is spread over all cores, however few partitions
+the topic has."""
+
+POLL_TIMEOUT_MS = 15_000
+"""How long a task waits for the records of a broker that has gone away. A run that is ended waits as long for its last
+batch: Spark's own two minutes are too much for that."""
+
+Reader = DataStreamReader | DataFrameReader
+"""Spark's two readers, which take the same options."""
+
+
+def read_raw(session: SparkSession, binding: StreamBinding, streaming: bool = True) -> DataFrame:
+    """The raw records of a stream: as they arrive, or those that are there now.
+
+    Columns: `key, value` (binary), `topic, partition, offset, timestamp, headers`, and `_lakesql_row` where the records
+    are rows already.
+    """
+    stream = binding.stream
+    reader: Reader = session.readStream if streaming else session.read
+    match binding.source:
+        case Recorded(path=path):
+            return _read_recorded(reader, stream, path)
+        case Files(path=path):
+            return _read_files(reader, binding, path)
+        case Rate(rows_per_second=rows_per_second):
+            rows = (
+                reader.format("rate").option("rowsPerSecond", rows_per_second).load()
+                if streaming
+                else session.range(RATE_SAMPLE).selectExpr("current_timestamp() AS timestamp", "id AS value")
+            )
+            return _as_rows(rows, stream.column_names, text("rate"), offset="value", timestamp="timestamp")
+        case Kafka() as connection:
+            return _read_kafka(reader, stream, connection, streaming)
+        case TableSource(table=table):
+            rows = reader.format("iceberg").load(table_name(table))
+            return _as_rows(rows, rows.columns, text(str(table)))
+        case _:
+            assert_never(binding.source)
+
+
+_RECORDED_TYPE = (
+    "struct<partition:int,offset:bigint,timestamp:bigint,key:string,value:string,headers:array<array<string>>,"
+    "key_base64:string,value_base64:string>"
+)
+
+
+def _read_recorded(reader: Reader, stream: Stream, base: str) -> DataFrame:
+    """Kafka's records from JSON lines, one folder a topic. A line that is no record keeps its text as the value.
+
+    `start: latest` reads all of them: nothing arrives in a recording later.
+    """
+    if (folder := local_folder(base)) is not None:
+        _date_by_name(folder)
+    match stream.origin:
+        case Topics(names=names):
+            pattern = "{" + ",".join(escape_glob(name) for name in names) + "}"
+        case TopicPattern():
+            pattern = "*"
+        case FilePath() | Generated():
+            raise _wrong_origin(stream, "recorded", "topic")
+    glob = f"{base}/{pattern}/*.jsonl"
+    lines = _text_lines(reader, stream, glob)
+    topic = F.url_decode(F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2))
+    record = F.from_json("value", _RECORDED_TYPE).alias("r")
+    rows = lines.select("value", topic.alias("topic"), record)
+    if isinstance(stream.origin, TopicPattern):
+        rows = rows.where(F.col("topic").rlike(f"^(?:{stream.origin.pattern})$"))
+    is_record = F.col("r.partition").isNotNull()
+    if isinstance(stream.start, datetime):
+        first_ms = round(stream.start.timestamp() * 1000)
+        rows = rows.where(~is_record | (F.col("r.timestamp") >= first_ms))
+    header = F.transform(
+        "r.headers", lambda pair: F.struct(pair[0].alias("key"), _bytes(pair[1], F.get(pair, F.lit(2))).alias("value"))
+    )
+    value = _bytes(F.col("r.value"), F.col("r.value_base64"))
+    return rows.select(
+        _bytes(F.col("r.key"), F.col("r.key_base64")).alias("key"),
+        F.when(is_record, value).otherwise(F.col("value").cast("binary")).alias("value"),
+        "topic",
+        F.col("r.partition").alias("partition"),
+        F.col("r.offset").alias("offset"),
+        F.timestamp_millis("r.timestamp").alias("timestamp"),
+        header.alias("headers"),
+    )
+
+
+def _bytes(text: Column, in_base64: Column) -> Column:
+    """What a recorded line has as text, or in base64 where it is no text."""
+    return F.coalesce(text.cast("binary"), F.unbase64(in_base64))
+
+
+def _date_by_name(base: Path) -> None:
+    """Let the files of each topic be as old as their names say: Spark reads files by age, and a topic is read by name.
+
+    A file that is not younger than the one before it becomes a millisecond younger; nothing else of it changes.
+    """
+    for topic in (folder for folder in base.glob("*") if folder.is_dir()):
+        newest_ms = 0
+        for file in sorted(topic.glob("*.jsonl")):
+            facts = file.stat()
+            age_ms = facts.st_mtime_ns // 1_000_000
+            if age_ms <= newest_ms:
+                age_ms = newest_ms + 1
+                os.utime(file, ns=(facts.st_atime_ns, age_ms * 1_000_000))
+            newest_ms = age_ms
+
+
+def _read_files(reader: Reader, binding: StreamBinding, base: str) -> DataFrame:
+    stream = binding.stream
+    if not isinstance(stream.origin, FilePath):
+        raise _wrong_origin(stream, "files", "path")
+    glob = f"{base}/{stream.origin.path}"
+    match stream.format:
+        case "csv" | "string" | "bytes":
+            lines = _text_lines(reader, stream, glob)
+            return lines.selectExpr(*_raw_columns(*_FILE, value="value"))
+        case "json" | "parquet" | "avro":
+            kind = _row_type(binding)
+            reader = _file_reader(reader, stream, stream.format, glob).schema(kind)
+            rows = reader.options(columnNameOfCorruptRecord=CORRUPT, **JSON_OPTIONS).load(glob)
+            return _as_rows(rows, kind.names, *_FILE)
+        case _:
+            assert_never(stream.format)
+
+
+def _row_type(binding: StreamBinding) -> T.StructType:
+    """The columns that files of rows are read with: the contract's, and for JSON the text that does not fit."""
+    if binding.has_json:
+        return read_type(contract_of(binding))
+    return T.StructType([T.StructField(column.name, column.type) for column in contract_columns(binding.stream)])
+
+
+def _read_kafka(reader: Reader, stream: Stream, connection: Kafka, streaming: bool) -> DataFrame:
+    reader = reader.format("kafka").option("includeHeaders", True).option("maxRecordsPerPartition", TASK_RECORDS)
+    reader = reader.option("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS)
+    for key, value in consumer_options(connection).items():
+        reader = reader.option(f"kafka.{key}", value)
+    match stream.origin:
+        case Topics(names=names):
+            reader = reader.option("subscribe", ",".join(names))
+        case TopicPattern(pattern=pattern):
+            reader = reader.option("subscribePattern", f"^(?:{pattern})$")  # or Spark looks for it within a name
+        case FilePath() | Generated():
+            raise _wrong_origin(stream, "kafka", "topic")
+    if isinstance(stream.start, datetime):
+        reader = reader.option("startingTimestamp", round(stream.start.timestamp() * 1000))
+        # A partition without a record that young starts at its end. Spark has no such word for what is there now.
+        if streaming:
+            reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
+    elif streaming:  # what is there now is asked for from its beginning
+        reader = reader.option("startingOffsets", stream.start)
+    if stream.max_per_batch and streaming:
+        reader = reader.option("maxOffsetsPerTrigger", stream.max_per_batch)
+    return reader.load().drop("timestampType")
+
+
+def _text_lines(reader: Reader, stream: Stream, glob: str) -> DataFrame:
+    """The lines of text files, `value`, with Spark's `_metadata`."""
+    return _file_reader(reader, stream, "text", glob).load(glob)
+
+
+def _file_reader(reader: Reader, stream: Stream, format_: Format | str, glob: str) -> Reader:
+    # Spark passes over a file that is older than this when a newer one has been read: none is to be passed over.
+    reader = reader.format(format_).option("maxFileAge", "36500d")
+    if stream.max_per_batch:
+        reader = reader.option("maxBytesPerTrigger", _batch_bytes(glob, stream.max_per_batch))
+    return reader
+
+
+_FILE = ("_metadata.file_path", "_metadata.file_modification_time")
+"""The topic and the time of a file's records."""
+
+
+def _as_rows(
+    rows: DataFrame, columns: Sequence[str], topic: str, timestamp: str = "NULL", offset: str = "NULL"
+) -> DataFrame:
+    """Rows of a structured source in the shape of raw records: the row itself stands in one struct."""
+    row = f"struct({identifiers(columns)}) AS {ROW}"
+    return rows.selectExpr(*_raw_columns(topic, timestamp, offset), row)
+
+
+def _raw_columns(topic: str, timestamp: str, offset: str = "NULL", value: str = "NULL") -> tuple[str, ...]:
+    """The columns of raw records that have no key, no partition and no headers. Everything is SQL."""
+    return (
+        "CAST(NULL AS binary) AS key",
+        f"CAST({value} AS binary) AS value",
+        f"CAST({topic} AS string) AS topic",
+        "0 AS partition",
+        f"CAST({offset} AS bigint) AS offset",
+        f"CAST({timestamp} AS timestamp) AS timestamp",
+        "CAST(NULL AS array<struct<key:string,value:binary>>) AS headers",
+    )
+
+
+def _wrong_origin(stream: Stream, connection: str, wanted: str) -> ProjectError:
+    return ProjectError.of(
+        "stream-origin",
+        f"Stream '{stream.name}' is read through connection '{stream.connection}' of type {connection}, which needs a "
+        f"{wanted}.",
+        place=stream.place,
+    )
+
+
+def escape_glob(name: str) -> str:
+    """The name in a pattern that matches it alone."""
+    return "".join(f"\\{character}" if character in "{}[]*?,\\" else character for character in name)
+
+
+def _batch_bytes(glob: str, records: int) -> int:
+    """About how many bytes hold so many records: Spark bounds a batch of files by bytes, in whole files.
+
+    Measured on the first file where it is a local one; elsewhere a record is taken to have 500 bytes.
+    """
+    local = local_folder(glob)
+    first = next(iter(sorted(iglob(_python_glob(str(local))))), None) if local is not None else None
+    if first is None:
+        return records * 500
+    with Path(first).open("rb") as file:
+        sample = file.read(1 << 20)
+    return records * max(1, len(sample) // max(1, sample.count(b"\n")))
+
+
+def _python_glob(glob: str) -> str:
+    """The pattern with the first of each `{a,b}`: Python's glob knows no alternatives."""
+    return re.sub(r"\{([^,}]*)[^}]*\}", r"\1", glob)

@@ -1,0 +1,313 @@
+"""What Spark, Java or Python raised while a model ran, as an error that its author or operator can act on."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+
+from lakesql.compile.select import Select
+from lakesql.errors import InternalError, LakesqlError, Place, Problem, RunError, TransientError, explain_missing
+
+_log = logging.getLogger(__name__)
+
+
+def explain(error: Exception, select: Select) -> LakesqlError:
+    """The error of a model's run: lakesql's own as it is, Spark's with the line of the model that it speaks of.
+
+    What may pass by itself is a `TransientError`; what neither Spark, Java nor the system raised is an `InternalError`.
+    """
+    if isinstance(error, LakesqlError):
+        is_away = UNREACHABLE.issuperset(problem.condition for problem in error.problems)
+        return TransientError(error.problems) if is_away else error
+    if missing := explain_missing(error):
+        return missing
+    if not isinstance(error, Py4JError | PySparkException | OSError):
+        _log.error("Model '%s' met a defect", select.model.name, exc_info=error)
+        return InternalError.of_defect(error)
+    failure = _read_failure(error)
+    about_value = _find_value_problem(failure)  # quotes a value, which may be a text that looks like Java's
+    passing = next(find_transient(error), None)
+    if passing is not None and about_value is None:
+        kind, said = passing
+        where = Place(select.model.path)
+        return TransientError.of(kind.condition, f"{kind.what}: {said}", why=kind.why, fix=kind.fix, place=where)
+    if about_value is None and (lost := _find_loss(failure)):
+        return TransientError([lost.at(_place(failure.message, select))])  # where the query starts anew, it is named
+    problem = (
+        about_value or _find_analysis_problem(failure) or _find_storage_problem(failure) or _other_problem(failure)
+    )
+    return RunError([problem.at(_place(failure.message, select))])
+
+
+@contextmanager
+def explained(select: Select) -> Iterator[None]:
+    """Whatever is raised in here as lakesql's own error; what is one already stays as it is."""
+    try:
+        yield
+    except LakesqlError:
+        raise
+    except Exception as error:
+        raise explain(error, select) from None
+
+
+_LOGS = "logs/ holds what Spark says of it."
+_INVISIBLE = "Nothing of the batch is visible to readers; the next run takes it up again."
+
+
+# --- what ends the model
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What Spark says: `message` is all of it, `name` the condition or the class of its last cause, `what` its text."""
+
+    error: Exception
+    message: str
+    name: str
+    what: str
+
+
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (.+?)(?: SQLSTATE: \w+)?(?:\n|$)")
+_CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
+
+
+def read_cause(error: Exception) -> tuple[str, str]:
+    """What an exception of Spark's comes of: the condition or the class of its last cause, and what that says."""
+    message = str(error)  # with the causes in it: the last one is at the bottom of it
+    found = [*_CONDITION.finditer(message)][-1:] or [*_CAUSE.finditer(message)][-1:]
+    return (found[0][1], found[0][2]) if found else ("", message.strip().split("\n")[0])
+
+
+def _read_failure(error: Exception) -> _Failure:
+    return _Failure(error, str(error), *read_cause(error))
+
+
+_CAST = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW")
+
+
+def _find_value_problem(failure: _Failure) -> Problem | None:
+    if not any(condition in failure.name for condition in _CAST):
+        return None
+    return Problem(
+        "expression-failed",
+        failure.what,
+        why="Under ANSI rules a value that does not fit fails the batch; nothing of it was written.",
+        fix="Where such values are to become NULL, use try_cast, try_divide and the like.",
+    )
+
+
+_LOST = re.compile(
+    r"\[KAFKA_DATA_LOSS\b|Some data may have been lost because they are not available in Kafka|"
+    r"kafka\S*\.OffsetOutOfRangeException"
+)
+_REASON = re.compile(r"^\s*Reason: (.+)$", re.MULTILINE)
+"""What Spark says last of such a loss, after lines of what may be the matter."""
+
+
+def _find_loss(failure: _Failure) -> Problem | None:
+    if not _LOST.search(failure.message):
+        return None
+    reason = _REASON.search(failure.message)
+    return Problem(
+        "data-lost",
+        f"Records that the batch was to read are gone from the broker: {reason[1] if reason else failure.what}",
+        why="The topic's retention is shorter than what this query is behind, or it was deleted, or its records were.",
+        fix="The next try says which records, and what to do.",
+    )
+
+
+def _find_analysis_problem(failure: _Failure) -> Problem | None:
+    if not isinstance(failure.error, AnalysisException):
+        return None
+    return Problem("analysis-failed", failure.what or failure.message, fix="Correct the SELECT.")
+
+
+_STORAGE = re.compile(r"^(S3|SdkClient|NoSuchBucket|UnknownStore|AccessDenied|NotFound|Forbidden)Exception$")
+
+
+def _find_storage_problem(failure: _Failure) -> Problem | None:
+    if "S3AFileSystem not found" in failure.message:
+        return Problem(
+            "storage-unreachable",
+            "The tables lie in S3, and the profile does not speak of it, so the jars for S3 were not fetched.",
+            fix="Give the target's `catalog` an `s3.` key, such as `s3.region`.",
+        )
+    if _STORAGE.search(failure.name):
+        return Problem(
+            "storage-unreachable",
+            f"The storage refuses what it was asked: {failure.what}",
+            why=_INVISIBLE,
+            fix="Correct the `s3.` keys of the target's `catalog` in profiles.yml, or make the bucket.",
+        )
+    return None
+
+
+def _other_problem(failure: _Failure) -> Problem:
+    what = f"{failure.name}: {failure.what}" if failure.name else failure.what
+    return Problem("batch-failed", what, why=_INVISIBLE, fix=_LOGS)
+
+
+_IN_SQL = re.compile(r"== SQL(?: of [^(]*)? \(line (\d+), position (\d+)\) ==")
+
+
+def _place(message: str, select: Select) -> Place:
+    """Where the model's file says what Spark complains of; the model's file where Spark names no line."""
+    found = [*_IN_SQL.finditer(message)]
+    if not found:
+        return Place(select.model.path)
+    line, column = int(found[-1][1]), int(found[-1][2])
+    offset = sum(len(text) for text in select.text.splitlines(keepends=True)[: line - 1]) + column - 1
+    return select.place(offset)
+
+
+# --- what may pass by itself
+
+
+@dataclass(frozen=True, slots=True)
+class TransientFailure:
+    """A kind of failure that may pass by itself: the Java exceptions that show it, and what their messages say."""
+
+    condition: str
+    what: str
+    exceptions: re.Pattern[str]
+    says: re.Pattern[str] = re.compile("")
+    why: str = ""
+    fix: str = _LOGS
+
+
+_START_THE_BROKER = "Start the broker; if it runs, look at the network between it and this machine."
+_CONFLICT = TransientFailure(
+    "commit-conflict",
+    "Another writer changed the table at the same time",
+    re.compile(r"org\.apache\.iceberg\.exceptions\.CommitFailedException"),
+    fix="Let it write less often, or into another table.",
+)
+
+PASSING = (
+    TransientFailure(
+        "commit-unknown",
+        "The catalog did not say whether a commit was made",
+        re.compile(r"org\.apache\.iceberg\.exceptions\.CommitStateUnknownException"),
+        why="Whether the commit was made, the table's ledger tells before the batch is written again.",
+    ),
+    _CONFLICT,
+    replace(
+        _CONFLICT,
+        exceptions=re.compile(r"org\.apache\.iceberg\.exceptions\.ValidationException"),
+        says=re.compile(
+            r"^Found (new )?conflicting |^Found concurrently added DV|^Missing required files to delete|"
+            r"^Cannot commit, (missing data files|found new (position )?delete)"  # of data files that were compacted
+        ),
+    ),
+    replace(
+        _CONFLICT,
+        what="A table that the model reads was changed while a batch was made",
+        exceptions=re.compile(r"org\.apache\.spark\.sql\.(catalyst\.Extended)?AnalysisException"),
+        says=re.compile(r"INCOMPATIBLE_TABLE_CHANGE_AFTER_ANALYSIS|INCOMPATIBLE_COLUMN_CHANGES_AFTER_VIEW"),
+        fix="The next try reads it as it is then.",
+    ),
+    replace(
+        _CONFLICT,
+        what="Another runner has planned a batch in this checkpoint, whose lease it has lost",
+        exceptions=re.compile(r"org\.apache\.spark\.SparkConcurrentModificationException"),
+        says=re.compile(r"CONCURRENT_STREAM_LOG_UPDATE"),
+        fix="The next try takes that batch up. The other runner ends by itself.",
+    ),
+    TransientFailure(
+        "connection-unreachable",
+        "A broker does not answer",
+        re.compile(
+            r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|"
+            r"NotLeaderOrFollower|CoordinatorNotAvailable|CoordinatorLoadInProgress|NotCoordinator|ReplicaNotAvailable|"
+            r"KafkaStorage|NotEnoughReplicas|ThrottlingQuotaExceeded)Exception"
+        ),
+        fix=_START_THE_BROKER,
+    ),
+    TransientFailure(
+        "connection-unreachable",
+        "A broker's name is not known to this machine",
+        re.compile(r"org\.apache\.kafka\.common\.config\.ConfigException"),
+        re.compile(r"^No resolvable bootstrap urls"),
+        fix="Correct `bootstrap_servers`; if it is right, look at the network, and at what resolves names in it.",
+    ),
+    TransientFailure(
+        "connection-unreachable",
+        "A broker does not give its records",
+        re.compile(r"java\.util\.concurrent\.TimeoutException"),
+        re.compile(r"^Cannot fetch record"),
+        fix=_START_THE_BROKER,
+    ),
+    TransientFailure(
+        "storage-unreachable",
+        "The storage does not answer",
+        re.compile(
+            r"software\.amazon\.awssdk\.core\.exception\.(SdkClient|ApiCallTimeout|ApiCallAttemptTimeout)Exception"
+        ),
+        re.compile(r"Unable to execute HTTP request|Timeout|timed out|Connection", re.IGNORECASE),
+    ),
+    TransientFailure(
+        "storage-unreachable",
+        "The storage answers with an error of its own",
+        re.compile(r"software\.amazon\.awssdk\.services\.s3\.model\.\w*Exception"),
+        re.compile(r"Status Code: (5\d\d|429)|SlowDown|Slow Down|InternalError|RequestTimeout"),
+    ),
+    TransientFailure(
+        "catalog-unreachable",
+        "The catalog does not answer",
+        re.compile(
+            r"org\.apache\.iceberg\.exceptions\.(RESTException|ServiceFailureException|ServiceUnavailableException)|"
+            r"java\.sql\.SQL(Transient|Recoverable|NonTransientConnection|Timeout)\w*Exception|"
+            r"org\.apache\.thrift\.transport\.TTransportException"
+        ),
+    ),
+    TransientFailure(
+        "catalog-unreachable",
+        "The catalog is busy or away",
+        re.compile(r"org\.sqlite\.SQLiteException|org\.postgresql\.util\.PSQLException|java\.sql\.SQL\w*Exception"),
+        re.compile(
+            r"SQLITE_(BUSY|LOCKED)|database is locked|^(This |The )?connection|I/O error|"
+            r"^FATAL: (the database system is|terminating|sorry, too many|too many connections for|"
+            r"remaining connection slots are reserved)|"
+            r"^ERROR: (deadlock detected|could not serialize access|cannot execute .+ in a read-only transaction)",
+            re.IGNORECASE,
+        ),
+    ),
+    TransientFailure(
+        "catalog-unreachable",
+        "A service does not answer",
+        re.compile(
+            r"java\.net\.(Connect|UnknownHost|SocketTimeout|Socket|NoRouteToHost)Exception|"
+            r"java\.net\.http\.HttpTimeoutException|[\w.]+\.(HttpHostConnect|ConnectTimeout|NoHttpResponse)Exception"
+        ),
+    ),
+)
+"""From the most telling to the least. What else fails fails again: it ends the model."""
+
+UNREACHABLE = frozenset({"connection-unreachable", "catalog-unreachable", "storage-unreachable", "not-a-catalog"})
+"""Conditions that are the profile's fault before a model has run, and after that a matter of time: a gateway whose
+catalog is away answers with a page of its own."""
+
+_RAISED = re.compile(
+    r"^(?:.*\(TID \d+\) \([^)]*\): |Caused by: |: )?((?:[a-z]\w*\.)+[\w$]+(?:Exception|Error))(?:: (.*))?$",
+    re.MULTILINE,
+)
+
+
+def find_transient(error: BaseException) -> Iterator[tuple[TransientFailure, str]]:
+    """The kinds of failure that may pass among an exception's causes, with the messages, the most telling first."""
+    raised = [(found[1], found[2] or found[1]) for found in _RAISED.finditer(_trace(error))]
+    for kind in PASSING:
+        for name, said in raised:
+            if kind.exceptions.fullmatch(name) and kind.says.search(said):
+                yield kind, said
+
+
+def _trace(error: BaseException) -> str:
+    """What an exception says, with Java's trace, in which every cause begins a line."""
+    return f"{error}\n{getattr(error, '_stackTrace', None) or ''}"

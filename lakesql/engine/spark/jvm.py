@@ -1,0 +1,272 @@
+"""Start the Java process that Spark runs in, fast and silent.
+
+pyspark would start a shell script that starts a Java that prints the command of another Java, two seconds before
+anything happens. This starts the last one, with a class-data archive: the classes that an earlier run has loaded,
+already parsed and verified, which halves the time to the first commit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import string
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from lakesql.engine.spark.jars import spark_jars
+from lakesql.engine.spark.java import Java
+from lakesql.errors import ProfileError
+from lakesql.secrets import MASK, NO_SECRETS, Secrets
+
+ARCHIVE_UNUSED_DAYS = 30
+
+MAX_OUTPUT_BYTES = 20_000_000
+"""From what size on the file of what Java has printed is begun anew when Java starts."""
+
+_PLAIN = frozenset(string.ascii_letters + string.digits + "._-/")
+
+# What Spark's own launcher passes for Java 17 and later (org.apache.spark.launcher.JavaModuleOptions), without the
+# incubating vector module, which only MLlib uses, and which switches parts of the class-data archive off.
+_OPENED = (
+    "java.base/java.lang",
+    "java.base/java.lang.invoke",
+    "java.base/java.lang.reflect",
+    "java.base/java.io",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs",
+    "java.base/sun.security.action",
+    "java.base/sun.util.calendar",
+    "java.security.jgss/sun.security.krb5",
+)
+_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+    "--enable-native-access=ALL-UNNAMED",
+    "-Djdk.reflect.useDirectMethodHandle=false",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-XX:+UseParallelGC",  # batches want throughput
+    "-XX:MetaspaceSize=256m",  # from 20 MB on, each growth would be a full collection
+    # The optimising compiler takes what is hot for long; from Java's own thresholds on it takes half of all CPU,
+    # with its profiling, until the first commit. A batch of some ten thousand records passes these.
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=20000",
+    "-XX:Tier4CompileThreshold=100000",
+    "-XX:Tier4BackEdgeThreshold=500000",
+    "-Djdk.lang.Process.launchMechanism=VFORK",  # Hadoop starts a chmod for each file that it writes locally
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A Java process to be: `submit` is what Spark must know before it starts, `record` asks for an archive."""
+
+    java: Java
+    jars: tuple[Path, ...]
+    class_path: str
+    options: tuple[str, ...]
+    submit: Mapping[str, str]
+    environ: Mapping[str, str]
+    log_file: Path
+    home: Path
+    record: bool
+    secrets: Secrets = NO_SECRETS
+
+
+@dataclass(frozen=True, slots=True)
+class Jvm:
+    """A Java process. It ends when `process.stdin` is closed, so also when this process dies.
+
+    `copier` copies what it prints into the file `output`, where it must not get there as it is.
+    """
+
+    process: subprocess.Popen[bytes]
+    scratch: tempfile.TemporaryDirectory[str]
+    output: Path
+    copier: threading.Thread | None
+
+    @property
+    def address_file(self) -> Path:
+        """Where Spark writes the port and the secret that pyspark connects with."""
+        return Path(self.scratch.name, "address")
+
+
+def start_jvm(launch: Launch) -> Jvm:
+    """Start the process and return at once; `wait_for_jvm` says when it is up.
+
+    Its log goes to `log_file`, and what it or a Python worker prints to a file beside it that ends in `.out`.
+    """
+    launch.log_file.parent.mkdir(parents=True, exist_ok=True)
+    scratch = tempfile.TemporaryDirectory(prefix="lakesql-")
+    jvm_output = launch.log_file.with_suffix(".out")
+    properties = Path(scratch.name, "spark.properties")
+    properties.write_text(render_properties(launch.submit))  # only this user can read the directory
+    jars = order_jars([*spark_jars().glob("*.jar"), *launch.jars])
+    options = [*_OPTIONS, *launch.options]
+    archive = archive_path(launch.home, launch.java, jars, [*options, launch.class_path])
+    class_path = os.pathsep.join([*map(str, jars), *filter(None, [launch.class_path])])
+    command = [str(launch.java.binary), "-cp", class_path, *options]
+    command += [f"-Dlakesql.log={launch.log_file}", f"-XX:ErrorFile={launch.log_file.parent}/java-crash-%p.log"]
+    command += [f"-Dlog4j2.configurationFile={_write_log_settings(Path(scratch.name), launch.secrets)}"]
+    program = ["org.apache.spark.deploy.SparkSubmit", "--properties-file", str(properties), "pyspark-shell"]
+    if archive.exists():
+        command = [*command, f"-XX:SharedArchiveFile={archive}", *program]
+        with contextlib.suppress(OSError):
+            os.utime(archive)  # in use: see _make_room
+    elif launch.record and _make_room(archive.parent):
+        command = record_archive(command, program, archive)
+    else:
+        command = [*command, *program]
+    environ = {
+        **launch.environ,
+        "SPARK_HOME": str(spark_jars().parent),
+        "SPARK_SCALA_VERSION": "2.13",
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(Path(scratch.name, "address")),
+    }
+    _begin_anew(jvm_output)
+    with jvm_output.open("ab") as output:
+        process = _spawn(command, environ, subprocess.PIPE if launch.secrets else output)
+    copier = _copy_output(process, jvm_output, launch.secrets) if launch.secrets else None
+    return Jvm(process, scratch, jvm_output, copier)
+
+
+def wait_for_jvm(jvm: Jvm) -> tuple[int, str]:
+    """The port and the secret to connect with. Raises ProfileError `jvm-failed` when Java ends instead."""
+    while not jvm.address_file.exists():
+        if jvm.process.poll() is not None:
+            if jvm.copier is not None:
+                jvm.copier.join(5)
+            last = jvm.output.read_text(errors="replace").splitlines()[-3:]
+            raise ProfileError.of(
+                "jvm-failed",
+                f"Java ended with status {jvm.process.returncode} before Spark was up.",
+                why=" / ".join(last),
+                fix=f"All that it said is in {jvm.output}. Look at the target's spark.conf (memory, Java options).",
+            )
+        time.sleep(0.01)
+    address = jvm.address_file.read_bytes()  # Spark moves it into place when it is complete
+    jvm.scratch.cleanup()
+    size = int.from_bytes(address[4:8], "big")
+    return int.from_bytes(address[:4], "big"), address[8 : 8 + size].decode()
+
+
+def order_jars(jars: Sequence[Path]) -> list[Path]:
+    """The class path: large jars first.
+
+    Spark gives no order of its own. For each class that it records, Java asks the file system about every jar before
+    the one that holds it; most classes are in the largest jars, which makes recording ten seconds shorter.
+    """
+    return sorted(jars, key=lambda jar: (-jar.stat().st_size, jar.name))
+
+
+def archive_path(home: Path, java: Java, jars: Sequence[Path], options: Sequence[str]) -> Path:
+    """Where the archive for exactly this Java, these jars and options is kept: Java would refuse it for others."""
+    facts = [java.build, *options]
+    for jar in jars:
+        seen = jar.stat()
+        facts.append(f"{jar} {seen.st_size} {seen.st_mtime_ns}")
+    key = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+    return home / "classes" / f"{key}.jsa"
+
+
+def record_archive(command: Sequence[str], program: Sequence[str], archive: Path) -> list[str]:
+    """The command that also leaves an archive of the classes it has loaded (200 MB).
+
+    Java writes it as it exits, which takes ten seconds: after this process, which does not wait. The shell moves it
+    into place when it is complete, so that two processes may record at once and none reads half an archive.
+    """
+    unfinished = f"{archive}.{os.getpid()}"
+    finish = '"$@" && mv -f "$0" "${0%.*}"'
+    return ["/bin/sh", "-c", finish, unfinished, *command, f"-XX:ArchiveClassesAtExit={unfinished}", *program]
+
+
+def render_properties(submit: Mapping[str, str]) -> str:
+    """`submit` in Java's format for properties: whatever is not plain is written as a UTF-16 escape."""
+    return "".join(f"{_escape(key)}={_escape(value)}\n" for key, value in sorted(submit.items()))
+
+
+def render_log_settings(plain: str, secrets: Secrets) -> str:
+    """The settings of Java's log with every secret masked in each line. No secret stands in them as it is."""
+    # Each UTF-16 unit is an escape of the regular expression; properties take one backslash of two away.
+    masked = "|".join("".join(f"\\\\u{unit:04x}" for unit in _utf16(form)) for form in secrets.forms)
+    settings = {"type": "replace", "regex": masked, "replacement": MASK}
+    return plain + "".join(f"appender.file.layout.replace.{key} = {value}\n" for key, value in settings.items())
+
+
+def _write_log_settings(scratch: Path, secrets: Secrets) -> Path:
+    """Where Java's log settings are. Java reads them as it starts, so those with secrets go with `scratch`."""
+    plain = Path(__file__).with_name("log4j2.properties")
+    if not secrets:
+        return plain
+    masking = scratch / "log4j2.properties"
+    masking.write_text(render_log_settings(plain.read_text("utf-8"), secrets))
+    return masking
+
+
+def _copy_output(process: subprocess.Popen[bytes], output: Path, secrets: Secrets) -> threading.Thread:
+    """Copy what a process prints, line by line, with every secret masked."""
+    printed = process.stdout
+    assert printed is not None
+
+    def copy() -> None:
+        with output.open("ab", buffering=0) as file:
+            for line in printed:  # to its end, also where the disk is full: Java waits for whoever does not read
+                masked = secrets.redact(line.decode("utf-8", "surrogateescape"))
+                with contextlib.suppress(OSError):
+                    file.write(masked.encode("utf-8", "surrogateescape"))
+
+    copier = threading.Thread(target=copy, name="lakesql-java-output", daemon=True)
+    copier.start()
+    return copier
+
+
+def _begin_anew(output: Path) -> None:
+    """Put a file that has grown large beside, over the one that was there."""
+    if output.exists() and output.stat().st_size > MAX_OUTPUT_BYTES:
+        output.replace(output.with_name(f"{output.name}.1"))
+
+
+def _escape(text: str) -> str:
+    return "".join(chr(code) if chr(code) in _PLAIN else f"\\u{code:04x}" for code in _utf16(text))
+
+
+def _utf16(text: str) -> list[int]:
+    units = text.encode("utf-16-be", "surrogatepass")
+    return [int.from_bytes(units[i : i + 2], "big") for i in range(0, len(units), 2)]
+
+
+def _make_room(folder: Path) -> bool:
+    """Make the folder of archives, and remove those that nobody has used for long; False when it is not writable."""
+    oldest = time.time() - ARCHIVE_UNUSED_DAYS * 86400
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for archive in folder.glob("*.jsa*"):
+            if archive.stat().st_mtime < oldest:
+                archive.unlink()
+    except FileNotFoundError:  # another process does the same
+        return True
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
+
+
+def _spawn(command: Sequence[str], environ: Mapping[str, str], output: BinaryIO | int) -> subprocess.Popen[bytes]:
+    # A process group of its own, and SIGTERM ignored, which a service manager may send to all processes: Ctrl-C and
+    # SIGTERM are for this process, which ends Java after the batch.
+    deaf = ["/bin/sh", "-c", 'trap "" TERM; exec "$@"', "lakesql", *command]
+    return subprocess.Popen(
+        deaf, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, env=environ, process_group=0
+    )

@@ -1,0 +1,279 @@
+"""Open the Spark session that models run in."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakesql.engine.spark.java import Java
+from lakesql.engine.spark.jvm import Launch, start_jvm, wait_for_jvm
+from lakesql.errors import ProfileError, RunError
+from lakesql.project.catalog import hadoop_properties, spark_properties
+from lakesql.project.profiles import Catalog
+from lakesql.secrets import Secrets, find_secrets, without_secrets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What a session starts with; the target's spark.conf wins over each of them.
+DEFAULTS: dict[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.variable.substitute": "false",  # or `${env:X}` in a model would read this process's environment
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.catalogImplementation": "in-memory",  # no Hive, and no metastore_db beside the project
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # five questions to Java for each expression that is built
+    # An upserting model has some 50 generated classes. Where a few models drive out each other's, of Spark's own 100,
+    # each of their batches compiles them anew, and Java runs them cold.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # What the status store keeps, in the heap and for months, though there is no UI to show it.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.sql.streaming.ui.retainedQueries": "5",
+}
+LOCAL_DEFAULTS: dict[str, str] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Hadoop's other way renames by means of two `readlink` processes a file.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """What `open_session` needs to know.
+
+    Local paths of `catalog` are absolute. `conf` is the target's own and wins over every default; `record` is False
+    for commands that do too little to leave a useful class-data archive behind.
+    """
+
+    app_name: str
+    master: str
+    conf: Mapping[str, str]
+    catalog: Catalog
+    jars: tuple[Path, ...]
+    log_file: Path
+    home: Path
+    java: Java
+    record: bool = True
+
+
+def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lambda: None) -> SparkSession:
+    """A session with the target's catalog. Nothing that Spark, Java or a Python worker says reaches the screen.
+
+    `meanwhile` is called while Java starts, which takes seconds that are nobody's. A catalog of type `sql` must have
+    its tables before Spark is asked for one: Spark is told not to make them.
+
+    A process has one Java: a second session in it, after the first has been stopped, has the first one's jars and
+    memory. Raises ProfileError `jvm-failed`, `spark-refused`, `catalog-uri` and `secret-on-command-line`.
+    """
+    conf = build_conf(settings)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    jvm = None if _gateway_is_up() else start_jvm(build_launch(settings, conf))
+
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    _redirect_python_logs(settings.log_file.with_suffix(".out"))
+    meanwhile()
+    if jvm:
+        port, secret = wait_for_jvm(jvm)
+        # This is how pyspark is told of a Java that is there already.
+        os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
+    try:
+        try:
+            spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()
+        finally:
+            for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
+                os.environ.pop(name, None)
+            if jvm and SparkContext._gateway is not None:
+                SparkContext._gateway.proc = jvm.process  # keeps Java's stdin open
+    except Exception as error:
+        check_java()
+        raise _refused(error) from None
+    if _SHUFFLE_PARTITIONS not in conf:
+        spark.conf.set(_SHUFFLE_PARTITIONS, spark.sparkContext.defaultParallelism)  # known when the session is up
+    return spark
+
+
+def _refused(error: Exception) -> ProfileError:
+    from lakesql.engine.spark.failure import read_cause
+
+    _, what = read_cause(error)
+    return ProfileError.of(
+        "spark-refused",
+        f"Spark does not start: {what}",
+        why="logs/ holds all that it said.",
+        fix="Correct `spark` of the target in profiles.yml: its `master`, and its `conf`.",
+    )
+
+
+def close_session(spark: SparkSession) -> None:
+    """End the session. Of one whose Java has ended by itself nothing is left to end."""
+    if _java_status(wait_s=0) is None:
+        spark.stop()
+
+
+def kill_java() -> None:
+    """End the session's Java at once, and all queries with it: nothing of what they write becomes visible."""
+    process = _java_process()
+    if process is not None:
+        process.kill()
+        process.wait()
+
+
+def check_java() -> None:
+    """Raise `RunError` (`java-ended`) where the session's Java has ended: whatever else was raised came of that."""
+    status = _java_status(wait_s=0.5)  # the connection breaks some time before the process is gone
+    if status is not None:
+        raise RunError.of(
+            "java-ended",
+            f"Java ended with status {status}, and all queries with it.",
+            why="Nothing of the batches that were being written is visible; the next run takes them up again.",
+            fix="logs/ holds what it said last. A status of 137 or -9 is often the system's, for want of memory.",
+        ) from None
+
+
+def _java_status(wait_s: float) -> int | None:
+    """The status with which the session's Java has ended, None if it still runs after `wait_s`."""
+    process = _java_process()
+    if process is None:
+        return None
+    try:
+        return process.wait(wait_s)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _java_process() -> subprocess.Popen[bytes] | None:
+    """The session's Java; None where it was started by somebody else, or not yet."""
+    from pyspark import SparkContext
+
+    return getattr(SparkContext._gateway, "proc", None)
+
+
+def build_conf(settings: SessionSettings) -> dict[str, str]:
+    """The session's configuration: defaults, the catalog, and over both the target's own; its jars come beside ours."""
+    conf = {"spark.app.name": settings.app_name, "spark.master": settings.master, **DEFAULTS}
+    conf["spark.sql.warehouse.dir"] = str(settings.home / "spark-warehouse")
+    if _is_local(settings.master):
+        conf |= LOCAL_DEFAULTS
+        conf["spark.driver.memory"] = f"{default_memory_mb()}m"
+    conf = {**conf, **catalog_conf(settings.catalog), **settings.conf}
+    if not _is_local(settings.master):
+        conf["spark.jars"] = ",".join([*map(str, settings.jars), *filter(None, [conf.get("spark.jars")])])
+    return {"spark.redaction.regex": render_redaction(conf, find_secrets(os.environ)), **conf}
+
+
+def catalog_conf(catalog: Catalog) -> dict[str, str]:
+    """The catalog as Spark is told of it, and S3 where Spark reads it by itself. Raises ProfileError `catalog-uri`."""
+    prefix = f"spark.sql.catalog.{catalog.name}"
+    properties = {f"{prefix}.{key}": value for key, value in spark_properties(catalog).items()}
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog", **properties, **hadoop_properties(catalog)}
+
+
+def render_redaction(conf: Mapping[str, str], secrets: Secrets) -> str:
+    """The regular expression for the names of those settings whose values Spark's own listings leave out."""
+    names = [re.escape(key) for key, value in conf.items() if secrets.are_in(value)]
+    return "|".join([_SENSITIVE, *(f"^{name}$" for name in names)])
+
+
+_SENSITIVE = "(?i)secret|password|passwd|token|credential|access[.-]?key|session[.-]?key|private|sasl|jaas"
+
+
+def new_session(spark: SparkSession) -> SparkSession:
+    """A session on the same Spark with temporary views of its own, and with the settings that `spark` began with."""
+    session = spark.newSession()
+    session.conf.set(_SHUFFLE_PARTITIONS, str(spark.conf.get(_SHUFFLE_PARTITIONS)))
+    return session
+
+
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def default_memory_mb() -> int:
+    """Java's heap where the target says nothing: half of what this machine or container has, 1 to 4 GiB."""
+    has = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if limit.exists() and (bound := limit.read_text().strip()).isdigit():
+        has = min(has, int(bound))
+    return max(1024, min(4096, has // 2**21))
+
+
+def build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
+    """The Java process that a session with this configuration runs in. Raises ProfileError `secret-on-command-line`."""
+    options = [f"-Xmx{conf['spark.driver.memory']}"] if "spark.driver.memory" in conf else []
+    options += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
+    secrets = find_secrets(os.environ)
+    if secrets.are_in(" ".join([*options, conf.get("spark.executor.extraJavaOptions", "")])):
+        raise ProfileError.of(
+            "secret-on-command-line",
+            "The target's spark.conf has a secret in an option of Java's.",
+            why="Everybody on the machine can read it there, in the list of processes.",
+            fix="Put it into a file that the option names, or into a setting that is no Java option.",
+        )
+    environ = without_secrets(os.environ)
+    if _is_local(settings.master):
+        environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # or Spark would look its own name up
+    # The catalog's properties hold secrets; Spark gets them through the connection, not through a file.
+    submit = {key: value for key, value in conf.items() if not key.startswith(("spark.sql.", "spark.hadoop."))}
+    return Launch(
+        java=settings.java,
+        jars=settings.jars,
+        class_path=conf.get("spark.driver.extraClassPath", ""),
+        options=tuple(options),
+        submit=submit,
+        environ=environ,
+        log_file=settings.log_file,
+        home=settings.home,
+        record=settings.record,
+        secrets=secrets,
+    )
+
+
+def _gateway_is_up() -> bool:
+    """Whether an earlier session of this process has left its Java running."""
+    context = sys.modules.get("pyspark.core.context")
+    return context is not None and context.SparkContext._gateway is not None
+
+
+def _redirect_python_logs(output: Path) -> None:
+    """Send to `output` what pyspark and py4j print on stderr beside the exceptions that they raise."""
+    from pyspark.logger import PySparkLogger
+
+    printing = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
+    for logger in [logging.getLogger("py4j"), *printing]:
+        handler = logging.FileHandler(output, delay=True)
+        handler.setFormatter(_Masking())
+        logger.handlers[:] = [handler]
+        logger.propagate = False
+    root = logging.getLogger()
+    if not root.handlers:  # where py4j says that a connection is broken, beside the exception that it raises
+        root.addHandler(logging.FileHandler(output, delay=True))
+        root.handlers[-1].setFormatter(_Masking())
+
+
+class _Masking(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return find_secrets(os.environ).redact(super().format(record))
+
+
+def _is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")

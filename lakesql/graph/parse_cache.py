@@ -1,0 +1,75 @@
+"""What the project's files say, kept from one command to the next, so that an unchanged file is not parsed again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+from lakesql.decode import Node
+from lakesql.errors import Place
+from lakesql.graph.manifest import Declarations, ModelFile, parse_declarations, parse_model
+from lakesql.model.config import Append, AvailableNow, Every, PartitionField, SortField, Upsert
+from lakesql.model.model import TemplateFacts
+from lakesql.model.properties import ColumnProperties, ModelProperties
+from lakesql.project.cache import CacheFile, digest
+from lakesql.project.codec import decoder, encode
+from lakesql.project.files import SourceFile
+from lakesql.stream.stream import Column, Csv, FilePath, Generated, Stream, TopicPattern, Topics, Watermark
+from lakesql.template.reader import Reference
+from lakesql.template.template import Macros
+
+_DECLARATIONS = (
+    *(Declarations, Stream, Column, Csv, FilePath, Generated, TopicPattern, Topics, Watermark),
+    *(ModelProperties, ColumnProperties, Place),
+)
+_MODEL_FILE = (
+    *(ModelFile, TemplateFacts, Reference, Node, Place),
+    *(Append, Upsert, AvailableNow, Every, PartitionField, SortField),
+)
+
+
+class FileCache:
+    """What each file said when it had this text. A model's file is read with its macros and its folder's options."""
+
+    def __init__(self, path: Path) -> None:
+        self._cache = CacheFile(path)
+        self._read: set[str] = set()
+        self._decode_declarations = decoder(_DECLARATIONS)
+        self._decode_model = decoder(_MODEL_FILE)
+
+    def read_declarations(self, file: SourceFile) -> Declarations:
+        """What `parse_declarations` says, or said before."""
+        self._read.add(file.path)
+        key = digest(file.text)
+        found = self._cache.get(file.path, key)
+        if found is not None:
+            return self._decode_declarations(found)  # type: ignore[no-any-return]
+        declarations = parse_declarations(file)
+        if not declarations.problems:
+            self._cache.put(file.path, key, encode(declarations))
+        return declarations
+
+    def read_model(self, file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
+        """What `parse_model` says, or said before."""
+        self._read.add(file.path)
+        # A macro of the model's own must not have the name of one of the project's: there all names matter.
+        names = sorted(macros.by_name) if "endmacro" in file.text else []
+        key = digest(file.text, json.dumps(defaults.plain(), sort_keys=True), *names)
+        found = self._cache.get(file.path, key)
+        if found is not None and found["macros"] == digest_macros(found["macros"], macros):
+            return self._decode_model(found["said"])  # type: ignore[no-any-return]
+        said = parse_model(file, defaults, macros)
+        kept = replace(said, facts=replace(said.facts, template=None))
+        self._cache.put(file.path, key, {"macros": digest_macros(said.facts.macros, macros), "said": encode(kept)})
+        return said
+
+    def save(self) -> None:
+        """Keep what was read, and nothing else."""
+        self._cache.save(self._read)
+
+
+def digest_macros(names: Collection[str], macros: Macros) -> dict[str, str]:
+    """The digests of the texts of the macros `names`; a macro that is gone has none."""
+    return {name: digest(macros.by_name[name].text) for name in names if name in macros.by_name}

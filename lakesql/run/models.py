@@ -1,0 +1,138 @@
+"""`lakesql run`: one Spark session, one query per model, in the order in which models read each other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from lakesql.catalog.connect import check_checkpoints
+from lakesql.compile.select import Select, build_select
+from lakesql.engine.batch.streaming_query import ModelQuery
+from lakesql.engine.progress.lease import Leases
+from lakesql.engine.spark.failure import explain
+from lakesql.engine.spark.session import kill_java, new_session
+from lakesql.errors import LakesqlError, Problem, ProjectError, RunError
+from lakesql.events import Emit, Event, ModelFinished, Noted, RunFinished, RunStarted, SessionStarted, now_ms
+from lakesql.graph.graph import node_id
+from lakesql.graph.manifest import Manifest
+from lakesql.model.config import AvailableNow
+from lakesql.run.interrupt import Interrupt, catch_signals
+from lakesql.run.prepare import RunContext, bind_streams, checkpoint_of, prepare_model
+from lakesql.run.spark import open_spark
+from lakesql.run.supervise import POLL_S, Supervisor
+
+
+def run_models(
+    manifest: Manifest, names: Sequence[str], continuous: bool, emit: Emit, accept_data_loss: bool = False
+) -> bool:
+    """Run the models `names` until all that is there has been taken (`continuous`: until somebody ends it).
+
+    With `continuous` all queries run at once. Otherwise a model starts when those that it reads are done, as many side
+    by side as the target's `threads`. A model that fails by something that may pass is tried again as the target's
+    `retries` say; any other failure ends it alone, and those that wait for it are skipped. With `accept_data_loss`
+    records that are gone from their topics are passed over. Returns whether no model failed. Raises `ProjectError` and
+    `ProfileError` before anything is started or written.
+    """
+    selects = build_selects(manifest, names)
+    bindings = [binding for select in selects.values() for binding in bind_streams(manifest, select)]
+    started = time.monotonic()
+    emit(RunStarted(manifest.target.name, tuple(names), continuous, now_ms()))
+    check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
+    opening = open_spark(manifest, bindings, lambda text: emit(Noted(text, now_ms())))
+    with catch_signals() as interrupt, opening as (session, catalog):
+        interrupt.arm()  # not before: a SparkContext sets a handler of its own
+        emit(SessionStarted(_since(started), now_ms()))
+        context = RunContext(manifest, session, catalog, emit, accept_data_loss)
+        succeeded = run_selects(context, selects, continuous, interrupt)
+    emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
+    return succeeded
+
+
+def run_selects(context: RunContext, selects: Mapping[str, Select], continuous: bool, interrupt: Interrupt) -> bool:
+    """What `run_models` does once the session is open, which stays open: run the models and say whether none failed."""
+    ids = context.manifest.graph.predecessors_within(node_id("model", name) for name in selects)
+    waits_for = {name: frozenset(id_.split(".", 1)[1] for id_ in ids[node_id("model", name)]) for name in selects}
+    target = context.manifest.target
+    leases = Leases(context.session)
+    begun: set[str] = set()
+
+    def start(name: str, emit: Emit) -> ModelQuery | None:
+        folder = checkpoint_of(target, name)
+        if not leases.claim(name, folder, lambda text: emit(Noted(text, now_ms(), name)), patient=continuous):
+            return None
+        accept = context.accept_data_loss and name not in begun  # once: a second try finds nothing lost any more
+        now = replace(context, emit=emit, check_lease=leases.check, accept_data_loss=accept)
+        return _start_query(now, selects[name], continuous, lambda: begun.add(name))
+
+    def explain_run(name: str, error: Exception) -> LakesqlError:
+        if not isinstance(error, LakesqlError) and leases.holds(name):
+            try:
+                leases.check(name)
+            except RunError as lost:
+                if not lost.transient:  # whatever it was: another runner has moved what this one was using
+                    return lost
+        return explain(error, selects[name])
+
+    def emit(event: Event) -> None:
+        if isinstance(event, ModelFinished):
+            leases.release(event.model)
+        context.emit(event)
+
+    supervisor = Supervisor(
+        start=start,
+        explain=explain_run,
+        emit=emit,
+        retries=target.retries,
+        limit=len(selects) if continuous else target.threads,
+        continuous=continuous,
+        interrupt=interrupt,
+        must_stop=leases.lost,
+        give_up=kill_java,
+    )
+    try:
+        runs = supervisor.run(waits_for)
+    finally:
+        leases.close()
+        context.brokers.close()
+    return all(run.status != "error" for run in runs.values())
+
+
+def build_selects(manifest: Manifest, names: Sequence[str]) -> dict[str, Select]:
+    """The SELECTs of the models. Raises `ProjectError` with the problems of all of them at once."""
+    built: dict[str, Select] = {}
+    problems: dict[Problem, None] = {}
+    for name in names:
+        try:
+            build_select(manifest, name, built)
+        except ProjectError as error:
+            problems.update(dict.fromkeys(error.problems))
+    if problems:
+        raise ProjectError(problems)
+    return {name: built[name] for name in names}
+
+
+def _start_query(context: RunContext, select: Select, continuous: bool, prepared: Callable[[], None]) -> ModelQuery:
+    """The running query of a model, from where its table stands, on a session of its own.
+
+    `prepared` is told when its checkpoint stands.
+    """
+    session = new_session(context.session)
+    query = ModelQuery(prepare_model(context, session, select))
+    prepared()
+    trigger = select.model.config.trigger if continuous else AvailableNow()
+    if continuous and isinstance(trigger, AvailableNow):
+        because = "takes what is there and is done, as it has no interval for its trigger"
+        context.emit(Noted(because, now_ms(), select.model.name))
+    try:
+        query.start(session, trigger)
+    except Exception:
+        while query.is_active():  # a stateful model's second query did not start
+            query.request_stop()
+            time.sleep(POLL_S)
+        raise
+    return query
+
+
+def _since(started: float) -> int:
+    return round((time.monotonic() - started) * 1000)

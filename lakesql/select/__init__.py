@@ -1,0 +1,1 @@
+"""What an author's SELECT says, and what is refused in it. Pure."""

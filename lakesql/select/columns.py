@@ -1,0 +1,187 @@
+"""The columns of a SELECT: their names, and which column of which stream each plainly is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from lakesql.names import is_reserved
+from lakesql.select.groups import ordinal
+from lakesql.select.refusals import refuse_alias, refuse_foreign
+from lakesql.select.relation import Column, Relation, Walk, columns_of_one, columns_side_by_side, offset_of
+from lakesql.select.sqltext import projections
+from lakesql.stream.types import parse_type
+
+_TIME_FUNCTIONS = frozenset({"window", "session_window", "window_time"})
+"""What keeps a watermark of its first argument."""
+
+
+def read_columns(
+    select: exp.Select, mark: int, sources: list[tuple[str, Relation]], walk: Walk
+) -> tuple[Column, ...] | None:
+    """What the SELECT gives, or None where a star stands for columns that nobody knows."""
+    spans = projections(walk.text, mark)
+    expressions = select.expressions
+    if len(spans) != len(expressions):
+        # the commas of a type that stands outside of brackets, as in `x::map<int,int>`
+        spans = [(mark, mark)] * len(expressions)
+    columns: list[Column] = []
+    known = True
+    for expression, span in zip(expressions, spans, strict=True):
+        start = walk.text.tokens[min(span[0], len(walk.text.tokens) - 1)].start
+        if isinstance(expression, exp.Aliases):
+            for alias in expression.expressions:
+                refuse_alias(alias, walk)
+                columns.append(Column(alias.name, offset_of(alias)))
+        elif expression.is_star and isinstance(expression, exp.Star | exp.Column):
+            refuse_foreign(expression.this if isinstance(expression, exp.Column) else expression, start, walk)
+            expanded = _star(expression, start, sources)
+            known = known and expanded is not None
+            columns.extend(expanded or ())
+        else:
+            if isinstance(expression, exp.Alias):
+                refuse_alias(expression.args.get("alias"), walk)
+            column = _column(expression, start, sources)
+            if column.column is not None and any(source.source for _, source in sources):
+                column = _unless_alias(column, columns)
+            cast = _cast_type(expression, span, walk)
+            columns.append(replace(column, cast=cast) if cast else column)
+    return tuple(columns) if known else None
+
+
+def _unless_alias(column: Column, earlier: list[Column]) -> Column:
+    """The column, or one that says nothing where it has the name of an earlier alias, which it may mean."""
+    lowered = (column.column or "").lower()
+    named = any(before.folded == lowered for before in earlier)
+    return replace(column, stream=None, column=None) if named else column
+
+
+def _star(star: exp.Star | exp.Column, start: int, sources: list[tuple[str, Relation]]) -> list[Column] | None:
+    qualified = isinstance(star, exp.Column)
+    over = starred(star, sources)
+    dropped, cut = excepted(star, sources)
+    if not over:
+        return None
+    columns = columns_of_one((each for _, each in sources), over[0]) if qualified else columns_side_by_side(over)
+    if columns is None:
+        return None
+    return [
+        Column(column.name, start) if name in cut else replace(column, offset=start)
+        for column in columns
+        if (name := column.folded) not in dropped and not is_reserved(name)
+    ]
+
+
+def excepted(star: exp.Expr, sources: list[tuple[str, Relation]]) -> tuple[frozenset[str], frozenset[str]]:
+    """The columns that `* EXCEPT (…)` drops, and those of which it drops a field; in small letters."""
+    qualifiers = {name.lower() for name, _ in sources}
+    dropped: set[str] = set()
+    cut: set[str] = set()
+    for item in (star.this if isinstance(star, exp.Column) else star).args.get("except_") or ():
+        parts = [part.name.lower() for part in item.parts] if isinstance(item, exp.Column) else [item.name.lower()]
+        column, *fields = parts[1:] if len(parts) > 1 and parts[0] in qualifiers else parts
+        (cut if fields else dropped).add(column)
+    return frozenset(dropped), frozenset(cut)
+
+
+def starred(star: exp.Expr, sources: list[tuple[str, Relation]]) -> list[Relation]:
+    """The relations that a star stands for: none when it opens a struct."""
+    if isinstance(star, exp.Star):
+        return [source for _, source in sources]
+    parts = [part.name.lower() for part in star.parts[:-1]] if isinstance(star, exp.Column) else []
+    return [source for name, source in sources if parts and name.lower() == parts[-1]][:1]
+
+
+def _column(expression: exp.Expr, start: int, sources: list[tuple[str, Relation]]) -> Column:
+    """One expression of a SELECT as a column: its name, and what it plainly is."""
+    match expression:
+        case exp.Alias():
+            alias = expression.args["alias"]
+            inner = _column(expression.this, start, sources)
+            offset = offset_of(alias, start)
+            return Column(alias.name, offset, inner.stream, inner.column, inner.cast, inner.event_time)
+        case exp.Paren():
+            return _column(expression.this, start, sources)
+        case exp.Column():
+            found = _resolved(expression, sources)
+            return Column(expression.name, start, found.stream, found.column, found.cast, found.event_time)
+        case exp.Dot() if isinstance(expression.expression, exp.Identifier):
+            return Column(expression.expression.name, start)
+        case exp.Cast():
+            inner = _column(expression.this, start, sources)
+            # Spark names the cast of a plain column after it, and of anything else after the whole expression
+            name = inner.name if _is_plain(expression.this, sources) else None
+            return Column(name, start)
+        case exp.Anonymous() if expression.name.lower() in _TIME_FUNCTIONS and expression.expressions:
+            return Column(None, start, event_time=_column(expression.expressions[0], start, sources).event_time)
+        case _:
+            return Column(None, start)
+
+
+def _cast_type(expression: exp.Expr, span: tuple[int, int], walk: Walk) -> str | None:
+    """The type that a cast names, read from the author's words: sqlglot takes char(3) for a string."""
+    inner = expression.this if isinstance(expression, exp.Alias) else expression
+    if not isinstance(inner, exp.Cast) or not span[0] < span[1]:
+        return None
+    tokens, depths = walk.text.tokens, walk.text.depths
+    first, last = span
+    if isinstance(expression, exp.Alias):
+        last -= 2 if tokens[last - 2].token_type is TokenType.ALIAS else 1
+    depth = depths[first]
+    if tokens[first].text.lower() in ("cast", "try_cast") and tokens[last - 1].token_type is TokenType.R_PAREN:
+        kind, depth, last = TokenType.ALIAS, depth + 1, last - 1
+    else:
+        kind = TokenType.DCOLON
+    begin = max((at for at in range(first, last) if tokens[at].token_type is kind and depths[at] == depth), default=-1)
+    if not 0 <= begin < last - 1:
+        return None
+    parsed = parse_type(walk.text.sql[tokens[begin + 1].start : tokens[last - 1].end + 1])
+    return parsed.text if parsed is not None else None
+
+
+def _is_plain(expression: exp.Expr, sources: list[tuple[str, Relation]]) -> bool:
+    """Whether this is the name of a column, and no field of a struct."""
+    if not isinstance(expression, exp.Column) or len(expression.parts) > 2:
+        return False
+    qualifiers = {part.name.lower() for part in expression.parts[:-1]}
+    return qualifiers <= {name.lower() for name, _ in sources}
+
+
+def _resolved(column: exp.Column, sources: list[tuple[str, Relation]]) -> Column:
+    """The column that a name means, or one that says nothing where that cannot be told."""
+    parts = [part.name.lower() for part in column.parts]
+    if len(parts) > 2:
+        return Column(None, 0)
+    if len(parts) == 2:
+        sources = [(name, source) for name, source in sources if name.lower() == parts[0]]
+    for _, source in sources:
+        for candidate in source.columns or ():
+            if candidate.name is not None and candidate.name.lower() == parts[-1]:
+                return candidate
+    if len(sources) == 1 and (name := sources[0][1].source) and not is_reserved(parts[-1]):
+        return Column(column.name, 0, name, column.name)
+    return Column(None, 0)
+
+
+def group_keys(
+    select: exp.Select, sources: list[tuple[str, Relation]], columns: tuple[Column, ...] | None
+) -> tuple[Column, ...]:
+    """What the keys of a GROUP BY are, as far as that can be told; `columns` are those of the SELECT itself."""
+    group = select.args.get("group")
+    if group is None:
+        return ()
+    outputs = columns or ()
+    if group.args.get("all"):
+        return outputs
+    keys: list[Column] = []
+    for key in group.expressions:
+        if named := outputs[ordinal(key)]:
+            keys += named
+            continue
+        fact = _column(key, 0, sources)
+        if isinstance(key, exp.Column) and not fact.event_time:
+            keys += [output for output in outputs if output.folded == key.name.lower()]
+        keys.append(fact)
+    return tuple(keys)

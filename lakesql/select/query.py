@@ -1,0 +1,271 @@
+"""What lakesql knows of a model's SELECT: its outputs, its state, and how a row's source position gets through it.
+
+sqlglot reads and never writes: what Spark runs is the author's own text, with insertions where `Query.carry` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from lakesql.errors import Place, Problem, ProjectError, did_you_mean
+from lakesql.names import POSITION, is_reserved
+from lakesql.select.groups import Group
+from lakesql.select.relation import Column, Relation, StreamShape, Walk
+from lakesql.select.sqltext import Findings, Text, read_text, refuse_marker
+from lakesql.select.stateful import state_shape
+from lakesql.select.tree import read_relation
+
+__all__ = ["Output", "Query", "StreamShape", "carry_position", "check_expression", "read_expression", "read_query"]
+
+CARRY = f" {POSITION},"
+"""What is inserted after SELECT. Unqualified, as no more than one relation of a stateless SELECT has this column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A column of the model. `stream` and `column` say that it is plainly this column of this stream.
+
+    `offset` is where it stands in the SQL. `cast` is the type that it is cast to, if it is a cast.
+    """
+
+    name: str
+    offset: int
+    stream: str | None = None
+    column: str | None = None
+    cast: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The facts of a model's SELECT.
+
+    `outputs` is None where a star stands for the columns of a table, which only the catalog knows.
+    `state` is a hash of the stateful shape, '' for a stateless SELECT.
+    `joins_streams` says that it joins streams with each other.
+    `grouped_by_event_time` says that some key of an aggregate or DISTINCT carries a watermark.
+    `reads_tables` says that it reads a table beside its streams.
+    `record_fields` are the fields of `_record` that the text uses.
+    `groups`: a batch has one row for each of them; None where that is not known.
+    `carry` holds what `carry_position` inserts: offset and text, in order; empty for a stateful SELECT.
+    """
+
+    sql: str
+    outputs: tuple[Output, ...] | None
+    streams_read: tuple[str, ...]
+    stateful: bool
+    aggregated: bool
+    joins_streams: bool
+    state: str
+    grouped_by_event_time: bool
+    reads_tables: bool
+    record_fields: frozenset[str]
+    groups: tuple[Group, ...] | None
+    carry: tuple[tuple[int, str], ...]
+
+
+def read_query(sql: str, streams: Mapping[str, StreamShape], place: Callable[[int], Place]) -> Query:
+    """Reads one Spark SQL SELECT over `streams`, each a view of its own name. `place` maps an offset to the file.
+
+    Raises ProjectError with every problem found.
+    """
+    findings = Findings(place)
+    try:
+        query = _read(sql, streams, findings)
+    except RecursionError:
+        findings.add("sql-syntax", 0, "The SELECT nests too deep to be read.", fix="Split it.")
+        query = None
+    if query is None or findings.problems:
+        raise ProjectError(findings.problems)
+    return query
+
+
+def carry_position(query: Query) -> str:
+    """The author's SELECT with `_lakesql_position` carried from the stream to the top. Stateless SELECTs only."""
+    pieces: list[str] = []
+    start = 0
+    for offset, text in query.carry:
+        pieces += (query.sql[start:offset], text)
+        start = offset
+    return "".join((*pieces, query.sql[start:]))
+
+
+def read_expression(text: str, columns: Collection[str] | None) -> tuple[str, ...] | Problem:
+    """The columns that a configured condition such as `delete_when` reads, or what is wrong with it.
+
+    It is one scalar expression over `columns` (None: unknown): no query, no aggregate, no window.
+    """
+    findings = Findings(lambda offset: Place("", 1, offset + 1))
+    try:
+        read = _read_condition(text, columns, findings)
+    except RecursionError:
+        read = "It nests too deep to be read."
+    if findings.problems:
+        read = findings.problems[0].what
+    return Problem("bad-expression", f"'{text}': {read}") if isinstance(read, str) else read
+
+
+def check_expression(text: str, columns: Collection[str] | None) -> Problem | None:
+    """What is wrong with a configured condition, if anything: see `read_expression`."""
+    read = read_expression(text, columns)
+    return read if isinstance(read, Problem) else None
+
+
+def _read(sql: str, streams: Mapping[str, StreamShape], findings: Findings) -> Query | None:
+    text = read_text(sql, findings)
+    if text is None:
+        return None
+    tree = _parse(text.tokens, sql, findings)
+    if tree is None:
+        return None
+    if ":" in sql:
+        _refuse_markers(tree, text, findings)
+    relation, walk = read_relation(tree, text, streams, findings)
+    if not relation.streams and not findings.problems:
+        findings.add(
+            "no-stream",
+            text.tokens[0].start,
+            "The model reads no stream.",
+            "A model is kept fresh by what arrives in a stream.",
+            "Read one with {{ stream('…') }} in FROM.",
+        )
+    outputs = _outputs(relation.columns, findings)
+    return _query(text, relation, walk, outputs)
+
+
+def _refuse_markers(tree: exp.Query, text: Text, findings: Findings) -> None:
+    """Notes the markers `:name`, which only the tree can tell from the fields of a struct type."""
+    names = {marker.name for marker in tree.find_all(exp.Placeholder)}
+    for colon, name in pairwise(text.tokens):
+        if colon.token_type is TokenType.COLON and name.text in names:
+            refuse_marker(f":{name.text}", colon.start, findings)
+
+
+def _query(text: Text, relation: Relation, walk: Walk, outputs: tuple[Output, ...] | None) -> Query:
+    stateful = relation.stateful
+    return Query(
+        sql=text.sql,
+        outputs=outputs,
+        streams_read=relation.streams,
+        stateful=stateful,
+        aggregated=relation.aggregated,
+        joins_streams=relation.joined,
+        state=state_shape(walk) if stateful else "",
+        grouped_by_event_time=relation.by_event_time,
+        reads_tables=walk.reads_tables,
+        record_fields=text.record_fields,
+        groups=relation.groups,
+        carry=() if stateful else tuple(sorted((text.inserts[select], CARRY) for select in walk.inserts)),
+    )
+
+
+def _parse(tokens: list[Token], sql: str, findings: Findings) -> exp.Query | None:
+    """The tree of the one SELECT that the tokens are."""
+    try:
+        trees = Spark().parser().parse(tokens, sql)
+    except ParseError as error:
+        findings.add("sql-syntax", *_first_error(error, tokens))
+        return None
+    tree = trees[0] if trees else None
+    if not isinstance(tree, exp.Query):
+        what = tree.key.upper() if tree is not None else "nothing"
+        findings.add(
+            "not-a-select", tokens[0].start, f"The model is {what}, and not one SELECT.", fix="Write a SELECT."
+        )
+        return None
+    return tree
+
+
+def _first_error(error: ParseError, tokens: list[Token]) -> tuple[int, str]:
+    """The offset and the text of the parser's first complaint, which it places at the end of a token."""
+    first = error.errors[0]
+    where = (first.get("line"), first.get("col"))
+    offset = next((token.start for token in tokens if (token.line, token.col) == where), tokens[-1].start)
+    near = str(first.get("highlight") or "")
+    what = "The SQL cannot be read" + (f" near '{near}'" if near else "")
+    reason = str(first.get("description") or "").split(" but got ")[0]
+    return offset, f"{what}: {'something is missing' if reason.startswith('Required') else reason}."
+
+
+def _outputs(columns: tuple[Column, ...] | None, findings: Findings) -> tuple[Output, ...] | None:
+    """The model's columns, each with a name that a table can have."""
+    if columns is None:
+        return None
+    outputs: list[Output] = []
+    names: set[str] = set()
+    for column in columns:
+        name = column.name
+        if name is None:
+            findings.add(
+                "unnamed-column",
+                column.offset,
+                "This expression has no name.",
+                "It becomes a column of the table.",
+                "Give it one with AS.",
+            )
+            continue
+        if is_reserved(name):
+            findings.add(
+                "reserved-column",
+                column.offset,
+                f"'{name}' never lands in a table under its own name.",
+                fix="Give it another name with AS.",
+            )
+        elif not name or not name.isprintable() or any(character in name for character in ".`"):
+            findings.add(
+                "bad-column-name",
+                column.offset,
+                f"The column '{name}' has a dot, a backtick or a control character in its name, or none at all.",
+                fix="Give it another name with AS.",
+            )
+        elif name.lower() in names:
+            findings.add(
+                "duplicate-column",
+                column.offset,
+                f"The model has two columns '{name}'. Capitals make no difference.",
+                fix="Give one of them another name with AS.",
+            )
+        names.add(name.lower())
+        outputs.append(Output(name, column.offset, column.stream, column.column, column.cast))
+    return tuple(outputs)
+
+
+def _read_condition(text: str, columns: Collection[str] | None, findings: Findings) -> tuple[str, ...] | str:
+    prefix = "SELECT "
+    read = read_text(prefix + text, findings)
+    if read is None or findings.problems:
+        return ""
+    if len(read.sql) <= len(prefix):
+        return "It is empty."
+    if read.sql != (prefix + text).rstrip():
+        return "It ends in a comment or a semicolon, where more is to follow."
+    if len(read.inserts) > 1:
+        return "It holds a query."
+    if read.aggregates or read.windows:
+        return "It reads other rows than its own: aggregates and windows have no place here."
+    tree = _parse(read.tokens, prefix + text, findings)
+    if tree is None:
+        return ""
+    given = {key for key, value in tree.args.items() if value}
+    if not isinstance(tree, exp.Select) or given != {"expressions"} or len(tree.expressions) != 1:
+        return "It is not one expression."
+    expression = tree.expressions[0]
+    refused = next(
+        iter(expression.find_all(exp.Alias, exp.Aliases, exp.Star, exp.Query, exp.UDTF, exp.Placeholder)), None
+    )
+    if refused is not None:
+        return "It is not one scalar expression."
+    if isinstance(expression, exp.Literal):
+        return "It is the same for every row."
+    used = dict.fromkeys(column.parts[0].name for column in expression.find_all(exp.Column))
+    known = None if columns is None else {column.lower() for column in columns}
+    unknown = [name for name in used if known is not None and name.lower() not in known]
+    if unknown:
+        return f"There is no column '{unknown[0]}'. {did_you_mean(unknown[0], columns or ())}"
+    return tuple(used)

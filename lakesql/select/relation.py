@@ -1,0 +1,147 @@
+"""What a query is to the one that reads it: its columns, its streams, and where the source position stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from lakesql.select.groups import Group
+from lakesql.select.sqltext import Findings, Text
+
+
+@dataclass(frozen=True, slots=True)
+class StreamShape:
+    """What is known of a declared stream: its columns (None: nothing), and its watermark's column."""
+
+    columns: tuple[str, ...] | None
+    watermark: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a relation. `stream` and `column` say that it is plainly this column of this stream.
+
+    `name` is None where Spark would make one up. `event_time` says that Spark finds the stream's watermark in it.
+    """
+
+    name: str | None
+    offset: int
+    stream: str | None = None
+    column: str | None = None
+    cast: str | None = None
+    event_time: bool = False
+
+    @property
+    def folded(self) -> str:
+        """Its name in small letters; empty where Spark would make one up."""
+        return (self.name or "").lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """Where a relation has `_lakesql_position`: so many columns from the left, put there or by a star."""
+
+    by: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What a FROM can read. `columns` is None where they cannot be known without asking the catalog.
+
+    `joined`: streams are joined with each other.
+    `source` is the one stream that any column name means, when its columns are unknown and nothing else is read.
+    `groups`: one row for each of them, in a batch. None where that is not known.
+    `selects` are the SELECTs of streams that it is made of, each by its mark.
+    `using` are the columns by which it is joined to what stands left of it: `*` has them once, and first.
+    """
+
+    columns: tuple[Column, ...] | None = None
+    streams: tuple[str, ...] = ()
+    stateful: bool = False
+    aggregated: bool = False
+    joined: bool = False
+    by_event_time: bool = False
+    carried: Carried | None = None
+    source: str | None = None
+    groups: tuple[Group, ...] | None = None
+    selects: frozenset[int] = frozenset()
+    using: tuple[str, ...] = ()
+
+
+def columns_side_by_side(relations: Iterable[Relation]) -> tuple[Column, ...] | None:
+    """The columns that `*` gives of the relations of a FROM; None where some are not known."""
+    columns: list[Column] = []
+    for relation in relations:
+        if relation.columns is None:
+            return None
+        own = [column for column in relation.columns if column.folded not in relation.using]
+        columns = [*_with_first(columns, relation.using), *own]
+    return tuple(columns)
+
+
+def columns_of_one(relations: Iterable[Relation], one: Relation) -> tuple[Column, ...] | None:
+    """The columns that `t.*` gives of one relation of a FROM: by what it is joined comes first here too."""
+    columns: list[Column] | None = None
+    for relation in relations:
+        if relation is one:
+            columns = None if one.columns is None else list(one.columns)
+        if columns is not None:
+            columns = _with_first(columns, relation.using)
+    return None if columns is None else tuple(columns)
+
+
+def _with_first(columns: list[Column], names: tuple[str, ...]) -> list[Column]:
+    first = [column for name in names for column in columns if column.folded == name]
+    return [*first, *(column for column in columns if column not in first)]
+
+
+Names: TypeAlias = Mapping[str, Relation]
+"""The common table expressions in sight, by name in small letters."""
+
+
+@dataclass(slots=True)
+class Walk:
+    """One pass over a tree: what it reads, and what it has found so far.
+
+    `inserts` are the SELECTs that `_lakesql_position` is inserted into; `shapes` what state they keep, by SELECT.
+    `seen` are the SELECTs that were reached, `flowing` those of them that read streams. `reads_tables`: it reads more
+    than streams.
+    """
+
+    text: Text
+    streams: Mapping[str, tuple[str, StreamShape]]
+    findings: Findings
+    inserts: set[int] = field(default_factory=set)
+    shapes: dict[int, str] = field(default_factory=dict)
+    seen: set[int] = field(default_factory=set)
+    flowing: dict[int, exp.Select] = field(default_factory=dict)
+    reads_tables: bool = False
+
+
+def mark_of(select: exp.Expr) -> int | None:
+    """The number of a SELECT's token, which `sqltext` gave to the parser as a comment."""
+    return int(select.comments[-1]) if select.comments else None
+
+
+def last_mark(query: exp.Expr) -> int:
+    """The number of the last SELECT token inside a query."""
+    return max((mark for select in query.find_all(exp.Select) if (mark := mark_of(select)) is not None), default=0)
+
+
+def start_of(query: exp.Expr, walk: Walk) -> int:
+    """Where the first SELECT of a query stands in the SQL."""
+    marks = (mark for select in query.find_all(exp.Select) if (mark := mark_of(select)) is not None)
+    return walk.text.tokens[min(marks, default=0)].start
+
+
+def offset_of(node: exp.Expr, otherwise: int = 0) -> int:
+    """Where the first word of a node that has a place stands in the SQL."""
+    for inner in (node.parts[0] if isinstance(node, exp.Table) else node).walk(bfs=False):
+        start = inner.meta.get("start") if inner._meta else None
+        if isinstance(start, int):
+            return start
+    return otherwise

@@ -1,0 +1,102 @@
+"""What decides the state that Spark keeps for a SELECT, in words that do not depend on spelling."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from lakesql.select.relation import Walk
+from lakesql.select.sqltext import Text, clause, projections, words
+
+
+def state_shape(walk: Walk) -> str:
+    """A short hash of everything that decides what Spark keeps in its state store. Stable across spelling."""
+    shape = "\n".join(shape for _, shape in sorted(walk.shapes.items()))
+    return hashlib.sha256(shape.encode()).hexdigest()[:16]
+
+
+def shape_of(select: exp.Select, mark: int, walk: Walk, *, aggregated: bool, distinct: bool, joined: bool) -> str:
+    """The words that decide what state this SELECT keeps: keys and aggregates, the join, the distinct columns."""
+    text = walk.text
+    spans = projections(text, mark)
+    lines: list[str] = []
+    if aggregated:
+        group = select.args.get("group")
+        found = clause(text, mark, frozenset({TokenType.GROUP_BY})) if group is not None else None
+        lines.append(words(text, *found) if found else "one group")
+        lines += [words(text, *_call_span(text, index)) for index in text.aggregates.get(mark, ())]
+        lines += _named_keys(group, select, spans, text) if group is not None else []
+    if distinct:
+        lines += ["distinct", *(words(text, *span) for span in spans)]
+    if joined:
+        found = clause(text, mark, frozenset({TokenType.FROM}))
+        lines.append(words(text, *found, owner=mark) if found else "join")
+        if any(not join.args.get("on") and not join.args.get("using") for join in select.args.get("joins") or ()):
+            found = clause(text, mark, frozenset({TokenType.WHERE}))  # which says what `FROM a, b` is joined by
+            lines += [words(text, *found)] if found else []
+    return "\n".join(lines)
+
+
+def shapes_below(shape: str, below: Collection[int], walk: Walk) -> Iterator[str]:
+    """The words of the columns that a shape names, where the SELECTs below make them: a key of GROUP BY may be one."""
+    columns = {(mark, number): column for mark in below for number, column in enumerate(_named_columns(mark, walk))}
+    left = {place: (name, made) for place, (name, made) in columns.items() if made != name}
+    named = _names(shape)
+    while found := sorted(place for place, (name, _) in left.items() if name in named):
+        for place in found:
+            _, made = left.pop(place)
+            named |= _names(made)
+            yield made
+
+
+def columns_of(selects: Collection[int], walk: Walk) -> list[str]:
+    """The words of all columns of the SELECTs."""
+    return [made for mark in sorted(selects) for _, made in _named_columns(mark, walk)]
+
+
+def _named_columns(mark: int, walk: Walk) -> list[tuple[str, str]]:
+    """The columns of a SELECT, each with its name in small letters and the words that it is made by.
+
+    A column that is passed on is made by its own name, whatever it is qualified with.
+    """
+    select, spans = walk.flowing[mark], projections(walk.text, mark)
+    if len(spans) != len(select.expressions):
+        return [("", words(walk.text, *span)) for span in spans]
+    columns = []
+    for expression, (first, last) in zip(select.expressions, spans, strict=True):
+        inner = expression.this if isinstance(expression, exp.Alias) else expression
+        if isinstance(expression, exp.Alias):
+            last -= 2 if walk.text.tokens[last - 2].token_type is TokenType.ALIAS else 1
+        is_plain = isinstance(inner, exp.Column) and len(inner.parts) <= 2
+        made = inner.name.lower() if is_plain else words(walk.text, first, last)
+        columns.append((expression.alias_or_name.lower(), made))
+    return columns
+
+
+def _names(shape: str) -> frozenset[str]:
+    return frozenset(shape.replace("\n", " ").split(" "))
+
+
+def _named_keys(group: exp.Expr, select: exp.Select, spans: list[tuple[int, int]], text: Text) -> list[str]:
+    """The expressions that the keys of GROUP BY name by number or by alias."""
+    if len(spans) != len(select.expressions):
+        return []
+    named = {key.name.lower() for key in group.expressions if isinstance(key, exp.Column | exp.Literal)}
+    return [
+        words(text, *span)
+        for number, (expression, span) in enumerate(zip(select.expressions, spans, strict=True), 1)
+        if group.args.get("all")
+        or str(number) in named
+        or (isinstance(expression, exp.Alias) and expression.alias.lower() in named)
+    ]
+
+
+def _call_span(text: Text, index: int) -> tuple[int, int]:
+    depth = text.depths[index]
+    end = index + 2
+    while end < len(text.tokens) and text.depths[end] > depth:
+        end += 1
+    return index, end + 1

@@ -1,0 +1,437 @@
+"""What a parsed SELECT makes of its streams: columns, state, and the way of `_lakesql_position` to the top.
+
+Every query of the tree becomes a `Relation`, from the tables up; what a relation of a stream must not do is noted on
+the way. Names follow Spark: without regard to capitals, common table expressions before views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from lakesql.errors import did_you_mean
+from lakesql.select.carry import carry_through
+from lakesql.select.columns import group_keys, read_columns
+from lakesql.select.functions import FORBIDDEN_FUNCTIONS, PATH_FORMATS, TABLE_FUNCTIONS
+from lakesql.select.groups import distinct_groups, groups_of, groups_through
+from lakesql.select.refusals import (
+    refuse_alias,
+    refuse_foreign,
+    refuse_in_stream,
+    refuse_inside,
+    refuse_on_stream,
+    refuse_order,
+)
+from lakesql.select.relation import (
+    Carried,
+    Column,
+    Names,
+    Relation,
+    StreamShape,
+    Walk,
+    columns_side_by_side,
+    last_mark,
+    mark_of,
+    offset_of,
+    start_of,
+)
+from lakesql.select.sqltext import Findings, Text
+from lakesql.select.stateful import columns_of, shape_of, shapes_below
+
+
+def read_relation(
+    tree: exp.Query, text: Text, streams: Mapping[str, StreamShape], findings: Findings
+) -> tuple[Relation, Walk]:
+    """The relation that a model's whole tree is, and what the pass over it found."""
+    walk = Walk(text, {name.lower(): (name, shape) for name, shape in streams.items()}, findings)
+    relation = _query(tree, {}, walk)
+    for mark in sorted(text.inserts.keys() - walk.seen) if not findings.problems else ():
+        findings.add("sql-syntax", text.tokens[mark].start, "A query cannot be read in this place.", fix="Use a join.")
+    return relation, walk
+
+
+def _query(query: exp.Expr, names: Names, walk: Walk) -> Relation:
+    names = _with(query, names, walk)
+    match query:
+        case exp.Select():
+            return _select(query, names, walk)
+        case exp.Union():
+            return _union(query, names, walk)
+        case exp.SetOperation():
+            return _other_set_operation(query, names, walk)
+        case exp.Subquery():
+            inner = _query(query.this, names, walk)
+            if inner.streams:
+                refuse_order(query, query, walk)
+            return inner
+        case _:
+            offset = offset_of(query)
+            walk.findings.add("not-a-select", offset, f"{query.key.upper()} is not a SELECT.", fix="Write a SELECT.")
+            return Relation()
+
+
+def _with(query: exp.Expr, names: Names, walk: Walk) -> Names:
+    with_ = query.args.get("with_")
+    if with_ is None:
+        return names
+    if with_.args.get("recursive"):
+        offset = offset_of(with_.expressions[0].args["alias"]) if with_.expressions else 0
+        walk.findings.add(
+            "recursive-cte", offset, "A recursive common table expression cannot be read.", fix="Use a join."
+        )
+        return {**names, **{cte.alias.lower(): Relation() for cte in with_.expressions}}
+    known = dict(names)
+    for cte in with_.expressions:
+        known[cte.alias.lower()] = _named(_query(cte.this, known, walk), cte.args["alias"], walk)
+    return known
+
+
+def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
+    mark = mark_of(select)
+    if mark is None:
+        walk.findings.add("not-a-select", offset_of(select), "This query has no SELECT of its own.", fix="Write one.")
+        return Relation()
+    walk.seen.add(mark)
+    refuse_foreign(select, walk.text.tokens[mark].start, walk)
+    sources = _sources(select, names, walk)
+    _read_subqueries(select, names, walk)
+    flowing = [source for _, source in sources if source.streams]
+    if not flowing:
+        return Relation(read_columns(select, mark, sources, walk))
+    columns = read_columns(select, mark, sources, walk)
+    walk.flowing[mark] = select
+    below = _selects(flowing)
+    refuse_in_stream(select, mark, walk)
+    aggregated = mark in walk.text.aggregates or any(select.args.get(key) for key in ("group", "having"))
+    distinct = bool(select.args.get("distinct"))
+    joined = len(flowing) > 1
+    if aggregated or distinct or joined:
+        shape = shape_of(select, mark, walk, aggregated=aggregated, distinct=distinct, joined=joined)
+        walk.shapes[mark] = "\n".join((shape, *shapes_below(shape, below, walk)))
+    keys = group_keys(select, sources, columns) if aggregated else ()
+    streams = tuple(dict.fromkeys(name for source in flowing for name in source.streams))
+    named = None if columns is None else tuple(column.name or "" for column in columns)
+    groups = None
+    if aggregated:
+        groups = groups_of(select, mark, named, walk.text, [walk.flowing[each] for each in below])
+    elif len(sources) == 1:
+        groups = groups_through(select, named, flowing[0].groups)
+    if distinct:
+        keys = (*keys, *(columns or ()))
+        groups = distinct_groups(select, named)
+    return Relation(
+        columns,
+        streams,
+        stateful=aggregated or distinct or joined or any(source.stateful for source in flowing),
+        aggregated=aggregated or any(source.aggregated for source in flowing),
+        joined=joined or any(source.joined for source in flowing),
+        by_event_time=any(key.event_time for key in keys) or any(source.by_event_time for source in flowing),
+        carried=carry_through(select, mark, sources, flowing[0], walk) if not joined else None,
+        groups=groups,
+        selects=below | {mark},
+    )
+
+
+def _sources(select: exp.Select, names: Names, walk: Walk) -> list[tuple[str, Relation]]:
+    """What the FROM reads, in order: each relation with the name that columns are qualified with, or ''."""
+    from_ = select.args.get("from_")
+    if from_ is None:
+        return []
+    sources = _joined(from_.this, select.args.get("joins") or (), names, walk)
+    return sources + [_lateral(lateral, names, walk) for lateral in select.args.get("laterals") or ()]
+
+
+def _joined(first: exp.Expr, joins: Iterable[exp.Join], names: Names, walk: Walk) -> list[tuple[str, Relation]]:
+    sources = _table_with_joins(first, names, walk)
+    for join in joins:
+        refuse_foreign(join, offset_of(join.this), walk)
+        right = _table_with_joins(join.this, names, walk)
+        left_flows = any(source.streams for _, source in sources)
+        right_flows = any(source.streams for _, source in right)
+        side, kind = join.side.upper(), join.kind.upper()
+        hidden = kind in ("SEMI", "ANTI")
+        lost = (left_flows and not right_flows and side in ("RIGHT", "FULL")) or (
+            right_flows and not left_flows and (side in ("LEFT", "FULL") or hidden)
+        )
+        if lost:
+            walk.findings.add(
+                "outer-join",
+                offset_of(join.this),
+                f"This {' '.join(filter(None, (side, kind, 'JOIN')))} gives rows that no record of the stream made.",
+                "Such a row would come again with every batch.",
+                "Keep the stream on the side whose rows are all kept: FROM stream LEFT JOIN table.",
+            )
+        if hidden:
+            right = [("", replace(source, columns=(), source=None)) for _, source in right]
+        elif join.args.get("using") or join.method.upper() == "NATURAL":
+            right = [(name, replace(source, using=_shared(source, join, sources))) for name, source in right]
+        sources = sources + right
+    return sources
+
+
+def _shared(right: Relation, join: exp.Join, sources: list[tuple[str, Relation]]) -> tuple[str, ...]:
+    """The columns that the right side of a join by name shares with the left one, in small letters."""
+    if using := join.args.get("using"):
+        names = [identifier.name.lower() for identifier in using]
+    else:
+        names = [column.folded for _, source in sources for column in source.columns or ()]
+    there = names if right.columns is None else [column.folded for column in right.columns]
+    return tuple(name for name in dict.fromkeys(names) if name in there)
+
+
+def _table_with_joins(table: exp.Expr, names: Names, walk: Walk) -> list[tuple[str, Relation]]:
+    """A table and what is joined to it inside its own brackets."""
+    inner = table.this if isinstance(table, exp.Subquery) else None
+    if isinstance(inner, exp.Table) and not table.alias and not table.args.get("pivots"):
+        return _joined(inner, inner.args.get("joins") or (), names, walk) + [
+            _lateral(lateral, names, walk) for lateral in inner.args.get("laterals") or ()
+        ]
+    laterals = [_lateral(lateral, names, walk) for lateral in table.args.get("laterals") or ()]
+    return [_table(table, names, walk), *laterals]
+
+
+def _table(table: exp.Expr, names: Names, walk: Walk) -> tuple[str, Relation]:
+    """One entry of a FROM, with its name and everything that stands behind it."""
+    name = table.alias
+    match table:
+        case exp.Table() if isinstance(table.this, exp.Func):
+            relation = _table_function(table.this, walk)
+        case exp.Table():
+            refuse_foreign(table, offset_of(table), walk)
+            name = name or table.name
+            relation = _named_table(table, names, walk)
+        case exp.Subquery() if isinstance(table.this, exp.Table):
+            inner = _joined(table.this, table.this.args.get("joins") or (), names, walk)
+            relation = inner[0][1] if len(inner) == 1 else _merged(inner)
+            if len(inner) > 1 and relation.stateful:
+                walk.shapes.setdefault(-offset_of(table), "join")
+        case exp.Subquery():
+            relation = _query(table.this, names, walk)
+        case exp.Lateral():
+            return _lateral(table, names, walk)
+        case _:
+            relation = Relation()
+    if relation.streams:
+        refuse_on_stream(table, walk)
+    pivots = table.args.get("pivots") or ()
+    if pivots:
+        relation = replace(relation, columns=None, source=None)
+        name = pivots[-1].alias or name
+    return name, _named(relation, table.args.get("alias"), walk)
+
+
+def _named_table(table: exp.Table, names: Names, walk: Walk) -> Relation:
+    parts = [part.name for part in table.parts]
+    offset = offset_of(table.parts[0])
+    if len(parts) == 1:
+        if (relation := names.get(parts[0].lower())) is not None:
+            return relation
+        if (known := walk.streams.get(parts[0].lower())) is not None:
+            return _stream(*known, offset)
+        walk.findings.add(
+            "unknown-table",
+            offset,
+            f"'{parts[0]}' is neither a stream of this model nor a common table expression.",
+            did_you_mean(parts[0], {*names, *(name for name, _ in walk.streams.values())}),
+            f"Write {{{{ stream('{parts[0]}') }}}} or {{{{ ref('{parts[0]}') }}}}, or the table's whole name.",
+        )
+        return Relation()
+    path = any(character in part for part in parts for character in "/:\\")
+    if path or (len(parts) == 2 and (parts[0].lower() in PATH_FORMATS or "." in parts[0])):
+        walk.findings.add(
+            "path-in-from",
+            offset,
+            f"{'.'.join(parts)} reads files by their path.",
+            "A model reads streams and tables, so that what it depends on can be seen and checked.",
+            "Declare a stream for the files, or write the table's whole name in three parts.",
+        )
+    walk.reads_tables = True
+    return Relation()
+
+
+def _stream(name: str, shape: StreamShape, offset: int) -> Relation:
+    watermark = (shape.watermark or "").lower()
+    carried = Carried("star", 0)
+    if shape.columns is None:
+        return Relation(None, (name,), carried=carried, source=name)
+    columns = tuple(
+        Column(column, offset, name, column, event_time=column.lower() == watermark) for column in shape.columns
+    )
+    return Relation(columns, (name,), carried=Carried("known star", len(columns)))
+
+
+def _table_function(function: exp.Expr, walk: Walk) -> Relation:
+    offset = function.meta.get("start")
+    written = walk.text.sql[offset : function.meta["end"] + 1] if offset is not None else function.key
+    called = written.strip("`").lower()
+    if called not in TABLE_FUNCTIONS and called not in FORBIDDEN_FUNCTIONS:
+        walk.findings.add(
+            "forbidden-function",
+            offset or 0,
+            f"{written}() is no function that a FROM of a model may read.",
+            fix=did_you_mean(called, TABLE_FUNCTIONS),
+        )
+    return Relation()
+
+
+def _lateral(lateral: exp.Expr, names: Names, walk: Walk) -> tuple[str, Relation]:
+    alias = lateral.args.get("alias")
+    relation = Relation()
+    if isinstance(lateral.this, exp.Subquery):
+        relation = _query(lateral.this, names, walk)
+        if relation.streams:
+            refuse_inside(start_of(lateral.this, walk), relation, walk)
+            relation = Relation()
+    return lateral.alias, _named(relation, alias, walk)
+
+
+def _named(relation: Relation, alias: exp.Expr | None, walk: Walk) -> Relation:
+    """The relation under a table alias, whose list of columns, if any, renames its columns."""
+    if not isinstance(alias, exp.TableAlias):
+        return relation
+    refuse_alias(alias.args.get("this"), walk)
+    if not alias.columns:
+        return relation
+    if relation.streams:
+        walk.findings.add(
+            "column-list",
+            offset_of(alias.columns[0]),
+            "A list of columns cannot rename what comes from a stream, which has columns of lakesql's beside its own.",
+            fix="Rename the columns in the SELECT, with AS.",
+        )
+        return relation
+    for column in alias.columns:
+        refuse_alias(column, walk)
+    return replace(relation, columns=tuple(Column(column.name, offset_of(column)) for column in alias.columns))
+
+
+def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
+    """UNION ALL and UNION: the branches from left to right, nested to the left as they are parsed."""
+    branches: list[exp.Expr] = []
+    distinct = False
+    node: exp.Expr = union
+    while isinstance(node, exp.Union) and (node is union or not node.args.get("with_")):
+        if node is not union and node.args.get("distinct") != union.args.get("distinct"):
+            break
+        refuse_foreign(node, start_of(node.expression, walk), walk)
+        distinct = distinct or bool(node.args.get("distinct"))
+        branches.append(node.args["expression"])
+        node = node.this
+    branches = [node, *reversed(branches)]
+    relations = [_query(branch, names, walk) for branch in branches]
+    streams = tuple(dict.fromkeys(name for relation in relations for name in relation.streams))
+    columns = _agreed([relation.columns for relation in relations])
+    if not streams:
+        return Relation(columns)
+    refuse_order(union, branches[-1], walk)
+    for branch, relation in zip(branches, relations, strict=True):
+        if not relation.streams:
+            walk.findings.add(
+                "union-without-stream",
+                start_of(branch, walk),
+                "This branch of the UNION reads no stream, so every batch would add its rows again.",
+                fix="Read tables in a model of its own, or join them.",
+            )
+    stateful = distinct or any(relation.stateful for relation in relations)
+    carried = {relation.carried for relation in relations if relation.streams}
+    if not stateful and (len(carried) > 1 or carried == {None}):
+        walk.findings.add(
+            "union-star",
+            start_of(branches[1], walk),
+            "The branches of the UNION put the stream's own columns in different places.",
+            "A * over a stream brings columns of lakesql's with it.",
+            "Name the columns in every branch, or begin every branch with the same number of columns before its *.",
+        )
+    selects = _selects(relations)
+    if distinct:
+        walk.shapes[last_mark(union)] = "\n".join(("union distinct", *columns_of(selects, walk)))
+    return Relation(
+        columns,
+        streams,
+        stateful=stateful,
+        aggregated=any(relation.aggregated for relation in relations),
+        joined=any(relation.joined for relation in relations),
+        by_event_time=any(relation.by_event_time for relation in relations)
+        or (distinct and any(column.event_time for column in columns or ())),
+        carried=relations[0].carried,
+        selects=selects,
+    )
+
+
+def _agreed(branches: list[tuple[Column, ...] | None]) -> tuple[Column, ...] | None:
+    """The columns of a union: the first branch's names, and what all branches agree on."""
+    first = branches[0]
+    if first is None:
+        return None
+    agreed = list(first)
+    for branch in branches[1:]:
+        if branch is None or len(branch) != len(agreed):
+            return tuple(Column(column.name, column.offset) for column in first)
+        for index, (ours, theirs) in enumerate(zip(agreed, branch, strict=True)):
+            plain = (ours.stream, (ours.column or "").lower()) == (theirs.stream, (theirs.column or "").lower())
+            agreed[index] = replace(
+                ours,
+                stream=ours.stream if plain else None,
+                column=ours.column if plain else None,
+                cast=ours.cast if ours.cast == theirs.cast else None,
+                event_time=ours.event_time and theirs.event_time,
+            )
+    return tuple(agreed)
+
+
+def _other_set_operation(operation: exp.SetOperation, names: Names, walk: Walk) -> Relation:
+    left = _query(operation.this, names, walk)
+    right = _query(operation.expression, names, walk)
+    if not (left.streams or right.streams):
+        return Relation(left.columns)
+    walk.findings.add(
+        "set-operation",
+        start_of(operation.expression, walk),
+        f"{operation.key.upper()} compares all rows, and a stream is never all there.",
+        fix="Use a LEFT SEMI JOIN or LEFT ANTI JOIN with a table.",
+    )
+    return replace(left, streams=left.streams or right.streams)
+
+
+def _merged(sources: list[tuple[str, Relation]]) -> Relation:
+    """Several relations under one name."""
+    flowing = [source for _, source in sources if source.streams]
+    return Relation(
+        columns_side_by_side(source for _, source in sources),
+        tuple(dict.fromkeys(name for source in flowing for name in source.streams)),
+        stateful=len(flowing) > 1 or any(source.stateful for source in flowing),
+        aggregated=any(source.aggregated for source in flowing),
+        joined=len(flowing) > 1 or any(source.joined for source in flowing),
+        by_event_time=any(source.by_event_time for source in flowing),
+        carried=flowing[0].carried if flowing and flowing[0] is sources[0][1] else None,
+        selects=_selects(flowing),
+    )
+
+
+def _selects(relations: Iterable[Relation]) -> frozenset[int]:
+    return frozenset[int]().union(*(relation.selects for relation in relations))
+
+
+def _read_subqueries(select: exp.Select, names: Names, walk: Walk) -> None:
+    """Reads the queries inside the SELECT's expressions, which must not read a stream."""
+    mark = mark_of(select)
+    if len(walk.seen) == len(walk.text.inserts) or mark is None:
+        return
+    inside = [value for key, value in select.args.items() if key not in ("with_", "from_")]
+    pending = [node for value in inside for node in (value if isinstance(value, list) else [value])]
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, exp.Expr):
+            continue
+        if isinstance(node, exp.Join):
+            pending.append(node.args.get("on"))
+        elif isinstance(node, exp.Lateral):
+            pending.append(None if isinstance(node.this, exp.Subquery) else node.this)
+        elif isinstance(node, exp.Query):
+            relation = _query(node, names, walk)
+            if relation.streams:
+                refuse_inside(start_of(node, walk), relation, walk)
+        else:
+            pending.extend(node.iter_expressions())

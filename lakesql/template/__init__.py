@@ -1,0 +1,1 @@
+"""An author's Jinja template: configuration, edges, text. Pure."""

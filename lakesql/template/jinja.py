@@ -1,0 +1,102 @@
+"""Jinja's syntax tree of a template, in which `lineno` of every node and token is an offset of the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from jinja2 import Environment, TemplateSyntaxError, nodes
+from jinja2.lexer import Lexer, TokenStream
+from jinja2.parser import Parser
+
+from lakesql.errors import Place, ProjectError
+from lakesql.template.nodes import Source
+from lakesql.template.values import TemplateError
+
+MAX_SOURCE = 1 << 20
+MAX_TOKENS = 50_000
+
+
+def parse_jinja(source: Source) -> list[nodes.Node]:
+    """The nodes of a template. Raises `ProjectError` (`template-syntax`, `template-too-large`)."""
+    try:
+        if len(source.text) > MAX_SOURCE:
+            raise TemplateError("template-too-large", f"The file is longer than {MAX_SOURCE} characters.")
+        return Parser(_ENVIRONMENT, source.text, source.path).subparse()
+    except TemplateSyntaxError as error:
+        condition, what, at = "template-syntax", f"This is not Jinja: {error.message}", error.lineno
+    except ValueError as error:
+        condition, what, at = "template-syntax", f"This is not Jinja: {error}", None
+    except TemplateError as fault:
+        condition, what, at = fault.condition, fault.what, fault.at
+    except RecursionError:
+        condition, what, at = "template-too-large", "The file is nested too deeply.", None
+    raise ProjectError.of(condition, what, place=Place(source.path) if at is None else source.place(at))
+
+
+class _OffsetLexer(Lexer):
+    """Jinja's lexer, whose tokens carry offsets where Jinja's carry line numbers; every node inherits them."""
+
+    def tokenize(
+        self, source: str, name: str | None = None, filename: str | None = None, state: str | None = None
+    ) -> TokenStream:
+        return TokenStream(self.wrap(self._with_offsets(source, name), name, filename), name, filename)
+
+    def _with_offsets(self, source: str, name: str | None) -> Iterator[tuple[int, str, str]]:
+        position = 0
+        try:
+            for count, (_, kind, value) in enumerate(self.tokeniter(source, name)):
+                if not source.startswith(value, position):
+                    # The blank space that a `-` strips before a tag is in no token.
+                    position = source.index(value, position)
+                if count > MAX_TOKENS:
+                    raise TemplateError(
+                        "template-too-large", f"The file has more than {MAX_TOKENS} Jinja tokens.", at=position
+                    )
+                plain = _ESCAPE.sub(_escaped, value) if kind == "string" and "\\" in value else value
+                yield position, kind, plain
+                position += len(value)
+        except TemplateSyntaxError as error:
+            error.lineno = position
+            raise
+
+
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """An escape that Jinja reads without a warning: one that Python does not know (`\\d`) stands for itself."""
+    return found[0] if found[1] in "\n\\'\"abfnrtvxuUN01234567" else "\\" + found[0]
+
+
+class _OffsetEnvironment(Environment):
+    """Jinja's environment with `_OffsetLexer`. It parses; it never compiles or renders."""
+
+    @property
+    def lexer(self) -> Lexer:
+        return _LEXER
+
+
+_ENVIRONMENT = _OffsetEnvironment(keep_trailing_newline=True)
+_LEXER = _OffsetLexer(_ENVIRONMENT)
+
+
+def start_of(node: nodes.Node) -> int:
+    """The offset of an expression's first token, parentheses aside; Jinja's node may stand at a later one."""
+    match node:
+        case nodes.Call() | nodes.Getattr() | nodes.Getitem() | nodes.Filter() | nodes.Test() if node.node is not None:
+            return start_of(node.node)
+        case nodes.Not(node=nodes.Test() as test) if test.lineno == node.lineno:
+            return start_of(test)
+        case nodes.BinExpr():
+            return start_of(node.left)
+        case nodes.Compare():
+            return start_of(node.expr)
+        case nodes.Concat():
+            return start_of(node.nodes[0])
+        case nodes.CondExpr():
+            return start_of(node.expr1)
+        case nodes.Tuple(items=[first, *_]):
+            return start_of(first)
+        case _:
+            return node.lineno

@@ -1,0 +1,200 @@
+"""A model's file as a template: what it says of itself, read without running it, and the SQL that it renders to.
+
+Jinja reads the text; its syntax tree is checked and turned into the tree of `template_tree`, and that is all a
+template can do. Configuration, edges, vars and macros are facts of the tree, with their places; a model is rendered
+once, by `template_eval`. No Python is generated from a template and none of its objects is in a template's reach.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jinja2 import nodes
+
+from lakesql.decode import Node
+from lakesql.errors import Place, Problem, ProjectError
+from lakesql.template import nodes as tree
+from lakesql.template.evaluate import Names, Piece, run
+from lakesql.template.jinja import parse_jinja
+from lakesql.template.nodes import Source, source_of
+from lakesql.template.reader import RESERVED, SEVEN, Reader, Reference, reserved_name
+from lakesql.template.statement import read_macro, read_statements
+from lakesql.template.values import TemplateError
+
+__all__ = [
+    "SEVEN",
+    "Macros",
+    "Names",
+    "Reference",
+    "Rendered",
+    "Template",
+    "parse_macros",
+    "parse_template",
+    "render_template",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Macros:
+    """The project's macros by name. A macro's `text` is all that a model which uses it depends on."""
+
+    by_name: Mapping[str, tree.Macro] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A model's file as it reads, before it is rendered.
+
+    `streams` and `refs` are in the order of the text, each occurrence once. `macros` are the project's macros that it
+    can reach; `reads` says which of `this`, `target`, `is_full_refresh` it reads.
+    """
+
+    path: str
+    source: str
+    config: Node
+    streams: tuple[Reference, ...]
+    refs: tuple[Reference, ...]
+    vars: frozenset[str]
+    macros: frozenset[str]
+    reads: frozenset[str]
+    body: tree.Body = field(repr=False)
+    known: Mapping[str, tree.Macro] = field(repr=False)
+    lines: Source = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The SQL of a model, and where each character of it comes from."""
+
+    text: str
+    pieces: tuple[Piece, ...] = field(repr=False)
+    lines: Source = field(repr=False)
+
+    def place(self, offset: int) -> Place:
+        """Where in the model's file the character at `offset` of the text stands.
+
+        What an expression wrote stands at its `{{`.
+        """
+        index = bisect_right(self.pieces, max(offset, 0), key=lambda piece: piece.start) - 1
+        if index < 0:
+            return self.lines.place(0)
+        piece = self.pieces[index]
+        return self.lines.place(piece.origin + (min(offset, len(self.text)) - piece.start) * piece.verbatim)
+
+
+def parse_macros(files: Sequence[tuple[str, str]]) -> Macros:
+    """The macros of `files`, each a path and its text.
+
+    A macro is pure text: it sees its arguments and other macros. Raises `ProjectError` with the problems of all files.
+    """
+    problems: list[Problem] = []
+    found: dict[str, tuple[Source, nodes.Macro]] = {}
+    for path, text in files:
+        source = source_of(path, text)
+        try:
+            _find_macros(source, parse_jinja(source), found, problems)
+        except ProjectError as error:
+            problems.extend(error.problems)
+    known = frozenset(found)
+    macros: dict[str, tree.Macro] = {}
+    for source, node in found.values():
+        reader = Reader(source, known, pure=True)
+        try:
+            macros[node.name] = read_macro(reader, node)
+        except RecursionError:
+            reader.report("template-too-large", node.lineno, "The macro is nested too deeply.")
+        problems.extend(reader.problems)
+    if problems:
+        raise ProjectError(problems)
+    return Macros(macros)
+
+
+def parse_template(path: str, source: str, macros: Macros) -> Template:
+    """What the model file `path` with the text `source` says. Raises `ProjectError` with all of its problems."""
+    lines = source_of(path, source)
+    body = parse_jinja(lines)
+    reader = Reader(lines, frozenset(macros.by_name))
+    try:
+        statements = read_statements(reader, body)
+    except RecursionError:
+        reader.report("template-too-large", 0, "The template is nested too deeply.")
+    if reader.problems:
+        raise ProjectError(reader.problems)
+    return Template(
+        path,
+        source,
+        reader.config or Node({}, Place(path, 1, 1)),
+        tuple(reader.streams),
+        tuple(reader.refs),
+        frozenset(reader.vars),
+        _reachable(reader.calls, reader.locals, macros.by_name),
+        frozenset(reader.reads),
+        statements,
+        {**macros.by_name, **reader.locals} if reader.locals else macros.by_name,
+        lines,
+    )
+
+
+def render_template(template: Template, names: Names) -> Rendered:
+    """The SQL of a template. Raises `ProjectError` when it cannot be rendered, at the line of the model."""
+    try:
+        text, pieces = run(template.body, names, template.known)
+    except TemplateError as fault:
+        place = Place(template.path) if fault.at is None else template.lines.place(fault.at)
+        why = " ".join(fault.inside)
+        raise ProjectError.of(fault.condition, fault.what, why=why, fix=fault.fix, place=place) from None
+    return Rendered(text, pieces, template.lines)
+
+
+def _find_macros(
+    source: Source, body: Iterable[nodes.Node], found: dict[str, tuple[Source, nodes.Macro]], problems: list[Problem]
+) -> None:
+    for node in body:
+        match node:
+            case nodes.Macro():
+                place = source.place(node.lineno)
+                if node.name in RESERVED:
+                    problems.append(reserved_name(node.name, place))
+                elif node.name in found:
+                    other, first = found[node.name]
+                    what = f"A macro '{node.name}' stands at {other.place(first.lineno)} already."
+                    problems.append(Problem("duplicate-macro", what, "", "Rename one of the two.", place))
+                else:
+                    found[node.name] = (source, node)
+            case nodes.Output() if all(
+                isinstance(item, nodes.TemplateData) and item.data.isspace() for item in node.nodes
+            ):
+                pass
+            case _:
+                at = _content(node)
+                what = "A file of macros holds macros and comments, nothing else."
+                fix = "Move this text into a macro, or into a model."
+                problems.append(Problem("not-a-macro", what, "", fix, source.place(at)))
+
+
+def _content(node: nodes.Node) -> int:
+    """Where a node has its first character that is not blank."""
+    if not isinstance(node, nodes.Output):
+        return node.lineno
+    for item in node.nodes:
+        if not isinstance(item, nodes.TemplateData):
+            return item.lineno
+        if not item.data.isspace():
+            return item.lineno + len(item.data) - len(item.data.lstrip())
+    return node.lineno
+
+
+def _reachable(
+    called: Iterable[str], locals_: Mapping[str, tree.Macro], macros: Mapping[str, tree.Macro]
+) -> frozenset[str]:
+    """The project's macros that `called` reach, through each other and through the model's own."""
+    seen: set[str] = set()
+    waiting = list(called)
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting.extend((locals_[name] if name in locals_ else macros[name]).calls)
+    return frozenset(seen - locals_.keys())

@@ -1,0 +1,152 @@
+"""One block of profiles.yml in the words of Spark and of pyiceberg."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import make_url
+
+from lakesql.errors import ProfileError
+from lakesql.project.catalog import (
+    S3_FILE_IO,
+    hadoop_properties,
+    jar_needs,
+    local_folder,
+    postgres_of,
+    python_properties,
+    shown,
+    spark_properties,
+)
+from lakesql.project.profiles import Catalog, Files, Target
+
+PASSWORD = "p@ss:w/rd?%41é"
+
+
+def rest(**properties: str) -> Catalog:
+    given = {key.replace("__", ".").replace("_", "-"): value for key, value in properties.items()}
+    return Catalog("lake", "rest", "http://catalog/", "wh", given)
+
+
+def postgres(uri: str, **properties: str) -> Catalog:
+    return Catalog("lake", "sql", uri, "/wh", {key.replace("_", "."): value for key, value in properties.items()})
+
+
+def test_keys_that_are_not_lakesqls_reach_both_as_they_are() -> None:
+    catalog = rest(header__X_Tenant="7", s3__access_key_id="a", prefix="p")
+    for properties in (spark_properties(catalog), python_properties(catalog)):
+        assert properties.items() >= catalog.properties.items()
+        assert (properties["type"], properties["uri"], properties["warehouse"]) == ("rest", "http://catalog/", "wh")
+
+
+def test_the_region_is_told_in_both_words() -> None:
+    for catalog in (rest(s3__region="eu-1"), rest(client__region="eu-1")):
+        assert spark_properties(catalog)["client.region"] == "eu-1"
+        assert python_properties(catalog)["s3.region"] == "eu-1"
+
+
+def test_s3_has_icebergs_own_file_io_unless_another_is_named() -> None:
+    assert spark_properties(rest(s3__endpoint="http://s3"))["io-impl"] == S3_FILE_IO
+    assert spark_properties(rest(s3__endpoint="http://s3", io_impl="Mine"))["io-impl"] == "Mine"
+    assert "io-impl" not in spark_properties(rest())
+
+
+def test_a_login_is_for_the_catalogs_own_token_service_unless_another_is_named() -> None:
+    for tell in (spark_properties, python_properties):
+        assert tell(rest(credential="a:b"))["oauth2-server-uri"] == "http://catalog/v1/oauth/tokens"
+        other = tell(rest(credential="a:b", oauth2_server_uri="https://idp/token"))
+        assert other["oauth2-server-uri"] == "https://idp/token"
+        assert tell(rest(token="t"))["oauth2-server-uri"] == "http://catalog/v1/oauth/tokens"
+        assert "oauth2-server-uri" not in tell(rest())
+
+
+def test_no_answer_is_waited_for_without_end() -> None:
+    told = spark_properties(rest())
+    assert {key for key in told if "timeout" in key} == {
+        "rest.client.connection-timeout-ms",
+        "rest.client.socket-timeout-ms",
+    }
+    assert {"jdbc.connectTimeout", "jdbc.socketTimeout"} <= spark_properties(postgres("postgresql://h/db")).keys()
+
+
+@pytest.mark.parametrize(
+    "catalog",
+    [
+        postgres("postgresql://me:p%40ss:w%2Frd%3F%2541%C3%A9@h:5433/lake"),
+        postgres("postgresql+psycopg2://me:p@ss:w/rd?%2541é@h:5433/lake"),
+        postgres("jdbc:postgresql://h:5433/lake", jdbc_user="me", jdbc_password=PASSWORD),
+        postgres("postgres://me@h:5433/lake", jdbc_password=PASSWORD),
+    ],
+)
+def test_a_postgres_login_reaches_both(catalog: Catalog) -> None:
+    spark = spark_properties(catalog)
+    assert (spark["type"], spark["uri"]) == ("jdbc", "jdbc:postgresql://h:5433/lake")
+    assert (spark["jdbc.user"], spark["jdbc.password"]) == ("me", PASSWORD)
+    url = make_url(python_properties(catalog)["uri"])
+    assert (url.drivername, url.username, url.password) == ("postgresql+psycopg", "me", PASSWORD)
+    assert (url.host, url.port, url.database) == ("h", 5433, "lake")
+    assert PASSWORD not in str(shown(catalog)) and "p%40ss" not in str(shown(catalog))
+
+
+@pytest.mark.parametrize(
+    ("uri", "address"),
+    [
+        ("postgresql://h/db?user=me&password=hush", "postgresql://h/db"),
+        ("jdbc:postgresql://me:x@h/db?password=hush", "jdbc:postgresql://h/db"),
+        ("postgresql://h/db?user=me@h&password=hush", "postgresql://…"),
+        ("postgresql://me:hu?sh@h/db", "postgresql://…"),
+        ("postgresql://me@h:5433/db", "postgresql://h:5433/db"),
+    ],
+)
+def test_an_address_is_shown_without_a_login(uri: str, address: str) -> None:
+    assert shown(postgres(uri))["uri"] == address
+
+
+def test_what_stands_behind_a_postgres_uri_reaches_both() -> None:
+    catalog = postgres("postgresql:///lake?sslmode=require")
+    assert spark_properties(catalog)["uri"] == "jdbc:postgresql://localhost/lake?sslmode=require"
+    query = make_url(python_properties(catalog)["uri"]).query
+    assert query["sslmode"] == "require"
+    assert query["tcp_user_timeout"] == "60000", "a database that is silent is waited for without end"
+
+
+@pytest.mark.parametrize("uri", ["", "mysql://h/db", "postgresql://h", "postgresql://h/"])
+def test_other_databases_are_refused(uri: str) -> None:
+    with pytest.raises(ProfileError) as caught:
+        postgres_of(postgres(uri))
+    assert caught.value.problems[0].condition == "catalog-uri"
+
+
+def test_spark_itself_reads_s3_with_the_catalogs_keys() -> None:
+    catalog = rest(s3__endpoint="http://s3", s3__access_key_id="a", s3__secret_access_key="b", client__region="eu-1")
+    told = {key.removeprefix("spark.hadoop.fs.s3a."): value for key, value in hadoop_properties(catalog).items()}
+    assert (told["endpoint"], told["endpoint.region"], told["path.style.access"]) == ("http://s3", "eu-1", "true")
+    assert (told["access.key"], told["secret.key"]) == ("a", "b")
+    assert told["aws.credentials.provider"].endswith(".SimpleAWSCredentialsProvider")
+    assert "spark.hadoop.fs.s3a.aws.credentials.provider" not in hadoop_properties(rest())
+    of_an_hour = hadoop_properties(rest(s3__access_key_id="a", s3__secret_access_key="b", s3__session_token="t"))
+    assert of_an_hour["spark.hadoop.fs.s3a.session.token"] == "t"
+    assert of_an_hour["spark.hadoop.fs.s3a.aws.credentials.provider"].endswith(".TemporaryAWSCredentialsProvider")
+
+
+@pytest.mark.parametrize(
+    ("catalog", "places", "needs"),
+    [
+        (Catalog("lake", "sql", "sqlite:///c.db", "/wh"), {}, {"core", "local-files"}),
+        (Catalog("lake", "sql", "sqlite:///c.db", "file:///wh"), {}, {"core", "local-files"}),
+        (Catalog("lake", "sql", "sqlite:///c.db", "hdfs://wh"), {}, {"core"}),
+        (Catalog("lake", "sql", "sqlite:///c.db", "s3://wh"), {}, {"core", "s3"}),
+        (postgres("postgresql://h/db"), {}, {"core", "local-files", "postgres"}),
+        (rest(), {}, {"core"}),
+        (rest(s3__region="eu-1"), {}, {"core", "s3"}),
+        (rest(), {"checkpoints": "s3://b/checkpoints"}, {"core", "s3", "s3a"}),
+        (rest(), {"connections": {"files": Files("s3://b/landing")}}, {"core", "s3", "s3a"}),
+        (Catalog("lake", "glue"), {}, {"core", "s3"}),
+    ],
+)
+def test_jars_are_fetched_by_need(catalog: Catalog, places: dict[str, Any], needs: set[str]) -> None:
+    assert jar_needs(Target("t", catalog=catalog, **places)) == needs
+
+
+def test_a_folder_of_this_machine_is_given_by_its_path_or_by_a_url() -> None:
+    found = {place: local_folder(place) for place in ("data/in", "/data", "file:///data", "file:/data")}
+    assert [str(folder) for folder in found.values()] == ["data/in", "/data", "/data", "/data"]
+    assert {local_folder(place) for place in ("s3://b/data", "hdfs://n/x", "hdfs:/x", "dbfs:/x")} == {None}

@@ -1,0 +1,399 @@
+"""What a checkpoint and a ledger may say of each other, and what follows from it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from itertools import chain, combinations, product
+from typing import Any
+
+import pytest
+
+from lakesql.engine.ledger.entry import Entry
+from lakesql.engine.progress.decide import decide
+from lakesql.engine.progress.position import Source, SourceKind, can_start_from, is_position_of, spark_position
+from lakesql.engine.progress.state import Batch, Checkpoint, Decision, Fresh, Origin, ProgressState, Resume, StartFrom
+from lakesql.errors import RunError
+
+TABLE_ID, ID = "uuid-1", "c-1"
+READ = {"shop.orders": {"0": 40, "1": 7}}
+SOURCE = Source(
+    "orders", "kafka", {"shop.orders": "id-1"}, {"shop.orders": {0: 0, 1: 0}}, {"shop.orders": {0: 90, 1: 9}}
+)
+
+
+def entry(batch: int, checkpoint: str = ID, **fields: Any) -> Entry:
+    positions = fields.pop("positions", {"orders": READ})
+    topics = fields.pop("topics", {"shop.orders": "id-1"})
+    return Entry("orders", checkpoint, batch, json.dumps(positions), "q", topics=topics, **fields)
+
+
+def origin(**fields: Any) -> Origin:
+    return Origin(**{"model": "orders", "table_id": TABLE_ID, "streams": ("orders",), "state": "", **fields})
+
+
+def checkpoint(newest_planned: int, newest_committed: int, **fields: Any) -> Checkpoint:
+    """A checkpoint whose files are complete up to these batches."""
+    known: dict[str, Any] = {
+        "id": ID,
+        "planned": frozenset(range(newest_planned + 1)),
+        "committed": frozenset(range(newest_committed + 1)),
+        "positions": {number: (READ,) for number in {newest_planned, newest_committed} if number >= 0},
+        "origin": origin(),
+        **fields,
+    }
+    return Checkpoint(**known)
+
+
+def state(there: Checkpoint | None, newest: Entry | None, **fields: Any) -> ProgressState:
+    base = ProgressState(
+        "orders", "orders", "lake.shop.orders", TABLE_ID, "checkpoints/orders", (SOURCE,), "", there, newest
+    )
+    return replace(base, **{"has_rows": newest is not None, **fields})
+
+
+def refusal(given: ProgressState) -> str:
+    with pytest.raises(RunError) as caught:
+        decide(given)
+    (problem,) = caught.value.problems
+    assert problem.what and problem.fix
+    assert "lakesql r" in problem.fix or "--accept-data-loss" in problem.fix
+    return problem.condition
+
+
+def outcome(given: ProgressState) -> Decision | str:
+    """The decision, or the condition that it ends with."""
+    try:
+        return decide(given)
+    except RunError as error:
+        return error.problems[0].condition
+
+
+def test_nothing_there_is_a_fresh_start() -> None:
+    assert decide(state(None, None)) == Fresh()
+    assert decide(state(None, None, table_id="")) == Fresh()
+
+
+def test_a_fresh_start_that_may_double_rows_is_refused() -> None:
+    """Without a tag on the newest entry, the snapshot that had it may have expired, and the checkpoint be lost."""
+    forgotten = state(None, None, has_rows=True, may_be_forgotten=True)
+    assert refusal(forgotten) == "ledger-missing"
+    for other in ({"has_rows": False}, {"may_be_forgotten": False}, {"is_keyed": True}):
+        assert decide(replace(forgotten, **other)) == Fresh()
+
+
+def test_a_checkpoint_in_which_nothing_was_planned_is_none() -> None:
+    empty = checkpoint(-1, -1)
+    assert decide(state(empty, None)) == Resume(-1)
+    assert decide(state(replace(empty, origin=None), None)) == Fresh()
+    assert isinstance(decide(state(empty, entry(3, "c-0"))), StartFrom)
+
+
+@pytest.mark.parametrize("done", [0, 5])
+def test_an_agreeing_checkpoint_goes_on(done: int) -> None:
+    assert decide(state(checkpoint(done, done), entry(done))) == Resume(done)
+    assert decide(state(checkpoint(done + 1, done), entry(done))) == Resume(done)
+    assert decide(state(checkpoint(done + 1, done), entry(done + 1))) == Resume(done + 1)
+
+
+def test_every_combination_of_files_and_ledger() -> None:
+    """Over all sets of files of four batches, and each place where the table may stand: an oracle of its own words."""
+    numbers = range(4)
+    sets = [frozenset(some) for some in chain.from_iterable(combinations(numbers, size) for size in range(5))]
+    resumed = 0
+    for planned, committed, last in product(sets, sets, range(-1, 5)):
+        there = checkpoint(-1, -1, planned=planned, committed=committed)
+        newest = entry(last) if last >= 0 else None
+        found = outcome(state(there, newest))
+        newest_planned, newest_committed = max(planned, default=-1), max(committed, default=-1)
+        if not planned and not committed:
+            expected: Any = Resume(-1) if last < 0 else "checkpoint-behind"
+        elif newest_planned - newest_committed not in (0, 1) or (
+            set(range(min(planned), newest_planned)) - planned
+            or (newest_planned > 0 and min(planned) == newest_planned)
+        ):
+            expected = "checkpoint-inconsistent"
+        elif last > newest_planned:
+            expected = "checkpoint-behind"
+        elif newest_committed > last:
+            expected = "table-behind" if last >= 0 else "ledger-missing"
+        else:
+            expected = Resume(last)
+            resumed += 1
+        assert found == expected, (sorted(planned), sorted(committed), last)
+    assert resumed > 50
+
+
+def test_old_files_are_gone_as_spark_removes_them() -> None:
+    kept = frozenset({3, 7, *range(50, 151)})
+    there = checkpoint(150, 150, planned=kept, committed=kept)
+    assert decide(state(there, entry(150))) == Resume(150)
+    holed = replace(there, planned=kept - {120})
+    assert refusal(state(holed, entry(150))) == "checkpoint-inconsistent"
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        checkpoint(5, 5, id=""),
+        checkpoint(5, 5, damage="offsets/5 cannot be read"),
+        checkpoint(5, 3),
+        checkpoint(5, 6),
+        checkpoint(5, -1),
+        checkpoint(5, 5, planned=frozenset({0, 1, 2, 4, 5})),
+        checkpoint(5, 5, planned=frozenset({5})),
+    ],
+)
+def test_files_that_do_not_go_together(there: Checkpoint) -> None:
+    assert refusal(state(there, entry(5))) == "checkpoint-inconsistent"
+    assert refusal(state(there, None)) == "checkpoint-inconsistent"
+
+
+def test_a_table_that_was_rolled_back() -> None:
+    assert refusal(state(checkpoint(5, 5), entry(4))) == "table-behind"
+    assert refusal(state(checkpoint(5, 5), entry(0))) == "table-behind"
+    assert refusal(state(checkpoint(5, 5), None)) == "ledger-missing"
+    assert refusal(state(checkpoint(6, 5), entry(4))) == "table-behind"
+
+
+def test_batches_without_rows_are_no_roll_back() -> None:
+    def through(after: int, through: int) -> Origin:
+        return origin(empty_after=after, empty_through=through)
+
+    assert decide(state(checkpoint(5, 5, origin=through(3, 5)), entry(3))) == Resume(3)
+    assert decide(state(checkpoint(6, 5, origin=through(3, 5)), entry(3))) == Resume(3)
+    assert decide(state(checkpoint(5, 5, origin=through(-1, 5)), None)) == Resume(-1)
+    assert refusal(state(checkpoint(5, 5, origin=through(3, 4)), entry(3))) == "table-behind"
+    assert refusal(state(checkpoint(5, 5, origin=through(3, 5)), entry(2))) == "table-behind"
+    assert refusal(state(checkpoint(5, 5, origin=through(3, 5)), None)) == "ledger-missing"
+
+
+def test_a_checkpoint_has_run_and_the_table_knows_nothing_of_it() -> None:
+    assert refusal(state(checkpoint(5, 5, origin=None), None)) == "ledger-missing"
+    follows = origin(follows=Batch("c-0", 9))
+    assert refusal(state(checkpoint(5, 5, origin=follows), None)) == "ledger-missing"
+
+
+def test_a_checkpoint_of_somebody_else() -> None:
+    assert refusal(state(checkpoint(5, 5), entry(5, "c-2"))) == "checkpoint-foreign"
+    assert refusal(state(checkpoint(5, 5, origin=None), entry(5, "c-2"))) == "checkpoint-foreign"
+    assert refusal(state(checkpoint(5, 5, origin=origin(model="clicks")), entry(5))) == "checkpoint-foreign"
+    assert refusal(state(checkpoint(5, 5, origin=origin(model="clicks")), None)) == "checkpoint-foreign"
+
+
+def test_a_checkpoint_that_follows_another_one() -> None:
+    seeded = origin(follows=Batch("c-0", 9), empty_through=0)
+    assert decide(state(checkpoint(0, 0, origin=seeded), entry(9, "c-0"))) == Resume(-1)
+    assert decide(state(checkpoint(1, 0, origin=seeded), entry(9, "c-0"))) == Resume(-1)
+    assert decide(state(checkpoint(1, 1, origin=seeded), entry(1))) == Resume(1)
+    assert refusal(state(checkpoint(1, 1, origin=seeded), entry(9, "c-0"))) == "table-behind"
+    assert refusal(state(checkpoint(0, 0, origin=seeded), entry(8, "c-0"))) == "checkpoint-foreign"
+
+
+def test_a_checkpoint_older_than_the_table() -> None:
+    assert refusal(state(checkpoint(4, 4), entry(5))) == "checkpoint-behind"
+    assert refusal(state(checkpoint(4, 3), entry(5))) == "checkpoint-behind"
+    assert refusal(state(checkpoint(3, 3), entry(5))) == "checkpoint-behind"
+
+
+def test_a_batch_that_was_planned_differently() -> None:
+    """Skipping it, because its number is in the table, would lose what is in this one and not in that."""
+    other = {"shop.orders": {"0": 50, "1": 7}}
+    there = checkpoint(5, 4, positions={4: (READ,), 5: (other,)})
+    assert refusal(state(there, entry(5))) == "checkpoint-inconsistent"
+    recorded = Source("orders", "recorded")
+    position = {"logOffset": 5}
+    there = checkpoint(5, 4, positions={5: (position,)})
+    newest = entry(5, positions={"orders": {**position, "through": {"orders": "b.jsonl"}}})
+    assert decide(state(there, newest, sources=(recorded,))) == Resume(5)
+
+
+def test_a_table_that_was_made_anew() -> None:
+    for table_id in ("uuid-2", ""):
+        for newest in (None, entry(5)):
+            assert refusal(state(checkpoint(5, 5), newest, table_id=table_id)) == "table-recreated"
+
+
+def test_other_streams() -> None:
+    clicks = Source("clicks", "recorded")
+    assert refusal(state(checkpoint(5, 5), entry(5), sources=(SOURCE, clicks))) == "streams-changed"
+    assert refusal(state(checkpoint(5, 5), entry(5), sources=(clicks,))) == "streams-changed"
+    assert refusal(state(checkpoint(5, 5, origin=None), entry(5), sources=(clicks,))) == "streams-changed"
+    assert refusal(state(None, entry(5), sources=(SOURCE, clicks))) == "streams-changed"
+    two = origin(streams=("clicks", "orders"))
+    assert refusal(state(checkpoint(0, -1, origin=two), None, sources=(SOURCE, clicks))) == "streams-changed"
+
+
+@pytest.mark.parametrize(("before", "now"), [("", "s"), ("s", ""), ("s", "t")])
+def test_another_stateful_shape(before: str, now: str) -> None:
+    there = checkpoint(5, 5, origin=origin(state=before))
+    assert refusal(state(there, entry(5, state=before), shape=now)) == "state-changed"
+    assert refusal(state(replace(there, origin=None), entry(5, state=before), shape=now)) == "state-changed"
+    assert decide(state(there, entry(5, state=before), shape=before)) == Resume(5)
+
+
+def test_a_lost_checkpoint_goes_on_where_the_table_stands() -> None:
+    found = decide(state(None, entry(5, accepted="x-0: 1 to 2")))
+    assert isinstance(found, StartFrom)
+    assert (found.positions, found.follows, found.accepted) == ({"orders": READ}, Batch(ID, 5), "x-0: 1 to 2")
+    assert found.start_ms is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "position", "is_enough"),
+    [
+        ("kafka", READ, True),
+        ("table", {"snapshot_id": 1, "position": 2}, True),
+        ("recorded", {"logOffset": 3, "through": {"orders": "a.jsonl"}}, True),
+        ("recorded", {"logOffset": 3}, False),
+        ("files", {"logOffset": 3}, False),
+        ("rate", 12, False),
+        ("kafka", None, False),
+        ("table", None, False),
+        ("recorded", None, False),
+    ],
+)
+def test_which_positions_are_enough(kind: SourceKind, position: Any, is_enough: bool) -> None:
+    assert can_start_from(kind, position) is is_enough
+    sources = (SOURCE if kind == "kafka" else Source("orders", kind),)
+    given = state(None, entry(5, positions={"orders": position}), sources=sources)
+    if is_enough:
+        assert isinstance(decide(given), StartFrom)
+    else:
+        assert refusal(given) == "checkpoint-lost"
+
+
+def test_state_is_not_in_the_ledger() -> None:
+    for is_keyed in (True, False):
+        assert refusal(state(None, entry(5, state="s"), shape="s", is_keyed=is_keyed)) == "checkpoint-lost"
+    assert isinstance(decide(state(None, entry(5, state="s"))), StartFrom)
+
+
+def test_dead_letters_leave_no_trace_of_most_batches() -> None:
+    companion: dict[str, Any] = {"is_companion": True}
+    assert decide(state(checkpoint(5, 5), None, **companion)) == Resume(-1)
+    assert decide(state(checkpoint(5, 5), entry(2), **companion)) == Resume(2)
+    assert decide(state(checkpoint(6, 5), entry(6), **companion)) == Resume(6)
+    assert refusal(state(checkpoint(5, 5), entry(7), **companion)) == "checkpoint-behind"
+    assert refusal(state(checkpoint(5, 5), entry(2, "c-2"), **companion)) == "checkpoint-foreign"
+    assert refusal(state(checkpoint(5, 3), entry(2), **companion)) == "checkpoint-inconsistent"
+
+
+def test_the_query_of_dead_letters_is_mended_by_a_rewind_of_its_model() -> None:
+    """Which makes a checkpoint for that query alone, and so reads nothing again."""
+    owner = "orders__dead_letter"
+    made = origin(model=owner)
+    whole = checkpoint(5, 5, origin=made)
+    files = (Source("orders", "files"),)
+    for there, newest, sources in (
+        (whole, entry(7), (SOURCE,)),
+        (whole, entry(2, "c-2"), (SOURCE,)),
+        (checkpoint(5, 3, origin=made), None, (SOURCE,)),
+        (replace(whole, origin=origin()), entry(5), (SOURCE,)),
+        (replace(whole, origin=replace(made, streams=("clicks",))), entry(5), (SOURCE,)),
+        (replace(whole, origin=replace(made, topics={"shop.orders": "id-0"})), None, (SOURCE,)),
+        (None, entry(5, positions={"orders": {"logOffset": 3}}), files),
+        (None, entry(5, positions={"orders": {"logOffset": 3}}), (SOURCE,)),
+    ):
+        with pytest.raises(RunError) as caught:
+            decide(state(there, newest, sources=sources, owner=owner, is_companion=True))
+        (problem,) = caught.value.problems
+        assert re.findall(r"lakesql rewind .*?(?=$|\. )", problem.fix) == ["lakesql rewind orders"], problem
+
+
+def test_what_is_added_to_a_position_is_taken_off() -> None:
+    assert spark_position({"logOffset": 1, "through": {}}) == {"logOffset": 1}
+    assert spark_position(READ) == READ
+    assert spark_position(12) == 12
+    assert spark_position(None) is None
+
+
+STANDS: dict[SourceKind, Any] = {
+    "kafka": READ,
+    "recorded": {"logOffset": 5, "through": {"orders": "b.jsonl"}},
+    "files": {"logOffset": 5},
+    "table": {"version": 1, "snapshot_id": 7, "position": 0, "scan_all_files": False},
+}
+
+
+@pytest.mark.parametrize(("before", "now"), [(a, b) for a, b in product(STANDS, STANDS) if a != b])
+def test_a_stream_that_was_moved_elsewhere(before: SourceKind, now: SourceKind) -> None:
+    """A position of another kind of source is no place in this one."""
+    stands, sources = STANDS[before], (Source("orders", now, *((SOURCE.topics,) if now == "kafka" else ())),)
+    newest = entry(5, positions={"orders": stands})
+    there = checkpoint(5, 5, positions={5: (spark_position(stands),)})
+    if {before, now} <= {"recorded", "files"}:  # both count batches of files
+        assert decide(state(there, newest, sources=sources)) == Resume(5)
+    else:
+        assert refusal(state(there, newest, sources=sources)) == "streams-changed"
+        assert refusal(state(None, newest, sources=sources)) == "streams-changed"
+
+
+def test_sources_that_spark_orders_otherwise_are_not_moved() -> None:
+    """It does so for a stateful SELECT over common table expressions, and reads a stream in twice that joins itself."""
+    sources = (SOURCE, Source("clicks", "table"))
+    there = origin(streams=("orders", "clicks"), state="s")
+    positions = (STANDS["table"], STANDS["kafka"])
+    newest = entry(5, positions=dict(zip(there.streams, positions, strict=True)), state="s")
+    given = state(checkpoint(5, 5, origin=there, positions={5: positions}), newest, sources=sources, shape="s")
+    assert decide(given) == Resume(5)
+    numbered = entry(5, positions={str(n): p for n, p in enumerate((READ, *positions))}, state="s")
+    twice = checkpoint(5, 5, origin=there, positions={5: (READ, *positions)})
+    assert decide(replace(given, checkpoint=twice, entry=numbered)) == Resume(5)
+
+
+@pytest.mark.parametrize("topic", ["logOffset", "snapshot_id"])
+def test_a_topic_may_be_called_as_a_mark_of_other_positions(topic: str) -> None:
+    position = {topic: {"0": 5}}
+    assert is_position_of("kafka", position)
+    assert not any(is_position_of(kind, position) for kind in ("recorded", "files", "table"))
+
+
+@pytest.mark.parametrize("kind", STANDS)
+def test_a_position_of_its_own_kind(kind: SourceKind) -> None:
+    assert is_position_of(kind, STANDS[kind]) and is_position_of(kind, None)
+
+
+def test_the_first_batch_is_compared_as_well() -> None:
+    """It was planned anew with other records: to skip it would lose them. What came before it has no batch."""
+    other = {"shop.orders": {"0": 39, "1": 7}}
+    planned = checkpoint(0, -1, positions={0: (other,)})
+    assert refusal(state(planned, entry(0))) == "checkpoint-inconsistent"
+    made = origin(follows=Batch("c-0", 9))
+    rewound = checkpoint(0, -1, id="c-1", origin=made, positions={-1: (READ,), 0: (other,)})
+    assert decide(state(rewound, entry(9, "c-0"))) == Resume(-1)
+
+
+def test_a_table_whose_history_has_lost_what_a_checkpoint_follows() -> None:
+    made = checkpoint(0, 0, origin=origin(follows=Batch("c-0", 9), empty_through=0))
+    assert refusal(state(made, None)) == "ledger-missing"
+
+
+BROKEN = checkpoint(5, 5, damage="x")
+WITH_STATE = replace(BROKEN, origin=origin(state="s"))
+FROM_FILES = state(checkpoint(5, 5), entry(5), sources=(Source("orders", "files"),))
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "unsaid"),
+    [
+        # The table is right: a new checkpoint goes on from it, unless there is state, which no ledger holds.
+        (state(BROKEN, entry(5)), "lakesql rewind orders. ", "--to start"),
+        (state(WITH_STATE, entry(5, state="s"), shape="s"), "--to start", "orders. "),
+        (state(BROKEN, None), "lakesql rewind orders --to start", "--to checkpoint"),
+        # The table is not: in mode append, what is in it would stand there twice.
+        (state(checkpoint(5, 5), None, has_rows=True), "Drop the table, or", "To read all again"),
+        (state(checkpoint(5, 5), None, has_rows=True, is_keyed=True), "To read all again", "Drop the table"),
+        (state(checkpoint(5, 5), None), "lakesql rewind orders --to checkpoint", "Drop the table"),
+        # Neither says what was read.
+        (FROM_FILES, "--to TIME --allow-duplicates", "#"),
+        (replace(FROM_FILES, is_keyed=True), "--to TIME", "--allow"),
+        (state(checkpoint(5, 5), entry(5), sources=(Source("orders", "table"),)), "--to start --allow", "--to TIME"),
+    ],
+)
+def test_what_is_advised(given: ProgressState, said: str, unsaid: str) -> None:
+    with pytest.raises(RunError) as caught:
+        decide(given)
+    (problem,) = caught.value.problems
+    assert said in problem.fix and unsaid not in problem.fix, problem.fix

@@ -1,0 +1,112 @@
+"""Where a model goes on by an operator's word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lakesql.engine.progress.decide import decide
+from lakesql.engine.progress.position import Source
+from lakesql.engine.progress.start import choose_start
+from lakesql.engine.progress.state import Batch, ProgressState, Resume, StartFrom
+from lakesql.errors import RunError
+from tests.unit.test_decide import ID, READ, SOURCE, checkpoint, entry, origin, state
+
+
+def chosen(given: ProgressState, to: Any, allow_duplicates: bool = False) -> StartFrom | str:
+    try:
+        return choose_start(given, to, allow_duplicates)
+    except RunError as error:
+        (problem,) = error.problems
+        return problem.condition
+
+
+def test_going_on_where_the_table_stands() -> None:
+    for there in (None, checkpoint(9, 9), checkpoint(3, 3, damage="broken")):
+        found = chosen(state(there, entry(5, accepted="x")), "ledger")
+        assert isinstance(found, StartFrom)
+        assert (found.positions, found.follows, found.accepted) == ({"orders": READ}, Batch(ID, 5), "x")
+    anew = (replace(SOURCE, topics={"shop.orders": "id-2"}), Source("more", "kafka"))
+    found = chosen(state(None, entry(5), sources=anew), "ledger")
+    assert isinstance(found, StartFrom) and found.positions == {"orders": {"shop.orders": {"0": 0, "1": 0}}}
+    assert chosen(state(checkpoint(5, 5), None), "ledger") == "rewind-impossible"
+    assert chosen(state(checkpoint(5, 5), entry(5, state="s"), shape="s"), "ledger") == "rewind-impossible"
+
+
+def test_files_are_known_to_the_checkpoint_that_read_them() -> None:
+    read = entry(5, positions={"orders": {"logOffset": 5}})
+    for kind in ("files", "recorded"):
+        sources = (Source("orders", kind),)  # type: ignore[arg-type]
+        assert isinstance(chosen(state(checkpoint(7, 7), read, sources=sources), "ledger"), StartFrom)
+        assert chosen(state(None, read, sources=sources), "ledger") == "rewind-impossible"
+        assert chosen(state(checkpoint(7, 7, id="c-2"), read, sources=sources), "ledger") == "rewind-impossible"
+    generated = entry(5, positions={"orders": 5})
+    sources = (Source("orders", "rate"),)
+    assert chosen(state(checkpoint(5, 5), generated, sources=sources), "ledger") == "rewind-impossible"
+
+
+def test_a_stream_that_was_moved_is_read_from_its_start() -> None:
+    recorded = {"logOffset": 5, "through": {"orders": "b.jsonl"}}
+    moved = state(checkpoint(5, 5, positions={5: ({"logOffset": 5},)}), entry(5, positions={"orders": recorded}))
+    assert chosen(moved, "ledger") == chosen(moved, "checkpoint") == "rewind-impossible"
+    assert isinstance(chosen(moved, "start", allow_duplicates=True), StartFrom)
+
+
+def test_going_on_where_the_checkpoint_stands() -> None:
+    before, after = {"shop.orders": {"0": 30}}, {"shop.orders": {"0": 50}}
+    there = checkpoint(6, 5, positions={5: (before,), 6: (after,)})
+    for newest, stands in ((entry(3), before), (None, before), (entry(6), after)):
+        found = chosen(state(there, newest), "checkpoint")
+        assert isinstance(found, StartFrom)
+        assert found.positions == {"orders": stands}
+        assert found.follows == (Batch(ID, newest.batch) if newest else None)
+    assert chosen(state(None, entry(5)), "checkpoint") == "rewind-impossible"
+    assert chosen(state(checkpoint(5, 5, positions={}), entry(5)), "checkpoint") == "rewind-impossible"
+    assert chosen(state(there, entry(5, state="s"), shape="s"), "checkpoint") == "rewind-impossible"
+
+
+def test_where_a_checkpoint_stands_is_by_the_streams_that_it_was_made_for() -> None:
+    """Also where the model names them in another order now, or reads one of them no longer."""
+    orders, clicks = replace(SOURCE, name="orders"), Source("clicks", "recorded")
+    stands = (READ, {"logOffset": 3})
+    there = checkpoint(5, 5, origin=origin(streams=("orders", "clicks")), positions={5: stands})
+    by_name = dict(zip(("orders", "clicks"), stands, strict=True))
+    for sources in ((orders, clicks), (clicks, orders), (clicks,)):
+        found = chosen(state(there, entry(5), sources=sources), "checkpoint")
+        assert isinstance(found, StartFrom)
+        assert found.positions == {source.name: by_name[source.name] for source in sources}
+    of_another_number = checkpoint(5, 5, origin=origin(streams=("orders",)), positions={5: stands})
+    assert chosen(state(of_another_number, entry(5)), "checkpoint") == "rewind-impossible"
+
+
+def test_reading_all_again() -> None:
+    given = state(checkpoint(5, 5), entry(5))
+    assert chosen(given, "start") == "rewind-duplicates"
+    assert isinstance(chosen(given, "start", allow_duplicates=True), StartFrom)
+    assert isinstance(chosen(replace(given, is_keyed=True), "start"), StartFrom)
+    assert chosen(replace(given, entry=None), "start") == "rewind-duplicates", "its history was expired"
+    found = chosen(replace(given, entry=None, has_rows=False), "start")
+    assert isinstance(found, StartFrom) and (found.positions, found.follows, found.start_ms) == ({}, None, None)
+
+
+def test_reading_from_a_time_on() -> None:
+    assert chosen(state(None, entry(5), has_rows=True), 1_700_000_000_000) == "rewind-duplicates"
+    found = chosen(state(None, entry(5), has_rows=True), 1_700_000_000_000, allow_duplicates=True)
+    assert isinstance(found, StartFrom)
+    found = chosen(state(None, entry(5), is_keyed=True), 1_700_000_000_000)
+    assert isinstance(found, StartFrom)
+    assert (found.positions, found.follows, found.start_ms) == ({}, Batch(ID, 5), 1_700_000_000_000)
+    for kind in ("table", "rate"):
+        sources = (Source("orders", kind),)  # type: ignore[arg-type]
+        assert chosen(state(None, entry(5), sources=sources), 1, allow_duplicates=True) == "rewind-impossible"
+
+
+def test_what_a_rewound_checkpoint_leads_to() -> None:
+    """Each place to go on from gives a checkpoint that the next run goes on with."""
+    given = state(checkpoint(5, 3), entry(5), is_keyed=True)
+    for to in ("ledger", "checkpoint", "start", 1):
+        found = chosen(given, to)
+        assert isinstance(found, StartFrom)
+        seeded = 0 if found.positions else -1
+        made = checkpoint(seeded, seeded, id="c-2", origin=origin(follows=found.follows, empty_through=seeded))
+        assert decide(replace(given, checkpoint=made)) == Resume(-1)
