@@ -1,8 +1,9 @@
-"""One Spark session for all tests that need one, and projects that run on it."""
+"""Which tests a plain `pytest` runs; one Spark session for all tests that need one, and projects that run on it."""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Generator, Iterator
 from itertools import count
@@ -14,6 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.flights.source import Flight
     from tests.servers.broker import Broker
     from tests.spark.project import Lake, Project
 
@@ -22,11 +24,57 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 and when those are full Java goes on without compiling."""
 
 
+TIERS = ("long", "services", "crash")
+"""The markers of the tests that a plain `pytest` leaves out. A test has one of them, or none."""
+
+MARKERS: dict[str, tuple[str, ...]] = {
+    "spark": ("spark",),
+    "flights": ("long",),
+    "kafka": ("spark", "services"),
+    "catalogs": ("spark", "services"),
+    "cluster": ("spark", "services"),
+    "crash": ("spark", "crash"),
+}
+"""The markers of all tests of a folder."""
+
+SHORT = ("test_replay.py", "test_shop.py", "test_upsert.py")
+"""The files of tests/spark that do not take long. Of the others, that holds for the tests of what is promised."""
+
+PROMISES = [Path(__file__).parents[1] / page for page in ("README.md", "docs/guarantees.md")]
+"""Where the tests of what is promised are named."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--crash-rounds", type=int, default=1, help="How often tests/crash tries each case.")
     seed = int(time.time())
     parser.addoption("--crash-seed", type=int, default=seed, help="The seed of the first round of tests/crash.")
+    parser.addoption("--crash-share", default="1/1", help="How many of the cases of tests/crash, chosen by the seed.")
+    parser.addoption("--all-flights", action="store_true", help="Send all flights through brokers, and not 30,000.")
     parser.addoption("--update-golden", action="store_true", help="Write what is found into tests/golden/**/*.case.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Without a folder, a file or `-m`, leave out what has a tier of its own."""
+    if config.args_source is not pytest.Config.ArgsSource.ARGS and not config.option.markexpr:
+        config.option.markexpr = f"not ({' or '.join(TIERS)})"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    promised = find_promised()
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        for marker in MARKERS.get(folder, ()):
+            item.add_marker(marker)
+        test = f"{item.path.name}::{getattr(item, 'originalname', item.name)}"
+        if folder == "spark" and item.path.name not in SHORT and test not in promised:
+            item.add_marker("long")
+
+
+def find_promised() -> frozenset[str]:
+    """The tests of tests/spark that are named where it says what is promised, as `file::test`."""
+    text = "".join(page.read_text("utf-8") for page in PROMISES if page.exists())
+    return frozenset(re.findall(r"`tests/spark/(\w+\.py::\w+)`", text))
 
 
 @pytest.fixture(scope="session")
@@ -67,6 +115,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
     with running(Broker(tmp_path_factory.mktemp("broker"))) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def flights(pytestconfig: pytest.Config) -> tuple[Flight, ...]:
+    """Those that go through a broker."""
+    from tests.flights import source
+
+    return source.flights() if pytestconfig.getoption("--all-flights") else source.flights()[source.SOME]
 
 
 @pytest.fixture
