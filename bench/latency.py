@@ -25,8 +25,9 @@ from pyspark.sql import SparkSession
 from bench.append import BY_HAND, create_by_hand, write_flights
 from bench.kafka import PARTITIONS, Hand, messages, open_broker, write_topic_project
 from bench.project import open_project
+from lakesql.compile.select import build_selects
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.models import build_selects, run_selects
+from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 from tests.servers.broker import Broker, Message
 

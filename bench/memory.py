@@ -25,10 +25,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from bench.project import open_project, report_failure, write_project
+from lakesql.compile.select import build_selects
 from lakesql.events import BatchCommitted, Event
 from lakesql.graph.manifest import Manifest
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.models import build_selects, run_selects
+from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 
 ALLOWED_MIB = 4

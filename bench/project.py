@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from lakesql.compile.select import build_selects
 from lakesql.errors import LakesqlError
 from lakesql.events import Event, ModelFinished
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
-from lakesql.run.models import build_selects
 from lakesql.run.prepare import RunContext, bind_streams
 from lakesql.run.spark import open_spark
 

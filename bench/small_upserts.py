@@ -31,11 +31,12 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from bench.project import open_project, report_failure, write_project
+from lakesql.compile.select import build_selects
 from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.events import BatchCommitted, Event
 from lakesql.graph.manifest import Manifest
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.models import build_selects, run_selects
+from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 
 SIZES = (1_000_000, 4_000_000, 16_000_000)

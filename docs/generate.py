@@ -21,8 +21,6 @@ from lakesql.cli.options import common_options
 from lakesql.compile.table import (
     DEAD_LETTER_COLUMNS,
     DEFAULT_PROPERTIES,
-    PARTITIONED_APPEND_PROPERTIES,
-    PARTITIONED_UPSERT_PROPERTIES,
 )
 from lakesql.conditions import CONDITIONS
 from lakesql.decode import Field, Node, fields_of
@@ -31,6 +29,7 @@ from lakesql.events import Event
 from lakesql.graph.selector import METHODS
 from lakesql.model.config import MODES, AvailableNow, PartitionField, SortField, TableConfig, Trigger
 from lakesql.model.properties import ColumnProperties, ModelProperties
+from lakesql.model.writing import PARTITIONED_APPEND_PROPERTIES, PARTITIONED_UPSERT_PROPERTIES
 from lakesql.observe.jsonl import event_name
 from lakesql.project.duration import Duration
 from lakesql.project.profiles import CONNECTIONS, Catalog, Retries, Spark, Target

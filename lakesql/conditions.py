@@ -163,10 +163,6 @@ CONDITIONS: dict[str, Condition] = {
         "Records that a model has not read are gone from their topic.",
         "Bring them back, or go on without them: `lakesql run --select MODEL --accept-data-loss`.",
     ),
-    "dead-letter-ratio-needs-fence": Condition(
-        "`max_dead_letter_ratio` is set together with `fence='lease'`.",
-        "Remove one of the two.",
-    ),
     "duplicate-column": Condition(
         "A model gives two columns of one name. Capitals make no difference.",
         "Give one of them another name with `AS`.",
@@ -378,6 +374,10 @@ CONDITIONS: dict[str, Condition] = {
     "reference-not-literal": Condition(
         "`stream`, `ref` or `var` is not given its name as one text literal, so edges cannot be read from the file.",
         "Write the name out: `stream('orders')`.",
+    ),
+    "removed-option": Condition(
+        "A model or a folder's defaults have an option that this version has no longer.",
+        "Remove it.",
     ),
     "reserved-column": Condition(
         "A column or alias has a name of lakesql's own: `_record`, `_change`, or one that begins with `_lakesql_`.",

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from lakesql.model.config import MODES
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "lakesql"
 
@@ -128,6 +130,37 @@ def test_libraries_are_imported_where_they_belong(path: Path) -> None:
         assert allowed is None or place.startswith(allowed), f"{place} imports {module}"
 
 
+MODE_CLASSES = {f"lakesql.model.config.{kind.__name__}" for kind in MODES.values()}
+KNOW_MODES = ("model/config.py", "model/writing.py", "compile/batch.py", "compile/merge.py")
+"""Where a mode is decoded, what it means, and its statements."""
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_which_mode_a_model_has_is_asked_in_one_place(path: Path) -> None:
+    """Everything else asks `build_writing`, or runs `batch_steps`: so a new mode is a value and its statements."""
+    place = path.relative_to(PACKAGE).as_posix()
+    if place in KNOW_MODES:
+        return
+    assert not MODE_CLASSES & set(imports(path, types_too=True)), f"{place} tests for a mode"
+    compared = [
+        ast.unparse(node)
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Compare) and "mode_of(" in ast.unparse(node)
+    ]
+    assert compared == []
+
+
+def test_statements_of_a_batch_come_from_its_list_of_steps_alone() -> None:
+    makers = {"lakesql.compile.insert", "lakesql.compile.merge"}
+    users = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in MODULES
+        for module in imports(path, types_too=False)
+        if module.rpartition(".")[0] in makers and module.rpartition(".")[2] not in ("KeyRange", "BOUNDS_PLACE")
+    }
+    assert users == {"compile/batch.py"}
+
+
 def test_compiling_loads_neither_spark_nor_iceberg(tmp_path: Path) -> None:
     for name in ("models", "streams", "macros"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("recorded"))
@@ -154,7 +187,7 @@ def test_compiling_loads_neither_spark_nor_iceberg(tmp_path: Path) -> None:
 
 def test_imports_are_seen_wherever_they_stand() -> None:
     batch = set(imports(PACKAGE / "engine" / "batch" / "write.py", types_too=False))
-    assert {"pyspark.sql.DataFrame", "lakesql.compile.merge.merge_statement"} <= batch
+    assert {"pyspark.sql.DataFrame", "lakesql.compile.batch.batch_steps"} <= batch
     inside = set(imports(PACKAGE / "catalog" / "tables.py", types_too=False))
     assert any(module.startswith("pyiceberg") for module in inside)
     prepare = PACKAGE / "run" / "prepare.py"

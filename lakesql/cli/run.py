@@ -49,4 +49,4 @@ def command(
 
     continuous = manifest.target.run == "continuous" if once is None else not once
     with open_emitter(options, outputs, shlex.join(sys.argv[1:])) as emit:
-        return 0 if run_models(manifest, names, continuous, emit, accept_data_loss) else 1
+        return 0 if run_models(manifest, compiled.selects(names), continuous, emit, accept_data_loss) else 1

@@ -61,6 +61,12 @@ class CompiledFiles:
         """
         return self._each(names, lambda name: self._written(name) or self._write(name))
 
+    def selects(self, names: Iterable[str]) -> dict[str, Select]:
+        """The SELECTs of the models `names`; those that were compiled just now are not built again."""
+        from lakesql.compile.select import build_selects
+
+        return build_selects(self._manifest, names, self._built)
+
     def known(self, name: str) -> Compiled | None:
         """What was said of a model when it was compiled last, if nothing has changed since."""
         found = self._cache.get(name, self._key(name))

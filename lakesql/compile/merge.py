@@ -23,8 +23,7 @@ _MERGE = """\
 MERGE INTO {table} AS target
 USING {batch} AS source
 ON {match}
-  AND {bounds}
-{clauses}"""
+  AND """
 
 BOUNDS_PLACE = "/* the batch's key range */ true"
 """What stands in the compiled MERGE where each batch puts a literal predicate on the target's keys."""
@@ -57,25 +56,18 @@ def newest_rows(config: Upsert, positioned: bool) -> str:
     )
 
 
-def merge_statement(
-    table: TableName, config: Upsert, columns: tuple[str, ...] | None, bounds: tuple[KeyRange, ...] | None
-) -> str:
-    """The MERGE of the rows in the view `_lakesql_batch`.
+def merge_parts(table: TableName, config: Upsert, columns: tuple[str, ...] | None) -> tuple[str, str]:
+    """The MERGE of the rows in the view `_lakesql_batch`, up to the bounds of the batch's keys, and after them.
 
-    `columns` are the columns that land, None where only Spark's analyzer knows them. `bounds` narrows the target's scan
-    to the keys of the batch; None leaves the place for them, as the compiled file shows it. A bound must hold for every
-    key of the batch, or an update becomes a second row.
+    `columns` are the columns that land, None where only Spark's analyzer knows them. The bounds narrow the target's
+    scan to the keys of the batch. They must hold for every key of it, or an update becomes a second row.
 
     Keys are matched with `=`: those of the batch are not NULL, so `<=>` would find the same rows, but Spark would
     shuffle the batch again for it.
     """
-    return _MERGE.format(
-        table=table_name(table),
-        batch=BATCH_VIEW,
-        match="\n  AND ".join(f"{column_of('target', key)} = {column_of('source', key)}" for key in config.keys),
-        bounds=BOUNDS_PLACE if bounds is None else _bounds(bounds),
-        clauses="\n".join(_clauses(config, columns)),
-    )
+    match = "\n  AND ".join(f"{column_of('target', key)} = {column_of('source', key)}" for key in config.keys)
+    before = _MERGE.format(table=table_name(table), batch=BATCH_VIEW, match=match)
+    return before, "\n" + "\n".join(_clauses(config, columns))
 
 
 def inserts_only(config: Upsert, columns: tuple[str, ...]) -> bool:
@@ -125,7 +117,8 @@ def _newer(config: Upsert) -> str:
             return f" AND struct({arrived}) >= struct({stored})"
 
 
-def _bounds(ranges: tuple[KeyRange, ...]) -> str:
+def bounds_text(ranges: tuple[KeyRange, ...]) -> str:
+    """The literal predicate on the target's keys."""
     return "\n  AND ".join(_bound(bound) for bound in ranges) or "true"
 
 

@@ -10,8 +10,9 @@ from lakesql.compile.storable import find_taken_names, find_unstorable, partitio
 from lakesql.compile.table import format_version, partition_text
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, reads_model
-from lakesql.model.config import Append, Config, Upsert
+from lakesql.model.config import mode_of
 from lakesql.model.model import Model
+from lakesql.model.writing import Writing, build_writing
 from lakesql.select.query import Query, carry_position, check_expression, read_query
 from lakesql.select.relation import StreamShape
 from lakesql.stream.stream import Column, Stream, model_stream
@@ -21,26 +22,25 @@ from lakesql.template.template import Rendered, parse_template, render_template
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """A model with its SELECT. `streams` are what it reads: declared ones, and other models' tables as such."""
+    """A model with its SELECT, and how its batches are written.
+
+    `streams` are what it reads: declared ones, and other models' tables as such.
+    """
 
     model: Model
     query: Query
     streams: Mapping[str, Stream]
     rendered: Rendered
-
-    @property
-    def positioned(self) -> bool:
-        """Whether each row carries the position of the record it comes from: where arrival decides between rows."""
-        return isinstance(self.model.config, Upsert) and not self.query.stateful
+    writing: Writing
 
     @property
     def text(self) -> str:
         """The SELECT that Spark runs: the author's text, with the position carried through it where it is needed."""
-        return carry_position(self.query) if self.positioned else self.query.sql
+        return carry_position(self.query) if self.writing.is_positioned else self.query.sql
 
     def place(self, offset: int) -> Place:
         """Where in the model's file the character at `offset` of `text` stands."""
-        if self.positioned:
+        if self.writing.is_positioned:
             for at, inserted in reversed(self.query.carry):
                 start = at + sum(len(text) for before, text in self.query.carry if before < at)
                 if offset >= start:
@@ -70,12 +70,29 @@ def build_select(manifest: Manifest, name: str, built: dict[str, Select] | None 
         for key, stream in streams.items()
     }
     query = read_query(rendered.text, shapes, rendered.place)
-    select = Select(model, query, streams, rendered)
-    problems = [*_check_columns(model, query), *_check_mode(model, query), *_check_storable(select)]
+    select = Select(model, query, streams, rendered, build_writing(model.config, query.stateful))
+    problems = [*_check_columns(select), *_check_mode(select), *_check_storable(select)]
     if problems:
         raise ProjectError(problems)
     built[name] = select
     return select
+
+
+def build_selects(
+    manifest: Manifest, names: Iterable[str], built: dict[str, Select] | None = None
+) -> dict[str, Select]:
+    """The SELECTs of the models, as `build_select` builds them; the problems of all of them are raised at once."""
+    built = {} if built is None else built
+    names = list(names)
+    problems: dict[Problem, None] = {}
+    for name in names:
+        try:
+            build_select(manifest, name, built)
+        except ProjectError as error:
+            problems.update(dict.fromkeys(error.problems))
+    if problems:
+        raise ProjectError(problems)
+    return {name: built[name] for name in names}
 
 
 def output_columns(select: Select) -> tuple[Column, ...]:
@@ -113,26 +130,23 @@ def _names(manifest: Manifest, model: Model) -> Names:
     )
 
 
-def _check_columns(model: Model, query: Query) -> Iterable[Problem]:
+def _check_columns(select: Select) -> Iterable[Problem]:
     """Options that name columns of the SELECT."""
-    if query.outputs is None:
+    model, known = select.model, select.columns
+    if known is None:
         return
-    known = [output.name for output in query.outputs]
     lowered = {name.lower() for name in known}
-    for option, columns in _named_columns(model.config):
+    named = {
+        "partition_by": tuple(field.column for field in model.config.partition_by),
+        "order_by": tuple(field.column for field in model.config.order_by),
+        **select.writing.compared,
+    }
+    for option, columns in named.items():
         for column in columns:
             if column.lower() not in lowered:
                 condition = "key-not-selected" if option == "keys" else "unknown-column"
                 what = f"'{column}' in {option} is not a column of the SELECT."
                 yield Problem(condition, what, "", did_you_mean(column, known), model.option_place(option))
-
-
-def _named_columns(config: Config) -> Iterable[tuple[str, tuple[str, ...]]]:
-    yield "partition_by", tuple(field.column for field in config.partition_by)
-    yield "order_by", tuple(field.column for field in config.order_by)
-    if isinstance(config, Upsert):
-        yield "keys", config.keys
-        yield "sequence_by", config.sequence_by
 
 
 def _check_storable(select: Select) -> Iterable[Problem]:
@@ -157,38 +171,28 @@ def _check_storable(select: Select) -> Iterable[Problem]:
             yield Problem("partition-type", what, "", "Take another transform, or cast the column.", place)
 
 
-def _check_mode(model: Model, query: Query) -> Iterable[Problem]:
-    config = model.config
-    if isinstance(config, Append) and query.aggregated and not query.grouped_by_event_time:
+def _check_mode(select: Select) -> Iterable[Problem]:
+    """A SELECT whose rows the mode cannot write."""
+    model, query, writing = select.model, select.query, select.writing
+    if writing.output_mode == "append" and query.aggregated and not query.grouped_by_event_time:
         yield Problem(
             "watermark-missing",
-            "In mode 'append' an aggregate must be grouped by event time of a stream that has a watermark.",
+            f"In mode '{mode_of(model.config)}' an aggregate must be grouped by event time of a stream that has a "
+            "watermark.",
             "A group's row is appended once it can no longer change; without a watermark that never happens.",
             "Declare `watermark:` on the stream and group by window(<its column>, …), or use mode='upsert'.",
             model.place,
         )
-    if isinstance(config, Upsert):
-        yield from _check_upsert(model, config, query)
-    if not config.is_staged and config.max_dead_letter_ratio < 1:
-        yield Problem(
-            "dead-letter-ratio-needs-fence",
-            "max_dead_letter_ratio needs fence='commit'.",
-            "With fence='lease' a batch is in the table before its dead letters are counted.",
-            place=model.option_place("max_dead_letter_ratio"),
-        )
-
-
-def _check_upsert(model: Model, config: Upsert, query: Query) -> Iterable[Problem]:
-    if query.joins_streams:
+    if writing.output_mode == "update" and query.joins_streams:
         yield Problem(
             "upsert-over-join",
-            "Mode 'upsert' cannot take the rows of a join of two streams.",
+            f"Mode '{mode_of(model.config)}' cannot take the rows of a join of two streams.",
             "Spark joins streams with each other in mode 'append' only.",
             "Write the join as a model in mode 'append', and read its table here: stream('its_name').",
             model.option_place("mode"),
         )
-    if not config.sequence_by:
-        keys = {key.lower() for key in config.keys}
+    if writing.keys and not writing.sequence_by:
+        keys = {key.lower() for key in writing.keys}
         for group in query.groups or ():
             if not group.told_by & keys:
                 yield Problem(
@@ -199,9 +203,6 @@ def _check_upsert(model: Model, config: Upsert, query: Query) -> Iterable[Proble
                     "or say by sequence_by which row is to stay.",
                     model.option_place("keys"),
                 )
-    if config.delete_when:
-        place: Place = model.option_place("delete_when")
-        columns = [output.name for output in query.outputs] if query.outputs is not None else None
-        problem = check_expression(config.delete_when, columns)
-        if problem:
-            yield problem.at(place)
+    for option, condition in writing.conditions.items():
+        if problem := check_expression(condition, select.columns):
+            yield problem.at(model.option_place(option))

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
-from lakesql.compile.insert import insert_statement
-from lakesql.compile.merge import merge_statement, newest_rows
+from lakesql.compile.batch import MakeView, ReadBounds, Write, batch_steps
 from lakesql.compile.select import Select, output_columns
 from lakesql.compile.table import TableColumn, TableSpec, build_table_spec, create_table
-from lakesql.model.config import Append, Upsert, mode_of
-from lakesql.names import BATCH_VIEW, ROWS_VIEW
+from lakesql.model.config import mode_of
 
 
 def compiled_text(select: Select) -> str:
@@ -17,18 +13,14 @@ def compiled_text(select: Select) -> str:
     model = select.model
     parts = [f"-- {'.'.join(model.fqn)}: mode {mode_of(model.config)}, table {model.table}"]
     parts.append(_section("when the table does not exist", *create_table(_table_spec(select))))
-    rows = "the streaming query" if select.query.stateful else "each batch: the rows that the SELECT makes of it"
-    parts.append(_section(rows, _view(ROWS_VIEW, select.text)))
-    match model.config:
-        case Append():
-            parts.append(_section("each batch: the commit", insert_statement(model.table, select.columns)))
-        case Upsert() as config:
-            newest = newest_rows(config, select.positioned)
-            parts.append(_section("each batch: the newest row of each key", _view(BATCH_VIEW, newest)))
-            merge = merge_statement(model.table, config, select.columns, None)
-            parts.append(_section("each batch: the commit", merge))
-        case _:
-            assert_never(model.config)
+    for step in batch_steps(select, select.columns):
+        match step:
+            case MakeView():
+                parts.append(_section(step.when, step.text))
+            case Write():
+                parts.append(_section(step.when, step.text()))
+            case ReadBounds():
+                pass  # it is no statement: the mark in the one that follows stands for it
     return "\n\n".join(parts) + "\n"
 
 
@@ -43,7 +35,3 @@ def _table_spec(select: Select) -> TableSpec:
 
 def _section(when: str, *statements: str) -> str:
     return f"-- {when}\n" + "\n".join(f"{statement};" for statement in statements)
-
-
-def _view(name: str, select: str) -> str:
-    return f"CREATE OR REPLACE TEMPORARY VIEW {name} AS\n{select.strip()}"

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakesql.compile.quote import identifier, table_name, text
-from lakesql.model.config import STAGING_PROPERTY, Append, Config, PartitionField, SortField, Upsert
+from lakesql.model.config import STAGING_PROPERTY, Config, PartitionField, SortField
 from lakesql.model.table_name import TableName
+from lakesql.model.writing import build_writing
 
 DEFAULT_PROPERTIES: Mapping[str, str] = {
     "format-version": "2",
@@ -27,18 +28,6 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
 """What a table that is written in micro-batches needs and Iceberg's own defaults do not give: row-level changes
 that write deletes beside the data, no shuffle before a small write, files that are as small (within a hundredth) for
 a tenth less work, and metadata files that do not pile up."""
-
-PARTITIONED_APPEND_PROPERTIES: Mapping[str, str] = {
-    "write.distribution-mode": "hash",
-    "write.spark.fanout.enabled": "true",
-}
-"""What goes over the defaults where rows are appended to partitions in no order. Each partition's rows go to one task,
-or each task would write a file into each partition; and a task holds its files open side by side, or it would sort."""
-
-PARTITIONED_UPSERT_PROPERTIES: Mapping[str, str] = {
-    "write.merge.distribution-mode": "hash",
-}
-"""The same where rows are merged, which are sorted by their key anyway."""
 
 
 def format_version(properties: Mapping[str, str]) -> int:
@@ -74,19 +63,14 @@ class TableSpec:
 
 
 def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: Config, comment: str) -> TableSpec:
-    """The table that a model's configuration asks for; keyed tables are ordered by their keys by default."""
-    properties = {**DEFAULT_PROPERTIES}
-    if config.is_staged:
-        properties[STAGING_PROPERTY] = "true"
-    if isinstance(config, Append) and config.partition_by and not config.order_by:
-        properties.update(PARTITIONED_APPEND_PROPERTIES)
-    if isinstance(config, Upsert) and config.partition_by:
-        properties.update(PARTITIONED_UPSERT_PROPERTIES)
+    """The table that a model's configuration asks for."""
+    writing = build_writing(config)
+    properties = {**DEFAULT_PROPERTIES, STAGING_PROPERTY: "true", **writing.properties}
     return TableSpec(
         name=name,
         columns=columns,
         partition_by=config.partition_by,
-        order_by=config.order_by or _key_order(config),
+        order_by=config.order_by or writing.order_by,
         properties=_with_own(properties, config.properties),
         comment=comment,
     )
@@ -197,14 +181,6 @@ def sort_text(field: SortField) -> str:
     direction = " DESC" if field.descending else ""
     nulls = "" if field.nulls_first != field.descending else f" NULLS {'FIRST' if field.nulls_first else 'LAST'}"
     return f"{identifier(field.column)}{direction}{nulls}"
-
-
-def _key_order(config: Config) -> tuple[SortField, ...]:
-    match config:
-        case Upsert(keys=keys):
-            return tuple(SortField(key) for key in keys)
-        case Append():
-            return ()
 
 
 def _column(column: TableColumn) -> str:

@@ -12,7 +12,6 @@ from lakesql.decode import Node, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
 from lakesql.model.config import (
-    Append,
     Config,
     check_defaults,
     check_folders,
@@ -24,6 +23,7 @@ from lakesql.model.config import (
 from lakesql.model.model import Model, TemplateFacts
 from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
 from lakesql.model.table_name import TableName
+from lakesql.model.writing import build_writing
 from lakesql.names import check_name
 from lakesql.project.files import ProjectFiles, SourceFile
 from lakesql.project.profiles import Target, resolve_paths
@@ -277,7 +277,7 @@ def _check_references(
                     hint = did_you_mean(reference.name, {*streams, *models})
                     what = f"stream('{reference.name}') names no stream."
                     yield Problem("unknown-stream", what, "", hint, reference.place)
-            elif not isinstance(read.config, Append):
+            elif not build_writing(read.config).can_be_streamed:
                 yield Problem(
                     "stream-of-keyed-model",
                     f"Model '{read.name}' has mode '{mode_of(read.config)}' and cannot be read as a stream.",

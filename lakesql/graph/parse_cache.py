@@ -10,7 +10,7 @@ from pathlib import Path
 from lakesql.decode import Node
 from lakesql.errors import Place
 from lakesql.graph.manifest import Declarations, ModelFile, parse_declarations, parse_model
-from lakesql.model.config import Append, AvailableNow, Every, PartitionField, SortField, Upsert
+from lakesql.model.config import MODES, AvailableNow, Every, PartitionField, SortField
 from lakesql.model.model import TemplateFacts
 from lakesql.model.properties import ColumnProperties, ModelProperties
 from lakesql.project.cache import CacheFile, digest
@@ -26,7 +26,7 @@ _DECLARATIONS = (
 )
 _MODEL_FILE = (
     *(ModelFile, TemplateFacts, Reference, Node, Place),
-    *(Append, Upsert, AvailableNow, Every, PartitionField, SortField),
+    *(*MODES.values(), AvailableNow, Every, PartitionField, SortField),
 )
 
 

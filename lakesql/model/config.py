@@ -14,7 +14,7 @@ from lakesql.project.duration import parse_duration
 from lakesql.stream.client import find_client_options
 
 STAGING_PROPERTY = "write.wap.enabled"
-"""The table property by which Iceberg stages what is written, as `fence='commit'` needs it."""
+"""The table property by which Iceberg stages what is written, so that a batch is published by an atomic check."""
 
 SchemaChange = Literal["ignore", "fail", "append_new_columns", "sync_all_columns"]
 
@@ -143,7 +143,7 @@ def _read_properties(node: Node) -> dict[str, str]:
 
 def _read_property(key: str, node: Node) -> str:
     if key == STAGING_PROPERTY:
-        raise ProjectError.of("wrong-value", f"'{key}' is set by the option fence.")
+        raise ProjectError.of("wrong-value", f"'{key}' is set by lakesql: each batch is staged before it is published.")
     text = read_option_text(node)
     if key == "format-version" and text not in _FORMAT_VERSIONS:
         raise ProjectError.of(
@@ -206,17 +206,8 @@ class TableConfig:
     max_dead_letter_ratio: float = option(
         "Share of a batch's records that may be set aside; above it the batch fails.", default=1.0, read=_read_ratio
     )
-    fence: Literal["commit", "lease"] = option(
-        "`commit` stages each batch and publishes it by an atomic check; `lease` saves that second commit.",
-        default="commit",
-    )
     tags: tuple[str, ...] = option("Words to select by.", default=())
     meta: Mapping[str, Any] = option("Anything, for other tools.", factory=dict, read=_read_meta)
-
-    @property
-    def is_staged(self) -> bool:
-        """Whether a batch is written first, and made visible by a commit of its own."""
-        return self.fence == "commit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +229,12 @@ class Upsert(TableConfig):
 Config = Append | Upsert
 MODES: Mapping[str, type[Config]] = {"append": Append, "upsert": Upsert}
 """Modes by the word in `config(mode=…)`: the only place where that word is compared."""
+
+
+REMOVED: Mapping[str, str] = {
+    "fence": "Each batch is staged and published by an atomic check. There is no other way to commit one.",
+}
+"""Options that earlier versions had, and why there are none any more."""
 
 
 def mode_of(config: Config) -> str:
@@ -268,7 +265,8 @@ def read_config(node: Node, defaults: Node) -> Config:
     inherited = set(defaults.entries()) - set(node.entries())
     foreign = inherited - {field.name for field in fields_of(kind)}
     what = f"mode '{mode.value}'"
-    clients = find_client_options(merged, what)
+    removed = {key: _removed(key, merged) for key in REMOVED if key in merged.entries()}
+    clients = {**find_client_options(merged, what), **removed}
     try:
         config = decode(merged, kind, what=what, ignore=frozenset({"mode", *foreign, *clients}))
     except ProjectError as error:
@@ -276,6 +274,11 @@ def read_config(node: Node, defaults: Node) -> Config:
     if clients:
         raise ProjectError(clients.values())
     return config
+
+
+def _removed(key: str, given: Node) -> Problem:
+    place = given.keys.get(key, given.place)
+    return Problem("removed-option", f"The option '{key}' was removed.", REMOVED[key], place=place)
 
 
 def merge_config(outer: Node, inner: Node) -> Node:
@@ -319,6 +322,8 @@ def _check_default(key: str, node: Node) -> None:
     known = {"mode", *(field.name for kind in MODES.values() for field in fields_of(kind))}
     if _is_folder(key, node):
         check_defaults(node)
+    elif key in REMOVED:
+        raise ProjectError([Problem("removed-option", f"The option '{key}' was removed.", REMOVED[key])])
     elif key not in known:
         raise ProjectError.of("unknown-option", f"No mode has an option '{key}'.", fix=did_you_mean(key, known))
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from lakesql.catalog.connect import check_checkpoints
-from lakesql.compile.select import Select, build_select
+from lakesql.compile.select import Select
 from lakesql.engine.batch.streaming_query import ModelQuery
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import kill_java, new_session
-from lakesql.errors import LakesqlError, Problem, ProjectError, RunError
+from lakesql.errors import LakesqlError, RunError
 from lakesql.events import Emit, Event, ModelFinished, Noted, RunFinished, RunStarted, SessionStarted, now_ms
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
@@ -24,9 +24,9 @@ from lakesql.run.supervise import POLL_S, Supervisor
 
 
 def run_models(
-    manifest: Manifest, names: Sequence[str], continuous: bool, emit: Emit, accept_data_loss: bool = False
+    manifest: Manifest, selects: Mapping[str, Select], continuous: bool, emit: Emit, accept_data_loss: bool = False
 ) -> bool:
-    """Run the models `names` until all that is there has been taken (`continuous`: until somebody ends it).
+    """Run the models of `selects` until all that is there has been taken (`continuous`: until somebody ends it).
 
     With `continuous` all queries run at once. Otherwise a model starts when those that it reads are done, as many side
     by side as the target's `threads`. A model that fails by something that may pass is tried again as the target's
@@ -34,10 +34,9 @@ def run_models(
     records that are gone from their topics are passed over. Returns whether no model failed. Raises `ProjectError` and
     `ProfileError` before anything is started or written.
     """
-    selects = build_selects(manifest, names)
     bindings = [binding for select in selects.values() for binding in bind_streams(manifest, select)]
     started = time.monotonic()
-    emit(RunStarted(manifest.target.name, tuple(names), continuous, now_ms()))
+    emit(RunStarted(manifest.target.name, tuple(selects), continuous, now_ms()))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
     opening = open_spark(manifest, bindings, lambda text: emit(Noted(text, now_ms())))
     with catch_signals() as interrupt, opening as (session, catalog):
@@ -96,20 +95,6 @@ def run_selects(context: RunContext, selects: Mapping[str, Select], continuous: 
         leases.close()
         context.brokers.close()
     return all(run.status != "error" for run in runs.values())
-
-
-def build_selects(manifest: Manifest, names: Sequence[str]) -> dict[str, Select]:
-    """The SELECTs of the models. Raises `ProjectError` with the problems of all of them at once."""
-    built: dict[str, Select] = {}
-    problems: dict[Problem, None] = {}
-    for name in names:
-        try:
-            build_select(manifest, name, built)
-        except ProjectError as error:
-            problems.update(dict.fromkeys(error.problems))
-    if problems:
-        raise ProjectError(problems)
-    return {name: built[name] for name in names}
 
 
 def _start_query(context: RunContext, select: Select, continuous: bool, prepared: Callable[[], None]) -> ModelQuery:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
-from lakesql.catalog.tables import list_namespaces, load_table_state
+from lakesql.catalog.tables import load_table_state
 from lakesql.compile.select import Select
-from lakesql.compile.table import build_table_spec
-from lakesql.engine.batch.analyze import analyze_select, landing_columns
+from lakesql.engine.batch.analyze import analyze_select
+from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.write import Sink, Step
 from lakesql.engine.progress.decide import decide_all
 from lakesql.engine.progress.inspect import read_sources, read_state
@@ -21,17 +21,14 @@ from lakesql.engine.progress.state import StartFrom
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, ProjectError, RunError, did_you_mean
-from lakesql.events import Emit, Noted, StepApplied, now_ms
+from lakesql.events import Emit, Noted, now_ms
 from lakesql.graph.manifest import Manifest, reads_model
-from lakesql.model.config import Append, Config, Upsert
 from lakesql.names import DEAD_LETTER_SUFFIX
-from lakesql.plan.steps import AdoptTable, describe, plan_table, statements
 from lakesql.project.profiles import Files, Target
 from lakesql.stream.avro_schema import read_avro_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +63,8 @@ def prepare_model(context: RunContext, session: SparkSession, select: Select) ->
     states = [read_state(session, identity, sources, context.accept_data_loss) for identity in identities]
     decisions = decide_all(states)
     schema = analyze_select(session, select, bindings)
-    landed = [(schema, land(context, select, schema))]
-
-    def sync(schema: StructType) -> tuple[str, ...]:
-        if landed[-1][0] != schema:  # a table that the SELECT joins has changed
-            landed[:] = [(schema, land(context, select, schema))]
-        return landed[-1][1]
-
+    table = TableSync(context.session, context.catalog, select, context.emit)
+    table.columns(schema)
     query_hash = hashlib.sha256(select.query.sql.encode()).hexdigest()[:16]
     for decision in decisions:
         if isinstance(decision, StartFrom):
@@ -91,9 +83,8 @@ def prepare_model(context: RunContext, session: SparkSession, select: Select) ->
         select=select,
         bindings=restart(bindings, progress),
         progress=progress,
-        land=sync,
+        table=table,
         emit=context.emit,
-        now_ms=now_ms,
         companion=next(iter(companion), None),
         reached=reach,
     )
@@ -109,8 +100,7 @@ def query_identities(target: Target, select: Select) -> tuple[QueryIdentity, ...
         model.table,
         folder,
         select.query.state,
-        is_keyed=isinstance(model.config, Upsert),
-        has_tag=model.config.is_staged,
+        is_idempotent=select.writing.is_idempotent,
     )
     if not select.query.stateful:
         return (identity,)
@@ -136,37 +126,6 @@ def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> No
     ]
     if missing:
         raise RunError(missing)
-
-
-def land(context: RunContext, select: Select, schema: StructType) -> tuple[str, ...]:
-    """Plan and apply what the table needs to take rows of `schema`; the columns that land in it."""
-    model = select.model
-    comments = {column.name.lower(): column.description for column in model.properties.columns}
-    columns = landing_columns(schema, comments)
-    spec = build_table_spec(model.table, columns, model.config, model.properties.description)
-    state = load_table_state(context.catalog, model.table)
-    namespaces = list_namespaces(context.catalog)
-    policy, read = model.config.on_schema_change, columns_read(model.config)
-    for step in plan_table(model.name, spec, policy, state, namespaces, read):
-        for statement in statements(step):
-            context.session.sql(statement)
-        kind = Noted(describe(step), now_ms(), model.name) if isinstance(step, AdoptTable) else None
-        context.emit(kind or StepApplied(model.name, describe(step), now_ms()))
-    if state is None or policy != "ignore":
-        return tuple(column.name for column in columns)
-    stored = {column.name.lower() for column in state.columns}
-    return tuple(column.name for column in columns if column.name.lower() in stored)
-
-
-def columns_read(config: Config) -> Mapping[str, tuple[str, ...]]:
-    """The table's columns that a batch compares its rows with, by the option that names them."""
-    match config:
-        case Upsert(keys=keys, sequence_by=sequence_by):
-            return {"keys": keys, "sequence_by": sequence_by}
-        case Append():
-            return {}
-        case _:
-            assert_never(config)
 
 
 def bind_streams(manifest: Manifest, select: Select) -> tuple[StreamBinding, ...]:

@@ -18,12 +18,7 @@ from tests.servers.seaweed import Seaweed
 from tests.spark.project import Lake, Project
 
 BATCHES = 5
-MODELS = {
-    "added": ("append", "commit"),
-    "newest": ("upsert", "commit"),
-    "added_leased": ("append", "lease"),
-    "newest_leased": ("upsert", "lease"),
-}
+MODELS = {"added": "append", "newest": "upsert"}
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +41,9 @@ def unreliable(lake: Lake, proxy: Unreliable) -> Lake:
 def build(lake: Lake, directory: Path, namespace: str) -> Project:
     project = Project(lake, directory, namespace)
     project.stream("s", {"id": "int", "word": "string"}, max_per_batch=1)
-    for name, (mode, fence) in MODELS.items():
+    for name, mode in MODELS.items():
         keys = {"keys": "id"} if mode == "upsert" else {}
-        project.model(name, "SELECT id, word FROM {s}", mode=mode, fence=fence, **keys)
+        project.model(name, "SELECT id, word FROM {s}", mode=mode, **keys)
     for batch in range(BATCHES):
         project.record("s", [{"id": number, "word": f"{batch}"} for number in (batch, batch + 1)])
     return project
@@ -57,7 +52,7 @@ def build(lake: Lake, directory: Path, namespace: str) -> Project:
 def check(project: Project) -> None:
     arrived = [{"id": number, "word": f"{batch}"} for batch in range(BATCHES) for number in (batch, batch + 1)]
     newest = {row["id"]: row for row in arrived}
-    for name, (mode, _) in MODELS.items():
+    for name, mode in MODELS.items():
         expected = arrived if mode == "append" else [*newest.values()]
         found = [(row["id"], row["word"]) for row in project.rows(name)]
         assert sorted(found) == sorted((row["id"], row["word"]) for row in expected), name

@@ -169,12 +169,12 @@ class Runners:
         return runner
 
 
-def make_project(project: Project, fence: str = "commit") -> None:
+def make_project(project: Project) -> None:
     """An append and an upsert over one topic of four files, nothing of which has been read."""
     project._target["spark"] = SPARK
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
-    project.model("a", "SELECT * FROM {e}", mode="append", fence=fence)
-    project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", fence=fence)
+    project.model("a", "SELECT * FROM {e}", mode="append")
+    project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id")
     record(project, range(FILES))
     project.manifest()  # writes profiles.yml
 
@@ -286,9 +286,6 @@ DISTURBANCES = (
     truncated_by_two,
     copied_checkpoint,
 )
-DISTURBANCES_OF_LEASES = (nothing, compaction, foreign_commit)
-"""Those after which the batch comes again, as `fence='lease'` needs: its dead letters come after its rows. And nothing
-keeps its snapshots from expiring."""
 
 
 def recover(project: Project, model: str, conditions: Conditions) -> str:

@@ -23,7 +23,9 @@ from unittest import mock
 from pyspark.sql import SparkSession
 
 from lakesql.catalog.connect import OpenCatalog
+from lakesql.compile.select import build_selects
 from lakesql.engine.batch.write import Step
+from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.progress.state import Decision, Fresh, ProgressState, Resume
 from lakesql.events import Event
@@ -32,7 +34,7 @@ from lakesql.observe.jsonl import render_json
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.models import build_selects, run_selects
+from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 from lakesql.run.spark import open_spark
 
@@ -114,7 +116,10 @@ def pause(process: int, catalog: str) -> None:
 
 @contextmanager
 def without_ledger() -> Iterator[None]:
-    """Nothing is looked up, and nothing compared: without them the suite must find doubled rows."""
+    """Nothing is looked up, and nothing compared: without them the suite must find duplicate rows.
+
+    A batch has another name in each process, too: by its name Iceberg would know it.
+    """
 
     def decide(state: ProgressState) -> Decision:
         return Resume(-1) if state.checkpoint and state.checkpoint.planned else Fresh()
@@ -122,6 +127,7 @@ def without_ledger() -> Iterator[None]:
     with (
         mock.patch("lakesql.engine.progress.decide.decide", decide),
         mock.patch.object(Progress, "holds", lambda *_: False),
+        mock.patch.object(Entry, "wap_id", property(lambda entry: f"{entry.batch} of {os.getpid()}")),
     ):
         yield
 

@@ -16,7 +16,6 @@ import pytest
 from lakesql.engine.batch.write import Step
 from tests.crash.harness import (
     DISTURBANCES,
-    DISTURBANCES_OF_LEASES,
     FILES,
     MODELS,
     Runners,
@@ -52,16 +51,11 @@ def test_two_runners_at_once(project: Project, runners: Runners, seed: int) -> N
 
 @pytest.mark.parametrize(("model", "step"), CASES)
 def test_a_runner_that_is_killed(project: Project, runners: Runners, model: str, step: Step, seed: int) -> None:
-    """Both processes, Python alone or Java alone; then something happens to the table or the checkpoint, or nothing.
-
-    With either fence: each of them knows a batch that is in the table already.
-    """
+    """Both processes, Python alone or Java alone; then something happens to the table or the checkpoint, or nothing."""
     chance = choose(seed, model, step)
     fate = chance.choice(("kill-both", "kill-python", "kill-java"))
-    fence = "lease" if step != "publish" and chance.random() < 0.25 else "commit"  # without a commit of its own
-    choices = [each for each in DISTURBANCES if fence == "commit" or each in DISTURBANCES_OF_LEASES]
-    disturb = choices[(CASES.index((model, step)) + seed) % len(choices)]
-    make_project(project, fence)
+    disturb = DISTURBANCES[(CASES.index((model, step)) + seed) % len(DISTURBANCES)]
+    make_project(project)
     runner = runners.run(Order(str(project.directory), model, step, chance.choice((2, 3)), fate))
     runner.wait_for("reached")
     if fate == "kill-java":
@@ -111,7 +105,7 @@ def test_a_runner_that_sleeps_while_another_takes_over(
 
 def test_without_the_ledger_rows_are_doubled(project: Project, runners: Runners) -> None:
     """Or all the others would find nothing whatever happened."""
-    make_project(project, fence="lease")
+    make_project(project)
     for has_ledger in (True, False):
         runner = runners.run(Order(str(project.directory), "a", "finish", 1, "kill-both", has_ledger))
         assert runner.wait() == -signal.SIGKILL

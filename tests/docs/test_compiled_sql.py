@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakesql.compile.merge import BOUNDS_PLACE
-from lakesql.compile.select import output_columns
+from lakesql.compile.select import build_selects, output_columns
 from lakesql.compile.statements import compiled_text
 from lakesql.compile.table import UNKNOWN_TYPE
-from lakesql.run.models import build_selects
 
 if TYPE_CHECKING:
     from tests.spark.project import Project
@@ -27,8 +26,7 @@ COUNTED = "SELECT window(at, '1 hour').start AS hour, count(*) AS orders FROM {o
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "appended": (PLAIN, {"mode": "append", "partition_by": ["days(at)"]}),
     "kept": (PLAIN, {"mode": "upsert", "keys": ["id"], "sequence_by": "at", "delete_when": "status = 'gone'"}),
-    "leased": (PLAIN, {"mode": "append", "fence": "lease"}),
-    "leased_kept": (PLAIN, {"mode": "upsert", "keys": ["id"], "fence": "lease"}),
+    "kept_by_arrival": (PLAIN, {"mode": "upsert", "keys": ["id"]}),
     "joined": (JOINED, {"mode": "append"}),
     "joined_kept": (JOINED, {"mode": "upsert", "keys": ["id"]}),
     "counted": (COUNTED, {"mode": "append"}),

@@ -191,7 +191,7 @@ def test_a_topic_of_a_pattern_that_is_deleted_while_it_is_read(project: Project,
 
 
 def test_from_a_time_on(begun: Project, broker: Broker, topic: str) -> None:
-    from lakesql.run.models import build_selects
+    from lakesql.compile.select import build_selects
     from lakesql.run.rewind import rewind_model
 
     manifest = begun.manifest()

@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 from pyspark.sql import SparkSession
 
 from lakesql.catalog.connect import OpenCatalog
+from lakesql.compile.select import build_selects
 from lakesql.errors import render_problem
 from lakesql.events import Event, ModelFinished
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.models import build_selects, run_selects
+from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 
 E = TypeVar("E")

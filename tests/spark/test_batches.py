@@ -14,12 +14,11 @@ def test_batches_without_rows_make_no_snapshot(project: Project) -> None:
     project.stream("seed", COLUMNS)
     project.model("empty", "SELECT * FROM {seed} WHERE id < 0", mode="append")
     project.model("late", "SELECT * FROM {s} WHERE id > 100", mode="append")
-    project.model("lease", "SELECT * FROM {s} WHERE id > 100", mode="append", fence="lease")
     project.model("never", "SELECT * FROM {s} WHERE 1 = 0", mode="append")
     project.model("joined", "SELECT s.* FROM {s} AS s JOIN {empty!r} AS e ON e.id = s.id", mode="append")
     project.model("keyed", "SELECT * FROM {s} WHERE 1 = 0", mode="upsert", keys="id")
     project.model("keyed_join", "SELECT s.* FROM {s} AS s JOIN {empty!r} AS e USING (id)", mode="upsert", keys="id")
-    models = ("late", "lease", "never", "joined", "keyed", "keyed_join")
+    models = ("late", "never", "joined", "keyed", "keyed_join")
     project.record("seed", [{"id": 1, "v": "a"}])
     project.record("s", [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, "broken"])
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from lakesql.compile.select import build_selects
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Noted
-from lakesql.run.models import build_selects
 from lakesql.run.rewind import Rewound, rewind_model
 from tests.spark.project import Project, Ran, Row
 
@@ -454,26 +454,6 @@ def test_a_lost_checkpoint_after_an_expiry(begun: Project) -> None:
     record(begun, 4)
     begun.run().check()
     check(begun, range(5))
-
-
-def test_a_lost_checkpoint_after_an_expiry_of_a_ledger_that_nothing_keeps(project: Project) -> None:
-    """With `fence='lease'`: nothing says any more what was read, and to read all again would double it."""
-    project.stream("e", {"id": "int", "n": "int"})
-    project.model("a", "SELECT * FROM {e}", mode="append", fence="lease")
-    record(project, 0)
-    project.run().check()
-    project.sql(f"INSERT INTO {project.table('a')} VALUES (9999, 9999)")
-    project.sql(
-        f"CALL lake.system.expire_snapshots(table => '{project.namespace}.a', "
-        "older_than => TIMESTAMP '2100-01-01', retain_last => 1)"
-    )
-    shutil.rmtree(checkpoint(project, "a"))
-    before = sorted(project.rows("a"), key=str)
-    ran = refuse(project, "ledger-missing", ("a",))
-    assert sorted(project.rows("a"), key=str) == before
-    rewind(project, commands(ran, "a")[0])
-    project.run().check()
-    assert len(project.rows("a")) == 2 * len(before) - 1
 
 
 def test_accepting_a_loss_that_is_none(begun: Project) -> None:

@@ -15,9 +15,8 @@ from lakesql.errors import TransientError
 from lakesql.events import BatchCommitted, BatchSkipped, Event, RecordsRejected, Retrying
 from tests.spark.project import Lake, Project, Row
 
-FENCES = ("commit", "lease")
-STATELESS = tuple(f"{mode}_{fence}" for mode in ("append", "upsert") for fence in FENCES)
-STATEFUL = tuple(f"{mode}_stateful_{fence}" for mode in ("append", "upsert") for fence in FENCES)
+STATELESS = ("append_all", "upsert_all")
+STATEFUL = ("append_stateful", "upsert_stateful")
 MODELS = (*STATELESS, *STATEFUL)
 
 EVENTS = {"id": "int", "at": "timestamp", "kind": "string"}
@@ -27,13 +26,11 @@ UPSERT = {"mode": "upsert", "keys": "id"}
 def write_models(project: Project) -> None:
     """Every way in which a batch is written, all over one stream, in batches of one file."""
     project.stream("e", EVENTS, watermark={"column": "at", "delay": "1 minute"}, max_per_batch=1)
-    for fence in FENCES:
-        project.model(f"append_{fence}", "SELECT * FROM {e}", mode="append", fence=fence)
-        project.model(f"upsert_{fence}", "SELECT * FROM {e}", fence=fence, sequence_by="at", **UPSERT)
-        counts = "SELECT window.start AS id, count(*) AS n FROM {e} GROUP BY window(at, '1 hour')"
-        project.model(f"append_stateful_{fence}", counts, mode="append", fence=fence)
-        by_kind = "SELECT kind AS id, count(*) AS n FROM {e} GROUP BY kind"
-        project.model(f"upsert_stateful_{fence}", by_kind, fence=fence, **UPSERT)
+    project.model("append_all", "SELECT * FROM {e}", mode="append")
+    project.model("upsert_all", "SELECT * FROM {e}", sequence_by="at", **UPSERT)
+    counts = "SELECT window.start AS id, count(*) AS n FROM {e} GROUP BY window(at, '1 hour')"
+    project.model("append_stateful", counts, mode="append")
+    project.model("upsert_stateful", "SELECT kind AS id, count(*) AS n FROM {e} GROUP BY kind", **UPSERT)
 
 
 def write_batches(project: Project, first_hour: int = 0, batches: int = 3) -> None:
@@ -81,17 +78,15 @@ def replayed(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
 
 def test_the_tables_are_as_plain_python_says(replayed: Replayed) -> None:
     rows = replayed.before
-    for fence in FENCES:
-        assert len(rows[f"append_{fence}"]) == 3 * 21
-        assert {row["id"] for row in rows[f"upsert_{fence}"]} == set(range(9))
-        assert [row["n"] for row in rows[f"append_stateful_{fence}"]] == [21, 21]
-        kinds = {row["id"]: row["n"] for row in rows[f"upsert_stateful_{fence}"]}
-        assert kinds == {"a": 21, "b": 21, "c": 18}
-        assert replayed.project.reasons(f"append_{fence}") == {"unparsable": 3}
-        assert replayed.project.reasons(f"append_stateful_{fence}") == {"unparsable": 3}
-        assert replayed.project.reasons(f"upsert_{fence}") == {"unparsable": 3, "key-missing": 3}
-        # The group of the records without a kind has changed in each batch.
-        assert replayed.project.reasons(f"upsert_stateful_{fence}") == {"unparsable": 3, "key-missing": 3}
+    assert len(rows["append_all"]) == 3 * 21
+    assert {row["id"] for row in rows["upsert_all"]} == set(range(9))
+    assert [row["n"] for row in rows["append_stateful"]] == [21, 21]
+    assert {row["id"]: row["n"] for row in rows["upsert_stateful"]} == {"a": 21, "b": 21, "c": 18}
+    assert replayed.project.reasons("append_all") == {"unparsable": 3}
+    assert replayed.project.reasons("append_stateful") == {"unparsable": 3}
+    assert replayed.project.reasons("upsert_all") == {"unparsable": 3, "key-missing": 3}
+    # The group of the records without a kind has changed in each batch.
+    assert replayed.project.reasons("upsert_stateful") == {"unparsable": 3, "key-missing": 3}
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -121,27 +116,25 @@ def test_a_crash_on_the_way(project: Project, point: type[Event]) -> None:
     crashed = project.run(*STATELESS, meet=crash)
     assert not crashed.succeeded
     assert {model: crashed.conditions(model) for model in STATELESS} == {model: ["internal"] for model in STATELESS}
+    is_visible = point is BatchCommitted
     for model in STATELESS:
-        is_visible = point is BatchCommitted or model.endswith("lease")
         assert len(project.summaries(model)) == (2 if is_visible else 1)
         assert project.reasons(model)["unparsable"] == 2
 
     again = project.run(*STATELESS).check()
 
     for model in STATELESS:
-        is_visible = point is BatchCommitted or model.endswith("lease")
         assert [event.batch for event in again.of(BatchSkipped, model)] == ([1] if is_visible else [])
         assert [event.batch for event in again.of(BatchCommitted, model)] == ([2] if is_visible else [1, 2])
         assert [int(summary["lakesql.batch"]) for summary in project.summaries(model)] == [0, 1, 2]
         assert project.reasons(model)["unparsable"] == 3
-    assert len(project.rows("append_commit")) == len(project.rows("append_lease")) == 63
-    assert project.rows("upsert_commit") == project.rows("upsert_lease")
-    assert len(project.rows("upsert_commit")) == 9
+    assert len(project.rows("append_all")) == 63
+    assert len(project.rows("upsert_all")) == 9
 
 
 def test_a_foreign_commit_between_staging_and_publishing(project: Project) -> None:
     """An append is replayed on top of it, a MERGE is staged again; both know their batch afterwards."""
-    models = ("append_commit", "upsert_commit")
+    models = STATELESS
     write_models(project)
     write_batches(project, batches=1)
     project.run(*models).check()
@@ -155,8 +148,8 @@ def test_a_foreign_commit_between_staging_and_publishing(project: Project) -> No
 
     for model in models:
         assert [row["id"] for row in project.rows(model) if row["kind"] == "foreign"] == [1000]
-    assert len(project.rows("append_commit")) == 42 + 1
-    assert len(project.rows("upsert_commit")) == 8 + 1
+    assert len(project.rows("append_all")) == 42 + 1
+    assert len(project.rows("upsert_all")) == 8 + 1
     before = tables(project)
     for model in models:
         assert project.forget(model) == 1
@@ -166,11 +159,11 @@ def test_a_foreign_commit_between_staging_and_publishing(project: Project) -> No
     assert [event.batch for event in again.of(BatchSkipped)] == [1, 1]
     assert tables(project) == before
 
-    project.sql(f"INSERT INTO {project.table('upsert_commit')} VALUES (2000, NULL, 'foreign')")
+    project.sql(f"INSERT INTO {project.table('upsert_all')} VALUES (2000, NULL, 'foreign')")
     write_batches(project, 2, batches=1)
     project.run(*models).check()
-    assert len(project.rows("append_commit")) == 63 + 1
-    assert len(project.rows("upsert_commit")) == 9 + 2
+    assert len(project.rows("append_all")) == 63 + 1
+    assert len(project.rows("upsert_all")) == 9 + 2
 
 
 def test_staged_snapshots_do_not_pile_up(replayed: Replayed) -> None:

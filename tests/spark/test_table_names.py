@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 
 from lakesql.compile import table as sql
 from lakesql.compile.insert import insert_statement
-from lakesql.compile.merge import merge_statement
+from lakesql.compile.merge import merge_parts
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.table import TableColumn, TableSpec
 from lakesql.model.config import PartitionField, SortField, Upsert
@@ -84,7 +84,7 @@ def statements_of(table: TableName, name: str) -> list[str]:
         *statements(SetProperties(table, {"a": "b"})),
         insert_statement(table, (name,)),
         insert_statement(table, None),
-        merge_statement(table, Upsert(keys=(name,)), (name,), None),
+        "true".join(merge_parts(table, Upsert(keys=(name,)), (name,))),
         f"SELECT {identifier(name)} FROM {table_name(table)}",
         f"SELECT t.a FROM s JOIN {table_name(table)} AS t ON s.a = t.a",
     ]

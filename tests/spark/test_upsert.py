@@ -395,7 +395,7 @@ def test_any_batches(new_project: Callable[[], Project], batches: list[list[Row]
     project.stream("s", {"a": "int", "b": "string", "seq": "int", "gone": "boolean", "v": "int"}, max_per_batch=1)
     keys, gone = ["a", "b"], lambda row: row["gone"]
     project.model("sequenced", "SELECT * FROM {s}", mode="upsert", keys=keys, sequence_by="seq", delete_when="gone")
-    project.model("arrived", "SELECT * FROM {s}", mode="upsert", keys=keys, delete_when="gone", fence="lease")
+    project.model("arrived", "SELECT * FROM {s}", mode="upsert", keys=keys, delete_when="gone")
     project.model("kept", "SELECT * FROM {s}", mode="upsert", keys=keys, sequence_by=["seq", "v"])
     write(project, batches)
 

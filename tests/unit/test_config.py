@@ -59,7 +59,7 @@ def test_everything_can_be_said() -> None:
         trigger='1 hour 30 minutes', namespace='other', table='t', partition_by=['days(at)', 'bucket(16, `order id`)'],
         order_by='at desc',
         properties={'a': 1, 'b': True, 'c': 'x', 'd': 1.5}, on_schema_change='fail', max_dead_letter_ratio=0,
-        fence='lease', tags='one', meta={'owner': {'mail': ['a@b.c']}}
+        tags='one', meta={'owner': {'mail': ['a@b.c']}}
     """
     assert read(options) == Upsert(
         keys=("id", "größe"),
@@ -73,7 +73,6 @@ def test_everything_can_be_said() -> None:
         properties={"a": "1", "b": "true", "c": "x", "d": "1.5"},
         on_schema_change="fail",
         max_dead_letter_ratio=0.0,
-        fence="lease",
         tags=("one",),
         meta={"owner": {"mail": ["a@b.c"]}},
     )
@@ -170,7 +169,7 @@ def test_anything_else_is_no_order(value: str) -> None:
         ("max_dead_letter_ratio=-0.1, mode='append'", "wrong-value", 33),
         ("max_dead_letter_ratio=true, mode='append'", "wrong-value", 33),
         ("max_dead_letter_ratio='5%', mode='append'", "wrong-value", 33),
-        ("fence='none', mode='append'", "wrong-value", 17),
+        ("fence='commit', mode='append'", "removed-option", 11),
         ("tags=['a', 1], mode='append'", "wrong-type", 22),
         ("meta='x', mode='append'", "wrong-type", 16),
         ("delete_when=['a'], keys='a', mode='upsert'", "wrong-type", 23),

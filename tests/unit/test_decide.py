@@ -75,14 +75,6 @@ def test_nothing_there_is_a_fresh_start() -> None:
     assert decide(state(None, None, table_id="")) == Fresh()
 
 
-def test_a_fresh_start_that_may_double_rows_is_refused() -> None:
-    """Without a tag on the newest entry, the snapshot that had it may have expired, and the checkpoint be lost."""
-    forgotten = state(None, None, has_rows=True, may_be_forgotten=True)
-    assert refusal(forgotten) == "ledger-missing"
-    for other in ({"has_rows": False}, {"may_be_forgotten": False}, {"is_keyed": True}):
-        assert decide(replace(forgotten, **other)) == Fresh()
-
-
 def test_a_checkpoint_in_which_nothing_was_planned_is_none() -> None:
     empty = checkpoint(-1, -1)
     assert decide(state(empty, None)) == Resume(-1)
@@ -265,8 +257,8 @@ def test_which_positions_are_enough(kind: SourceKind, position: Any, is_enough: 
 
 
 def test_state_is_not_in_the_ledger() -> None:
-    for is_keyed in (True, False):
-        assert refusal(state(None, entry(5, state="s"), shape="s", is_keyed=is_keyed)) == "checkpoint-lost"
+    for is_idempotent in (True, False):
+        assert refusal(state(None, entry(5, state="s"), shape="s", is_idempotent=is_idempotent)) == "checkpoint-lost"
     assert isinstance(decide(state(None, entry(5, state="s"))), StartFrom)
 
 
@@ -384,11 +376,11 @@ FROM_FILES = state(checkpoint(5, 5), entry(5), sources=(Source("orders", "files"
         (state(BROKEN, None), "lakesql rewind orders --to start", "--to checkpoint"),
         # The table is not: in mode append, what is in it would stand there twice.
         (state(checkpoint(5, 5), None, has_rows=True), "Drop the table, or", "To read all again"),
-        (state(checkpoint(5, 5), None, has_rows=True, is_keyed=True), "To read all again", "Drop the table"),
+        (state(checkpoint(5, 5), None, has_rows=True, is_idempotent=True), "To read all again", "Drop the table"),
         (state(checkpoint(5, 5), None), "lakesql rewind orders --to checkpoint", "Drop the table"),
         # Neither says what was read.
         (FROM_FILES, "--to TIME --allow-duplicates", "#"),
-        (replace(FROM_FILES, is_keyed=True), "--to TIME", "--allow"),
+        (replace(FROM_FILES, is_idempotent=True), "--to TIME", "--allow"),
         (state(checkpoint(5, 5), entry(5), sources=(Source("orders", "table"),)), "--to start --allow", "--to TIME"),
     ],
 )

@@ -65,13 +65,13 @@ def test_columns_of_a_table_are_for_spark_to_say() -> None:
 
 def test_the_position_is_carried_where_arrival_decides() -> None:
     text = "SELECT id, Status FROM {{ stream('orders') }}"
-    assert not build("mode='append'", text).positioned
+    assert not build("mode='append'", text).writing.is_positioned
     upsert = build("mode='upsert', keys='id'", text)
-    assert upsert.positioned and upsert.text.strip() == "SELECT _lakesql_position, id, Status FROM orders"
+    assert upsert.writing.is_positioned and upsert.text.strip() == "SELECT _lakesql_position, id, Status FROM orders"
     assert not build(
         "mode='upsert', keys='Status'",
         "SELECT Status, count(*) AS n FROM orders GROUP BY ALL".replace("orders", "{{ stream('orders') }}"),
-    ).positioned
+    ).writing.is_positioned
 
 
 def test_places_are_those_of_the_authors_text() -> None:
@@ -93,7 +93,6 @@ def test_places_are_those_of_the_authors_text() -> None:
         ("mode='upsert', keys='id', sequence_by='changed'", "unknown-column", "1:49"),
         ("mode='append', partition_by=['days(created)']", "unknown-column", "1:39"),
         ("mode='append', order_by='amount'", "unknown-column", "1:35"),
-        ("mode='append', fence='lease', max_dead_letter_ratio=0.5", "dead-letter-ratio-needs-fence", "1:63"),
         ("mode='upsert', keys='id', delete_when='gone'", "bad-expression", "1:49"),
         ("mode='upsert', keys='id', delete_when='id = 1 -- x'", "bad-expression", "1:49"),
         ("mode='upsert', keys='id', delete_when='id = 1;'", "bad-expression", "1:49"),
@@ -108,8 +107,8 @@ def test_an_option_that_does_not_fit_the_select(config: str, condition: str, pla
     "config",
     [
         "mode='upsert', keys='ID', sequence_by='AT', delete_when='STATUS = 1', partition_by='days(At)', order_by='iD'",
-        "mode='append', fence='lease', max_dead_letter_ratio=1",
-        "mode='append', fence='commit', max_dead_letter_ratio=0",
+        "mode='append', max_dead_letter_ratio=1",
+        "mode='append', max_dead_letter_ratio=0",
     ],
 )
 def test_capitals_make_no_difference(config: str) -> None:

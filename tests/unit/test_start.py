@@ -83,7 +83,7 @@ def test_reading_all_again() -> None:
     given = state(checkpoint(5, 5), entry(5))
     assert chosen(given, "start") == "rewind-duplicates"
     assert isinstance(chosen(given, "start", allow_duplicates=True), StartFrom)
-    assert isinstance(chosen(replace(given, is_keyed=True), "start"), StartFrom)
+    assert isinstance(chosen(replace(given, is_idempotent=True), "start"), StartFrom)
     assert chosen(replace(given, entry=None), "start") == "rewind-duplicates", "its history was expired"
     found = chosen(replace(given, entry=None, has_rows=False), "start")
     assert isinstance(found, StartFrom) and (found.positions, found.follows, found.start_ms) == ({}, None, None)
@@ -93,7 +93,7 @@ def test_reading_from_a_time_on() -> None:
     assert chosen(state(None, entry(5), has_rows=True), 1_700_000_000_000) == "rewind-duplicates"
     found = chosen(state(None, entry(5), has_rows=True), 1_700_000_000_000, allow_duplicates=True)
     assert isinstance(found, StartFrom)
-    found = chosen(state(None, entry(5), is_keyed=True), 1_700_000_000_000)
+    found = chosen(state(None, entry(5), is_idempotent=True), 1_700_000_000_000)
     assert isinstance(found, StartFrom)
     assert (found.positions, found.follows, found.start_ms) == ({}, Batch(ID, 5), 1_700_000_000_000)
     for kind in ("table", "rate"):
@@ -103,7 +103,7 @@ def test_reading_from_a_time_on() -> None:
 
 def test_what_a_rewound_checkpoint_leads_to() -> None:
     """Each place to go on from gives a checkpoint that the next run goes on with."""
-    given = state(checkpoint(5, 3), entry(5), is_keyed=True)
+    given = state(checkpoint(5, 3), entry(5), is_idempotent=True)
     for to in ("ledger", "checkpoint", "start", 1):
         found = chosen(given, to)
         assert isinstance(found, StartFrom)

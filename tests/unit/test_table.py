@@ -64,7 +64,6 @@ def test_a_model_gets_what_streaming_tables_need_and_its_own_over_it() -> None:
         "x": "y",
     }
     assert (spec.columns, spec.order_by, spec.comment) == (COLUMNS, (), "about")
-    assert "write.wap.enabled" not in build_table_spec(NAME, COLUMNS, Append(fence="lease"), "").properties
 
 
 def test_a_level_of_compression_goes_with_its_codec() -> None:

@@ -20,7 +20,7 @@ def analyze_select(session: SparkSession, select: Select, bindings: tuple[Stream
     Tables that it reads must exist. Raises pyspark's `AnalysisException`.
     """
     for binding in bindings:
-        records = empty_records(session, binding, select.positioned)
+        records = empty_records(session, binding, select.writing.is_positioned)
         records.createOrReplaceTempView(identifier(binding.stream.name))
     rows: DataFrame = session.sql(select.text)
     return rows.schema

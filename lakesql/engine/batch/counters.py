@@ -125,4 +125,4 @@ def _event_time(stream: Stream, select: Select) -> str:
         return f"CAST({identifier(stream.watermark.column)} AS timestamp)"
     if "timestamp" in select.query.record_fields:
         return f"{RECORD}.timestamp"
-    return f"{RAW}.timestamp" if select.positioned else "CAST(NULL AS timestamp)"
+    return f"{RAW}.timestamp" if select.writing.is_positioned else "CAST(NULL AS timestamp)"

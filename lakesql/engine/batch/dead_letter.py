@@ -28,8 +28,8 @@ from lakesql.engine.ledger.snapshots import (
 from lakesql.engine.progress.progress import check_same
 from lakesql.engine.records.parse import REQUIRED_MISSING, TOMBSTONE, UNPARSABLE, with_detail
 from lakesql.engine.sources.binding import StreamBinding, contract_of
-from lakesql.model.config import Upsert
 from lakesql.model.model import Model
+from lakesql.model.writing import Writing
 from lakesql.names import POSITION, RAW, REJECTED, is_reserved
 
 KEY_MISSING = "key-missing"
@@ -39,7 +39,7 @@ SEQUENCE_MISSING = "sequence-missing"
 REASONS = (UNPARSABLE, REQUIRED_MISSING, TOMBSTONE, KEY_MISSING, SEQUENCE_MISSING)
 """All that `reason` may say."""
 
-Letters = list[DataFrame]
+DeadLetters = list[DataFrame]
 """Frames of `stream, topic, partition, offset, timestamp, key, value, reason, detail`."""
 
 _FOUND = ("stream", "topic", "partition", "offset", "timestamp", "key", "value", "reason", "detail")
@@ -53,14 +53,14 @@ class Rejection:
     reasons: tuple[tuple[str, int], ...]
 
 
-def write_dead_letters(session: SparkSession, model: Model, letters: Letters, entry: Entry) -> Rejection | None:
+def write_dead_letters(session: SparkSession, model: Model, letters: DeadLetters, entry: Entry) -> Rejection | None:
     """Append `letters`, of which there are some, to the model's table of dead letters, with the batch's entry.
 
     The entry makes it safe to write them before the batch itself becomes visible: a crash between the two replays the
-    batch, and finds them here. Those that are here already are left out; None if all are. They are behind the same
-    fence as the batch itself.
+    batch, and finds them here. Those that are here already are left out; None if all are. They are staged and published
+    as the batch itself is.
     """
-    table, is_staged = model.table.dead_letter, model.config.is_staged
+    table = model.table.dead_letter
     found, wap_id, head = union_letters(letters), entry.wap_id, None
     if not table_exists(session, table):
         # A stateful model's two queries may come here at once.
@@ -90,11 +90,11 @@ def write_dead_letters(session: SparkSession, model: Model, letters: Letters, en
     observation = Observation()
     by_reason = {reason: count_of(F.col("reason") == reason).alias(reason) for reason in REASONS}
     complete = _complete(found, model, entry).observe(observation, *by_reason.values())
-    with commit_properties(session, summary_of(entry), wap_id if is_staged else None):
+    with commit_properties(session, summary_of(entry), wap_id):
         complete.writeTo(table_name(table)).append()
-    staged = staged_snapshot(load_table(session, table), wap_id) if is_staged else None
-    if staged is not None:
-        publish(session, table, staged, entry.model, is_overtaken, replays=True)
+    staged = staged_snapshot(load_table(session, table), wap_id)
+    assert staged is not None, "the write was not staged"
+    publish(session, table, staged, entry.model, is_overtaken, can_replay=True)
     counts = {reason: int(observation.get[reason]) for reason in REASONS}
     return Rejection(sum(counts.values()), tuple((reason, n) for reason, n in sorted(counts.items()) if n))
 
@@ -114,8 +114,8 @@ def _without_written(letters: DataFrame, written: DataFrame, model: Model, entry
     return letters.join(there, reduce(and_, is_same), "left_anti")
 
 
-def union_letters(letters: Letters) -> DataFrame:
-    """Letters of several origins as one frame."""
+def union_letters(letters: DeadLetters) -> DataFrame:
+    """DeadLetters of several origins as one frame."""
     return reduce(DataFrame.unionByName, (frame.select(*_FOUND) for frame in letters))
 
 
@@ -131,14 +131,14 @@ def rejected_records(parsed: DataFrame, binding: StreamBinding) -> DataFrame:
 
 
 def rejected_rows(
-    rows: DataFrame, records: list[DataFrame], config: Upsert, bindings: tuple[StreamBinding, ...]
-) -> Letters:
+    rows: DataFrame, records: list[DataFrame], writing: Writing, bindings: tuple[StreamBinding, ...]
+) -> DeadLetters:
     """The rows of the SELECT whose key or sequence is NULL, as letters.
 
     The record behind a row is found by the row's position among `records`, the parsed records of each stream; a record
     behind several such rows is one letter. A stateful row has no one record behind it: the row itself is the value.
     """
-    missing = _with_reason(rows, config).where(F.col("reason").isNotNull())
+    missing = _with_reason(rows, writing).where(F.col("reason").isNotNull())
     if POSITION not in rows.columns:
         empty = {name: F.lit(None) for name in ("stream", "topic", "partition", "offset", "timestamp", "key")}
         return [missing.withColumns({**empty, "value": _as_json(rows)}).select(*_FOUND)]
@@ -163,13 +163,14 @@ def _as_json(rows: DataFrame) -> Column:
     return F.encode(F.to_json(F.struct(*columns)), "UTF-8")
 
 
-def _with_reason(rows: DataFrame, config: Upsert) -> DataFrame:
+def _with_reason(rows: DataFrame, writing: Writing) -> DataFrame:
+    """The rows with the first of their columns that must not be NULL and is."""
     reason, detail = F.lit(None).cast("string"), F.lit(None).cast("string")
-    for condition, columns in ((SEQUENCE_MISSING, config.sequence_by), (KEY_MISSING, config.keys)):
-        for column in reversed(columns):
-            is_null = F.col(identifier(column)).isNull()
-            reason = F.when(is_null, F.lit(condition)).otherwise(reason)
-            detail = F.when(is_null, F.lit(column)).otherwise(detail)
+    for column in reversed(writing.not_null):
+        is_null = F.col(identifier(column)).isNull()
+        condition = KEY_MISSING if column in writing.keys else SEQUENCE_MISSING
+        reason = F.when(is_null, F.lit(condition)).otherwise(reason)
+        detail = F.when(is_null, F.lit(column)).otherwise(detail)
     return rows.withColumns({"reason": reason, "detail": detail})
 
 

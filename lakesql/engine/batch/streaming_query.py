@@ -19,7 +19,7 @@ from lakesql.engine.sources.parsed import good_records, parse_binding, read_reco
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.events import PartitionLag
-from lakesql.model.config import Append, AvailableNow, Every, Trigger
+from lakesql.model.config import AvailableNow, Every, Trigger
 
 BatchWriter = Callable[[Sink, DataFrame, int], None]
 
@@ -62,8 +62,7 @@ class ModelQuery:
         if not select.query.stateful:
             self._start(read_records(session, select, bindings), self.sink, write_batch, "append", trigger)
             return
-        mode = "append" if isinstance(self.sink.model.config, Append) else "update"
-        self._start(self._stateful_rows(session), self.sink, write_batch, mode, trigger)
+        self._start(self._stateful_rows(session), self.sink, write_batch, select.writing.output_mode, trigger)
         assert self.sink.companion is not None
         companion = replace(self.sink, progress=self.sink.companion)
         self._start(read_records(session, select, bindings), companion, write_dead_letter_batch, "append", trigger)

@@ -100,7 +100,7 @@ def publish(
     snapshot: Snapshot,
     model: str,
     is_written: Callable[[JavaTable], bool],
-    replays: bool,
+    can_replay: bool,
 ) -> Snapshot:
     """Make a staged snapshot of `model` current by a cherry-pick, atomically; returns what became the head.
 
@@ -108,8 +108,9 @@ def publish(
     `is_written` says whether the batch is in the table as it was loaded for this; if that moves before the commit, the
     commit fails. So a runner that slept between staging and publishing finds what another has written meanwhile.
 
-    `replays`: whether the snapshot may be replayed on top of foreign commits. Rows that are appended may. A MERGE may
-    not, though Iceberg would do it where the MERGE has only inserted: a foreign commit may have brought the same key.
+    `can_replay`: whether the snapshot may be replayed on top of foreign commits. Rows that are appended may. A MERGE
+    may not, though Iceberg would do it where the MERGE has only inserted: a foreign commit may have brought the same
+    key.
 
     Raises `HeadMovedError` where a foreign commit came between and the staged one cannot be replayed on top of it, and
     a `RunError` (`batch-published`) where another runner has published the same batch.
@@ -119,7 +120,7 @@ def publish(
     written = f"Another runner has written this batch of {name}."
     if is_written(table):
         raise overtaken(written)
-    if not replays and head_of(table) != snapshot.parent:
+    if not can_replay and head_of(table) != snapshot.parent:
         raise HeadMovedError
     tag = _tag(model)
     try:
@@ -156,15 +157,12 @@ def drop_staged(table: JavaTable, snapshot: Snapshot) -> None:
 
 
 @contextmanager
-def commit_properties(session: SparkSession, properties: Mapping[str, str], wap_id: str | None) -> Iterator[None]:
-    """While this is open, the session's writes carry `properties` in their snapshots' summaries.
+def commit_properties(session: SparkSession, properties: Mapping[str, str], wap_id: str) -> Iterator[None]:
+    """While this is open, the session's writes are staged as `wap_id`, with `properties` in their snapshots' summaries.
 
-    With `wap_id` they are staged where the table has `write.wap.enabled`. The session is a batch's own clone, so no
-    other query sees any of this.
+    The table has `write.wap.enabled`. The session is a batch's own clone, so no other query sees any of this.
     """
-    settings = {f"{_PROPERTY}{key}": value for key, value in properties.items()}
-    if wap_id is not None:
-        settings[_WAP_ID] = wap_id
+    settings = {**{f"{_PROPERTY}{key}": value for key, value in properties.items()}, _WAP_ID: wap_id}
     conf = session.conf
     for key, value in settings.items():
         conf.set(key, value)

@@ -29,7 +29,7 @@ def decide(state: ProgressState) -> Decision:
     checkpoint, entry = state.checkpoint, state.entry
     decision: Decision
     if checkpoint is None or _has_never_run(state, checkpoint):
-        decision = _start_afresh(state) if entry is None else _start_from_ledger(state, entry)
+        decision = Fresh() if entry is None else _start_from_ledger(state, entry)
     else:
         decision = _resume(state, checkpoint)
     return check_topics(state, decision)
@@ -232,19 +232,6 @@ def _check_kinds(state: ProgressState, positions: Positions) -> None:
 
 
 # --- a checkpoint that is gone
-
-
-def _start_afresh(state: ProgressState) -> Fresh:
-    if state.would_duplicate and state.may_be_forgotten:
-        raise RunError.of(
-            "ledger-missing",
-            f"There is no checkpoint at {state.folder}, and what is left of the history of table {state.table}, which "
-            f"holds rows, has no batch of model '{state.model}'.",
-            why="Its older snapshots were expired. With fence='lease' nothing keeps the newest batch of the model from "
-            "that, so it may be among them: to read the streams from their start would double its rows.",
-            fix=f"{fix_by_reread(state)}. That is right too where the model has never written the table.",
-        )
-    return Fresh()
 
 
 def _start_from_ledger(state: ProgressState, entry: Entry) -> StartFrom:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -28,9 +27,6 @@ def read_state(
     table = load_table(session, identity.table) if table_exists(session, identity.table) else None
     head = next(read_history(table), None) if table is not None else None
     entry = read_entry(table, identity.owner) if table is not None else None
-    oldest = None
-    if table is not None and entry is None and not identity.has_tag:
-        oldest = next(iter(deque(read_history(table), maxlen=1)), None)
     return ProgressState(
         model=identity.model,
         owner=identity.owner,
@@ -41,10 +37,9 @@ def read_state(
         shape=identity.shape,
         checkpoint=read_checkpoint(CheckpointFiles(session, identity.folder)),
         entry=entry,
-        is_keyed=identity.is_keyed,
+        is_idempotent=identity.is_idempotent,
         has_rows=head is not None and not head.is_empty,
         is_companion=identity.is_companion,
-        may_be_forgotten=oldest is not None and oldest.parent is not None,
         accept_data_loss=accept_data_loss,
     )
 

@@ -22,9 +22,7 @@ from lakesql.model.table_name import TableName
 class QueryIdentity:
     """Where a query keeps its progress: in the ledger of `table` under the name `owner`, and in a checkpoint's folder.
 
-    `shape` is a hash of the query's stateful shape, empty where it keeps no state. `has_tag`: the newest entry of the
-    ledger has a tag, so it cannot expire.
-    The rest is as in `ProgressState`.
+    `shape` is a hash of the query's stateful shape, empty where it keeps no state. The rest is as in `ProgressState`.
     """
 
     model: str
@@ -32,9 +30,8 @@ class QueryIdentity:
     table: TableName
     folder: str
     shape: str = ""
-    is_keyed: bool = False
+    is_idempotent: bool = False
     is_companion: bool = False
-    has_tag: bool = True
 
 
 class Progress:

@@ -70,10 +70,10 @@ class Checkpoint:
 class ProgressState:
     """All that is compared. `table_id` is empty where there is no table, `shape` where the model is stateless.
 
-    `model` is what commands take, `owner` the name of the query in the ledger and in its checkpoint. `is_keyed`: the
-    table's rows are replaced by key, so that reading again doubles none. `has_rows`: the table has some, whoever wrote
+    `model` is what commands take, `owner` the name of the query in the ledger and in its checkpoint. `is_idempotent`:
+    reading the streams again leaves each row once. `has_rows`: the table has some, whoever wrote
     them. `is_companion`: the query sets a stateful model's bad records aside; its batches without a row leave no trace,
-    neither in the table nor in the checkpoint. `may_be_forgotten`: where there is no entry, it may have expired.
+    neither in the table nor in the checkpoint.
     """
 
     model: str
@@ -85,10 +85,9 @@ class ProgressState:
     shape: str
     checkpoint: Checkpoint | None
     entry: Entry | None
-    is_keyed: bool = False
+    is_idempotent: bool = False
     has_rows: bool = False
     is_companion: bool = False
-    may_be_forgotten: bool = False
     accept_data_loss: bool = False
 
     @property
@@ -97,7 +96,7 @@ class ProgressState:
 
         Without an entry too: somebody else may have expired the snapshots that had it.
         """
-        return self.has_rows and not self.is_keyed
+        return self.has_rows and not self.is_idempotent
 
     def find_moved(self, positions: Positions) -> Source | None:
         """A source that stands where none of its kind can: the stream was moved elsewhere.

@@ -46,7 +46,7 @@ def unpack(batch: DataFrame, select: Select, bindings: tuple[StreamBinding, ...]
     if len(bindings) > 1:
         names = [_packed(index) for index in range(len(bindings))]
         frames = [batch.where(F.col(name).isNotNull()).select(f"{name}.*") for name in names]
-    if not select.positioned:
+    if not select.writing.is_positioned:
         return frames
     is_read_twice = select.model.config.properties.get("write.merge.mode") == "copy-on-write"
     return [_with_position(frame, binding, is_read_twice) for frame, binding in zip(frames, bindings, strict=True)]
@@ -57,8 +57,8 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select) -> Dat
     uses, `_lakesql_raw` if a row may yet turn out to have no key, and `_lakesql_rejected`."""
     keep = select.query.record_fields
     if binding.has_rows:
-        return _check_rows(raw, binding, keep, select.positioned)
-    return parse_records(raw, contract_of(binding), keep, select.positioned)
+        return _check_rows(raw, binding, keep, select.writing.is_positioned)
+    return parse_records(raw, contract_of(binding), keep, select.writing.is_positioned)
 
 
 def good_records(parsed: DataFrame) -> DataFrame:

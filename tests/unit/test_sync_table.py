@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from pyiceberg import types
@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructType
 
 from lakesql.catalog.connect import open_catalog
+from lakesql.engine.batch.sync_table import TableSync
 from lakesql.errors import RunError
 from lakesql.events import Event
 from lakesql.project.profiles import Catalog
-from lakesql.run.prepare import RunContext, land
 from tests.unit.test_select import build
 
 
@@ -45,9 +45,9 @@ def test_an_ignored_column_that_an_option_names_is_refused_before_any_step(
     catalog = open_catalog(Catalog(table.catalog, "sql", f"sqlite:///{tmp_path}/c.db", str(tmp_path)))
     catalog.iceberg.create_namespace(table.namespace)
     catalog.iceberg.create_table((table.namespace, table.name), Schema(types.NestedField(1, "id", types.LongType())))
-    context = RunContext(cast(Any, None), cast(SparkSession, session), catalog, events.append)
+    sync = TableSync(cast(SparkSession, session), catalog, select, events.append)
     with pytest.raises(RunError) as caught:
-        land(context, select, StructType().add("id", LongType()).add("Status", StringType()))
+        sync.columns(StructType().add("id", LongType()).add("Status", StringType()))
     assert [problem.condition for problem in caught.value.problems] == ["schema-change"]
     assert f"'Status', which {named} " in caught.value.problems[0].what
     assert (session.asked, events) == ([], [])

@@ -1,0 +1,52 @@
+"""A model's table, brought in line with the rows that its SELECT makes."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from lakesql.catalog.connect import OpenCatalog
+from lakesql.catalog.tables import list_namespaces, load_table_state
+from lakesql.compile.select import Select
+from lakesql.compile.table import build_table_spec
+from lakesql.engine.batch.analyze import landing_columns
+from lakesql.events import Emit, Noted, StepApplied, now_ms
+from lakesql.plan.steps import AdoptTable, describe, plan_table, statements
+
+
+class TableSync:
+    """Plans and applies what the table needs to take rows of a schema, when that schema is another than before."""
+
+    def __init__(self, session: SparkSession, catalog: OpenCatalog, select: Select, emit: Emit) -> None:
+        self._session = session
+        self._catalog = catalog
+        self._select = select
+        self._emit = emit
+        self._schema: StructType | None = None
+        self._columns: tuple[str, ...] = ()
+
+    def columns(self, schema: StructType) -> tuple[str, ...]:
+        """The columns that land in the table, which can take rows of `schema` then. Raises what planning raises.
+
+        The schema changes while a query runs where a table that the SELECT joins does.
+        """
+        if schema != self._schema:
+            self._columns, self._schema = self._sync(schema), schema
+        return self._columns
+
+    def _sync(self, schema: StructType) -> tuple[str, ...]:
+        model = self._select.model
+        comments = {column.name.lower(): column.description for column in model.properties.columns}
+        columns = landing_columns(schema, comments)
+        spec = build_table_spec(model.table, columns, model.config, model.properties.description)
+        state = load_table_state(self._catalog, model.table)
+        policy, compared = model.config.on_schema_change, self._select.writing.compared
+        for step in plan_table(model.name, spec, policy, state, list_namespaces(self._catalog), compared):
+            for statement in statements(step):
+                self._session.sql(statement)
+            noted = Noted(describe(step), now_ms(), model.name) if isinstance(step, AdoptTable) else None
+            self._emit(noted or StepApplied(model.name, describe(step), now_ms()))
+        if state is None or policy != "ignore":
+            return tuple(column.name for column in columns)
+        stored = {column.name.lower() for column in state.columns}
+        return tuple(column.name for column in columns if column.name.lower() in stored)

@@ -1,0 +1,91 @@
+"""What a mode means: everything that the rest of lakesql asks of it, as one value. Pure.
+
+`build_writing` is the one place that decides it. Besides, a mode has its statements, in `compile/batch.py`. No other
+module asks which mode a model has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, assert_never
+
+from lakesql.model.config import Append, Config, SortField, Upsert
+
+PARTITIONED_APPEND_PROPERTIES: Mapping[str, str] = {
+    "write.distribution-mode": "hash",
+    "write.spark.fanout.enabled": "true",
+}
+"""What goes over the table's defaults where rows are appended to partitions in no order. Each partition's rows go to
+one task, or each task would write a file into each partition; and a task holds its files open side by side, or it would
+sort."""
+
+PARTITIONED_UPSERT_PROPERTIES: Mapping[str, str] = {
+    "write.merge.distribution-mode": "hash",
+}
+"""The same where rows are merged, which are sorted by their key anyway."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """How a model's batches change its table.
+
+    `keys` identify a row, and `sequence_by` says which of two rows of a key is newer; both are empty where rows are not
+    told apart. `not_null` are the columns without which a row is a dead letter. `compared` are the table's columns that
+    a batch compares its rows with, by the option that names them; `conditions` the options that are conditions on a row
+    of the SELECT. `order_by` and `properties` are the table's where its model says nothing else.
+    """
+
+    keys: tuple[str, ...] = ()
+    sequence_by: tuple[str, ...] = ()
+    not_null: tuple[str, ...] = ()
+    compared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    order_by: tuple[SortField, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    is_positioned: bool
+    """Whether each row carries the position of the record it comes from: where arrival decides between rows."""
+    output_mode: Literal["append", "update"]
+    """Spark's output mode of a stateful SELECT: each row once, when it cannot change any more, or at each change."""
+    can_replay: bool
+    """Whether a staged batch may be published on top of a foreign commit without computing it again."""
+    is_idempotent: bool
+    """Whether reading the streams again leaves each row once."""
+    can_be_streamed: bool
+    """Whether other models may read the table as a stream: Iceberg streams the snapshots that only append."""
+    empty_when: Literal["no rows added", "no rows arrived"]
+    """How a staged batch that changed nothing is known. One that updates or deletes adds no rows either."""
+
+
+def build_writing(config: Config, is_stateful: bool = False) -> Writing:
+    """What the mode of `config` means for a SELECT that keeps state between batches, or does not."""
+    match config:
+        case Append():
+            spreads = config.partition_by and not config.order_by
+            return Writing(
+                properties=PARTITIONED_APPEND_PROPERTIES if spreads else {},
+                is_positioned=False,
+                output_mode="append",
+                can_replay=True,
+                is_idempotent=False,
+                can_be_streamed=True,
+                empty_when="no rows added",
+            )
+        case Upsert(keys=keys, sequence_by=sequence_by, delete_when=delete_when):
+            return Writing(
+                keys=keys,
+                sequence_by=sequence_by,
+                not_null=(*keys, *sequence_by),
+                compared={"keys": keys, "sequence_by": sequence_by},
+                conditions={"delete_when": delete_when} if delete_when else {},
+                order_by=tuple(SortField(key) for key in keys),
+                properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
+                is_positioned=not is_stateful,
+                output_mode="update",
+                can_replay=False,
+                is_idempotent=True,
+                can_be_streamed=False,
+                empty_when="no rows arrived",
+            )
+        case _:
+            assert_never(config)

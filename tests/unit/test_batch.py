@@ -1,0 +1,59 @@
+"""What is printed of a batch is the list of steps that the engine runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakesql.compile.batch import MakeView, ReadBounds, Write, batch_steps
+from lakesql.compile.merge import BOUNDS_PLACE, KeyRange
+from lakesql.compile.statements import compiled_text
+from tests.unit.test_select import build
+
+PLAIN = "SELECT id, Status, at FROM {{ stream('orders') }}"
+COUNTED = "SELECT Status, count(*) AS n FROM {{ stream('orders') }} GROUP BY Status"
+MODELS = {
+    "append": ("mode='append'", PLAIN),
+    "upsert": ("mode='upsert', keys='id', sequence_by='at', delete_when='id < 0'", PLAIN),
+    "upsert by arrival": ("mode='upsert', keys='id'", PLAIN),
+    "stateful upsert": ("mode='upsert', keys='Status'", COUNTED),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_compiled_file_has_each_statement_of_a_batch_in_its_order_and_no_other(name: str) -> None:
+    select = build(*MODELS[name])
+    steps = batch_steps(select, select.columns)
+    shown = compiled_text(select).split("-- when the table does not exist\n")[1].split(";\n\n-- ")[1:]
+    expected = [
+        f"{step.when.removeprefix('-- ')}\n{step.text if isinstance(step, MakeView) else step.text()}"
+        for step in steps
+        if not isinstance(step, ReadBounds)
+    ]
+    assert [each.removesuffix(";\n") for each in shown] == expected
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_batch_begins_with_its_rows_and_ends_with_its_one_write(name: str) -> None:
+    select = build(*MODELS[name])
+    steps = batch_steps(select, select.columns)
+    assert isinstance(steps[0], MakeView) and steps[0].name == "_lakesql_rows" and steps[0].query == select.text
+    assert [isinstance(step, Write) for step in steps] == [False] * (len(steps) - 1) + [True]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_bounds_are_read_of_a_view_that_was_made_and_are_all_that_differs_from_the_printed_write(name: str) -> None:
+    select = build(*MODELS[name])
+    steps = batch_steps(select, select.columns)
+    views: set[str] = set()
+    has_bounds = False
+    for step in steps:
+        match step:
+            case MakeView(name=view):
+                views.add(view)
+            case ReadBounds(view=view, keys=keys):
+                assert view in views and keys == select.writing.keys
+                has_bounds = True
+            case Write():
+                assert (BOUNDS_PLACE in step.text()) is has_bounds
+                bounded = step.text((KeyRange("id", low=1, high=2),))
+                assert bounded == step.text().replace(BOUNDS_PLACE, "target.id BETWEEN 1 AND 2")
