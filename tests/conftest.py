@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +31,7 @@ TIERS = ("long", "services", "crash")
 MARKERS: dict[str, tuple[str, ...]] = {
     "spark": ("spark",),
     "flights": ("long",),
+    "types": ("long",),
     "kafka": ("spark", "services"),
     "catalogs": ("spark", "services"),
     "cluster": ("spark", "services"),
@@ -42,6 +44,11 @@ SHORT = ("test_replay.py", "test_shop.py", "test_upsert.py")
 
 PROMISES = [Path(__file__).parents[1] / page for page in ("README.md", "docs/guarantees.md")]
 """Where the tests of what is promised are named."""
+
+
+settings.register_profile("quick", settings(), max_examples=50)
+settings.register_profile("night", settings(), max_examples=2_000, deadline=None)
+settings.load_profile("quick")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -81,6 +81,7 @@ def test_ci_runs_every_tier_and_the_night_what_is_left_of_it() -> None:
     assert {call.split()[1] for call in calls_of_pytest(RUN)} == set(TIERS)
     assert calls_of_pytest(NIGHTLY) == {
         "tests/kafka/test_flights.py tests/catalogs/test_flights.py --all-flights",
+        "tests/unit --hypothesis-profile night",
         "-m crash --crash-rounds 20",
     }
 

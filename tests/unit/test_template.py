@@ -223,7 +223,7 @@ def _grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.recursive(_ATOMS, _grow, max_leaves=5), min_size=1, max_size=3))
 def test_expressions_mean_what_they_mean_to_jinja(expressions: list[str]) -> None:
     for expression in expressions:
@@ -262,7 +262,7 @@ _WORDS = [
 _NAMES = ["x", "stream", "config", "var", "this", "cents", "loop", "caller", "filter", "raw", "endraw", "'a'", "1", "-"]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([*_TAGS, *_WORDS, *_NAMES]), max_size=25))
 def test_any_text_is_rendered_or_refused(words: list[str]) -> None:
     try:
