@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Generator, Iterator
 
 import pytest
 
-from tests.crash.harness import Runners
+from tests.crash.harness import Runners, choose_share
 from tests.spark.project import Lake
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of the steps at which a runner dies or sleeps, keep the share that the seed chooses."""
-    part, whole = map(int, config.getoption("--crash-share").split("/"))
     crashes = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker("crash")]
     cases = [item for item in crashes if "step" in item.fixturenames]
-    chance = random.Random(config.getoption("--crash-seed"))
-    left_out = set(chance.sample(cases, len(cases) - -(-len(cases) * part // whole)))
+    chosen = choose_share(cases, config.getoption("--crash-share"), config.getoption("--crash-seed"))
+    left_out = {*cases} - {*chosen}
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
 
