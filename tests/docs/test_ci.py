@@ -74,6 +74,47 @@ def collect(directory: Path, *arguments: str) -> set[str]:
     return set(re.findall(r"^tests/(\w+)/", done.stdout, re.MULTILINE))
 
 
+PASSED = "echo '=== 3 passed, 2 deselected in 1.00s ==='"
+FAILED = "echo '=== 1 failed, 2 passed in 1.00s ==='; false"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "failed"),
+    [
+        (PASSED, PASSED, []),
+        (f"false; {PASSED}", PASSED, ["Lane 1"]),
+        (PASSED, f"false | cat; {PASSED}", ["Lane 2"]),
+        (PASSED, FAILED, ["Lane 2"]),
+        (FAILED, FAILED, ["Lane 1", "Lane 2"]),
+    ],
+)
+def test_a_lane_that_fails_fails_all(first: str, second: str, failed: list[str]) -> None:
+    """And the last that is said is what pytest said last."""
+    done = run_lanes(first, second)
+    assert (done.returncode != 0) == bool(failed), done.stdout + done.stderr
+    assert re.findall(r"^(Lane \d) has failed", done.stdout, re.MULTILINE) == failed
+    assert ("All is well" in done.stdout) == (not failed)
+    assert done.stdout.endswith("in 1.00s ===\n")
+
+
+def test_lanes_in_which_no_test_has_run_fail() -> None:
+    assert run_lanes("true", "true").returncode != 0
+
+
+def run_lanes(first: str, second: str) -> subprocess.CompletedProcess[str]:
+    """The end of .ci/run, with other lanes."""
+    script = f'set -euo pipefail\nstep() {{ echo "$@"; }}\nfirst_lane() {{ {first}; }}\nsecond_lane() {{ {second}; }}\n'
+    script += RUN[RUN.index("# Side by side") :]
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", ["prepare", "run", "nightly"])
+def test_the_scripts_can_be_read_by_bash(name: str) -> None:
+    script = ROOT / ".ci" / name
+    assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
+    assert name == "prepare" or os.access(script, os.X_OK)
+
+
 def test_ci_runs_every_tier_and_the_night_what_is_left_of_it() -> None:
     """What is left are half of the crash cases, and most of the flights where brokers are killed."""
     assert "line=$(.venv/bin/python docs/readme.py 2)" in RUN
