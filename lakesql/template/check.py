@@ -136,10 +136,6 @@ def _check_block(reader: Reader, node: nodes.AssignBlock | nodes.FilterBlock) ->
             reader.report("template-forbidden", node.lineno, "A block is set to one name.")
 
 
-def _check_with(reader: Reader, node: nodes.With) -> None:
-    _check_scope(reader, node.body, zip(node.targets, node.values, [node.lineno] * len(node.targets), strict=True))
-
-
 def _check_call_block(reader: Reader, node: nodes.CallBlock) -> None:
     _check(reader, node.call)
     _check_parameters_and_body(reader, node)
@@ -310,7 +306,9 @@ _CHECKS: dict[type[nodes.Node], Callable[[Reader, Any], None]] = {
     nodes.CondExpr: lambda reader, node: _check_all(reader, (node.expr1, node.test, node.expr2)),
     nodes.If: _check_if,
     nodes.For: _check_for,
-    nodes.With: _check_with,
+    nodes.With: lambda reader, node: _check_scope(
+        reader, node.body, zip(node.targets, node.values, [node.lineno] * len(node.targets), strict=True)
+    ),
     nodes.CallBlock: _check_call_block,
     nodes.Macro: lambda reader, node: reader.report("template-forbidden", node.lineno, "A macro stands at the top."),
 }

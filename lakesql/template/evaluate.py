@@ -63,6 +63,7 @@ class Run:
     out: list[str] = field(default_factory=list)
     length: int = 0
     pieces: list[Piece] | None = field(default_factory=list)
+    openings: dict[int, int] = field(default_factory=dict)
     depth: int = 0
     callers: list[Caller | None] = field(default_factory=list)
 
@@ -76,6 +77,12 @@ class Run:
                 raise too_large(f"writes more than {values.MAX_TEXT} characters")
             self.budget.text(len(text))
             self.out.append(text)
+
+    def opening(self, item: nodes.Node) -> int:
+        """Where the `{{` of an expression stands, looked for once."""
+        if id(item) not in self.openings:
+            self.openings[id(item)] = self.source.rfind("{{", 0, start_of(item))
+        return self.openings[id(item)]
 
     def inner(self, scope: Scope) -> Scope:
         """A copy of a scope, for a body inside of it."""
@@ -126,8 +133,7 @@ def _write_output(state: Run, item: nodes.Node, scope: Scope) -> None:
         state.emit(item.data, item.lineno, True)
     else:
         text = values.text_of(state.budget, _value(state, item, scope))
-        # Captured text has no places, so its `{{` is not looked for.
-        state.emit(text, 0 if state.pieces is None else state.source.rfind("{{", 0, start_of(item)), False)
+        state.emit(text, 0 if state.pieces is None else state.opening(item), False)
 
 
 def _write_if(state: Run, node: nodes.If, scope: Scope) -> None:
@@ -215,6 +221,7 @@ def _write_call_block(state: Run, block: nodes.CallBlock, scope: Scope) -> None:
     state.emit(text, state.source.rfind("{%", 0, block.lineno), False)
 
 
+# Tables by the type of the node: a `match` would try its cases one after the other.
 _STATEMENTS: dict[type[nodes.Node], Callable[[Run, Any, Scope], object]] = {
     nodes.If: _write_if,
     nodes.For: _write_for,
@@ -269,10 +276,6 @@ def _at(node: nodes.Node) -> int:
             return node.lineno
 
 
-def _evaluate_name(state: Run, node: nodes.Name, scope: Scope) -> Any:
-    return scope[node.name] if node.name in scope else Missing(f"'{node.name}' has no value here.")
-
-
 def _evaluate_item(state: Run, node: nodes.Getitem, scope: Scope) -> Any:
     value = _value(state, node.node, scope)
     if not isinstance(node.arg, nodes.Slice):
@@ -290,11 +293,6 @@ def _evaluate_filter(state: Run, node: nodes.Filter | nodes.Test, scope: Scope) 
     value = scope[CAPTURED] if node.node is None else read(state, node.node, scope)
     call = state.budget.call_filter if type(node) is nodes.Filter else state.budget.call_test
     return call(node.name, value, *_arguments(state, node, scope))
-
-
-def _evaluate_operator(state: Run, node: nodes.BinExpr, scope: Scope) -> Any:
-    left, right = _value(state, node.left, scope), _value(state, node.right, scope)
-    return values.compute(state.budget, node.operator, left, right)
 
 
 _COMPARISONS = {"lteq": ("le", True), "gteq": ("ge", True), "notin": ("in", False)}
@@ -413,13 +411,19 @@ def _invoke(
 
 _EXPRESSIONS: dict[type[nodes.Node], Callable[[Run, Any, Scope], Any]] = {
     **dict.fromkeys((nodes.Filter, nodes.Test), _evaluate_filter),
-    **dict.fromkeys((nodes.Add, nodes.Sub, nodes.Mul, nodes.Div), _evaluate_operator),
-    **dict.fromkeys((nodes.FloorDiv, nodes.Mod, nodes.Pow), _evaluate_operator),
+    **dict.fromkeys(
+        (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow),
+        lambda state, node, scope: values.compute(
+            state.budget, node.operator, _value(state, node.left, scope), _value(state, node.right, scope)
+        ),
+    ),
     nodes.Call: _evaluate_call,
     nodes.Compare: _evaluate_comparison,
     nodes.CondExpr: _evaluate_choice,
     nodes.Getitem: _evaluate_item,
-    nodes.Name: _evaluate_name,
+    nodes.Name: lambda state, node, scope: (
+        scope[node.name] if node.name in scope else Missing(f"'{node.name}' has no value here.")
+    ),
     nodes.Const: lambda state, node, scope: node.value,
     nodes.Getattr: lambda state, node, scope: values.item_of(_value(state, node.node, scope), node.attr),
     nodes.And: lambda state, node, scope: _value(state, node.left, scope) and _value(state, node.right, scope),

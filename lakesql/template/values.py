@@ -195,7 +195,7 @@ def check_numbers(symbol: str, *values: Any) -> None:
             raise failed(f"'{symbol}' does not take {kind_of(value)} here. Texts are joined with '~'.")
 
 
-_CONVERSION = re.compile(r"%(?:%|(?:\(([^()]*)\))?[#0 +-]*([0-9]*)(?:\.([0-9]*))?[diouxXeEfFgGrsa])")
+_CONVERSION = re.compile(r"%(?:%|(?:\(([^()]*)\))?[#0 +-]*([1-9][0-9]*)?(?:\.([0-9]*))?[diouxXeEfFgGrsa])")
 
 
 def check_conversions(budget: Budget, text: str, values: Any) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jinja2 import StrictUndefined
+from jinja2 import StrictUndefined, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from lakesql.errors import Problem, ProjectError
+from lakesql.template import check, evaluate
 from lakesql.template.evaluate import Names
 from lakesql.template.library import FILTERS, METHODS, TESTS
 from lakesql.template.template import Macros, Rendered, Template, parse_macros, parse_template, render_template
@@ -486,6 +487,10 @@ WIDTHS = [
     "{{ '%.99999999d' % 1 }}",
     "{{ '%(a)99999999s' % {'a': 1} }}",
     "{{ '%999999999999999999999999s' % 1 }}",
+    "{{ ('%' ~ '0' * 1000000) % 1 }}",
+    "{{ ('%(' * 500000) % 1 }}",
+    "{{ ('{' * 1000000).format(1) }}",
+    "{% for i in range(33000) %}{{" + " " * 900000 + "i}}{% endfor %}" + "{{ 1 / 0 }}",
     "{{ '%99999999s' | format(1) }}",
     "{{ '{:>10000000}'.format(1) }}",
     "{{ '{:>٩٩٩٩٩٩٩}'.format(1) }}",
@@ -817,6 +822,11 @@ METHOD_EXAMPLES = {
 }
 VALUES = ["'a'", "1", "['a']", "{'a': 'b'}", "[{'a': 1}]", "[('a', 1)]", "namespace(a=1)", "[[1]] | groupby(0)"]
 INTERNALS = ["__class__", "__class__.__mro__", "upper", "0.__class__", "__init__.__globals__", "real", "_fields"]
+
+
+def test_what_the_checks_let_through_can_be_run_and_nothing_else() -> None:
+    parts = {nodes.Output, nodes.TemplateData, nodes.Keyword, nodes.Operand, nodes.Pair}
+    assert check._CHECKS.keys() - parts == evaluate._STATEMENTS.keys() | evaluate._EXPRESSIONS.keys()
 
 
 def test_each_filter_test_and_method_has_an_example() -> None:
