@@ -118,13 +118,20 @@ def run(state: Run, body: Iterable[nodes.Node]) -> tuple[str, tuple[Piece, ...]]
 
 
 def _write(state: Run, body: Iterable[nodes.Node], scope: Scope) -> None:
-    for node in body:
-        if type(node) is nodes.Output:
-            for item in node.nodes:
-                _write_output(state, item, scope)
-        else:
-            state.budget.charge(1)
-            _STATEMENTS[type(node)](state, node, scope)
+    part: nodes.Node | None = None
+    try:
+        for node in body:
+            if type(node) is nodes.Output:
+                for part in node.nodes:
+                    _write_output(state, part, scope)
+            else:
+                part = node
+                state.budget.charge(1)
+                _STATEMENTS[type(node)](state, node, scope)
+    except TemplateError as fault:
+        if fault.at is None and part is not None:
+            fault.at = part.lineno
+        raise
 
 
 def _write_output(state: Run, item: nodes.Node, scope: Scope) -> None:

@@ -569,8 +569,9 @@ BOMBS = [
 @pytest.mark.parametrize("source", BOMBS + WIDTHS, ids=range(len(BOMBS + WIDTHS)))
 def test_a_template_ends_whatever_it_says(source: str) -> None:
     start = time.process_time()
-    found = conditions_of(source)
-    assert found[0] in {"template-too-large", "template-failed", "undefined-variable"}
+    found = problems_of(source)[0]
+    assert found.condition in {"template-too-large", "template-failed", "undefined-variable"}
+    assert found.place
     assert time.process_time() - start < 5  # a bound against hanging, not a measurement
 
 
@@ -726,6 +727,8 @@ def test_a_name_of_another_function_cannot_be_given_to_a_macro() -> None:
         ("{{ target['gone'] }}", "undefined-variable", "1:4"),
         ("{% for x in [1] %}{{ 1 + '%d' % 'a' }}{% endfor %}", "template-failed", "1:26"),
         ("{% set ns = [1] %} {% set ns.x = 1 %}", "template-forbidden", "1:23"),
+        ("\n{{ range(3) }}{% for x in range(9) %}{{ 'x' * 1000000 }}{% endfor %}", "template-too-large", "2:41"),
+        ("{% set s = [1] %}" + "{% set s = [s, s] %}" * 30 + "\n{{ s }}", "template-too-large", "2:4"),
         ("{{ 'a'.strip(chars='a') }}", "template-forbidden", "1:13"),
     ],
 )
