@@ -136,6 +136,13 @@ def test_every_variable_of_the_environment_is_told_of() -> None:
     assert {name for name in read if f"`{name}`" not in page("targets")} == set()
 
 
+def test_every_module_of_the_engine_has_its_line() -> None:
+    rooms = page("architecture").split("\n### The engine's rooms\n")[1].split("\n## ")[0]
+    engine = Path(names.__file__).parent / "engine"
+    modules = {path.relative_to(engine).as_posix() for path in engine.glob("*/*.py") if path.name != "__init__.py"}
+    assert sorted(re.findall(r"^\| `(.+?)` \| .", rooms, re.MULTILINE)) == sorted(modules)
+
+
 def test_every_package_stands_in_the_picture() -> None:
     package = Path(names.__file__).parent
     folders = {path.parent.name for path in package.glob("*/__init__.py")}
