@@ -42,8 +42,8 @@ MARKERS: dict[str, tuple[str, ...]] = {
 SHORT = ("test_replay.py", "test_shop.py", "test_upsert.py")
 """The files of tests/spark that do not take long. Of the others, that holds for the tests of what is promised."""
 
-PROMISES = [Path(__file__).parents[1] / page for page in ("README.md", "docs/guarantees.md")]
-"""Where the tests of what is promised are named."""
+PROMISES = Path(__file__).parents[1] / "docs" / "guarantees.md"
+"""Where it names the tests of what is promised."""
 
 
 settings.register_profile("quick", settings(), max_examples=50)
@@ -80,8 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def find_promised() -> frozenset[str]:
     """The tests of tests/spark that are named where it says what is promised, as `file::test`."""
-    text = "".join(page.read_text("utf-8") for page in PROMISES if page.exists())
-    return frozenset(re.findall(r"`tests/spark/(\w+\.py::\w+)`", text))
+    return frozenset(re.findall(r"`tests/spark/(\w+\.py::\w+)`", PROMISES.read_text("utf-8")))
 
 
 @pytest.fixture(scope="session")
