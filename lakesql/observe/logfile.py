@@ -13,6 +13,7 @@ from typing import Self
 from lakesql.errors import render_problem
 from lakesql.events import Event, ModelFinished, Progress, RunStarted
 from lakesql.observe.plain import name_width, render_line
+from lakesql.observe.tally import RunTally
 from lakesql.observe.text import describe, iso_time, printable
 
 MAX_BYTES = 10 * 1024 * 1024
@@ -33,7 +34,7 @@ class LogFile:
         self._file: TextIOWrapper | None = None
         self._name_width = 0
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Event, run: RunTally) -> None:
         """Appends what the event says."""
         if isinstance(event, Progress):
             return

@@ -6,17 +6,9 @@ from datetime import tzinfo
 from typing import TextIO
 
 from lakesql.events import BatchEmpty, Event, Progress, RunFinished, RunStarted
-from lakesql.observe.board import Board, advance
-from lakesql.observe.summary import (
-    GAP,
-    ReadLine,
-    render_closing,
-    render_failures,
-    render_remarks,
-    render_table,
-    shorten,
-)
-from lakesql.observe.text import Line, describe, wall_time
+from lakesql.observe.summary import ReadLine, render_closing, render_failures, render_remarks, render_totals
+from lakesql.observe.tally import RunTally
+from lakesql.observe.text import GAP, Line, describe, shorten, wall_time
 
 WIDTH = 100
 """Columns of the closing table, which nobody's terminal bounds."""
@@ -39,17 +31,15 @@ class PlainLines:
         self._err = err
         self._zone = zone
         self._read_line = read_line
-        self._board = Board()
         self._name_width = 0
         self._progress_at_ms: dict[str, int] = {}
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Event, run: RunTally) -> None:
         """Writes what the event says, if it is worth a line."""
-        self._board = advance(self._board, event)
         if isinstance(event, RunStarted):
             self._name_width = name_width(event.models)
         if isinstance(event, RunFinished):
-            self._close()
+            self._close(run)
         elif self._is_worth_a_line(event):
             text = render_line(describe(event), self._name_width)
             _write(self._out, f"{wall_time(event.at_ms, self._zone)} {text}\n")
@@ -67,11 +57,11 @@ class PlainLines:
             case _:
                 return True
 
-    def _close(self) -> None:
-        table = [GAP.join(row.cells).rstrip() for row in render_table(self._board, WIDTH)]
-        parts = ("\n".join(table), "\n".join(render_remarks(self._board)), render_closing(self._board))
+    def _close(self, run: RunTally) -> None:
+        table = "\n".join(line.plain.rstrip() for line in render_totals(run, WIDTH))
+        parts = (table, "\n".join(render_remarks(run)), render_closing(run))
         _write(self._out, "".join(f"\n{part}\n" for part in parts if part))
-        for failure in render_failures(self._board, self._read_line):
+        for failure in render_failures(run, self._read_line):
             _write(self._err, f"\n{failure}\n")
 
 
