@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from types import TracebackType
-from typing import Self, TextIO, assert_never
+from typing import Self, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
@@ -26,10 +26,10 @@ from lakesql.events import (
 )
 from lakesql.observe.emitter import Clock
 from lakesql.observe.layout import Column, Row, fit_table
-from lakesql.observe.plain import LONGEST_NAME, name_width
+from lakesql.observe.plain import name_cell
 from lakesql.observe.summary import ReadLine, render_closing, render_failures, render_remarks, render_totals
 from lakesql.observe.tally import ModelTally, Phase, RunTally
-from lakesql.observe.text import GAP, STYLES, age, describe, number, printable, shorten, stopwatch, wall_time
+from lakesql.observe.text import GAP, STYLES, age, describe, number, printable, stopwatch, wall_time
 
 REFRESHES_PER_SECOND = 8
 
@@ -64,7 +64,6 @@ class LiveView:
         self._read_line = read_line
         self._signs = PICTURES if self._out.encoding.lower().startswith("utf") else LETTERS
         self._told: dict[str, tuple[int, frozenset[str]]] = {}
-        self._name_width = 0
         # The thread that redraws reads it: an immutable value, replaced by one assignment, needs no lock.
         self._run = RunTally()
         self._live: Live | None = None
@@ -74,7 +73,6 @@ class LiveView:
         self._run = run
         match event:
             case RunStarted():
-                self._name_width = name_width(event.models)
                 self._live = Live(self, console=self._out, refresh_per_second=REFRESHES_PER_SECOND, transient=True)
                 self._live.start()
             case RunFinished():
@@ -124,7 +122,7 @@ class LiveView:
         line = describe(event)
         head = Text(f"{wall_time(event.at_ms, self._zone)} ", style="dim")
         if line.model:
-            head.append(shorten(line.model, LONGEST_NAME).ljust(self._name_width) + GAP, style="not dim bold")
+            head.append(name_cell(line.model, self._run), style="not dim bold")
         # A grid, so that a long text goes on below itself and not below the time.
         grid = Table.grid()
         grid.add_column(no_wrap=True)
@@ -148,19 +146,25 @@ class LiveView:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What stands before a model's name, by phase; the sign of a running one goes through `running`."""
+    """What stands before a model's name, by phase, what turns there while it runs, and what is between two facts."""
 
-    waiting: str
-    running: str
-    retrying: str
-    success: str
-    error: str
-    skipped: str
+    phases: Mapping[Phase, str]
+    turning: str
     between: str
 
 
-PICTURES = Signs(waiting="·", running="⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", retrying="↻", success="✓", error="✗", skipped="-", between=" · ")
-LETTERS = Signs(waiting=".", running="-\\|/", retrying="~", success="+", error="x", skipped="-", between=", ")
+PICTURES = Signs({"waiting": "·", "retrying": "↻", "success": "✓", "error": "✗", "skipped": "-"}, "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", " · ")
+LETTERS = Signs({"waiting": ".", "retrying": "~", "success": "+", "error": "x", "skipped": "-"}, "-\\|/", ", ")
+
+PHASE_STYLES: Mapping[Phase, tuple[str, str]] = {
+    "waiting": ("", "dim"),
+    "running": ("cyan", ""),
+    "retrying": ("", "yellow"),
+    "success": ("not dim green", "dim"),
+    "error": ("", "red"),
+    "skipped": ("", "yellow"),
+}
+"""The styles of the sign and of the line."""
 
 COLUMNS = (
     Column("", words=True),
@@ -220,7 +224,8 @@ def _row(model: ModelTally, signs: Signs, now_ms: int) -> Row:
     has_run = runs or model.phase in ("success", "error")
     speed, committed_at_ms = model.records_per_second, model.committed_at_ms
     unit = " files" if model.backlog_unit == "files" else ""
-    sign, style = _dress(model.phase, signs, now_ms)
+    sign = signs.phases.get(model.phase) or _turning(signs, now_ms)
+    sign_style, style = PHASE_STYLES[model.phase]
     figures = (
         "" if model.batch is None else str(model.batch),
         f"{speed:,.0f}" if runs and speed is not None else "",
@@ -230,7 +235,7 @@ def _row(model: ModelTally, signs: Signs, now_ms: int) -> Row:
         f"{number(model.backlog)}{unit}" if runs and model.backlog is not None else "",
         age(now_ms - committed_at_ms) if runs and committed_at_ms is not None else "",
     )
-    return Row((Text(*sign), printable(model.name), *figures), style)
+    return Row((Text(sign, sign_style), printable(model.name), *figures), style)
 
 
 def _lag(model: ModelTally, width: int, signs: Signs) -> str:
@@ -247,27 +252,8 @@ def _lag(model: ModelTally, width: int, signs: Signs) -> str:
     return ""
 
 
-def _dress(phase: Phase, signs: Signs, now_ms: int) -> tuple[tuple[str, str], str]:
-    """The sign of a phase with its style, and the style of the line."""
-    match phase:
-        case "waiting":
-            return (signs.waiting, ""), "dim"
-        case "running":
-            return (_turning(signs, now_ms), "cyan"), ""
-        case "retrying":
-            return (signs.retrying, ""), "yellow"
-        case "success":
-            return (signs.success, "not dim green"), "dim"
-        case "error":
-            return (signs.error, ""), "red"
-        case "skipped":
-            return (signs.skipped, ""), "yellow"
-        case _:
-            assert_never(phase)
-
-
 def _turning(signs: Signs, now_ms: int) -> str:
-    return signs.running[now_ms * REFRESHES_PER_SECOND // 1000 % len(signs.running)]
+    return signs.turning[now_ms * REFRESHES_PER_SECOND // 1000 % len(signs.turning)]
 
 
 def _foot(run: RunTally, shown: int, now_ms: int, signs: Signs) -> Text:

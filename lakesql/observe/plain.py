@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import tzinfo
 from typing import TextIO
 
-from lakesql.events import BatchEmpty, Event, Progress, RunFinished, RunStarted
+from lakesql.events import BatchEmpty, Event, Progress, RunFinished
 from lakesql.observe.summary import ReadLine, render_closing, render_failures, render_remarks, render_totals
 from lakesql.observe.tally import RunTally
-from lakesql.observe.text import GAP, Line, describe, shorten, wall_time
+from lakesql.observe.text import GAP, describe, shorten, wall_time
 
 WIDTH = 100
 """Columns of the closing table, which nobody's terminal bounds."""
@@ -31,18 +31,14 @@ class PlainLines:
         self._err = err
         self._zone = zone
         self._read_line = read_line
-        self._name_width = 0
         self._progress_at_ms: dict[str, int] = {}
 
     def __call__(self, event: Event, run: RunTally) -> None:
         """Writes what the event says, if it is worth a line."""
-        if isinstance(event, RunStarted):
-            self._name_width = name_width(event.models)
         if isinstance(event, RunFinished):
             self._close(run)
         elif self._is_worth_a_line(event):
-            text = render_line(describe(event), self._name_width)
-            _write(self._out, f"{wall_time(event.at_ms, self._zone)} {text}\n")
+            _write(self._out, f"{wall_time(event.at_ms, self._zone)} {render_line(event, run)}\n")
 
     def _is_worth_a_line(self, event: Event) -> bool:
         match event:
@@ -65,16 +61,16 @@ class PlainLines:
             _write(self._err, f"\n{failure}\n")
 
 
-def render_line(line: Line, name_width: int) -> str:
-    """The line, its model in a column of its own; a line about the run has no such column."""
-    if not line.model:
-        return line.text
-    return f"{shorten(line.model, LONGEST_NAME).ljust(name_width)}{GAP}{line.text}"
+def render_line(event: Event, run: RunTally) -> str:
+    """What the event says in a line, its model in a column of its own; a line about the run has no such column."""
+    line = describe(event)
+    return f"{name_cell(line.model, run)}{line.text}" if line.model else line.text
 
 
-def name_width(models: tuple[str, ...]) -> int:
-    """The width of the models' column in lines."""
-    return min(LONGEST_NAME, max((len(name) for name in models), default=0))
+def name_cell(model: str, run: RunTally) -> str:
+    """The model's name and the gap after it, as wide as the longest of the run."""
+    width = min(LONGEST_NAME, max(map(len, run.models), default=0))
+    return shorten(model, LONGEST_NAME).ljust(width) + GAP
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC
 from functools import reduce
 from threading import Thread
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -35,10 +36,10 @@ from lakesql.events import (
 )
 from lakesql.observe.console import console, is_watched
 from lakesql.observe.emitter import Emitter
-from lakesql.observe.live import LETTERS, PICTURES, LiveView, Signs, render_live
+from lakesql.observe.live import ATTENTION, LETTERS, PHASE_STYLES, PICTURES, LiveView, Signs, render_live
 from lakesql.observe.plain import PROGRESS_EVERY_MS, WIDTH, PlainLines
 from lakesql.observe.summary import render_closing, render_totals
-from lakesql.observe.tally import RunTally, count_event
+from lakesql.observe.tally import Phase, RunTally, count_event
 from lakesql.observe.text import shorten
 
 AT = 1_772_366_585_123
@@ -104,14 +105,14 @@ def test_failures_stand_in_full_on_stderr_alone() -> None:
     assert not any("Did you mean that?" in line for line in lines)
 
 
-def test_a_query_that_is_behind_says_so_now_and_then() -> None:
+def test_a_backlog_gets_a_line_now_and_then() -> None:
     every = PROGRESS_EVERY_MS // 10
     events = [Progress("a", 5.0, 1_000 - step, "records", AT + step * every) for step in range(31)]
     lines, _ = plain(RunStarted("dev", ("a",), True, AT), *events)
     assert [line.split()[3] for line in lines[1:]] == ["990", "980", "970"]
 
 
-def test_a_query_that_has_caught_up_is_quiet() -> None:
+def test_no_backlog_gets_no_line() -> None:
     events = [Progress("a", 0.0, 0, "records", AT + step * PROGRESS_EVERY_MS) for step in range(5)]
     assert len(plain(RunStarted("dev", ("a",), True, AT), *events)[0]) == 1
 
@@ -121,7 +122,7 @@ def test_a_query_that_has_caught_up_is_quiet() -> None:
     rows=st.integers(0, 10**12),
     duration_ms=st.integers(0, 10**10),
 )
-def test_no_name_and_no_number_makes_the_table_wider(names: list[str], rows: int, duration_ms: int) -> None:
+def test_no_name_and_no_number_makes_the_closing_table_wider(names: list[str], rows: int, duration_ms: int) -> None:
     ends = [ModelFinished(name, "success", rows, rows, rows, rows, 0, duration_ms, AT) for name in names]
     header, *table = render_totals(tally(RunStarted("dev", tuple(names), False, AT), *ends), 120)
     assert "batches" in header.plain and "dead letters" in header.plain
@@ -163,7 +164,7 @@ def test_a_short_name_keeps_both_ends(name: str, width: int) -> None:
     assert short == name or (short[0] == name[0] and len(short) == width)
 
 
-def test_a_run_that_found_nothing_says_so() -> None:
+def test_a_run_without_new_records_says_so() -> None:
     ends = (ModelFinished("a", "success", 0, 0, 0, 0, 0, 9, AT), RunFinished(9, False, AT))
     assert render_closing(tally(RunStarted("dev", ("a",), False, AT), *ends)).startswith("Nothing new")
     assert not render_closing(tally(RunStarted("dev", ("a", "b"), False, AT), *ends)).startswith("Nothing new")
@@ -217,6 +218,12 @@ def test_the_backlog_is_shown_by_partition_the_largest_first(width: int, said: s
     assert lags(9, *BEHIND) == lags(24, PartitionLag("shop.orders", 0, 0)) == []
 
 
+def test_every_phase_has_its_sign_and_its_style() -> None:
+    assert set(PHASE_STYLES) == set(ATTENTION) == set(get_args(Phase))
+    for signs in (PICTURES, LETTERS):
+        assert {*signs.phases, "running"} == set(get_args(Phase))
+
+
 def test_a_wide_screen_shows_every_figure_and_an_80_column_one_the_important() -> None:
     run = tally(*RUN[:8])
     head = {width: render_live(run, width, 24, AT, PICTURES).plain.split("\n")[1].split() for width in (80, 120)}
@@ -244,7 +251,7 @@ class Terminal(io.StringIO):
         ({"TERM": "dumb"}, False),
     ],
 )
-def test_who_is_watched(environ: Mapping[str, str], watched: bool) -> None:
+def test_a_terminal_outside_of_ci_is_watched(environ: Mapping[str, str], watched: bool) -> None:
     assert is_watched(Terminal(), environ) is watched
     assert is_watched(io.StringIO(), environ) is False
 
@@ -298,7 +305,7 @@ def test_the_live_view_ends_with_the_table_the_failures_and_the_cursor() -> None
     assert "a note" in before and "orders__dead_letter" in before and "table made" in before
 
 
-def test_the_live_view_gives_the_terminal_back_where_the_run_broke_off() -> None:
+def test_the_live_view_restores_the_terminal_where_the_run_broke_off() -> None:
     text = shown_live(RUN[:7])
     assert text.index(HIDE_CURSOR) < text.index(SHOW_CURSOR)
 
