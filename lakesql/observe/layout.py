@@ -68,7 +68,8 @@ def fit_table(columns: Sequence[Column], rows: Sequence[Row], name: int, width: 
         cells = [*row.cells]
         cells[name] = shorten(str(cells[name]), sizes[name])
         fitting.append(Row([cells[index] for index in kept], row.style))
-    return render_table([replace(columns[index], width=sizes[index]) for index in kept], fitting)
+    named = [replace(column, width=sizes[name]) if index == name else column for index, column in enumerate(columns)]
+    return render_table([named[index] for index in kept], fitting)
 
 
 def render_values(names: Sequence[str], words: Sequence[bool], rows: Sequence[Sequence[str]], width: int) -> list[Text]:
@@ -105,6 +106,7 @@ def render_table(columns: Sequence[Column], rows: Sequence[Row], box: Box | None
         table.add_column(
             column.header,
             justify="left" if column.words else "right",
+            min_width=column.least or None,
             width=column.width,
             no_wrap=True,
             overflow="crop",

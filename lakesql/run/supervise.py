@@ -1,4 +1,4 @@
-"""Watches over the queries of a run: who may start, who has failed, who is tried again, and when all is over."""
+"""Watches over the queries of a run: which may start, which have failed, which are retried, and when all is over."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENDING = (
 )
 UNFINISHED = f"its batch was not done within {GIVES_UP_AFTER_S:.0f} s; the next run writes it"
 FIRST_WAIT_MS = 1_000
-"""How long is waited before the first new try; before each further one twice as long."""
+"""How long is waited before the first retry; before each further one twice as long."""
 
 
 class Query(Protocol):
@@ -44,7 +44,7 @@ class Query(Protocol):
         """Let the batch that is being written finish, and begin no other. Returns at once."""
 
     def progress(self) -> tuple[float, Backlog]:
-        """Records per second of the last batch, and what is left to read."""
+        """Records per second of the last batch, and the backlog."""
 
 
 class Queries(Protocol):
@@ -80,7 +80,7 @@ class Clock:
 class ModelRun:
     """One model of a run: what it waits for, its query while it runs, and what it has done.
 
-    At `retry_at` the next try is due.
+    At `retry_at` the next retry is due.
     """
 
     tally: ModelTally
@@ -100,7 +100,7 @@ class ModelRun:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether it runs, or waits to be tried again."""
+        """Whether it runs, or waits for its retry."""
         return self.query is not None or self.retry_at is not None
 
 
