@@ -121,7 +121,7 @@ def render_table(columns: Sequence[Column], rows: Sequence[Row], box: Box | None
 def _sizes(columns: Sequence[Column], rows: Sequence[Row]) -> list[int]:
     """How much of the terminal each column takes."""
     return [
-        max(column.least, cell_len(column.header), *(cell_len(str(row.cells[index])) for row in rows), 0)
+        max(column.least, cell_len(column.header), *(cell_len(str(row.cells[index])) for row in rows))
         for index, column in enumerate(columns)
     ]
 
