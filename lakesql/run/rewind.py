@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import check_checkpoints
-from lakesql.compile.select import Select, build_select
+from lakesql.compile.select import build_select
 from lakesql.engine.progress.checkpoint import CheckpointFiles, SeededSource, create_checkpoint, move_aside
 from lakesql.engine.progress.decide import decide
 from lakesql.engine.progress.inspect import read_sources, read_state
@@ -24,7 +24,8 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.spark.failure import explained
 from lakesql.errors import RunError
 from lakesql.graph.manifest import Manifest
-from lakesql.run.prepare import bind_streams, checkpoint_of, query_identities
+from lakesql.run.bind import BoundSelect, bind_select
+from lakesql.run.prepare import checkpoint_of, query_identities
 from lakesql.run.spark import open_spark
 
 if TYPE_CHECKING:
@@ -47,19 +48,19 @@ def rewind(
 
     Raises what that, compiling and opening Spark raise, and `RunError` (`lease-held`) where the model is being run.
     """
-    select = build_select(manifest, name)
+    bound = bind_select(manifest, build_select(manifest, name))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
-    opening = open_spark(manifest, bind_streams(manifest, select), say)
-    with opening as (session, _), closing(Leases(session)) as leases, explained(select):
+    opening = open_spark(manifest, bound.bindings, say)
+    with opening as (session, _), closing(Leases(session)) as leases, explained(bound.select):
         while not dry_run and not leases.claim(name, checkpoint_of(manifest.target, name), say):
             time.sleep(LOOK_EVERY_S)
-        return rewind_model(manifest, session, select, to, allow_duplicates=allow_duplicates, dry_run=dry_run)
+        return rewind_model(manifest, session, bound, to, allow_duplicates=allow_duplicates, dry_run=dry_run)
 
 
 def rewind_model(
     manifest: Manifest,
     session: SparkSession,
-    select: Select,
+    bound: BoundSelect,
     to: RewindTo,
     *,
     allow_duplicates: bool = False,
@@ -71,11 +72,12 @@ def rewind_model(
     not, and the model's own is, to go on where the table stands means the companion alone: state is in no ledger.
     Raises `RunError`: `rewind-impossible`, `rewind-duplicates`.
     """
-    bindings = bind_streams(manifest, select)
+    bindings = bound.bindings
     with closing(Brokers()) as brokers:
         sources = read_sources(session, brokers, bindings)
     (identity, state), *companions = [
-        (identity, read_state(session, identity, sources)) for identity in query_identities(manifest.target, select)
+        (identity, read_state(session, identity, sources))
+        for identity in query_identities(manifest.target, bound.select)
     ]
     moves = [(identity, found, _companion_start(found)) for identity, found in companions if not _is_sound(found)]
     because = "keeps its state; what sets its bad records aside "
