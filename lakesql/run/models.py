@@ -25,15 +25,21 @@ from lakesql.run.supervise import POLL_S, Supervisor
 
 
 def run_models(
-    manifest: Manifest, selects: Mapping[str, Select], continuous: bool, emit: Emit, accept_data_loss: bool = False
+    manifest: Manifest,
+    selects: Mapping[str, Select],
+    continuous: bool,
+    emit: Emit,
+    *,
+    accept_data_loss: bool = False,
+    fail_fast: bool = False,
 ) -> bool:
     """Run the models of `selects` until all that is there has been taken (`continuous`: until somebody ends it).
 
     With `continuous` all queries run at once. Otherwise a model starts when those that it reads are done, as many side
     by side as the target's `threads`. A model that fails by something that may pass is tried again as the target's
     `retries` say; any other failure ends it alone, and those that wait for it are skipped. With `accept_data_loss`
-    records that are gone from their topics are passed over. Returns whether no model failed. Raises `ProjectError` and
-    `ProfileError` before anything is started or written.
+    records that are gone from their topics are passed over; with `fail_fast` the first failure ends the run. Returns
+    whether no model failed. Raises `ProjectError` and `ProfileError` before anything is started or written.
     """
     bound = bind_selects(manifest, selects)
     bindings = [binding for each in bound.values() for binding in each.bindings]
@@ -45,13 +51,17 @@ def run_models(
         interrupt.arm()  # not before: a SparkContext sets a handler of its own
         emit(SessionStarted(_since(started), now_ms()))
         context = RunContext(manifest, session, catalog, emit, accept_data_loss)
-        succeeded = run_selects(context, bound, continuous, interrupt)
+        succeeded = run_selects(context, bound, continuous, interrupt, fail_fast)
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
     return succeeded
 
 
 def run_selects(
-    context: RunContext, selects: Mapping[str, BoundSelect], continuous: bool, interrupt: Interrupt
+    context: RunContext,
+    selects: Mapping[str, BoundSelect],
+    continuous: bool,
+    interrupt: Interrupt,
+    fail_fast: bool = False,
 ) -> bool:
     """What `run_models` does once the session is open, which stays open: run the models and say whether none failed."""
     ids = context.manifest.graph.predecessors_within(node_id("model", name) for name in selects)
@@ -65,6 +75,7 @@ def run_selects(
         limit=len(selects) if continuous else target.threads,
         continuous=continuous,
         interrupt=interrupt,
+        fail_fast=fail_fast,
     )
     try:
         runs = supervisor.run(waits_for)

@@ -26,7 +26,7 @@ from lakesql.events import (
 from lakesql.observe.emitter import Emitter, Renderer
 from lakesql.observe.jsonl import JsonLines
 from lakesql.observe.logfile import LogFile
-from lakesql.observe.results import RunResults
+from lakesql.observe.results import WRITE_EVERY_MS, RunResults
 from lakesql.project.files import write_atomically
 
 AT = 1_772_366_585_123
@@ -129,6 +129,7 @@ def test_results_hold_the_run_and_each_model_in_its_order(tmp_path: Path) -> Non
         "command": "run --select a+",
         "target": "dev",
         "continuous": False,
+        "running": False,
         "interrupted": False,
         "elapsed_ms": 1_600,
     }
@@ -150,6 +151,34 @@ def test_results_of_a_run_that_broke_off(tmp_path: Path) -> None:
     assert results["metadata"]["elapsed_ms"] == 5
     assert [result["status"] for result in results["results"]] == ["success", "error", "skipped"]
     assert [result["rows"] for result in results["results"]] == [37, 8, 0]
+
+
+def test_results_are_written_while_the_run_goes_on(tmp_path: Path) -> None:
+    path, now = tmp_path / "run_results.json", AT
+    results = RunResults(path, command="run", clock=lambda: now)
+
+    def read_after(*events: Event) -> tuple[dict[str, Any], list[tuple[str, int]]]:
+        emit(*events)
+        written = json.loads(path.read_text("utf-8"))
+        return written["metadata"], [(result["status"], result["rows"]) for result in written["results"]]
+
+    with Emitter([results]) as emitter:
+
+        def emit(*events: Event) -> None:
+            for event in events:
+                emitter(event)
+
+        metadata, models = read_after(STARTED)
+        assert (metadata["running"], metadata["interrupted"]) == (True, False)
+        assert models == [("waiting", 0)] * 3
+        batch = BatchCommitted("a", 0, 9, 8, 1, 1, 1, "", AT)
+        assert read_after(QueryStarted("a", AT), batch)[1] == models  # not for each event
+        now += WRITE_EVERY_MS
+        assert read_after(batch)[1][0] == ("running", 16)
+        assert read_after(batch, ENDS[0])[1] == [("running", 24), ("error", 4), ("waiting", 0)]
+    metadata, models = read_after()
+    assert (metadata["running"], metadata["interrupted"]) == (False, True)
+    assert [status for status, _ in models] == ["error", "error", "skipped"]
 
 
 def test_results_of_the_run_before_stay_where_this_one_never_began(tmp_path: Path) -> None:
