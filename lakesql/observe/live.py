@@ -174,6 +174,7 @@ COLUMNS = (
     Column("records", least=10, rank=1),
     Column("rows", least=10),
     Column("dead letters", rank=1),
+    Column("late", rank=1),
     Column("backlog", least=8),
     Column("last commit"),
 )
@@ -232,6 +233,7 @@ def _row(model: ModelTally, signs: Signs, now_ms: int) -> Row:
         number(model.records) if has_run else "",
         number(model.rows) if has_run else "",
         number(model.rejected) if model.rejected else "",
+        number(model.late) if model.late else "",
         f"{number(model.backlog)}{unit}" if runs and model.backlog is not None else "",
         age(now_ms - committed_at_ms) if runs and committed_at_ms is not None else "",
     )

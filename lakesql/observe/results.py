@@ -93,6 +93,7 @@ def _result(model: ModelTally, is_running: bool, at_ms: int) -> Mapping[str, Any
         "records": finished.records,
         "rows": finished.rows,
         "rejected": finished.rejected,
+        "late": finished.late,
         "skipped_batches": finished.skipped_batches,
         "execution_time_ms": finished.duration_ms,
         "problems": [asdict(problem) for problem in finished.problems],

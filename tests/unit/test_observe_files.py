@@ -70,6 +70,7 @@ def test_an_event_is_one_line_of_json() -> None:
         "snapshot": snapshot,
         "duration_ms": 812,
         "event_time": "2026-03-01T00:00:00Z",
+        "late": 0,
     }
 
 
