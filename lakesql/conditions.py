@@ -224,7 +224,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "jars-unreachable": Condition(
         "The jars that Spark needs beside its own could not be fetched.",
-        "Check network and proxy (`JAVA_TOOL_OPTIONS`), or name another Maven repository in `LAKESQL_MAVEN_URL`.",
+        "Check the network and the proxy (`HTTPS_PROXY`), or name another Maven repository in `LAKESQL_MAVEN_URL`.",
     ),
     "java-ended": Condition(
         "The Java that Spark runs in ended by itself while models ran: it was killed, or its memory was not enough.",
@@ -232,11 +232,11 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "java-missing": Condition(
         "There is no Java on this machine, or none that can be run.",
-        "Install Java 17 and put it on `PATH`, or point `JAVA_HOME` at it.",
+        "Install the extra `java`, or put Java 17 or 21 on `PATH`, or point `JAVA_HOME` at it.",
     ),
     "java-version": Condition(
         "Java is there, in a version that Spark does not run on.",
-        "Install Java 17 (or 21) and put it on `PATH`, or point `JAVA_HOME` at it.",
+        "Install the extra `java`, or put Java 17 or 21 on `PATH`, or point `JAVA_HOME` at it.",
     ),
     "jvm-failed": Condition(
         "Java ended before Spark was up.",

@@ -26,7 +26,7 @@ from lakesql.errors import RunError
 from lakesql.graph.manifest import Manifest
 from lakesql.run.bind import BoundSelect, bind_select
 from lakesql.run.prepare import checkpoint_of, query_identities
-from lakesql.run.spark import open_spark
+from lakesql.run.spark import open_spark, session_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,8 +50,8 @@ def rewind(
     """
     bound = bind_select(manifest, build_select(manifest, name))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
-    opening = open_spark(manifest, bound.bindings, say)
-    with opening as (session, _), closing(Leases(session)) as leases, explained(bound.select):
+    settings = session_settings(manifest, bound.bindings, say)
+    with open_spark(settings) as (session, _), closing(Leases(session)) as leases, explained(bound.select):
         while not dry_run and not leases.claim(name, checkpoint_of(manifest.target, name), say):
             time.sleep(LOOK_EVERY_S)
         return rewind_model(manifest, session, bound, to, allow_duplicates=allow_duplicates, dry_run=dry_run)
