@@ -290,7 +290,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "no-settings": Condition(
         "pyproject.toml has no `[tool.lakesql]`.",
-        "Add it, with at least `name = \"…\"`, or start a project with `lakesql init`.",
+        'Add it, with at least `name = "…"`, or start a project with `lakesql init`.',
     ),
     "no-stream": Condition(
         "A model's SELECT reads no stream, so nothing would ever keep its table fresh.",
