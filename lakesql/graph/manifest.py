@@ -315,12 +315,8 @@ def _graph_nodes(project: str, streams: Mapping[str, Stream], models: Mapping[st
             path=model.path,
             fqn=model.fqn,
             tags=frozenset(model.config.tags),
-            config={**model.options, **_effective(model.config)},
+            config={**model.options, "mode": mode_of(model.config), "tags": list(model.config.tags)},
             depends_on=tuple(references),
             place=model.place,
             references=references,
         )
-
-
-def _effective(config: Config) -> dict[str, object]:
-    return {"mode": mode_of(config), "tags": list(config.tags)}

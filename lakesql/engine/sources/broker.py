@@ -179,7 +179,15 @@ class Broker:
             for record in consumer.poll(wait).records(place):
                 deadline = time.monotonic() + ANSWER_TIMEOUT_MS / 1000
                 if record.offset() < until:
-                    yield _raw_record(record)
+                    yield RawRecord(
+                        topic=str(record.topic()),
+                        partition=int(record.partition()),
+                        offset=int(record.offset()),
+                        timestamp_ms=int(record.timestamp()),
+                        key=record.key(),
+                        value=record.value(),
+                        headers=tuple((str(header.key()), header.value()) for header in record.headers().toArray()),
+                    )
             if time.monotonic() > deadline:
                 raise _unreachable(self._connection.bootstrap_servers, f"{place.toString()} gives no records.")
 
@@ -328,19 +336,6 @@ def _properties(jvm: Any, settings: Mapping[str, str]) -> Any:
     for key, value in settings.items():
         properties.setProperty(key, value)
     return properties
-
-
-def _raw_record(record: Any) -> RawRecord:
-    """A record of Kafka's client."""
-    return RawRecord(
-        topic=str(record.topic()),
-        partition=int(record.partition()),
-        offset=int(record.offset()),
-        timestamp_ms=int(record.timestamp()),
-        key=record.key(),
-        value=record.value(),
-        headers=tuple((str(header.key()), header.value()) for header in record.headers().toArray()),
-    )
 
 
 @contextmanager
