@@ -18,7 +18,7 @@ class Condition(NamedTuple):
 CONDITIONS: dict[str, Condition] = {
     "analysis-failed": Condition(
         "Spark's analyzer refuses the model's SELECT: a column that does not exist, types that do not go together.",
-        "Correct the SELECT there.",
+        "Correct the SELECT where the message points.",
     ),
     "avro-schema": Condition(
         "The Avro schema of a stream is not there, is none, or lacks a column of the contract.",
@@ -30,7 +30,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "bad-expression": Condition(
         "An SQL expression in the configuration is not one scalar expression over the model's columns.",
-        "Correct it. Queries, aggregates and window functions have no place in it.",
+        "Correct it as the message says. Queries, aggregates and window functions have no place in it.",
     ),
     "bad-interval": Condition(
         "A text is not an interval of fixed length.",
@@ -54,7 +54,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "bad-selector": Condition(
         "A word of `--select` or `--exclude` is not one of the selector grammar, so it could not select anything.",
-        "Correct it. Methods: `config.…:`, `file:`, `fqn:`, `path:`, `resource_type:`, `stream:`, "
+        "Correct it as the message says. Methods: `config.…:`, `file:`, `fqn:`, `path:`, `resource_type:`, `stream:`, "
         "`tag:`. Operators: `+`, `@`, a comma, a blank.",
     ),
     "bad-start": Condition(
@@ -75,11 +75,11 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "batch-failed": Condition(
         "A batch failed for a reason that lies outside the model: Spark, storage, the catalog.",
-        "Look into `logs/`, and run again: the batch is written by the next run.",
+        "Read the message and `logs/`; run again: the batch is taken up where it was.",
     ),
     "batch-published": Condition(
         "The batch that a run was about to publish is in the table already: another runner writes the same model.",
-        "Let the other one run, or stop it and start again.",
+        "Run a model in one place at a time.",
     ),
     "catalog-not-found": Condition(
         "The catalog's server answers, and does not know the warehouse or the database that the target names.",
@@ -91,7 +91,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "catalog-unreachable": Condition(
         "The catalog of the target did not answer, or answered with an error of its own.",
-        "Start the catalog, or correct the target's `catalog` in profiles.yml.",
+        "Start the catalog, or correct the target's `catalog` in profiles.yml; the message says what was tried.",
     ),
     "catalog-uri": Condition(
         "A catalog of type `sql` is neither on SQLite nor on PostgreSQL.",
@@ -99,8 +99,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "certificate-untrusted": Condition(
         "A broker's certificate is not trusted, or it does not trust the client's.",
-        "Give the connection's options `ssl.truststore.location` (or `ssl.truststore.certificates`) for the broker's "
-        "authority, and `ssl.keystore.*` where the broker asks for a certificate too.",
+        "Give the connection's options the store with the authority's certificate: `ssl.truststore.location`.",
     ),
     "checkpoint-behind": Condition(
         "A table holds batches that its checkpoint does not know: an older copy was put back, or files are gone.",
@@ -116,7 +115,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "checkpoint-lost": Condition(
         "A checkpoint is gone, and the ledger cannot replace it: which plain files were read, or a model's state.",
-        "Put it back from a copy, or choose what to read again with `lakesql rewind`.",
+        "Put it back from a copy, or choose what to read again with `lakesql rewind`, as the message says.",
     ),
     "checkpoints-unwritable": Condition(
         "The target's folder or bucket of checkpoints cannot be written.",
@@ -194,7 +193,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "extra-missing": Condition(
         "A kind of catalog needs a Python library that is not installed.",
-        "Install lakesql with its extra.",
+        "Install lakesql with the extra that the message names.",
     ),
     "expression-failed": Condition(
         "An expression of the SELECT failed on a value: a cast, an overflow, a division by zero.",
@@ -217,11 +216,11 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "internal": Condition(
         "lakesql met a state that its authors thought impossible.",
-        "This is a defect of lakesql: please report it, with the output under `--debug`.",
+        "Report it with the command's output under `--debug`.",
     ),
     "jar-checksum": Condition(
         "A jar in the cache, or one just fetched, is not the file that lakesql was built with.",
-        "Run again to fetch it again. If it comes back, the repository or a proxy serves another file: do not use it.",
+        "Run again to fetch it anew. If it comes back, the repository or a proxy serves another file: do not use it.",
     ),
     "jars-unreachable": Condition(
         "The jars that Spark needs beside its own could not be fetched.",
@@ -241,11 +240,11 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "jvm-failed": Condition(
         "Java ended before Spark was up.",
-        "Read what Java has printed. Often `spark.conf` asks for more memory than there is.",
+        "Read the file that the message names. Often `spark.conf` asks for more memory than there is.",
     ),
     "kafka-option": Condition(
         "A Kafka connection has an option that lakesql sets itself, or that Kafka's client does not know or take.",
-        "Correct `options` of the connection in profiles.yml.",
+        "Remove or correct it as the message says.",
     ),
     "key-not-selected": Condition(
         "A column of `keys` is not among the columns of the SELECT.",
@@ -290,7 +289,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "no-settings": Condition(
         "pyproject.toml has no `[tool.lakesql]`.",
-        'Add it, with at least `name = "…"`, or start a project with `lakesql init`.',
+        "Add it, with at least a `name`.",
     ),
     "no-stream": Condition(
         "A model's SELECT reads no stream, so nothing would ever keep its table fresh.",
@@ -314,7 +313,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "not-accessible": Condition(
         "The machine refused to read or write a file of the project.",
-        "Look at its permissions, and at the space that is left.",
+        "Look at the permissions of what the message names, and at the space that is left.",
     ),
     "not-text": Condition(
         "A file of the project is not UTF-8.",
@@ -358,7 +357,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "project-exists": Condition(
         "`lakesql init` would write over files that are there.",
-        "Name another folder, or move the files away.",
+        "Name another folder, or move the files that the message lists.",
     ),
     "recording-exists": Condition(
         "`lakesql record` would write beside a recording that is there already.",
@@ -370,7 +369,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "redundant-partition": Condition(
         "`partition_by` has a column twice in one way: two of years, months, days and hours, or one transform twice.",
-        "Keep the one that the queries filter by; of times, the finer one.",
+        "Keep one of them.",
     ),
     "reference-not-literal": Condition(
         "`stream`, `ref` or `var` is not given its name as one text literal, so edges cannot be read from the file.",
@@ -395,7 +394,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "rewind-impossible": Condition(
         "A model cannot go on from where `lakesql rewind` is to take it.",
-        "Choose another place.",
+        "Choose another place, as the message says.",
     ),
     "sample-over-stream": Condition(
         "TABLESAMPLE is asked of a stream; it would take other rows when a batch is run again.",
@@ -433,7 +432,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "sql-syntax": Condition(
         "A model's SQL cannot be read, or Spark and lakesql would read it differently.",
-        "Correct it there.",
+        "Correct it at the place that the message names.",
     ),
     "star-in-function": Condition(
         "A function takes `*` of a stream, which holds columns of lakesql's beside its own.",
@@ -482,11 +481,11 @@ CONDITIONS: dict[str, Condition] = {
     "table-unreadable": Condition(
         "The catalog knows a table, and its metadata or data files cannot be read: they are not there, may not be "
         "read, or hold what pyiceberg does not know, such as a column of type variant.",
-        "Look whether its files can be read from here. If they were deleted by hand, drop the table.",
+        "Do what the message says. When the files were deleted by hand, drop the table.",
     ),
     "template-failed": Condition(
         "An expression of a template cannot be computed with the values it met.",
-        "Correct the expression; the place is the model's, also of a macro that it calls.",
+        "Correct the expression; the place is the model's, the message says which macro it was in.",
     ),
     "template-forbidden": Condition(
         "A template uses what templates do not have: attributes of Python objects, imports, other filters than theirs.",
@@ -494,7 +493,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "template-syntax": Condition(
         "The file is not valid Jinja.",
-        "Correct it there.",
+        "Correct it where the message points.",
     ),
     "template-too-large": Condition(
         "A template goes beyond its bounds: its size, its steps, the text or the numbers that it makes.",
@@ -502,7 +501,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "toml-syntax": Condition(
         "pyproject.toml is not TOML.",
-        "Correct it there.",
+        "Correct it where the message points.",
     ),
     "too-many-dead-letters": Condition(
         "More of a batch would be set aside than `max_dead_letter_ratio` allows; nothing of it was written.",
@@ -510,7 +509,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "topic-forbidden": Condition(
         "The connection's user may not read a topic.",
-        "Let the broker's administrator allow READ and DESCRIBE on the topics, or use another user.",
+        "Let the broker's administrator allow it, or use another user.",
     ),
     "topic-recreated": Condition(
         "A topic was deleted and made again since it was read.",
@@ -535,7 +534,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "unknown-catalog-type": Condition(
         "The `type` of the target's catalog is not one that lakesql can open.",
-        "Use one of the types that there are.",
+        "Use one of the types that the message lists.",
     ),
     "unknown-column": Condition(
         "An option of a model or a stream, or `--mask` of `lakesql record`, names a column that is not there.",
@@ -555,7 +554,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "unknown-mode": Condition(
         "`mode` is not one of lakesql's modes.",
-        "Use one of those that there are.",
+        "Use one of those that the message lists.",
     ),
     "unknown-model": Condition(
         "A properties file describes a model that does not exist, or `lakesql show` or `lakesql rewind` is given one.",
@@ -617,7 +616,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "watermark-missing": Condition(
         "An aggregate in mode `append` is not grouped by the event time of a stream with a watermark.",
-        "Declare `watermark:` on the stream and group by `window(<its column>, …)`, or use mode `upsert`.",
+        "Declare the watermark and group by its window, or use mode `upsert`.",
     ),
     "window-over-stream": Condition(
         "A window function over a stream would see the rows of one batch only.",
@@ -633,7 +632,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "wrong-value": Condition(
         "A value is not one of those that the option takes.",
-        "Use one of the values that it takes.",
+        "Use one of the values that the message lists.",
     ),
     "yaml-duplicate-key": Condition(
         "A key stands twice in one YAML mapping.",
@@ -641,7 +640,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "yaml-syntax": Condition(
         "A file is not YAML.",
-        "Correct it there.",
+        "Correct it where the message points.",
     ),
     "yaml-tag": Condition(
         "A YAML value has a tag such as `!!python/object`.",

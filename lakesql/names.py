@@ -79,6 +79,7 @@ def check_name(node: Node) -> str:
     raise ProjectError.of(
         "bad-name",
         f"{node.shown} is not a name.",
+        fix="A name starts with a letter or _, and holds letters, digits and _ only.",
         place=node.place,
     )
 

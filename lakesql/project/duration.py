@@ -40,6 +40,7 @@ def parse_duration(node: Node) -> Duration:
         raise ProjectError.of(
             "bad-interval",
             f"{node.shown} is not an interval.",
+            fix="Write a number and a unit, such as '30 seconds' or '10 minutes'.",
             place=node.place,
         )
     return Duration(" ".join(f"{number} {unit}{'' if number == 1 else 's'}" for number, unit in parts), length_ms)

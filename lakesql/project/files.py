@@ -43,6 +43,7 @@ def read_project(directory: Path) -> ProjectFiles:
         raise UsageError.of(
             "no-project",
             f"There is no {SETTINGS_FILE} in {directory}.",
+            fix="Go to the project's directory, name it with --project-dir, or start one with `lakesql init`.",
         )
     settings = parse_settings(SETTINGS_FILE, read_text(settings_path, SETTINGS_FILE))
     paths = settings.paths

@@ -64,6 +64,7 @@ def parse_settings(path: str, text: str) -> Settings:
         raise ProjectError.of(
             "no-settings",
             f"{path} has no [tool.lakesql].",
+            fix='Add it, with at least `name = "…"`, or start a project with `lakesql init`.',
             place=Place(path),
         )
     settings = decode(table, Settings, what="[tool.lakesql]")

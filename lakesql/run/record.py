@@ -157,6 +157,7 @@ def _check_empty(folders: Iterable[Path]) -> None:
             raise UsageError.of(
                 "recording-exists",
                 f"{folder} holds a recording already.",
+                fix="Replace it with --replace, or write elsewhere with --output.",
             )
 
 

@@ -123,6 +123,7 @@ def _read_start(node: Node) -> Start:
         raise ProjectError.of(
             "bad-start",
             f"{node.shown} is no place to start.",
+            fix="Write 'earliest', 'latest', or a time such as '2026-01-31T00:00:00Z'.",
             place=node.place,
         ) from None
     return start if start.tzinfo else start.replace(tzinfo=UTC)
@@ -226,6 +227,7 @@ def _read_origin(options: _StreamOptions, node: Node) -> Origin:
         raise ProjectError.of(
             "stream-origin",
             f"Stream '{options.name}' says {' and '.join(given)}.",
+            fix="Keep one of topic, topics, pattern and path.",
             place=node.keys.get(given[1], node.place),
         )
     match given:
@@ -249,6 +251,7 @@ def _check_relative(path: str, place: Place) -> None:
         raise ProjectError.of(
             "outside-project",
             f"The path '{path}' leaves its connection's folder.",
+            fix="Give a path relative to the connection; the connection's own path, in profiles.yml, may be anywhere.",
             place=place,
         )
 
@@ -279,7 +282,8 @@ def _check_topics(stream: Stream, node: Node) -> list[Problem]:
             "bad-topic",
             f"'{name}' is not the name of a topic.",
             "A topic's name has at most 249 letters, digits, '.', '_' and '-'.",
-            place=node.entries()[key].place,
+            "Several topics are topics: [a, b], or pattern: 'a regular expression'.",
+            node.entries()[key].place,
         )
         for name in names
         if not _TOPIC.match(name) or name in (".", "..")
@@ -295,6 +299,7 @@ def _check_format(stream: Stream, node: Node) -> list[Problem]:
             Problem(
                 "format-needs-files",
                 f"Stream '{stream.name}' has format 'parquet', and a topic holds no files.",
+                fix="Read the files with a `path:`, or give the format of the topic's values.",
                 place=place.place,
             )
         ]

@@ -150,7 +150,7 @@ def _find_macros(
             elif node.name in found:
                 other, first = found[node.name]
                 what = f"A macro '{node.name}' stands at {other.place(first.lineno)} already."
-                problems.append(Problem("duplicate-macro", what, place=place))
+                problems.append(Problem("duplicate-macro", what, "", "Rename one of the two.", place))
             else:
                 found[node.name] = (source, node)
             continue

@@ -86,6 +86,7 @@ def conflict(table: TableName) -> TransientError:
     return TransientError.of(
         "commit-conflict",
         f"Other writers committed to {table} each time that this batch was ready.",
+        fix="Let them write less often, or into another table.",
     )
 
 

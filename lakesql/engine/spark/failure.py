@@ -94,6 +94,7 @@ def _find_value_problem(failure: _Failure) -> Problem | None:
         "expression-failed",
         failure.what,
         why="Under ANSI rules a value that does not fit fails the batch; nothing of it was written.",
+        fix="Where such values are to become NULL, use try_cast, try_divide and the like.",
     )
 
 
@@ -120,7 +121,7 @@ def _find_loss(failure: _Failure) -> Problem | None:
 def _find_analysis_problem(failure: _Failure) -> Problem | None:
     if not isinstance(failure.error, AnalysisException):
         return None
-    return Problem("analysis-failed", failure.what or failure.message)
+    return Problem("analysis-failed", failure.what or failure.message, fix="Correct the SELECT.")
 
 
 _STORAGE = re.compile(r"^(S3|SdkClient|NoSuchBucket|UnknownStore|AccessDenied|NotFound|Forbidden)Exception$")

@@ -121,6 +121,7 @@ def _refused(error: Exception) -> ProfileError:
         "spark-refused",
         f"Spark does not start: {what}",
         why="logs/ holds all that it said.",
+        fix="Correct `spark` of the target in profiles.yml: its `master`, and its `conf`.",
     )
 
 
@@ -226,6 +227,7 @@ def build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
             "secret-on-command-line",
             "The target's spark.conf has a secret in an option of Java's.",
             why="Everybody on the machine can read it there, in the list of processes.",
+            fix="Put it into a file that the option names, or into a setting that is no Java option.",
         )
     environ = without_secrets(os.environ)
     if _is_local(settings.master):
