@@ -322,7 +322,6 @@ def _schema_change(model: str, table: TableName, differences: list[str]) -> Prob
         "schema-change",
         f"The columns of model '{model}' and of table {table} differ: {'; '.join(differences)}.",
         why="The model says on_schema_change='fail'.",
-        fix="Change the SELECT, alter the table, or take on_schema_change='append_new_columns' or 'sync_all_columns'.",
     )
 
 
@@ -362,9 +361,7 @@ def _type_change(model: str, table: TableName, change: _Retyped) -> Problem:
 
 def _column_required(model: str, table: TableName, column: str, reason: str) -> Problem:
     return Problem(
-        "column-required",
-        f"Model '{model}' has no column '{column}', and table {table} cannot do without: {reason}.",
-        fix=f"Keep '{column}' in the SELECT, or alter the table first.",
+        "column-required", f"Model '{model}' has no column '{column}', and table {table} cannot do without: {reason}."
     )
 
 

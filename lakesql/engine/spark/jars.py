@@ -179,7 +179,6 @@ def _fetch(jar: Jar, file: IO[bytes], repository: str, show: Show) -> None:
         "jars-unreachable",
         f"{jar.file} could not be fetched.",
         why=f"Tried: {address}. {why}.",
-        fix="Check the network. Behind a proxy set HTTPS_PROXY. LAKESQL_MAVEN_URL names another Maven repository.",
     )
 
 
@@ -204,5 +203,4 @@ def _check_content(jar: Jar, file: Path) -> None:
             "jar-checksum",
             f"{jar.file} is not the file that lakesql was built with, and has been removed.",
             why=f"Its SHA-256 is {found}, not {jar.sha256}.",
-            fix="Run again to fetch it again. If it comes back, the repository or a proxy serves another file.",
         )
