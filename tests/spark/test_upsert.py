@@ -443,13 +443,13 @@ def test_a_table_that_loses_a_column_while_a_batch_is_made(project: Project, mon
     project.record("arrived", [{"customer": 1, "name": "x"}])
     project.run("customers").check()
     project.record("orders", [{"id": 1, "customer": 1}])
-    rows, changed = BatchCounters.rows, []
+    count, changed = BatchCounters.rows, []
 
     def change(watch: BatchCounters, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
         if not changed:
             project.sql(f"ALTER TABLE {project.table('customers')} DROP COLUMN name")
             changed.append(True)
-        return rows(watch, rows, not_null)
+        return count(watch, rows, not_null)
 
     monkeypatch.setattr(BatchCounters, "rows", change)
     ran = project.run("m").check()
@@ -466,7 +466,7 @@ def test_a_table_that_is_compacted_while_a_batch_is_merged(project: Project, mon
         project.record("s", [{"id": number, "v": 0}])
     project.run().check()
     project.record("s", [{"id": 0, "v": 1}])
-    rows = BatchCounters.rows
+    count = BatchCounters.rows
     merging, compacted = project.directory / "merging", project.directory / "compacted"
 
     def wait_for(file: Path) -> bool:
@@ -487,7 +487,7 @@ def test_a_table_that_is_compacted_while_a_batch_is_merged(project: Project, mon
         return wait_for(compacted)
 
     def watch_rows(watch: BatchCounters, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
-        return rows(watch, rows.where(meet.asNondeterministic()()), not_null)
+        return count(watch, rows.where(meet.asNondeterministic()()), not_null)
 
     monkeypatch.setattr(BatchCounters, "rows", watch_rows)
     monkeypatch.setattr("lakesql.engine.batch.bounds.BULK", 0)  # the rows are made while they are merged
