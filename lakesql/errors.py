@@ -84,7 +84,7 @@ class UsageError(LakesqlError):
 
 
 class RunError(LakesqlError):
-    """A model failed while it ran. Other models go on."""
+    """A model failed while it ran. Other models continue."""
 
     exit_code: ClassVar[int] = 1
     transient: ClassVar[bool] = False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 """The first compiler alone: most of a test's code runs a few times only. With room for all of it: alone it gets 48 MB,
-and when those are full Java goes on without compiling."""
+and when those are full Java continues without compiling."""
 
 
 TIERS = ("long", "services", "crash")

@@ -1,4 +1,4 @@
-"""`lakesql rewind`: a new checkpoint for a model, that goes on elsewhere. No row of a table is written or removed."""
+"""`lakesql rewind`: a new checkpoint for a model, that continues elsewhere. No row of a table is written or removed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """A new checkpoint: where its model goes on, by stream, and where the old one is now, if there was one."""
+    """A new checkpoint: where its model continues, by stream, and where the old one is now, if there was one."""
 
     because: str
     positions: tuple[tuple[str, str], ...]
@@ -66,10 +66,10 @@ def rewind_model(
     allow_duplicates: bool = False,
     dry_run: bool = False,
 ) -> Rewound:
-    """Make a checkpoint that goes on at `to`; the old one is renamed. With `dry_run` only say what would be done.
+    """Make a checkpoint that continues at `to`; the old one is renamed. With `dry_run` only say what would be done.
 
-    A stateful model's companion query, which sets bad records aside, keeps its checkpoint if that is sound. If it is
-    not, and the model's own is, to go on where the table stands means the companion alone: state is in no ledger.
+    A stateful model's companion query, which writes its dead letters, keeps its checkpoint if that is sound. If it is
+    not, and the model's own is, to continue where the table stands means the companion alone: state is in no ledger.
     Raises `RunError`: `rewind-impossible`, `rewind-duplicates`.
     """
     bindings = bound.bindings
@@ -80,7 +80,7 @@ def rewind_model(
         for identity in query_identities(manifest.target, bound.select)
     ]
     moves = [(identity, found, _companion_start(found)) for identity, found in companions if not _is_sound(found)]
-    because = "keeps its state; what sets its bad records aside "
+    because = "keeps its state; the query of its dead letters "
     if not moves or to != "ledger" or not _is_sound(state):
         moves.insert(0, (identity, state, choose_start(state, to, allow_duplicates)))
         because = ""

@@ -35,7 +35,7 @@ class Counts:
 
     @property
     def rejected(self) -> int:
-        """How many are set aside."""
+        """How many are dead letters."""
         return self.bad + self.keyless
 
 

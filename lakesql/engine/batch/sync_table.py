@@ -1,4 +1,4 @@
-"""A model's table, brought in line with the rows that its SELECT makes."""
+"""A model's table, created or altered to take the rows that its SELECT makes."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Sink:
     """Where a model's batches go, and what they need on the way: fixed for as long as its query runs.
 
     `companion` is the progress of the query that writes a stateful model's dead letters. `reached` is told before each
-    step which one it is, and raises where this runner must not go on.
+    step which one it is, and raises where this runner must not continue.
     """
 
     select: Select
