@@ -15,7 +15,7 @@ from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
 from lakesql.run.bind import BoundSelect, bind_selects
 from lakesql.run.prepare import RunContext
-from lakesql.run.spark import open_spark
+from lakesql.run.spark import open_spark, session_settings
 
 SETTINGS = '[tool.lakesql]\nname = "bench"\n'
 CATALOG = "{name: lake, type: sql, uri: 'sqlite:///catalog.db', warehouse: warehouse}"
@@ -46,7 +46,8 @@ def bound(manifest: Manifest, model: str) -> dict[str, BoundSelect]:
 @contextmanager
 def open_project(manifest: Manifest, model: str) -> Iterator[RunContext]:
     """What the model runs in, Spark among it, which ends with this. A model that fails raises what it failed of."""
-    with open_spark(manifest, bound(manifest, model)[model].bindings, print) as (spark, catalog):
+    settings = session_settings(manifest, bound(manifest, model)[model].bindings, print)
+    with open_spark(settings) as (spark, catalog):
         yield RunContext(manifest, spark, catalog, report_failure)
 
 

@@ -18,7 +18,7 @@ from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX
 from lakesql.run.prepare import checkpoint_of
-from lakesql.run.spark import open_spark
+from lakesql.run.spark import open_spark, session_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,5 +99,5 @@ class Dropper:
 @contextmanager
 def open_dropper(manifest: Manifest, say: Callable[[str], None]) -> Iterator[Dropper]:
     """A `Dropper` on the project's target; Spark ends with the block. Raises what opening Spark raises."""
-    with open_spark(manifest, (), say) as (session, catalog):
+    with open_spark(session_settings(manifest, (), say)) as (session, catalog):
         yield Dropper(manifest, session, catalog)

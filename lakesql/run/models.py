@@ -20,7 +20,7 @@ from lakesql.model.config import AvailableNow
 from lakesql.run.bind import BoundSelect, bind_selects
 from lakesql.run.interrupt import Interrupt, catch_signals
 from lakesql.run.prepare import RunContext, checkpoint_of, prepare_model
-from lakesql.run.spark import open_spark
+from lakesql.run.spark import open_spark, session_settings
 from lakesql.run.supervise import POLL_S, Supervisor
 
 
@@ -43,11 +43,11 @@ def run_models(
     """
     bound = bind_selects(manifest, selects)
     bindings = [binding for each in bound.values() for binding in each.bindings]
+    settings = session_settings(manifest, bindings, lambda text: emit(Noted(text, now_ms())))
     started = time.monotonic()
     emit(RunStarted(manifest.target.name, tuple(selects), continuous, now_ms()))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
-    opening = open_spark(manifest, bindings, lambda text: emit(Noted(text, now_ms())))
-    with catch_signals() as interrupt, opening as (session, catalog):
+    with catch_signals() as interrupt, open_spark(settings) as (session, catalog):
         interrupt.arm()  # not before: a SparkContext sets a handler of its own
         emit(SessionStarted(_since(started), now_ms()))
         context = RunContext(manifest, session, catalog, emit, accept_data_loss)

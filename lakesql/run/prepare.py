@@ -50,7 +50,7 @@ class RunContext:
 
 
 def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect) -> Sink:
-    """Find where the model's query goes on, bring its table in line with its SELECT, and say where its batches go.
+    """Find where the model's query continues, create or alter its table, and say where its batches go.
 
     `session` is the model's own. Raises what `decide`, planning and analysis raise; a step that was applied stays
     applied.

@@ -13,7 +13,7 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.spark.failure import explained
 from lakesql.run.bind import bind_select
 from lakesql.run.prepare import check_tables
-from lakesql.run.spark import open_spark
+from lakesql.run.spark import open_spark, session_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,8 @@ def preview_model(manifest: Manifest, name: str, limit: int, say: Callable[[str]
     """
     bound = bind_select(manifest, build_select(manifest, name))
     select, bindings = bound.select, bound.bindings
-    with open_spark(manifest, bindings, say) as (session, catalog), explained(select):
+    settings = session_settings(manifest, bindings, say)
+    with open_spark(settings) as (session, catalog), explained(select):
         check_tables(manifest, catalog, select)
         with closing(Brokers()) as brokers:  # Spark would say after minutes that a broker or a topic is not there
             read_sources(session, brokers, bindings)

@@ -37,7 +37,7 @@ from lakesql.run.bind import bind_selects
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
-from lakesql.run.spark import open_spark
+from lakesql.run.spark import open_spark, session_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Order:
 
 
 def main(directory: str) -> None:
-    with open_spark(load(directory), (), say) as (session, catalog):
+    with open_spark(session_settings(load(directory), (), say)) as (session, catalog):
         run_order(session, catalog)
 
 

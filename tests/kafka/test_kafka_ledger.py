@@ -1,4 +1,4 @@
-"""The ledger over real topics: lost checkpoints, topics made anew, records that retention has taken."""
+"""The ledger over real topics: lost checkpoints, topics created again, records that retention has taken."""
 
 from __future__ import annotations
 

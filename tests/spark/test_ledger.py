@@ -1,4 +1,4 @@
-"""A checkpoint and a table that do not agree: refused before anything is written, and mended by the printed command."""
+"""A checkpoint and a table that do not agree: refused before anything is written, and fixed by the printed command."""
 
 from __future__ import annotations
 
