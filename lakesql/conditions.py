@@ -255,6 +255,10 @@ CONDITIONS: dict[str, Condition] = {
         "A column of `keys` is not among the columns of the SELECT.",
         "Select it, or correct the spelling.",
     ),
+    "keys-changed": Condition(
+        "A model has other `keys` than the rows of its table were written by.",
+        "Put the keys back, or fill the table again: `lakesql drop MODEL`, and run it.",
+    ),
     "lease-held": Condition(
         "Another runner runs the model.",
         "Let it run, or stop it first: SIGTERM ends it after its batch. The lease of a runner that died expires within "
@@ -280,6 +284,10 @@ CONDITIONS: dict[str, Condition] = {
     "missing-option": Condition(
         "An option that must be given is missing.",
         "Add the option; the docs page of the thing it belongs to lists its values.",
+    ),
+    "mode-changed": Condition(
+        "A model is in another mode than the one in which the rows of its table were written.",
+        "Put the mode back, or fill the table again: `lakesql drop MODEL`, and run it.",
     ),
     "name-not-called": Condition(
         "A function, a macro or `target` is named without being used: `{{ stream }}`.",
@@ -446,7 +454,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "state-changed": Condition(
         "A model keeps other state between batches than its checkpoint holds.",
-        "`lakesql rewind MODEL --to start`, after dropping the table in mode `append`.",
+        "`lakesql drop MODEL`, and run it: rows of groups that are no more would stay otherwise.",
     ),
     "storage-unreachable": Condition(
         "The tables' warehouse cannot be used: there is no such bucket or folder, no answer, or no right to it.",

@@ -99,6 +99,8 @@ def query_identities(target: Target, select: Select) -> tuple[QueryIdentity, ...
         model.table,
         folder,
         select.query.state,
+        select.writing.mode,
+        select.writing.keys,
         is_idempotent=select.writing.is_idempotent,
     )
     if not select.query.stateful:

@@ -15,6 +15,7 @@ from lakesql.compile.select import build_selects
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Noted
 from lakesql.run.bind import bind_selects
+from lakesql.run.drop import Dropper
 from lakesql.run.rewind import Rewound, rewind_model
 from tests.spark.project import Project, Ran, Row
 
@@ -63,10 +64,17 @@ def rewind(project: Project, command: str) -> Rewound:
     return rewind_model(manifest, project.lake.session, bound, to, allow_duplicates=allow)  # type: ignore[arg-type]
 
 
+def drop(project: Project, command: str) -> None:
+    """Do what a `lakesql drop …` says."""
+    model = command.removeprefix("lakesql drop ")
+    dropper = Dropper(project.manifest(), project.lake.session, project.lake.catalog)
+    dropper.drop(model, dropper.find()[model], lambda text: None)
+
+
 def commands(ran: Ran, model: str) -> list[str]:
     """The commands that a refusal prints, in their order."""
     (problem,) = ran.finished(model).problems
-    return re.findall(r"lakesql rewind \w+(?: --to \w+)?(?: --allow-duplicates)?", problem.fix)
+    return re.findall(r"lakesql (?:rewind|drop) \w+(?: --to \w+)?(?: --allow-duplicates)?", problem.fix)
 
 
 def refuse(project: Project, condition: str, models: tuple[str, ...] = MODELS) -> Ran:
@@ -321,7 +329,7 @@ def test_another_stateful_shape_on_a_checkpoint(project: Project) -> None:
     project.model("u", "SELECT id, max(n) AS n FROM {e} GROUP BY id", **UPSERT)
     record(project, 2)
     ran = refuse(project, "state-changed", ("u",))
-    rewind(project, commands(ran, "u")[0])
+    drop(project, commands(ran, "u")[0])
     project.run().check()
     assert sorted(project.rows("u"), key=str) == expected(range(3))["u"]
     assert project.reasons("u") == {"unparsable": 3}
@@ -333,6 +341,68 @@ def test_another_stateful_shape_on_a_checkpoint(project: Project) -> None:
     project.run().check()
     assert sorted(project.rows("u"), key=str) == expected(range(4))["u"]
     assert project.reasons("u") == {"unparsable": 4}
+
+
+def test_groups_that_are_no_more_do_not_stay_after_a_change_of_a_window(project: Project) -> None:
+    columns = {"id": "int", "at": {"type": "timestamp", "required": False}}
+    project.stream("e", columns, watermark={"column": "at", "delay": "1 day"})
+    select = "SELECT window(at, '{}').start AS at, count(*) AS n FROM {{e}} GROUP BY window(at, '{}')"
+    project.model("w", select.format("1 hour", "1 hour"), mode="upsert", keys=["at"])
+    project.record("e", [{"id": number, "at": f"2026-03-01T12:{number:02}:00Z"} for number in range(60)])
+    project.run().check()
+    project.model("w", select.format("40 minutes", "40 minutes"), mode="upsert", keys=["at"])
+    ran = refuse(project, "state-changed", ("w",))
+    drop(project, commands(ran, "w")[0])
+    project.run().check()
+    assert sum(row["n"] for row in project.rows("w")) == 60
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "condition"),
+    [
+        ({"mode": "append"}, {"mode": "upsert", "keys": ["id"]}, "mode-changed"),
+        ({"mode": "upsert", "keys": ["id"]}, {"mode": "append"}, "mode-changed"),
+        ({"mode": "upsert", "keys": ["id"]}, {"mode": "upsert", "keys": ["id", "n"]}, "keys-changed"),
+    ],
+)
+def test_another_mode_or_other_keys_on_a_table_with_rows(
+    project: Project, before: dict[str, Any], after: dict[str, Any], condition: str
+) -> None:
+    project.stream("e", {"id": "int", "n": "int"})
+    project.model("m", "SELECT id, n FROM {e}", **before)
+    project.record("e", [{"id": number % 2, "n": number} for number in range(4)])
+    project.run().check()
+    project.model("m", "SELECT id, n FROM {e}", **after)
+    project.record("e", [{"id": 1, "n": 9}])
+    ran = refuse(project, condition, ("m",))
+    drop(project, commands(ran, "m")[0])
+    project.run().check()
+    assert len(project.rows("m")) == {"append": 5, "upsert": len(after.get("keys", ())) * 3 - 1}[after["mode"]]
+    project.model("m", "SELECT id, n FROM {e}", **before)
+    refuse(project, condition, ("m",))
+
+
+def test_a_table_without_rows_follows_its_model(project: Project) -> None:
+    project.stream("e", {"id": "int", "n": "int"})
+    project.model("m", "SELECT id, n FROM {e}", mode="append")
+    project.record("e", [{"id": 1, "n": 1}])
+    project.run().check()
+    project.sql(f"DELETE FROM {project.table('m')}")
+    project.model("m", "SELECT id, n FROM {e}", mode="upsert", keys=["id"])
+    project.record("e", [{"id": 2, "n": number} for number in range(3)])
+    project.run().check()
+    assert project.rows("m") == [{"id": 2, "n": 2}]
+
+
+def test_keys_in_another_order_or_spelling_are_the_same(project: Project) -> None:
+    project.stream("e", {"id": "int", "n": "int"})
+    project.model("m", "SELECT id, n FROM {e}", mode="upsert", keys=["id", "n"])
+    project.record("e", [{"id": 1, "n": 1}])
+    project.run().check()
+    project.model("m", "SELECT id, n FROM {e}", mode="upsert", keys=["N", "id"])
+    project.record("e", [{"id": 1, "n": 1}, {"id": 1, "n": 2}])
+    project.run().check()
+    assert project.rows("m", "n") == [{"id": 1, "n": 1}, {"id": 1, "n": 2}]
 
 
 def test_the_query_of_dead_letters_is_mended_alone(project: Project) -> None:

@@ -27,6 +27,7 @@ MODES: Mapping[str, type[Config]] = {"append": Append, "upsert": Upsert, "insert
 
 MEANT = """        case InsertNew(keys=keys):
             return Writing(
+                mode="insert_new",
                 keys=keys,
                 not_null=keys,
                 compared={"keys": keys},

@@ -58,7 +58,7 @@ def refusal(given: ProgressState) -> str:
         decide(given)
     (problem,) = caught.value.problems
     assert problem.what and problem.fix
-    assert "lakesql r" in problem.fix or "--accept-data-loss" in problem.fix
+    assert "lakesql r" in problem.fix or "lakesql drop" in problem.fix or "--accept-data-loss" in problem.fix
     return problem.condition
 
 
@@ -68,6 +68,19 @@ def outcome(given: ProgressState) -> Decision | str:
         return decide(given)
     except RunError as error:
         return error.problems[0].condition
+
+
+@pytest.mark.parametrize("there", [checkpoint(5, 5), None])
+def test_rows_of_another_mode_or_of_other_keys_are_refused(there: Checkpoint | None) -> None:
+    written = entry(5, mode="upsert", keys=("id", "Day"))
+    assert refusal(state(there, written, mode="append")) == "mode-changed"
+    assert refusal(state(there, written, mode="upsert", keys=("id",))) == "keys-changed"
+    for same in (
+        state(there, written, mode="upsert", keys=("day", "id")),
+        state(there, written, mode="append", has_rows=False),
+        state(there, entry(5), mode="append"),
+    ):
+        assert isinstance(decide(same), Resume if there else StartFrom)
 
 
 def test_nothing_there_is_a_fresh_start() -> None:

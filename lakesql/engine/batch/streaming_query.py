@@ -105,7 +105,8 @@ class ModelQuery:
         """The author's SELECT as a streaming query over the good records of its streams."""
         select = self.sink.select
         for binding in self.sink.bindings:
-            records = good_records(parse_binding(read_raw(session, binding), binding, select))
+            records = parse_binding(read_raw(session, binding), binding, select)
+            records = good_records(records.observe(f"{ARRIVED}{binding.stream.name}", *arrived_counts()))
             watermark = binding.stream.watermark
             if watermark:
                 records = records.withWatermark(watermark.column, watermark.delay)

@@ -17,6 +17,8 @@ from lakesql.names import (
     LEDGER_BATCH,
     LEDGER_CHECKPOINT,
     LEDGER_EVENT_TIME,
+    LEDGER_KEYS,
+    LEDGER_MODE,
     LEDGER_MODEL,
     LEDGER_OFFSETS,
     LEDGER_QUERY,
@@ -32,10 +34,11 @@ SOURCE_SNAPSHOT = "source-snapshot-id"
 class Entry:
     """One batch of one model, as its commit records it.
 
-    `model` is the name of its query (`Facts.owner`). `offsets` is JSON: the source positions after the batch, by
-    stream. `query` and `state` are hashes of the SELECT and of its stateful shape. `event_time` is the newest event,
+    `model` is the name of its query (`ProgressState.owner`). `offsets` is JSON: the source positions after the batch,
+    by stream. `query` and `state` are hashes of the SELECT and of its stateful shape. `event_time` is the newest event,
     ISO 8601 in UTC, or empty where the batch's own pass does not know it before the commit. `topics` are the ids of
-    Kafka's topics, `accepted` the records that somebody has accepted to lose.
+    Kafka's topics, `accepted` the records that somebody has accepted to lose. `mode` and `keys` are the model's
+    when it wrote the batch, both empty where dead letters are written.
     """
 
     model: str
@@ -47,6 +50,8 @@ class Entry:
     event_time: str = ""
     topics: Mapping[str, str] = field(default_factory=dict)
     accepted: str = ""
+    mode: str = ""
+    keys: tuple[str, ...] = ()
 
     @property
     def positions(self) -> dict[str, Any]:
@@ -100,6 +105,8 @@ def summary_of(entry: Entry) -> dict[str, str]:
         LEDGER_EVENT_TIME: entry.event_time,
         LEDGER_TOPICS: json.dumps(entry.topics, separators=(",", ":"), sort_keys=True) if entry.topics else "",
         LEDGER_ACCEPTED: entry.accepted,
+        LEDGER_MODE: entry.mode,
+        LEDGER_KEYS: json.dumps(entry.keys, ensure_ascii=False) if entry.keys else "",
     }
     return {key: value for key, value in summary.items() if value}
 
@@ -128,6 +135,8 @@ def newest_entry(
                 event_time=summary.get(LEDGER_EVENT_TIME, ""),
                 topics=json.loads(summary.get(LEDGER_TOPICS, "{}")),
                 accepted=summary.get(LEDGER_ACCEPTED, ""),
+                mode=summary.get(LEDGER_MODE, ""),
+                keys=tuple(json.loads(summary.get(LEDGER_KEYS, "[]"))),
             )
     return None
 

@@ -30,6 +30,16 @@ def fix_by_refill(state: ProgressState) -> str:
     return f"{again}. To continue with what has not been read yet: lakesql rewind {state.model} --to checkpoint"
 
 
+def fix_by_fill(state: ProgressState) -> str:
+    """What to do where rows of the table would stay that nothing replaces, however often the streams are read."""
+    if state.is_companion:
+        return fix_by_rewind(state)
+    return (
+        f"To fill the table again from what the streams still have: lakesql drop {state.model}, then "
+        f"lakesql run --select {state.model}"
+    )
+
+
 def fix_by_reread(state: ProgressState) -> str:
     """What to do where neither table nor checkpoint says what of the streams has been read."""
     if state.shape or state.is_companion:

@@ -30,6 +30,8 @@ class QueryIdentity:
     table: TableName
     folder: str
     shape: str = ""
+    mode: str = ""
+    keys: tuple[str, ...] = ()
     is_idempotent: bool = False
     is_companion: bool = False
 
@@ -87,6 +89,8 @@ class Progress:
             state=self._origin.state,
             topics=topic_ids(self._sources),
             accepted=self._origin.accepted,
+            mode=self.identity.mode,
+            keys=self.identity.keys,
         )
 
     def holds(self, table: JavaTable, entry: Entry) -> bool:

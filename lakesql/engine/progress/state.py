@@ -70,10 +70,11 @@ class Checkpoint:
 class ProgressState:
     """All that is compared. `table_id` is empty where there is no table, `shape` where the model is stateless.
 
-    `model` is what commands take, `owner` the name of the query in the ledger and in its checkpoint. `is_idempotent`:
-    reading the streams again leaves each row once. `has_rows`: the table has some, whoever wrote
-    them. `is_companion`: the query writes a stateful model's dead letters; its batches without a row leave no trace,
-    neither in the table nor in the checkpoint.
+    `mode` and `keys` are the model's now, empty for the query of dead letters. `model` is what commands take,
+    `owner` the name of the query in the ledger and in its checkpoint. `is_idempotent`: reading the streams again
+    leaves each row once. `has_rows`: the table has some, whoever wrote them. `is_companion`: the query writes a
+    stateful model's dead letters; its batches without a row leave no trace, neither in the table nor in the
+    checkpoint.
     """
 
     model: str
@@ -85,6 +86,8 @@ class ProgressState:
     shape: str
     checkpoint: Checkpoint | None
     entry: Entry | None
+    mode: str = ""
+    keys: tuple[str, ...] = ()
     is_idempotent: bool = False
     has_rows: bool = False
     is_companion: bool = False
