@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakesql.compile.quote import identifier
+from lakesql.engine.batch.arrivals import count_arrivals, read_arrivals
 from lakesql.engine.batch.write import Sink, write_batch, write_dead_letter_batch
 from lakesql.engine.sources.broker import Offsets, lag_of
 from lakesql.engine.sources.parsed import good_records, parse_binding, read_records
@@ -62,7 +63,8 @@ class ModelQuery:
         if not select.query.stateful:
             self._start(read_records(session, select, bindings), self.sink, write_batch, "append", trigger)
             return
-        self._start(self._stateful_rows(session), self.sink, write_batch, select.writing.output_mode, trigger)
+        sink = replace(self.sink, arrivals=lambda: read_arrivals(session, self.sink.progress.identity.owner))
+        self._start(self._stateful_rows(session), sink, write_batch, select.writing.output_mode, trigger)
         assert self.sink.companion is not None
         companion = replace(self.sink, progress=self.sink.companion)
         self._start(read_records(session, select, bindings), companion, write_dead_letter_batch, "append", trigger)
@@ -106,7 +108,7 @@ class ModelQuery:
         select = self.sink.select
         for binding in self.sink.bindings:
             records = parse_binding(read_raw(session, binding), binding, select)
-            records = good_records(records.observe(f"{ARRIVED}{binding.stream.name}", *arrived_counts()))
+            records = good_records(count_arrivals(records, binding.stream))
             watermark = binding.stream.watermark
             if watermark:
                 records = records.withWatermark(watermark.column, watermark.delay)

@@ -18,6 +18,7 @@ from lakesql.names import (
     LEDGER_CHECKPOINT,
     LEDGER_EVENT_TIME,
     LEDGER_KEYS,
+    LEDGER_LATE,
     LEDGER_MODE,
     LEDGER_MODEL,
     LEDGER_OFFSETS,
@@ -38,7 +39,8 @@ class Entry:
     by stream. `query` and `state` are hashes of the SELECT and of its stateful shape. `event_time` is the newest event,
     ISO 8601 in UTC, or empty where the batch's own pass does not know it before the commit. `topics` are the ids of
     Kafka's topics, `accepted` the records that somebody has accepted to lose. `mode` and `keys` are the model's
-    when it wrote the batch, both empty where dead letters are written.
+    when it wrote the batch, both empty where dead letters are written. `late` are the rows that a watermark has
+    dropped, as far as the batch's own pass knows them before the commit.
     """
 
     model: str
@@ -52,6 +54,7 @@ class Entry:
     accepted: str = ""
     mode: str = ""
     keys: tuple[str, ...] = ()
+    late: int = 0
 
     @property
     def positions(self) -> dict[str, Any]:
@@ -107,6 +110,7 @@ def summary_of(entry: Entry) -> dict[str, str]:
         LEDGER_ACCEPTED: entry.accepted,
         LEDGER_MODE: entry.mode,
         LEDGER_KEYS: json.dumps(entry.keys, ensure_ascii=False) if entry.keys else "",
+        LEDGER_LATE: str(entry.late or ""),
     }
     return {key: value for key, value in summary.items() if value}
 
@@ -137,6 +141,7 @@ def newest_entry(
                 accepted=summary.get(LEDGER_ACCEPTED, ""),
                 mode=summary.get(LEDGER_MODE, ""),
                 keys=tuple(json.loads(summary.get(LEDGER_KEYS, "[]"))),
+                late=int(summary.get(LEDGER_LATE, 0)),
             )
     return None
 
