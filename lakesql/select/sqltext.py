@@ -7,7 +7,7 @@ words: a comment or a string that ends elsewhere for Spark could hide anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakesql.errors import Place, Problem
-from lakesql.names import CHANGE, RECORD, RESERVED_PREFIX
+from lakesql.names import RECORD, RESERVED_PREFIX
 from lakesql.select.functions import AGGREGATES, FORBIDDEN_FUNCTIONS
 
 MAX_DEPTH = 200
@@ -27,7 +27,6 @@ RECORD_FIELDS = frozenset({"topic", "partition", "offset", "timestamp", "key", "
 
 _TAKES_COLUMNS_ONLY = "A model reads streams and tables, so that what it depends on can be seen and checked."
 _VARIABLE = re.compile(r"\$\{(?:\w+?:)?\S+?\}")
-_RESERVED_WORD = re.compile(RESERVED_PREFIX + "|" + RECORD + "|" + CHANGE, re.IGNORECASE)
 _LEXEMES = re.compile(
     r"""
       (?P<comment> --[^\r\n]* | /\*(?!\+).*?\*/ )
@@ -51,23 +50,9 @@ _NAMES_TOO = frozenset({TokenType.LIMIT, TokenType.OFFSET, TokenType.WINDOW, Tok
 """Words of clauses that Spark takes for the name of a column as well."""
 
 _CLAUSES = frozenset(
-    {
-        TokenType.FROM,
-        TokenType.WHERE,
-        TokenType.GROUP_BY,
-        TokenType.HAVING,
-        TokenType.QUALIFY,
-        TokenType.WINDOW,
-        TokenType.ORDER_BY,
-        TokenType.SORT_BY,
-        TokenType.CLUSTER_BY,
-        TokenType.DISTRIBUTE_BY,
-        TokenType.LIMIT,
-        TokenType.OFFSET,
-        TokenType.UNION,
-        TokenType.INTERSECT,
-        TokenType.EXCEPT,
-    }
+    {TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY, TokenType.WINDOW}
+    | {TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY, TokenType.DISTRIBUTE_BY}
+    | {TokenType.LIMIT, TokenType.OFFSET, TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT}
 )
 
 
@@ -117,51 +102,42 @@ def read_text(sql: str, findings: Findings) -> Text | None:
     if max(depths, default=0) > MAX_DEPTH or _type_depth(tokens) > MAX_DEPTH:
         findings.add("sql-syntax", 0, f"Brackets nest deeper than {MAX_DEPTH} levels.", fix="Split the expression.")
         return None
-    aggregates: dict[int, list[int]] = {}
-    windows: dict[int, list[int]] = {}
-    for index, owner in _calls(tokens, owners, closes, findings):
-        (aggregates if _is_aggregate(tokens, index, closes) else windows).setdefault(owner, []).append(index)
+    aggregates, windows = _calls(tokens, owners, closes, findings)
     _refuse_words(tokens, findings)
     if any(problem.condition == "sql-syntax" for problem in findings.problems):
         return None
-    end = tokens[-1].end + 1
-    record_fields = _record_fields(tokens) if _RESERVED_WORD.search(sql) else frozenset[str]()
-    return Text(sql[:end], tokens, owners, depths, inserts, aggregates, windows, record_fields)
+    record_fields = _record_fields(tokens) if RECORD in sql.lower() else frozenset[str]()
+    return Text(sql[: tokens[-1].end + 1], tokens, owners, depths, inserts, aggregates, windows, record_fields)
 
 
 def clause(text: Text, select: int, kinds: frozenset[TokenType]) -> tuple[int, int] | None:
     """The tokens of the last clause of these kinds which stands in the SELECT itself: first, and one past the last."""
-    depth = text.depths[select]
-    start: int | None = None
-    end = len(text.tokens)
-    for index in range(select + 1, len(text.tokens)):
-        if text.depths[index] < depth or (text.depths[index] == depth and text.owners[index] != select):
-            end = index
-            break
-        if text.depths[index] == depth and _starts_clause(text.tokens, index):
-            if text.tokens[index].token_type in kinds:
-                start, end = index, len(text.tokens)
-            elif start is not None and end == len(text.tokens):
-                end = index
-    return None if start is None else (start, end)
+    found = [span for span in _clauses(text, select)[1:] if text.tokens[span[0]].token_type in kinds]
+    return found[-1] if found else None
 
 
 def projections(text: Text, select: int) -> list[tuple[int, int]]:
     """The tokens of each expression between SELECT and FROM: first, and one past the last."""
-    depth = text.depths[select]
-    start = select + 1
-    spans: list[tuple[int, int]] = []
-    index = start
-    while index < len(text.tokens) and text.depths[index] >= depth:
-        if text.depths[index] == depth:
-            if text.tokens[index].token_type is TokenType.COMMA:
-                spans.append((start, index))
-                start = index + 1
-            elif text.owners[index] != select or _starts_clause(text.tokens, index):
-                break
-        index += 1
-    spans.append((start, index))
-    return spans
+    (first, last), *_ = _clauses(text, select)
+    commas = [
+        index
+        for index in range(first, last)
+        if text.tokens[index].token_type is TokenType.COMMA and text.depths[index] == text.depths[select]
+    ]
+    return list(zip([first, *(index + 1 for index in commas)], [*commas, last], strict=True))
+
+
+def _clauses(text: Text, select: int) -> list[tuple[int, int]]:
+    """The tokens of each clause of a SELECT, and of its expressions first."""
+    depth, end = text.depths[select], select + 1
+    starts = [end]
+    while end < len(text.tokens) and (
+        text.depths[end] > depth or (text.depths[end] == depth and text.owners[end] == select)
+    ):
+        if text.depths[end] == depth and _starts_clause(text.tokens, end):
+            starts.append(end)
+        end += 1
+    return list(pairwise([*starts, end]))
 
 
 def words(text: Text, first: int, last: int, owner: int | None = None) -> str:
@@ -333,26 +309,27 @@ def _type_depth(tokens: list[Token]) -> int:
 
 def _calls(
     tokens: list[Token], owners: list[int], closes: dict[int, int], findings: Findings
-) -> Iterator[tuple[int, int]]:
-    """Each call of an aggregate, each OVER and QUALIFY, with its SELECT; calls of forbidden functions are noted."""
+) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """The calls that group rows, and those of windows with each OVER and QUALIFY; calls of forbidden ones are noted."""
+    aggregates: dict[int, list[int]] = {}
+    windows: dict[int, list[int]] = {}
     skip_until = -1
     for index, token in enumerate(tokens):
         kind = token.token_type
         if kind is TokenType.OVER or kind is TokenType.QUALIFY:
-            yield index, owners[index]
+            windows.setdefault(owners[index], []).append(index)
         elif kind is TokenType.L_PAREN and index:
-            called = tokens[index - 1].text.lower()
-            if called in AGGREGATES and index > skip_until and not _is_no_call(tokens, index - 1):
-                yield index - 1, owners[index - 1]
+            before = index - 1
+            called = tokens[before].text.lower()
+            if called in AGGREGATES and index > skip_until and not _is_no_call(tokens, before):
+                calls = aggregates if _is_aggregate(tokens, before, closes) else windows
+                calls.setdefault(owners[before], []).append(before)
             elif called == "pivot":
                 skip_until = closes.get(index, index)
             elif called in FORBIDDEN_FUNCTIONS:
-                findings.add(
-                    "forbidden-function",
-                    tokens[index - 1].start,
-                    f"{called}() {FORBIDDEN_FUNCTIONS[called]}.",
-                    _TAKES_COLUMNS_ONLY,
-                )
+                what = f"{called}() {FORBIDDEN_FUNCTIONS[called]}."
+                findings.add("forbidden-function", tokens[before].start, what, _TAKES_COLUMNS_ONLY)
+    return aggregates, windows
 
 
 def _is_no_call(tokens: list[Token], index: int) -> bool:
@@ -364,8 +341,6 @@ def _is_no_call(tokens: list[Token], index: int) -> bool:
 
 def _is_aggregate(tokens: list[Token], index: int, closes: dict[int, int]) -> bool:
     """Whether the call at `index` groups rows: `sum(x)`, `sum(x) FILTER (…)`, but not `sum(x) OVER (…)`."""
-    if tokens[index].token_type in (TokenType.OVER, TokenType.QUALIFY):
-        return False
     after = closes.get(index + 1, len(tokens)) + 1
     while after < len(tokens):
         text = tokens[after].text.upper()
@@ -391,15 +366,13 @@ def _refuse_words(tokens: list[Token], findings: Findings) -> None:
             refuse_marker(token.text, token.start, findings)
         elif before is not None and before.token_type is TokenType.USING and kind is not TokenType.L_PAREN:
             findings.add("script-transform", before.start, "TRANSFORM … USING runs a program.", _TAKES_COLUMNS_ONLY)
-        elif (kind is TokenType.VAR or kind is TokenType.IDENTIFIER) and token.text[:1] == "_":
-            lowered = token.text.lower()
-            if lowered.startswith(RESERVED_PREFIX):
-                findings.add(
-                    "reserved-column",
-                    token.start,
-                    f"'{token.text}' is a name of lakesql's own.",
-                    fix="Use another name. Where a record stood is in _record.",
-                )
+        elif kind in (TokenType.VAR, TokenType.IDENTIFIER) and token.text.lower().startswith(RESERVED_PREFIX):
+            findings.add(
+                "reserved-column",
+                token.start,
+                f"'{token.text}' is a name of lakesql's own.",
+                fix="Use another name. Where a record stood is in _record.",
+            )
         before = token
 
 
@@ -415,13 +388,6 @@ def refuse_marker(marker: str, offset: int, findings: Findings) -> None:
         offset,
         f"'{marker}' is a parameter marker, and nothing gives it a value.",
         fix="Use var('…') of the template.",
-    )
-
-
-def refuse_reserved(name: str, offset: int, findings: Findings) -> None:
-    """Notes that something gets a name which every stream gives to a column of its own."""
-    findings.add(
-        "reserved-column", offset, f"'{name}' is what a stream calls a column of its own.", fix="Give it another name."
     )
 
 

@@ -255,6 +255,11 @@ def test_a_column_may_be_called_window(key: str) -> None:
     ).stateful
 
 
+def test_the_state_hash_leaves_out_what_follows_the_keys() -> None:
+    sql = "SELECT id FROM (SELECT id, count(*) AS n FROM clicks GROUP BY id HAVING n > {})"
+    assert read(sql.format(1)).state == read(sql.format(2)).state
+
+
 def test_the_state_hash_passes_over_what_is_passed_on() -> None:
     sources = [
         "orders",
