@@ -244,8 +244,7 @@ def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
         taken = next((table for table in tables if table.lower() in owners), None)
         if taken:
             what = f"Models '{owners[taken.lower()]}' and '{model.name}' both write {taken}."
-            fix = "Give one of them another table= or namespace=."
-            yield Problem("duplicate-table", what, "Capitals make no difference.", fix, model.option_place("table"))
+            yield Problem("duplicate-table", what, "Capitals make no difference.", place=model.option_place("table"))
         for table in tables:
             owners.setdefault(table.lower(), model.name)
 

@@ -153,7 +153,6 @@ def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding
         raise ProjectError.of(
             "format-needs-files",
             f"Stream '{name}' has format '{stream.format}', and connection '{stream.connection}' brings no files.",
-            fix="Read the files with a `path:`, or give the format of the topic's values.",
             place=stream.place,
         )
     return replace(binding, schema=read_avro_schema(manifest.directory, stream)) if stream.schema else binding

@@ -152,11 +152,7 @@ def _write_secret(path: Path) -> None:
 def _check_empty(folders: Iterable[Path]) -> None:
     for folder in folders:
         if any(folder.glob("*.jsonl")):
-            raise UsageError.of(
-                "recording-exists",
-                f"{folder} holds a recording already.",
-                fix="Replace it with --replace, or write elsewhere with --output.",
-            )
+            raise UsageError.of("recording-exists", f"{folder} holds a recording already.")
 
 
 def _write(folder: Path, name: str, lines: Sequence[str]) -> Path:

@@ -124,7 +124,7 @@ def newest_entry(
 
 def overtaken(what: str) -> RunError:
     """The error of a runner that would write what another one has written; `what` says how it is known."""
-    return RunError.of("batch-published", what, fix="Let the other one run, or stop it and start again.")
+    return RunError.of("batch-published", what)
 
 
 def _entry_of(summary: Mapping[str, str]) -> Entry:

@@ -198,8 +198,6 @@ def fetch_jars(jars: Sequence[Jar], java: Java, folder: Path, repository: str | 
                 "jars-unreachable",
                 f"{len(lost)} jars could not be fetched: {', '.join(lost)}.",
                 why=f"Tried: {', '.join(_addresses(output)) or repository or 'Maven Central'}.",
-                fix="Check the network. Behind a proxy: JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=… -Dhttps.proxyPort=…'."
-                " LAKESQL_MAVEN_URL names another Maven repository.",
             )
         for jar in jars:
             _check_content(jar, work / jar.file)
@@ -281,7 +279,6 @@ def _check_content(jar: Jar, file: Path) -> None:
             "jar-checksum",
             f"{jar.file} is not the file that lakesql was built with, and has been removed.",
             why=f"Its SHA-256 is {found}, not {jar.sha256}.",
-            fix="Run again to fetch it anew. If it comes back, the repository or a proxy serves another file.",
         )
 
 

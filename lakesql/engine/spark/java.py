@@ -47,11 +47,9 @@ def find_java(environ: Mapping[str, str]) -> Java:
         if java:
             unfit.append(f"{source} has Java {java.version} ({java.home})")
         looked.append(f"{source} has none" if binary is None else f"{source} names {binary}")
-    fix = "Install Java 17 (a JRE is enough: Temurin 17, or your system's openjdk-17-jre-headless)"
-    fix += " and put it on PATH, or point JAVA_HOME at it."
     if unfit:
-        raise ProfileError.of("java-version", "Spark needs Java 17 or 21.", why="; ".join(unfit) + ".", fix=fix)
-    raise ProfileError.of("java-missing", "No Java on this machine.", why="; ".join(looked) + ".", fix=fix)
+        raise ProfileError.of("java-version", "Spark needs Java 17 or 21.", why="; ".join(unfit) + ".")
+    raise ProfileError.of("java-missing", "No Java on this machine.", why="; ".join(looked) + ".")
 
 
 def parse_java(text: str, binary: Path) -> Java | None:

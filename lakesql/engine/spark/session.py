@@ -117,12 +117,7 @@ def _refused(error: Exception) -> ProfileError:
     from lakesql.engine.spark.failure import read_cause
 
     _, what = read_cause(error)
-    return ProfileError.of(
-        "spark-refused",
-        f"Spark does not start: {what}",
-        why="logs/ holds all that it said.",
-        fix="Correct `spark` of the target in profiles.yml: its `master`, and its `conf`.",
-    )
+    return ProfileError.of("spark-refused", f"Spark does not start: {what}", why="logs/ holds all that it said.")
 
 
 def close_session(spark: SparkSession) -> None:
@@ -147,7 +142,6 @@ def check_java() -> None:
             "java-ended",
             f"Java ended with status {status}, and all queries with it.",
             why="Nothing of the batches that were being written is visible; the next run takes them up again.",
-            fix="logs/ holds what it said last. A status of 137 or -9 is often the system's, for want of memory.",
         ) from None
 
 
@@ -227,7 +221,6 @@ def build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
             "secret-on-command-line",
             "The target's spark.conf has a secret in an option of Java's.",
             why="Everybody on the machine can read it there, in the list of processes.",
-            fix="Put it into a file that the option names, or into a setting that is no Java option.",
         )
     environ = without_secrets(os.environ)
     if _is_local(settings.master):
