@@ -10,12 +10,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NoReturn
 
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from lakesql.errors import Place, Problem
+from lakesql.errors import Place, Problem, ProjectError
 from lakesql.names import RECORD, RESERVED_PREFIX
 from lakesql.select.functions import AGGREGATES, FORBIDDEN_FUNCTIONS
 
@@ -69,6 +70,11 @@ class Findings:
         if not any(known.condition == condition and known.place == problem.place for known in self.problems):
             self.problems.append(problem)
 
+    def stop(self, offset: int, what: str, fix: str = "", condition: str = "sql-syntax") -> NoReturn:
+        """Notes the last problem, after which the text cannot be read on, and raises them all."""
+        self.add(condition, offset, what, fix=fix)
+        raise ProjectError(self.problems)
+
 
 @dataclass(frozen=True, slots=True)
 class Text:
@@ -90,22 +96,17 @@ class Text:
     record_fields: frozenset[str]
 
 
-def read_text(sql: str, findings: Findings) -> Text | None:
-    """Tokenises `sql`, noting everything that its words alone forbid. None where it cannot be read at all."""
-    tokens = _read_tokens(sql, findings)
-    if tokens is None:
-        return None
-    tokens, inserts = _without_hints(tokens)
-    if not _is_one_select(sql, tokens, findings):
-        return None
+def read_text(sql: str, findings: Findings) -> Text:
+    """Tokenises `sql`, noting everything that its words alone forbid. Raises `ProjectError` if it cannot be read."""
+    tokens, inserts = _without_hints(_read_tokens(sql, findings))
+    _refuse_statements(sql, tokens, findings)
     owners, depths, closes = _brackets(tokens)
     if max(depths, default=0) > MAX_DEPTH or _type_depth(tokens) > MAX_DEPTH:
-        findings.add("sql-syntax", 0, f"Brackets nest deeper than {MAX_DEPTH} levels.", fix="Split the expression.")
-        return None
+        findings.stop(0, f"Brackets nest deeper than {MAX_DEPTH} levels.", "Split the expression.")
     aggregates, windows = _calls(tokens, owners, closes, findings)
     _refuse_words(tokens, findings)
     if any(problem.condition == "sql-syntax" for problem in findings.problems):
-        return None
+        raise ProjectError(findings.problems)
     record_fields = _record_fields(tokens) if RECORD in sql.lower() else frozenset[str]()
     return Text(sql[: tokens[-1].end + 1], tokens, owners, depths, inserts, aggregates, windows, record_fields)
 
@@ -152,91 +153,70 @@ def words(text: Text, first: int, last: int, owner: int | None = None) -> str:
     )
 
 
-def _read_tokens(sql: str, findings: Findings) -> list[Token] | None:
+def _read_tokens(sql: str, findings: Findings) -> list[Token]:
     if match := _VARIABLE.search(sql):
         findings.add(
             "variable-substitution",
             match.start(),
             f"'{match.group()}' would be replaced by a setting or an environment variable before Spark reads the SQL.",
         )
-    read = _without_comments(sql, findings)
-    if read is None:
-        return None
-    bare, quotes = read
+    bare, quotes = _without_comments(sql, findings)
     try:
         tokens = Spark().tokenize(sql)
     except TokenError as error:
-        findings.add("sql-syntax", 0, f"The SQL cannot be cut into words: {error}")
-        return None
+        findings.stop(0, f"The SQL cannot be cut into words: {error}")
+    if any(token.token_type is TokenType.COMMAND for token in tokens):
+        return tokens  # words like CALL swallow the rest of their statement: it is refused as a statement
     end = -1
     for token in tokens:
         gap = bare[end + 1 : token.start]
         if (gap and not gap.isspace()) or bare[token.start].isspace():
-            if any(known.token_type is TokenType.COMMAND for known in tokens):
-                break
-            findings.add("sql-syntax", end + 1, "Spark would read this text otherwise.", fix="Write it more plainly.")
-            return None
+            findings.stop(end + 1, "Spark would read this text otherwise.", "Write it more plainly.")
         end = token.end
-        if sql[end] in "'\"`":
-            quotes.discard(end)
-    else:
-        if not quotes:
-            return tokens
-        findings.add("sql-syntax", min(quotes), "Spark would end this text otherwise.", fix="Write it more plainly.")
-        return None
-    # words like CALL swallow the rest of their statement into one token: it is refused as a statement
+    if unread := quotes.difference(token.end for token in tokens):
+        findings.stop(min(unread), "Spark would end this text otherwise.", "Write it more plainly.")
     return tokens
 
 
-def _without_comments(sql: str, findings: Findings) -> tuple[str, set[int]] | None:
-    """`sql` with blanks for comments, as long as before, and where its strings and quoted names end for Spark.
-
-    None where the comments alone would be read otherwise.
-    """
+def _without_comments(sql: str, findings: Findings) -> tuple[str, set[int]]:
+    """`sql` with blanks for comments, as long as before, and where its strings and quoted names end for Spark."""
     pieces: list[str] = []
     quotes: set[int] = set()
     end = 0
     for match in _LEXEMES.finditer(sql):
         kind, found = match.lastgroup, match.group()
         if kind == "open":
-            findings.add("sql-syntax", match.start(), f"{found} is opened here and never closed.")
-            return None
+            findings.stop(match.start(), f"{found} is opened here and never closed.")
         if kind == "url":
-            findings.add("sql-syntax", match.start(), "An address can stand in a string only.")
-            return None
-        if kind == "comment" or kind == "hint":
-            if found.startswith("/*") and "/*" in found[2:]:
-                findings.add("sql-syntax", match.start(), "This comment holds another one.", fix="Use -- for one.")
-                return None
-            if found.endswith("\\") and found.startswith("--"):
-                findings.add("sql-syntax", match.end() - 1, "For Spark the comment goes on in the next line.")
-                return None
-        if kind == "comment":
+            findings.stop(match.start(), "An address can stand in a string only.")
+        if kind not in ("comment", "hint"):
+            quotes.add(match.end() - 1)
+        elif found.startswith("/*") and "/*" in found[2:]:
+            findings.stop(match.start(), "This comment holds another one.", "Use -- for one.")
+        elif found.startswith("--") and found.endswith("\\"):
+            findings.stop(match.end() - 1, "For Spark the comment goes on in the next line.")
+        elif kind == "comment":
             pieces += (sql[end : match.start()], " " * len(found))
             end = match.end()
-        elif kind != "hint":
-            quotes.add(match.end() - 1)
-    return ("".join((*pieces, sql[end:])) if pieces else sql), quotes
+    return "".join((*pieces, sql[end:])), quotes
 
 
 def _without_hints(tokens: list[Token]) -> tuple[list[Token], dict[int, int]]:
     """The tokens without hints, and for each SELECT the offset at which text may be inserted."""
     kept: list[Token] = []
     inserts: dict[int, int] = {}
-    select = -1
+    select = None
     for index, token in enumerate(tokens):
         kind = token.token_type
+        if kind in (TokenType.HINT, TokenType.ALL) and select is not None and select == len(kept) - 1:
+            inserts[select] = token.end + 1
         if kind is TokenType.HINT:
-            if select == len(kept) - 1 and select >= 0:
-                inserts[select] = token.end + 1
             continue
         token.comments = []
         if kind is TokenType.SELECT:
             select = len(kept)
             inserts[select] = token.end + 1
             token.comments = [str(select)]
-        elif kind is TokenType.ALL and select == len(kept) - 1 and select >= 0:
-            inserts[select] = token.end + 1
         elif kind is TokenType.WINDOW and not _names_window(tokens, index):
             # the function `window(ts, '5 minutes')`, or what it makes: `window.start`
             token.token_type = TokenType.VAR
@@ -251,22 +231,18 @@ def _names_window(tokens: list[Token], index: int) -> bool:
     return _kind_at(tokens, index + 2) is TokenType.ALIAS and _kind_at(tokens, index + 3) is TokenType.L_PAREN
 
 
-def _is_one_select(sql: str, tokens: list[Token], findings: Findings) -> bool:
+def _refuse_statements(sql: str, tokens: list[Token], findings: Findings) -> None:
     first = next((token for token in tokens if token.token_type is not TokenType.L_PAREN), None)
     if first is None:
-        findings.add("not-a-select", 0, "The model holds no SELECT.")
-        return False
+        findings.stop(0, "The model holds no SELECT.", condition="not-a-select")
     if first.token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.FROM):
-        findings.add("not-a-select", first.start, f"The model begins with {first.text}, and is not one SELECT.")
-        return False
+        what = f"The model begins with {first.text}, and is not one SELECT."
+        findings.stop(first.start, what, condition="not-a-select")
     for token in tokens if ";" in sql or "|>" in sql else ():
         if token.token_type is TokenType.SEMICOLON:
-            findings.add("many-statements", token.start, "The model holds more than one statement.")
-            return False
+            findings.stop(token.start, "The model holds more than one statement.", condition="many-statements")
         if token.token_type is TokenType.PIPE_GT:
-            findings.add("not-a-select", token.start, "|> is not read by lakesql.", fix="Write a SELECT with CTEs.")
-            return False
-    return True
+            findings.stop(token.start, "|> is not read by lakesql.", "Write a SELECT with CTEs.", "not-a-select")
 
 
 def _brackets(tokens: list[Token]) -> tuple[list[int], list[int], dict[int, int]]:
