@@ -7,7 +7,7 @@ words: a comment or a string that ends elsewhere for Spark could hide anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NoReturn
@@ -113,13 +113,13 @@ def read_text(sql: str, findings: Findings) -> Text:
 
 def clause(text: Text, select: int, kinds: frozenset[TokenType]) -> tuple[int, int] | None:
     """The tokens of the last clause of these kinds which stands in the SELECT itself: first, and one past the last."""
-    found = [span for span in _clauses(text, select)[1:] if text.tokens[span[0]].token_type in kinds]
-    return found[-1] if found else None
+    _, *clauses = _clauses(text, select)
+    return next((span for span in reversed(clauses) if text.tokens[span[0]].token_type in kinds), None)
 
 
 def projections(text: Text, select: int) -> list[tuple[int, int]]:
     """The tokens of each expression between SELECT and FROM: first, and one past the last."""
-    (first, last), *_ = _clauses(text, select)
+    first, last = next(_clauses(text, select))
     commas = [
         index
         for index in range(first, last)
@@ -128,17 +128,17 @@ def projections(text: Text, select: int) -> list[tuple[int, int]]:
     return list(zip([first, *(index + 1 for index in commas)], [*commas, last], strict=True))
 
 
-def _clauses(text: Text, select: int) -> list[tuple[int, int]]:
-    """The tokens of each clause of a SELECT, and of its expressions first."""
-    depth, end = text.depths[select], select + 1
-    starts = [end]
-    while end < len(text.tokens) and (
-        text.depths[end] > depth or (text.depths[end] == depth and text.owners[end] == select)
-    ):
-        if text.depths[end] == depth and _starts_clause(text.tokens, end):
-            starts.append(end)
+def _clauses(text: Text, select: int) -> Iterator[tuple[int, int]]:
+    """The tokens of a SELECT's expressions, then those of each of its clauses."""
+    start = end = select + 1
+    while end < len(text.tokens) and (inside := text.depths[end] - text.depths[select]) >= 0:
+        if inside == 0 and text.owners[end] != select:
+            break
+        if inside == 0 and _starts_clause(text.tokens, end):
+            yield start, end
+            start = end
         end += 1
-    return list(pairwise([*starts, end]))
+    yield start, end
 
 
 def words(text: Text, first: int, last: int, owner: int | None = None) -> str:
@@ -173,7 +173,7 @@ def _read_tokens(sql: str, findings: Findings) -> list[Token]:
         if (gap and not gap.isspace()) or bare[token.start].isspace():
             findings.stop(end + 1, "Spark would read this text otherwise.", "Write it more plainly.")
         end = token.end
-    if unread := quotes.difference(token.end for token in tokens):
+    if unread := quotes and quotes.difference(token.end for token in tokens):
         findings.stop(min(unread), "Spark would end this text otherwise.", "Write it more plainly.")
     return tokens
 
@@ -205,10 +205,10 @@ def _without_hints(tokens: list[Token]) -> tuple[list[Token], dict[int, int]]:
     """The tokens without hints, and for each SELECT the offset at which text may be inserted."""
     kept: list[Token] = []
     inserts: dict[int, int] = {}
-    select = None
+    select = -2
     for index, token in enumerate(tokens):
         kind = token.token_type
-        if kind in (TokenType.HINT, TokenType.ALL) and select is not None and select == len(kept) - 1:
+        if select == len(kept) - 1 and (kind is TokenType.HINT or kind is TokenType.ALL):
             inserts[select] = token.end + 1
         if kind is TokenType.HINT:
             continue
@@ -217,18 +217,15 @@ def _without_hints(tokens: list[Token]) -> tuple[list[Token], dict[int, int]]:
             select = len(kept)
             inserts[select] = token.end + 1
             token.comments = [str(select)]
-        elif kind is TokenType.WINDOW and not _names_window(tokens, index):
-            # the function `window(ts, '5 minutes')`, or what it makes: `window.start`
+        elif kind is TokenType.WINDOW and not (
+            _kind_at(tokens, index + 2) is TokenType.ALIAS and _kind_at(tokens, index + 3) is TokenType.L_PAREN
+        ):
+            # not the clause `WINDOW w AS (…)`: the function `window(ts, '5 minutes')`, or `window.start` of it
             token.token_type = TokenType.VAR
         kept.append(token)
     if kept and kept[-1].token_type is TokenType.SEMICOLON:
         kept.pop()
     return kept, inserts
-
-
-def _names_window(tokens: list[Token], index: int) -> bool:
-    """Whether WINDOW begins the clause `WINDOW w AS (…)`."""
-    return _kind_at(tokens, index + 2) is TokenType.ALIAS and _kind_at(tokens, index + 3) is TokenType.L_PAREN
 
 
 def _refuse_statements(sql: str, tokens: list[Token], findings: Findings) -> None:
@@ -325,20 +322,16 @@ def _refuse_words(tokens: list[Token], findings: Findings) -> None:
     before: Token | None = None
     for index, token in enumerate(tokens):
         kind = token.token_type
-        if before is not None and before.token_type in _NEEDS_MORE and _ends_list(tokens, index):
+        needs_more = before is not None and before.token_type in _NEEDS_MORE
+        if needs_more and (kind in _LIST_ENDS or (kind not in _NAMES_TOO and _starts_clause(tokens, index))):
             findings.add("sql-syntax", token.start, f"Something is missing before '{token.text}'.")
         if kind is TokenType.PLACEHOLDER or kind is TokenType.PARAMETER:
             refuse_marker(token.text, token.start, findings)
         elif before is not None and before.token_type is TokenType.USING and kind is not TokenType.L_PAREN:
             findings.add("script-transform", before.start, "TRANSFORM … USING runs a program.", _TAKES_COLUMNS_ONLY)
-        elif kind in (TokenType.VAR, TokenType.IDENTIFIER) and token.text.lower().startswith(RESERVED_PREFIX):
+        elif token.text[:1] == "_" and token.text.lower().startswith(RESERVED_PREFIX) and kind not in _TEXTS:
             findings.add("reserved-column", token.start, f"'{token.text}' is a name of lakesql's own.")
         before = token
-
-
-def _ends_list(tokens: list[Token], index: int) -> bool:
-    kind = tokens[index].token_type
-    return kind in _LIST_ENDS or (kind not in _NAMES_TOO and _starts_clause(tokens, index))
 
 
 def refuse_marker(marker: str, offset: int, findings: Findings) -> None:

@@ -29,6 +29,7 @@ from lakesql.select.relation import (
     Column,
     Names,
     Relation,
+    Sources,
     StreamShape,
     Walk,
     columns_side_by_side,
@@ -131,7 +132,7 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     )
 
 
-def _tables(table: exp.Expr, names: Names, walk: Walk) -> list[tuple[str, Relation]]:
+def _tables(table: exp.Expr, names: Names, walk: Walk) -> Sources:
     """A table of a FROM and what is joined to it, by brackets, by a later ON, or in `FROM … SELECT`."""
     if _is_bracketed(table) and not table.alias and not table.args.get("pivots"):
         sources = _tables(table.this, names, walk)
@@ -144,13 +145,8 @@ def _is_bracketed(table: exp.Expr) -> bool:
     return isinstance(table, exp.Subquery) and isinstance(table.this, exp.Table)
 
 
-def _joined(
-    sources: list[tuple[str, Relation]], around: exp.Expr, names: Names, walk: Walk
-) -> list[tuple[str, Relation]]:
-    """The sources with the joins and the lateral views of a SELECT or a table, in order.
-
-    Each is a relation with the name that columns are qualified with, or ''.
-    """
+def _joined(sources: Sources, around: exp.Expr, names: Names, walk: Walk) -> Sources:
+    """The sources with the joins and the lateral views of a SELECT or a table, in order."""
     for join in around.args.get("joins") or ():
         refuse_foreign(join, offset_of(join.this), walk)
         right = _tables(join.this, names, walk)
@@ -176,7 +172,7 @@ def _joined(
     return sources + [_lateral(lateral, names, walk) for lateral in around.args.get("laterals") or ()]
 
 
-def _shared(right: Relation, join: exp.Join, sources: list[tuple[str, Relation]]) -> tuple[str, ...]:
+def _shared(right: Relation, join: exp.Join, sources: Sources) -> tuple[str, ...]:
     """The columns that the right side of a join by name shares with the left one, in small letters."""
     if using := join.args.get("using"):
         names = [identifier.name.lower() for identifier in using]
@@ -272,14 +268,11 @@ def _table_function(function: exp.Expr, walk: Walk) -> Relation:
 
 
 def _lateral(lateral: exp.Expr, names: Names, walk: Walk) -> tuple[str, Relation]:
-    alias = lateral.args.get("alias")
-    relation = Relation()
-    if isinstance(lateral.this, exp.Subquery):
-        relation = _query(lateral.this, names, walk)
-        if relation.streams:
-            refuse_inside(start_of(lateral.this, walk), relation, walk)
-            relation = Relation()
-    return lateral.alias, _named(relation, alias, walk)
+    relation = _query(lateral.this, names, walk) if isinstance(lateral.this, exp.Subquery) else Relation()
+    if relation.streams:
+        refuse_inside(start_of(lateral.this, walk), relation, walk)
+        relation = Relation()
+    return lateral.alias, _named(relation, lateral.args.get("alias"), walk)
 
 
 def _named(relation: Relation, alias: exp.Expr | None, walk: Walk) -> Relation:
