@@ -207,8 +207,6 @@ def _problems(
                 "schema-change",
                 f"The columns of model '{model}' and of table {state.name} differ: {'; '.join(differences)}.",
                 "The model says on_schema_change='fail'.",
-                "Change the SELECT, alter the table, or take on_schema_change='append_new_columns' or "
-                "'sync_all_columns'.",
             )
         return
     for change in changes.clashing:
@@ -228,7 +226,6 @@ def _problems(
             yield Problem(
                 "column-required",
                 f"Model '{model}' has no column '{column.name}', and table {state.name} cannot do without: {reason}.",
-                fix=f"Keep '{column.name}' in the SELECT, or alter the table first.",
             )
     if policy == "sync_all_columns" and changes.lost and _is_foreign(model, changes, state):
         yield Problem(
