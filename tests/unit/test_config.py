@@ -268,12 +268,12 @@ def test_a_wrong_default_is_placed_where_it_stands() -> None:
     defaults = settings("trigger = 'never'\nproperties = {a = []}\nmode = 'append'\ntags = 3\n")
     assert problems("max_dead_letter_ratio=2", defaults) == [
         ("bad-trigger", "pyproject.toml:4:11"),
-        ("wrong-type", "pyproject.toml:5:19"),
+        ("wrong-type", "pyproject.toml:5:14"),
         ("wrong-value", "m.sql:1:33"),
         ("wrong-type", "pyproject.toml:7:8"),
     ]
     assert problems("mode='append', properties={'b': {}}", settings("properties = {a = []}")) == [
-        ("wrong-type", "pyproject.toml:4:19"),
+        ("wrong-type", "pyproject.toml:4:14"),
         ("wrong-type", "m.sql:1:43"),
     ]
 

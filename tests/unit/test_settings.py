@@ -55,7 +55,7 @@ def test_a_project_without_settings_is_told(text: str) -> None:
         ("[tool.lakesql]\nname = 'x'\npaths = 'm'", "wrong-type", "3:9"),
         ("[tool.lakesql]\nname = 'x'\npaths.modles = 'm'", "unknown-option", "3:7"),
         ("[tool.lakesql]\nname = 'x'\npaths.models = ['m', 'n']", "wrong-type", "3:16"),
-        ("[tool.lakesql]\nname = 'x'\npaths = {models = '/etc'}", "outside-project", "3:19"),
+        ("[tool.lakesql]\nname = 'x'\npaths = {models = '/etc'}", "outside-project", "3:9"),
         ("[tool.lakesql]\nname = 'x'\npaths.macros = 'a/../../b'", "outside-project", "3:16"),
         ("[tool.lakesql]\nname = \n", "toml-syntax", "2:8"),
     ],
