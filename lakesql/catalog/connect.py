@@ -92,7 +92,7 @@ def check_checkpoints(place: str, catalog: Catalog) -> str:
         return f"{place}, which the first run will try"
     if not _is_writable(folder):
         raise _unwritable("checkpoints-unwritable", str(folder), "", "checkpoints")
-    return str(folder) + ("" if folder.exists() else ", made by the first run")
+    return str(folder) + ("" if folder.exists() else ", created by the first run")
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def check_catalog(catalog: Catalog) -> str:
     check_warehouse(catalog)
     file = sqlite_file(catalog)
     if file is not None and not file.exists():
-        return f"{catalog.name} ({catalog.type}): {file} is not there yet; the first run makes it"
+        return f"{catalog.name} ({catalog.type}): {file} does not exist yet; the first run creates it"
     count = len(list_namespaces(open_catalog(catalog)))
     return f"{catalog.name} ({catalog.type}): {count} namespace{'' if count == 1 else 's'}"
 
@@ -276,7 +276,7 @@ def _unreadable_metadata(name: TableName, fault: str) -> RunError:
 def _missing_files(name: TableName, error: FileNotFoundError) -> RunError:
     return RunError.of(
         "table-unreadable",
-        f"The catalog knows the table {name}, and files of it are not there.",
+        f"The catalog knows the table {name}, and files of it are missing.",
         why=first_line(error),
         fix="If its files were deleted by hand, drop the table from the catalog.",
     )

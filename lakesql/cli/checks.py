@@ -152,7 +152,7 @@ def _check_broker(connection: Kafka, streams: Sequence[Stream]) -> str:
     server = reach_broker(connection.bootstrap_servers)
     jars = [user_cache(os.environ) / "jars" / jar.file for jar in JARS["kafka"]]
     if not all(jar.exists() for jar in jars):
-        return f"{server} takes connections; the first run will fetch what it takes to ask it more"
+        return f"{server} accepts connections; more is checked once the first run has fetched the jars"
     problems: list[Problem] = []
     topics: dict[str, int] = {}
     with open_java(find_java(os.environ), jars) as jvm, open_broker(jvm, connection) as broker:

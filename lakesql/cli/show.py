@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 @click.command("show", cls=Command)
 @click.argument("name", metavar="MODEL", shell_complete=complete_models)
-@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="At most so many rows.")
+@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Maximum number of rows.")
 @click.option(
     "--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
 )
-@click.option("--dead-letters", is_flag=True, help="Its dead letters: the records that could not be used.")
+@click.option("--dead-letters", is_flag=True, help="Show the model's dead letters: records that could not be used.")
 @click.option("--preview", is_flag=True, help="Run the SELECT over the first records of its stream; write nothing.")
 @click.pass_obj
 def command(given: Given, name: str, limit: int, output: str, dead_letters: bool, preview: bool) -> None:
     """Show rows of a model's table, in no order. Without --preview, no Java is needed.
 
-    A table that is wider than the terminal is turned: a line for each column of a row.
+    A table that is wider than the terminal is shown with a line for each column of a row.
     """
     from lakesql.cli import project
     from lakesql.cli.rows import render_json, render_rows
@@ -61,7 +61,7 @@ def _stored(manifest: Manifest, name: str, limit: int) -> Shown:
 
 
 def _dead_letters(manifest: Manifest, name: str, limit: int) -> Shown:
-    """The dead letters; the table of them is there once there is one."""
+    """The dead letters; their table is created with the first one."""
     from lakesql.catalog.connect import open_catalog
     from lakesql.catalog.tables import load_table_state, read_rows
 
