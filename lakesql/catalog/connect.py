@@ -9,6 +9,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,11 +160,8 @@ def _open(catalog: Catalog) -> IcebergCatalog:
 
     known = {kind.value: kind for kind in CatalogType}
     if catalog.type not in known:
-        raise ProfileError.of(
-            "unknown-catalog-type",
-            f"'{catalog.type}' is not a type of catalog.",
-            fix=did_you_mean(catalog.type, known),
-        )
+        what = f"'{catalog.type}' is not a type of catalog."
+        raise ProfileError.of("unknown-catalog-type", what, fix=did_you_mean(catalog.type, known))
     return AVAILABLE_CATALOGS[known[catalog.type]](catalog.name, python_properties(catalog))
 
 
@@ -255,20 +253,16 @@ def _is_writable(folder: Path) -> bool:
 
 def _within(seconds: float, work: Callable[[], T]) -> T:
     """What `work` gives or raises; `TimeoutError` when it takes longer: then its thread is left to itself."""
-    done: list[T] = []
-    failed: list[BaseException] = []
+    done: Future[T] = Future()
 
     def run() -> None:
         try:
-            done.append(work())
+            done.set_result(work())
         except BaseException as error:
-            failed.append(error)
+            done.set_exception(error)
 
-    thread = threading.Thread(target=run, name="lakesql-open", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if failed:
-        raise failed[0]
-    if not done:
+    threading.Thread(target=run, name="lakesql-open", daemon=True).start()
+    wait([done], seconds)
+    if not done.done():
         raise TimeoutError(f"No answer within {seconds:.0f} s.")
-    return done[0]
+    return done.result()

@@ -99,12 +99,9 @@ def read_rows(opened: OpenCatalog, name: TableName, limit: int) -> tuple[tuple[s
     except FileNotFoundError as error:
         raise _missing_files(name, error) from error
     except Exception as error:
-        raise RunError.of(
-            "table-unreadable",
-            f"The rows of table {name} cannot be read.",
-            why=first_line(error),
-            fix="Look whether its files may be read from here, and whether they are whole.",
-        ) from error
+        what = f"The rows of table {name} cannot be read."
+        fix = "Check that its files can be read from here, and that they are complete."
+        raise RunError.of("table-unreadable", what, why=first_line(error), fix=fix) from error
 
 
 def spark_type(kind: IcebergType) -> str:
@@ -153,7 +150,9 @@ def _load_table(opened: OpenCatalog, name: TableName) -> Table | None:
             raise _missing_files(name, error) from error
         except (ValidationError, InvalidAnswer) as error:
             if fault := _metadata_fault(error):
-                raise _unreadable_metadata(name, fault) from error
+                what = f"The catalog knows the table {name}, and pyiceberg cannot read its metadata."
+                fix = "Alter the table by the engine that made it, or give the model another table."
+                raise RunError.of("table-unreadable", what, why=fault, fix=fix) from error
             raise
 
 
@@ -264,19 +263,7 @@ def _metadata_fault(error: Exception) -> str:
     return f"{fault['msg'].removeprefix('Value error, ')}{f' ({place})' if place else ''}"
 
 
-def _unreadable_metadata(name: TableName, fault: str) -> RunError:
-    return RunError.of(
-        "table-unreadable",
-        f"The catalog knows the table {name}, and pyiceberg cannot read its metadata.",
-        why=fault,
-        fix="Alter the table by the engine that made it, or give the model another table.",
-    )
-
-
 def _missing_files(name: TableName, error: FileNotFoundError) -> RunError:
-    return RunError.of(
-        "table-unreadable",
-        f"The catalog knows the table {name}, and files of it are missing.",
-        why=first_line(error),
-        fix="If its files were deleted by hand, drop the table from the catalog.",
-    )
+    what = f"The catalog knows the table {name}, and files of it are missing."
+    fix = "If its files were deleted by hand, drop the table from the catalog."
+    return RunError.of("table-unreadable", what, why=first_line(error), fix=fix)

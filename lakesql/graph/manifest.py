@@ -30,7 +30,7 @@ from lakesql.project.profiles import Target, resolve_paths
 from lakesql.project.settings import Settings
 from lakesql.project.yaml import parse_yaml
 from lakesql.stream.stream import Stream, read_stream
-from lakesql.template.template import Macros, Template, parse_macros, parse_template
+from lakesql.template.template import Macros, parse_macros, parse_template
 
 T = TypeVar("T")
 Named = TypeVar("Named", Stream, ModelProperties)
@@ -106,7 +106,11 @@ def load_manifest(
     problems.extend(check_folders(files.settings.models, [_fqn(file.path, files.settings) for file in files.models]))
     problems.extend(_check_names(models.values(), streams.values()))
     problems.extend(_check_tables(models.values()))
-    problems.extend(_check_properties(properties, model_names))
+    problems.extend(
+        Problem("unknown-model", f"There is no model '{name}'.", "", did_you_mean(name, model_names), found.place)
+        for name, found in properties.items()
+        if name not in model_names
+    )
     problems.extend(_check_references(models, streams, model_names, all_declared))
     if problems:
         raise ProjectError(problems)
@@ -139,16 +143,12 @@ def parse_declarations(file: SourceFile) -> Declarations:
 
 def parse_model(file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
     """What a model's file says. Raises `ProjectError` with everything that is wrong with it."""
-    facts = facts_of(parse_template(file.path, file.text, macros))
-    config = read_config(facts.config, defaults)
-    return ModelFile(facts, config, merge_config(defaults, facts.config).plain())
-
-
-def facts_of(template: Template) -> TemplateFacts:
-    """The facts of a template that was parsed."""
-    return TemplateFacts(
+    template = parse_template(file.path, file.text, macros)
+    facts = TemplateFacts(
         template.config, template.streams, template.refs, template.vars, template.macros, template.reads, template
     )
+    config = read_config(facts.config, defaults)
+    return ModelFile(facts, config, merge_config(defaults, facts.config).plain())
 
 
 def reads_model(manifest: Manifest, stream: str) -> Model | None:
@@ -249,12 +249,6 @@ def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
             owners.setdefault(table.lower(), model.name)
 
 
-def _check_properties(properties: Mapping[str, ModelProperties], models: Collection[str]) -> Iterable[Problem]:
-    for name, found in properties.items():
-        if name not in models:
-            yield Problem("unknown-model", f"There is no model '{name}'.", "", did_you_mean(name, models), found.place)
-
-
 def _check_references(
     models: Mapping[str, Model], streams: Mapping[str, Stream], model_names: Collection[str], all_declared: bool
 ) -> Iterable[Problem]:
@@ -314,12 +308,8 @@ def _graph_nodes(project: str, streams: Mapping[str, Stream], models: Mapping[st
             path=model.path,
             fqn=model.fqn,
             tags=frozenset(model.config.tags),
-            config={**model.options, **_effective(model.config)},
+            config={**model.options, "mode": mode_of(model.config), "tags": list(model.config.tags)},
             depends_on=tuple(references),
             place=model.place,
             references=references,
         )
-
-
-def _effective(config: Config) -> dict[str, object]:
-    return {"mode": mode_of(config), "tags": list(config.tags)}
