@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from lakesql.decode import Node, node_of
+from lakesql.decode import Node, collect, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
 from lakesql.model.config import (
@@ -96,8 +96,8 @@ def load_manifest(
     all_declared = not problems
     streams = _by_name((stream for found in declared for stream in found.streams), "Stream", problems)
     properties = _by_name((model for found in declared for model in found.models), "Model", problems)
-    macros = _collect(problems, lambda: parse_macros([(file.path, file.text) for file in files.macros]))
-    _collect(problems, lambda: check_defaults(files.settings.models))
+    macros = collect(problems, lambda: parse_macros([(file.path, file.text) for file in files.macros]))
+    collect(problems, lambda: check_defaults(files.settings.models))
     if macros is None:  # models would be told that the macros which they use do not exist
         raise ProjectError(problems)
     models = _read_models(files, target, properties, macros, read_model or parse_model, problems)
@@ -129,11 +129,11 @@ def load_manifest(
 def parse_declarations(file: SourceFile) -> Declarations:
     """What a properties file says, as far as it can be understood."""
     problems: list[Problem] = []
-    root = _collect(problems, partial(parse_yaml, file.path, file.text))
-    sections = _collect(problems, partial(read_sections, root)) if root else None
+    root = collect(problems, partial(parse_yaml, file.path, file.text))
+    sections = collect(problems, partial(read_sections, root)) if root else None
     model_nodes, stream_nodes = sections or ((), ())
-    models = [_collect(problems, partial(read_model_properties, node)) for node in model_nodes]
-    streams = [_collect(problems, partial(read_stream, node)) for node in stream_nodes]
+    models = [collect(problems, partial(read_model_properties, node)) for node in model_nodes]
+    streams = [collect(problems, partial(read_stream, node)) for node in stream_nodes]
     return Declarations(
         streams=tuple(stream for stream in streams if stream),
         models=tuple(model for model in models if model),
@@ -154,14 +154,6 @@ def parse_model(file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
 def reads_model(manifest: Manifest, stream: str) -> Model | None:
     """The model whose table `stream('…')` reads; None for a declared stream, which goes first where both exist."""
     return None if stream in manifest.streams else manifest.models[stream]
-
-
-def _collect(problems: list[Problem], read: Callable[[], T]) -> T | None:
-    try:
-        return read()
-    except ProjectError as error:
-        problems.extend(error.problems)
-        return None
 
 
 def _by_name(found: Iterable[Named], what: str, problems: list[Problem]) -> dict[str, Named]:
@@ -190,7 +182,7 @@ def _read_models(
 ) -> dict[str, Model]:
     models: dict[str, Model] = {}
     for file in files.models:
-        model = _collect(problems, partial(_read_model, file, files.settings, target, properties, macros, read))
+        model = collect(problems, partial(_read_model, file, files.settings, target, properties, macros, read))
         if model is not None:
             first = models.setdefault(model.name.lower(), model)
             if first is not model:
