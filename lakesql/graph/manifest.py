@@ -33,7 +33,7 @@ from lakesql.stream.stream import Stream, read_stream
 from lakesql.template.template import Macros, parse_macros, parse_template
 
 T = TypeVar("T")
-Named = TypeVar("Named", Stream, ModelProperties)
+Named = TypeVar("Named", Stream, ModelProperties, Model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,9 @@ def load_manifest(
     collect(problems, lambda: check_defaults(files.settings.models))
     if macros is None:  # models would be told that the macros which they use do not exist
         raise ProjectError(problems)
-    models = _read_models(files, target, properties, macros, read_model or parse_model, problems)
+    read = partial(_read_model, files.settings, target, properties, macros, read_model or parse_model)
+    found_models = [collect(problems, partial(read, file)) for file in files.models]
+    models = _by_name(filter(None, found_models), "Model", problems)
 
     model_names = {PurePosixPath(file.path).stem for file in files.models}
     problems.extend(check_folders(files.settings.models, [_fqn(file.path, files.settings) for file in files.models]))
@@ -135,9 +137,7 @@ def parse_declarations(file: SourceFile) -> Declarations:
     models = [collect(problems, partial(read_model_properties, node)) for node in model_nodes]
     streams = [collect(problems, partial(read_stream, node)) for node in stream_nodes]
     return Declarations(
-        streams=tuple(stream for stream in streams if stream),
-        models=tuple(model for model in models if model),
-        problems=tuple(problems),
+        streams=tuple(filter(None, streams)), models=tuple(filter(None, models)), problems=tuple(problems)
     )
 
 
@@ -157,46 +157,27 @@ def reads_model(manifest: Manifest, stream: str) -> Model | None:
 
 
 def _by_name(found: Iterable[Named], what: str, problems: list[Problem]) -> dict[str, Named]:
-    """The streams or the descriptions of models by name; of two with one name, the second is a problem."""
+    """The streams, models or descriptions of models by name; of two with one name, the second is a problem."""
     named: dict[str, Named] = {}
     for item in found:
         first = named.setdefault(item.name.lower(), item)
         if first is not item:
-            problems.append(_duplicate_name(what, item.name, str(first.place), item.place))
+            problems.append(_duplicate_name(what, item, first.place))
     return {item.name: item for item in named.values()}
 
 
-def _duplicate_name(what: str, name: str, first: str, place: Place) -> Problem:
-    return Problem(
-        "duplicate-name", f"{what} '{name}' stands at {first} already.", "Capitals make no difference.", place=place
-    )
-
-
-def _read_models(
-    files: ProjectFiles,
-    target: Target,
-    properties: Mapping[str, ModelProperties],
-    macros: Macros,
-    read: ReadModel,
-    problems: list[Problem],
-) -> dict[str, Model]:
-    models: dict[str, Model] = {}
-    for file in files.models:
-        model = collect(problems, partial(_read_model, file, files.settings, target, properties, macros, read))
-        if model is not None:
-            first = models.setdefault(model.name.lower(), model)
-            if first is not model:
-                problems.append(_duplicate_name("Model", model.name, first.path, model.place))
-    return {model.name: model for model in models.values()}
+def _duplicate_name(what: str, item: Stream | ModelProperties | Model, first: Place) -> Problem:
+    said = f"{what} '{item.name}' stands at {first} already."
+    return Problem("duplicate-name", said, "Capitals make no difference.", place=item.place)
 
 
 def _read_model(
-    file: SourceFile,
     settings: Settings,
     target: Target,
     properties: Mapping[str, ModelProperties],
     macros: Macros,
     read: ReadModel,
+    file: SourceFile,
 ) -> Model:
     fqn = _fqn(file.path, settings)
     name = check_name(node_of(fqn[-1], Place(file.path)))
@@ -226,7 +207,7 @@ def _check_names(models: Iterable[Model], streams: Iterable[Stream]) -> Iterable
     for model in models:
         stream = spelled.get(model.name.lower())
         if stream and stream.name != model.name:
-            yield _duplicate_name("A stream like model", model.name, str(stream.place), model.place)
+            yield _duplicate_name("A stream like model", model, stream.place)
 
 
 def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
@@ -286,13 +267,9 @@ def _graph_nodes(project: str, streams: Mapping[str, Stream], models: Mapping[st
             place=stream.place,
         )
     for model in models.values():
-        references = {
-            **{node_id("model", found.name): found.place for found in model.facts.refs},
-            **{
-                node_id("stream" if found.name in streams else "model", found.name): found.place
-                for found in model.facts.streams
-            },
-        }
+        references = {node_id("model", found.name): found.place for found in model.facts.refs}
+        for found in model.facts.streams:
+            references[node_id("stream" if found.name in streams else "model", found.name)] = found.place
         yield GraphNode(
             id=node_id("model", model.name),
             name=model.name,
