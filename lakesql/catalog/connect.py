@@ -77,7 +77,7 @@ def check_warehouse(catalog: Catalog) -> None:
         with _storing(catalog, place, "storage-unreachable"):
             _within(OPENS_WITHIN_S, lambda: _find_bucket(catalog, place))
     elif (folder := local_folder(place)) is not None and not _is_writable(folder):
-        raise _unwritable("storage-unreachable", place, "It is not a folder, or not one of yours.", "warehouse")
+        raise _unwritable("storage-unreachable", place, "It is not a folder, or not one of yours.")
 
 
 def check_checkpoints(place: str, catalog: Catalog) -> str:
@@ -92,7 +92,7 @@ def check_checkpoints(place: str, catalog: Catalog) -> str:
     if (folder := local_folder(place)) is None:
         return f"{place}, which the first run will try"
     if not _is_writable(folder):
-        raise _unwritable("checkpoints-unwritable", str(folder), "", "checkpoints")
+        raise _unwritable("checkpoints-unwritable", str(folder), "")
     return str(folder) + ("" if folder.exists() else ", created by the first run")
 
 
@@ -235,12 +235,12 @@ def _storing(catalog: Catalog, place: str, condition: str) -> Iterator[None]:
         raise
     except Exception as error:
         endpoint = catalog.properties.get("s3.endpoint", "AWS's own endpoint")
-        key = "warehouse" if condition == "storage-unreachable" else "checkpoints"
-        raise _unwritable(condition, place, f"{first_line(error)} (by {endpoint})", key) from error
+        raise _unwritable(condition, place, f"{first_line(error)} (by {endpoint})") from error
 
 
-def _unwritable(condition: str, place: str, why: str, key: str) -> ProfileError:
-    what = f"{place} cannot be {'used' if key == 'warehouse' else 'written'}."
+def _unwritable(condition: str, place: str, why: str) -> ProfileError:
+    key, done = ("warehouse", "used") if condition == "storage-unreachable" else ("checkpoints", "written")
+    what = f"{place} cannot be {done}."
     other = "the `s3.` keys of its catalog" if is_s3(place) else "the permissions"
     return ProfileError.of(condition, what, why=why, fix=f"Correct the target's `{key}` in profiles.yml, or {other}.")
 

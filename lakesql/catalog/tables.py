@@ -112,20 +112,10 @@ def spark_type(kind: IcebergType) -> str:
     from pyiceberg import types
 
     match kind:
-        case types.LongType():
-            return "bigint"
-        case types.TimestampType():
-            return "timestamp_ntz"
-        case types.TimestamptzType():
-            return "timestamp"
         case types.DecimalType():
             return f"decimal({kind.precision},{kind.scale})"
-        case types.UUIDType():
-            return "string"
         case types.FixedType():
             return "binary"
-        case types.UnknownType():
-            return "void"
         case types.StructType():
             fields = (f"{field_name(field.name)}:{spark_type(field.field_type)}" for field in kind.fields)
             return f"struct<{','.join(fields)}>"
@@ -134,7 +124,16 @@ def spark_type(kind: IcebergType) -> str:
         case types.MapType():
             return f"map<{spark_type(kind.key_type)},{spark_type(kind.value_type)}>"
         case _:
-            return str(kind)
+            return _SPARK_NAMES.get(str(kind), str(kind))
+
+
+_SPARK_NAMES = {
+    "long": "bigint",
+    "timestamp": "timestamp_ntz",
+    "timestamptz": "timestamp",
+    "unknown": "void",
+    "uuid": "string",
+}
 
 
 def _load_table(opened: OpenCatalog, name: TableName) -> Table | None:
@@ -231,15 +230,8 @@ _TIME_TRANSFORMS = {"year": "years", "month": "months", "day": "days", "hour": "
 
 
 def _transform(transform: Transform[Any, Any]) -> tuple[str, int | None]:
-    from pyiceberg.transforms import BucketTransform, TruncateTransform
-
-    match transform:
-        case BucketTransform():
-            return "bucket", transform.num_buckets
-        case TruncateTransform():
-            return "truncate", transform.width
-        case _:
-            return _TIME_TRANSFORMS.get(str(transform), str(transform)), None
+    word, _, width = str(transform).removesuffix("]").partition("[")  # bucket[16], truncate[4]
+    return _TIME_TRANSFORMS.get(word, word), int(width) if width else None
 
 
 def _column(schema: Schema, field_id: int) -> str:

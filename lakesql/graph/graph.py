@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -83,7 +82,11 @@ def build_graph(nodes: Iterable[GraphNode]) -> Graph:
     Raises `ProjectError` (`cycle`): one problem for each of some cycles that share no node, at least one, placed at
     the reference that closes it.
     """
-    by_id = _by_id(nodes)
+    every = tuple(nodes)
+    by_id = {node.id: node for node in every}
+    unknown = {read for node in every for read in node.depends_on} - by_id.keys()
+    if len(by_id) < len(every) or unknown:
+        raise InternalError.of("internal", f"Ids of the graph are not unique, or not known: {sorted(unknown)}.")
     try:
         order = _sort({id_: node.depends_on for id_, node in by_id.items()}, by_id)
     except CycleError:
@@ -96,18 +99,6 @@ def build_graph(nodes: Iterable[GraphNode]) -> Graph:
         nodes={id_: by_id[id_] for id_ in order},
         readers={id_: tuple(reading) for id_, reading in readers.items()},
     )
-
-
-def _by_id(nodes: Iterable[GraphNode]) -> dict[str, GraphNode]:
-    every = tuple(nodes)
-    by_id = {node.id: node for node in every}
-    if len(by_id) < len(every):
-        twice = sorted(id_ for id_, count in Counter(node.id for node in every).items() if count > 1)
-        raise InternalError.of("internal", f"Two nodes of the graph have one id: {', '.join(twice)}.")
-    unknown = sorted({read for node in every for read in node.depends_on} - by_id.keys())
-    if unknown:
-        raise InternalError.of("internal", f"The graph has no node {', '.join(unknown)}, but one reads it.")
-    return by_id
 
 
 def _sort(before: Mapping[str, Collection[str]], nodes: Mapping[str, GraphNode]) -> tuple[str, ...]:
