@@ -223,7 +223,7 @@ def read_entries(node: Node, read: Callable[[str, Node], T]) -> dict[str, T]:
 def read_positive(node: Node) -> int:
     """A whole number of one at least, or a `ProjectError`."""
     value = _typed(node, int)
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+    if type(value) is int and value > 0:
         return value
     raise ProjectError.of("wrong-value", f"{node.shown} is not a positive whole number.", place=node.place)
 
@@ -253,10 +253,10 @@ _SCALARS: dict[type, str] = {str: "a text", int: "a whole number", float: "a num
 
 def _read_scalar(node: Node, kind: type) -> Any:
     value = _typed(node, kind)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+    if type(value) is kind:
         return value
+    if kind is float and type(value) is int:
+        return float(value)
     raise ProjectError([_wrong_type(node, _SCALARS[kind])])
 
 

@@ -66,11 +66,21 @@ def parse_selection(select: Sequence[str], exclude: Sequence[str]) -> Selection:
 
     Raises `UsageError` (`bad-selector`), one problem for each wrong word.
     """
-    selected, wrong = _parse_union("--select", select)
-    excluded, wrong_too = _parse_union("--exclude", exclude)
-    if wrong or wrong_too:
-        raise UsageError((*wrong, *wrong_too))
-    return Selection(selected, excluded)
+    problems: list[Problem] = []
+
+    def parse(option: str, values: Sequence[str]) -> Iterable[Intersection]:
+        for word in (word for value in values for word in value.split() or [""]):
+            try:
+                if not word:
+                    raise _bad(f"The value of {option} is empty.", fix=f"Leave {option} out, or name something.")
+                yield Intersection(word, tuple(_parse_criterion(text, word) for text in word.split(",")))
+            except UsageError as error:
+                problems.extend(error.problems)
+
+    selection = Selection(tuple(parse("--select", select)), tuple(parse("--exclude", exclude)))
+    if problems:
+        raise UsageError(problems)
+    return selection
 
 
 def select_nodes(selection: Selection, graph: Graph) -> Selected:
@@ -83,20 +93,6 @@ def select_nodes(selection: Selection, graph: Graph) -> Selected:
         ids=ids.difference(*(ids for _, ids in excluded)),
         unmatched=tuple(dict.fromkeys(part.text for part, ids in (*found, *excluded) if not ids)),
     )
-
-
-def _parse_union(option: str, values: Sequence[str]) -> tuple[tuple[Intersection, ...], tuple[Problem, ...]]:
-    parts: list[Intersection] = []
-    problems: list[Problem] = []
-    for value in values:
-        for word in value.split() or [""]:
-            try:
-                if not word:
-                    raise _bad(f"The value of {option} is empty.", fix=f"Leave {option} out, or name something.")
-                parts.append(Intersection(word, tuple(_parse_criterion(text, word) for text in word.split(","))))
-            except UsageError as error:
-                problems.extend(error.problems)
-    return tuple(parts), tuple(problems)
 
 
 _WORD = re.compile(r"(?P<closed>@)?(?:(?P<up>[0-9]{0,9})\+)?(?P<body>.*?)(?:\+(?P<down>[0-9]{0,9}))?", re.DOTALL)
