@@ -1,6 +1,7 @@
 """What Spark and Java are told, without starting them."""
 
 import re
+import socket
 import stat
 import subprocess
 import sys
@@ -21,10 +22,18 @@ from lakesql.engine.spark.jvm import (
     start_jvm,
     wait_for_jvm,
 )
-from lakesql.engine.spark.session import SessionSettings, build_conf, build_launch, catalog_conf, render_redaction
+from lakesql.engine.spark.session import (
+    SessionSettings,
+    build_conf,
+    build_launch,
+    catalog_conf,
+    check_master,
+    render_redaction,
+)
 from lakesql.errors import ProfileError
 from lakesql.project.profiles import Catalog
 from lakesql.secrets import find_secrets
+from tests.servers.process import LOOPBACK, free_ports
 
 EMBEDDED = Catalog("lake", "sql", "sqlite:////data/catalog.db", "/data/warehouse")
 
@@ -145,6 +154,44 @@ def test_a_java_that_ends_at_once_is_an_error_with_its_last_words(tmp_path: Path
     assert error.value.problems[0].condition == "jvm-failed"
     assert "Invalid maximum heap size" in error.value.problems[0].why
     assert time.monotonic() - started < 30
+
+
+def test_what_java_says_of_classes_that_it_does_not_record_is_not_why_it_ended(tmp_path: Path) -> None:
+    of_classes = "echo '[4.321s][warning][cds] Skipping org/apache/X: Old class has been linked';"
+    with pytest.raises(ProfileError) as error:
+        wait_for_jvm(start_jvm(launch(tmp_path, f"echo No such option; {of_classes * 3} exit 1")))
+    assert error.value.problems[0].why == "No such option"
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[2,4]", "yarn", "k8s://https://10.0.0.1:443"])
+def test_a_master_of_a_known_kind_is_for_spark_to_reach(master: str) -> None:
+    assert check_master(master) == master
+
+
+@pytest.mark.parametrize("master", ["locl[2]", "localhost:7077", "mesos://host:5050", ""])
+def test_a_master_of_no_known_kind(master: str) -> None:
+    with pytest.raises(ProfileError) as error:
+        check_master(master)
+    assert [problem.condition for problem in error.value.problems] == ["spark-refused"]
+    assert f"'{master}'" in error.value.problems[0].what
+
+
+def test_a_master_that_is_away_is_named_in_seconds() -> None:
+    (nobody,) = free_ports(1)
+    master = f"spark://{LOOPBACK}:{nobody}"
+    started = time.monotonic()
+    with pytest.raises(ProfileError) as error:
+        check_master(master)
+    assert [problem.condition for problem in error.value.problems] == ["spark-unreachable"]
+    assert master in error.value.problems[0].what
+    assert time.monotonic() - started < 20
+
+
+def test_one_of_several_masters_is_enough() -> None:
+    (nobody,) = free_ports(1)
+    with socket.create_server((LOOPBACK, 0)) as somebody:
+        there = f"{LOOPBACK}:{somebody.getsockname()[1]}"
+        assert there in check_master(f"spark://{LOOPBACK}:{nobody},{there}")
 
 
 def test_an_unwritable_cache_is_no_obstacle(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakesql.engine.spark.address import first_reachable
 from lakesql.engine.spark.java import Java
 from lakesql.engine.spark.jvm import Launch, start_jvm, wait_for_jvm
 from lakesql.errors import ProfileError, RunError
@@ -82,8 +83,10 @@ def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lamb
     its tables before Spark is asked for one: Spark is told not to make them.
 
     A process has one Java: a second session in it, after the first has been stopped, has the first one's jars and
-    memory. Raises ProfileError `jvm-failed`, `spark-refused`, `catalog-uri` and `secret-on-command-line`.
+    memory. Raises ProfileError `jvm-failed`, `spark-refused`, `catalog-uri`, `secret-on-command-line` and what
+    `check_master` raises.
     """
+    check_master(settings.master)
     conf = build_conf(settings)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     jvm = None if _gateway_is_up() else start_jvm(build_launch(settings, conf))
@@ -99,6 +102,8 @@ def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lamb
         os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
     try:
         try:
+            SparkContext._ensure_initialized()
+            _check_sql_settings(settings.conf)
             spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()
         finally:
             for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
@@ -107,16 +112,59 @@ def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lamb
                 SparkContext._gateway.proc = jvm.process  # keeps Java's stdin open
     except Exception as error:
         check_java()
-        raise _refused(error) from None
+        raise _refused(error, settings.log_file) from None
     if _SHUFFLE_PARTITIONS not in conf:
         spark.conf.set(_SHUFFLE_PARTITIONS, spark.sparkContext.defaultParallelism)  # known when the session is up
     return spark
 
 
-def _refused(error: Exception) -> ProfileError:
+_MASTER = re.compile(r"yarn$|local$|local\[|local-cluster\[|spark://|k8s://")
+
+
+def check_master(master: str) -> str:
+    """What is found of a master without Spark, which would try for a minute and then not say what was wrong.
+
+    Raises ProfileError `spark-refused` where Spark knows none of the kind, `spark-unreachable` where nobody is there.
+    """
+    if not _MASTER.match(master):
+        raise ProfileError.of(
+            "spark-refused",
+            f"'{master}' is no master of Spark's.",
+            fix="Write local[*], spark://host:7077, yarn or k8s://host:443 as `master` of the target's `spark`.",
+        )
+    if not master.startswith("spark://"):
+        return master
+    try:
+        return f"{first_reachable(master.removeprefix('spark://'))} takes connections"
+    except ConnectionError as error:
+        raise ProfileError.of(
+            "spark-unreachable",
+            f"Spark's master {master} does not take a connection.",
+            why=str(error),
+            fix="Start it, or correct `master` of the target's `spark`; the web page of a master names its address.",
+        ) from None
+
+
+def _check_sql_settings(conf: Mapping[str, str]) -> None:
+    """Let Spark look at the target's own settings. One that a session does not take would stop pyspark from saying so:
+    it asks the session how it is to say it, which fails, and so on without end."""
+    from lakesql.engine.spark.gateway import java_class
+
+    checked = java_class("org.apache.spark.sql.internal.SQLConf")()
+    for key, value in conf.items():
+        if key.startswith("spark.sql."):
+            checked.setConfString(key, value)
+
+
+_GIVEN_UP = re.compile(r"Application has been killed\. Reason: (.+)")
+
+
+def _refused(error: Exception, log_file: Path) -> ProfileError:
     from lakesql.engine.spark.failure import read_cause
 
     _, what = read_cause(error)
+    if "stopped SparkContext" in what and (reasons := _GIVEN_UP.findall(log_file.read_text(errors="replace"))):
+        what = reasons[-1]
     return ProfileError.of(
         "spark-refused",
         f"Spark does not start: {what}",
