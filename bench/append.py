@@ -50,14 +50,14 @@ FILES = 10
 BY_HAND = "by_hand.bench.flights"
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--copies", type=int, default=3, help="times 336,776 flights")
     parser.add_argument("--batches", type=int, default=FILES, choices=[1, 2, 5, FILES], help="of the same size")
     parser.add_argument("--same-table", action="store_true", help="the hand-written table is set up as lakesql's")
     parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         rows = write_flights(root / "flights", options.copies, 5_000 if options.smoke else None)

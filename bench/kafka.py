@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,14 +29,14 @@ from tests.servers.broker import Broker, Message
 PARTITIONS = 3
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--copies", type=int, default=3, help="times 336,776 flights")
     parser.add_argument("--per-batch", type=int, default=100_000, help="records a batch")
     parser.add_argument("--same-table", action="store_true", help="the hand-written table is set up as lakesql's")
     parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         with open_broker(root) as broker:

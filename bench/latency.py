@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,11 +41,11 @@ STALLS_AFTER_S = 60
 OURS = "lake.bench.flights"
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bursts", type=int, default=20, help="that count, after three that warm up")
     parser.add_argument("--smoke", action="store_true", help="one burst, to see that it works")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warm_up, bursts = (0, 1) if options.smoke else (WARM_UP, options.bursts)
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)

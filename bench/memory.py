@@ -17,6 +17,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -51,12 +52,12 @@ class Held:
     python: float
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", type=int, default=500)
     parser.add_argument("--mode", choices=CONFIGS, default="append")
     parser.add_argument("--smoke", action="store_true", help="100 batches")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     batches, lines = (100, 5) if options.smoke else (options.batches, 10)
     with (
         tempfile.TemporaryDirectory() as directory,

@@ -23,7 +23,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -73,13 +73,13 @@ class Figure:
         return self.by_hand / self.lakesql
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=SIZES)
     parser.add_argument("--batches", type=int, default=5, help="that count, after one that warms up")
     parser.add_argument("--picture", type=Path, help="where to draw the figures, as SVG")
     parser.add_argument("--smoke", action="store_true", help="a small table and few batches, to see that it works")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     sizes, batches = ((20_000,), 1) if options.smoke else (tuple(sorted(options.rows)), options.batches)
     with tempfile.TemporaryDirectory() as directory:
         manifest = write_orders_project(Path(directory), TABLES[0])

@@ -17,6 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -31,7 +32,7 @@ CONFIG = f"mode='upsert', keys={list(KEYS)}, sequence_by='id', properties={{'for
 READS = 3
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--copies", type=int, default=3, help="times 336,776 flights")
@@ -39,7 +40,7 @@ def main() -> int:
     parser.add_argument("--format-version", default="2", choices=["2", "3"], help="of both tables")
     parser.add_argument("--same-table", action="store_true", help="the hand-written table is set up as lakesql's")
     parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     limit, batches = (5_000, 3) if options.smoke else (None, FILES)
     config = CONFIG % options.format_version
     merge_on_read = {"format-version": options.format_version, "write.merge.mode": "merge-on-read"}

@@ -35,9 +35,9 @@ from lakesql.project.duration import Duration
 from lakesql.project.profiles import CONNECTIONS, Catalog, Retries, Spark, Target
 from lakesql.project.settings import Paths, Settings
 from lakesql.stream.stream import RECORD_FIELDS, Column, Csv, Watermark, _ColumnOptions, _StreamOptions
+from lakesql.template.library import FILTERS, TESTS
+from lakesql.template.library import METHODS as VALUE_METHODS
 from lakesql.template.reader import SEVEN
-from lakesql.template.values import FILTERS, TESTS
-from lakesql.template.values import METHODS as VALUE_METHODS
 
 DOCS = Path(__file__).parent
 MARKED = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -61,9 +61,9 @@ class QueryStarted:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """A model's query has failed by what may pass by itself: `problems`. It is started again in `wait_ms`.
+    """A model's query has failed by something transient: `problems`. It is started again in `wait_ms`.
 
-    `attempt` counts the tries since its last batch, of which there are `attempts` at most.
+    `attempt` counts the retries since its last batch, of which there are `attempts` at most.
     """
 
     model: str
@@ -78,8 +78,8 @@ class Retrying:
 class BatchCommitted:
     """A batch is in the table.
 
-    `records` arrived, `rows` were written (inserted or updated), `rejected` were set aside (none where an earlier try
-    at the batch did it). `event_time` is the newest event, ISO 8601 in UTC, or empty.
+    `records` arrived, `rows` were written (inserted or updated), `rejected` are dead letters (none where an earlier
+    try at the batch wrote them). `event_time` is the newest event, ISO 8601 in UTC, or empty.
     """
 
     model: str
@@ -104,7 +104,7 @@ class BatchSkipped:
 
 @dataclass(frozen=True, slots=True)
 class BatchEmpty:
-    """A batch had no row to write: no commit was made. Its `rejected` records were set aside all the same."""
+    """A batch had no row to write: no commit was made. Its `rejected` records are dead letters all the same."""
 
     model: str
     batch: int
@@ -115,7 +115,7 @@ class BatchEmpty:
 
 @dataclass(frozen=True, slots=True)
 class RecordsRejected:
-    """Records of a batch were set aside in the dead-letter table. `reasons` counts them by condition."""
+    """Records of a batch were written to the dead-letter table. `reasons` counts them by condition."""
 
     model: str
     batch: int
@@ -127,7 +127,7 @@ class RecordsRejected:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """How many offsets of a partition are still to be read: records, and what else has an offset in Kafka."""
+    """The backlog of a partition in offsets: records, and what else has an offset in Kafka."""
 
     topic: str
     partition: int
@@ -136,9 +136,9 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How a running query stands: its speed, and what is left to read (records for a topic, files for files).
+    """How a running query stands: its speed, and its backlog, `left` (records of topics, or files).
 
-    `lag` is what is left in each partition of its topics, for a query that reads Kafka.
+    `lag` is the backlog of each partition of its topics, for a query that reads Kafka.
     """
 
     model: str

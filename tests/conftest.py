@@ -1,8 +1,9 @@
-"""One Spark session for all tests that need one, and projects that run on it."""
+"""Which tests a plain `pytest` runs; one Spark session for all tests that need one, and projects that run on it."""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Generator, Iterator
 from itertools import count
@@ -10,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.flights.source import Flight
     from tests.servers.broker import Broker
     from tests.spark.project import Lake, Project
 
@@ -22,11 +25,64 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 and when those are full Java goes on without compiling."""
 
 
+TIERS = ("long", "services", "crash")
+"""The markers of the tests that a plain `pytest` leaves out. A test has one of them, or none."""
+
+MARKERS: dict[str, tuple[str, ...]] = {
+    "spark": ("spark",),
+    "flights": ("long",),
+    "types": ("long",),
+    "kafka": ("spark", "services"),
+    "catalogs": ("spark", "services"),
+    "cluster": ("spark", "services"),
+    "crash": ("spark", "crash"),
+}
+"""The markers of all tests of a folder."""
+
+SHORT = ("test_replay.py", "test_shop.py", "test_upsert.py")
+"""The files of tests/spark that do not take long. Of the others, that holds for the tests of what is promised."""
+
+PROMISES = Path(__file__).parents[1] / "docs" / "guarantees.md"
+"""Where it names the tests of what is promised."""
+
+
+settings.register_profile("quick", settings(), max_examples=50)
+settings.register_profile("night", settings(), max_examples=2_000, deadline=None)
+settings.load_profile("quick")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--crash-rounds", type=int, default=1, help="How often tests/crash tries each case.")
     seed = int(time.time())
     parser.addoption("--crash-seed", type=int, default=seed, help="The seed of the first round of tests/crash.")
+    parser.addoption("--crash-share", default="1/1", help="How many of the cases of tests/crash, chosen by the seed.")
+    parser.addoption("--all-flights", action="store_true", help="Send all flights through brokers, and not 30,000.")
     parser.addoption("--update-golden", action="store_true", help="Write what is found into tests/golden/**/*.case.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Without a folder, a file or `-m`, leave out what has a tier of its own."""
+    if config.args_source is not pytest.Config.ArgsSource.ARGS and not config.option.markexpr:
+        config.option.markexpr = f"not ({' or '.join(TIERS)})"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    promised = find_promised()
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        for marker in MARKERS.get(folder, ()):
+            item.add_marker(marker)
+        test = f"{item.path.name}::{getattr(item, 'originalname', item.name)}"
+        if folder == "spark" and item.path.name not in SHORT and test not in promised:
+            item.add_marker("long")
+
+
+def find_promised() -> frozenset[str]:
+    """The tests of tests/spark that are named where it says what is promised, as `file::test`."""
+    return frozenset(
+        re.findall(r"`tests/spark/(\w+\.py::\w+)`", PROMISES.read_text("utf-8") if PROMISES.exists() else "")
+    )
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +101,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     settings = SessionSettings(
         app_name="lakesql tests",
         master="local[2]",
-        conf={"spark.driver.extraJavaOptions": JAVA_OPTIONS},
+        conf={"spark.driver.extraJavaOptions": JAVA_OPTIONS, "spark.driver.memory": "2g"},  # CI has two at once
         catalog=catalog,
         jars=ensure_jars(frozenset(JARS), java, home, print),
         log_file=directory / "logs" / "spark.log",
@@ -67,6 +123,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
     with running(Broker(tmp_path_factory.mktemp("broker"))) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def flights(pytestconfig: pytest.Config) -> tuple[Flight, ...]:
+    """Those that go through a broker."""
+    from tests.flights import source
+
+    return source.flights() if pytestconfig.getoption("--all-flights") else source.flights()[source.SOME]
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,10 +13,9 @@ from lakesql.cli.options import Command, Given, Options, complete_models
 from lakesql.cli.report import say
 
 if TYPE_CHECKING:
-    from lakesql.cli.rows import Row
     from lakesql.graph.manifest import Manifest
 
-    Shown = tuple[Sequence[str], Sequence[Row], str]
+    Shown = tuple[Sequence[str], Sequence[Sequence[Any]], str]
 
 
 @click.command("show", cls=Command)
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
 )
-@click.option("--dead-letters", is_flag=True, help="The records that were set aside on the way to the table.")
+@click.option("--dead-letters", is_flag=True, help="Its dead letters: the records that could not be used.")
 @click.option("--preview", is_flag=True, help="Run the SELECT over the first records of its stream; write nothing.")
 @click.pass_obj
 def command(given: Given, name: str, limit: int, output: str, dead_letters: bool, preview: bool) -> None:
@@ -62,14 +61,14 @@ def _stored(manifest: Manifest, name: str, limit: int) -> Shown:
 
 
 def _dead_letters(manifest: Manifest, name: str, limit: int) -> Shown:
-    """The dead letters; the table of them is there once a record has been set aside."""
+    """The dead letters; the table of them is there once there is one."""
     from lakesql.catalog.connect import open_catalog
     from lakesql.catalog.tables import load_table_state, read_rows
 
     table = manifest.models[name].table.dead_letter
     catalog = open_catalog(manifest.target.catalog)
     if load_table_state(catalog, table) is None:
-        return (), (), f"No record of '{name}' has been set aside: there is no table {table}."
+        return (), (), f"'{name}' has no dead letters: there is no table {table}."
     return *read_rows(catalog, table, limit), ""
 
 
@@ -78,6 +77,6 @@ def _preview(manifest: Manifest, name: str, limit: int, options: Options) -> Sho
     from lakesql.run.preview import preview_model
 
     preview = preview_model(manifest, name, limit, lambda text: say(text, options))
-    aside = sum(times for _, times in preview.rejected)
+    rejected = sum(times for _, times in preview.rejected)
     note = f"{count(len(preview.rows), 'row')} of {count(preview.records, 'record')}"
-    return preview.columns, preview.rows, f"{note}; {aside} would be set aside" if aside else note
+    return preview.columns, preview.rows, f"{note}; {count(rejected, 'dead letter')}" if rejected else note

@@ -1,4 +1,4 @@
-"""Hands every event to everybody who shows it."""
+"""Counts every event, and hands it to everybody who shows it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from lakesql.events import Event, Noted
+from lakesql.observe.tally import RunTally, count_event
 from lakesql.secrets import NO_SECRETS, Secrets
 
 Clock = Callable[[], int]
@@ -18,8 +19,8 @@ Clock = Callable[[], int]
 class Renderer(Protocol):
     """Shows events. Called by one thread at a time; one that holds a resource is a context manager besides."""
 
-    def __call__(self, event: Event) -> None:
-        """Shows the event, or passes it over."""
+    def __call__(self, event: Event, run: RunTally) -> None:
+        """Shows the event, or passes it over. `run` is how the run stands after it."""
 
 
 class Emitter:
@@ -33,6 +34,7 @@ class Emitter:
     def __init__(self, renderers: Iterable[Renderer], secrets: Secrets = NO_SECRETS) -> None:
         self._renderers = list(renderers)
         self._secrets = secrets
+        self._run = RunTally()
         self._resources = ExitStack()
         # Re-entrant, because a signal's handler may emit in the thread that is just emitting.
         self._lock = RLock()
@@ -64,9 +66,10 @@ class Emitter:
 
     def _deliver(self, event: Event) -> None:
         event = self._secrets.redact_fields(event)
+        run = self._run = count_event(self._run, event)
         for renderer in tuple(self._renderers):
             try:
-                renderer(event)
+                renderer(event, run)
             except Exception as failure:
                 self._renderers.remove(renderer)
                 self.failures.append(failure)

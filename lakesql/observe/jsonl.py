@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any, TextIO
 
 from lakesql.events import Event, Progress
+from lakesql.observe.tally import RunTally
 from lakesql.observe.text import iso_time
 
 PROGRESS_EVERY_MS = 5_000
@@ -24,7 +25,7 @@ class JsonLines:
         self._out = out
         self._progress: dict[str, Progress] = {}
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Event, run: RunTally) -> None:
         """Writes the event."""
         if isinstance(event, Progress):
             last = self._progress.get(event.model)

@@ -11,9 +11,10 @@ from types import TracebackType
 from typing import Self
 
 from lakesql.errors import render_problem
-from lakesql.events import Event, ModelFinished, Progress, RunStarted
-from lakesql.observe.plain import name_width, render_line
-from lakesql.observe.text import describe, iso_time, printable
+from lakesql.events import Event, ModelFinished, Progress
+from lakesql.observe.plain import render_line
+from lakesql.observe.tally import RunTally
+from lakesql.observe.text import iso_time, printable
 
 MAX_BYTES = 10 * 1024 * 1024
 KEPT_FILES = 5
@@ -31,16 +32,13 @@ class LogFile:
         self._max_bytes = max_bytes
         self._kept = kept
         self._file: TextIOWrapper | None = None
-        self._name_width = 0
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Event, run: RunTally) -> None:
         """Appends what the event says."""
         if isinstance(event, Progress):
             return
-        if isinstance(event, RunStarted):
-            self._name_width = name_width(event.models)
         file = self._file or self._open()
-        file.write(self._render(event))
+        file.write(_render(event, run))
         file.flush()
         if file.tell() >= self._max_bytes:
             self._rotate()
@@ -52,15 +50,6 @@ class LogFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._close()
-
-    def _render(self, event: Event) -> str:
-        line = f"{iso_time(event.at_ms)} {render_line(describe(event), self._name_width)}\n"
-        problems = event.problems if isinstance(event, ModelFinished) else ()
-        return line + "".join(
-            # Indented, so that a line which starts with a digit is an event's.
-            textwrap.indent(printable(f"{render_problem(problem)}\n", keep="\n\t"), "  ")
-            for problem in problems
-        )
 
     def _open(self) -> TextIOWrapper:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,3 +85,13 @@ class LogFile:
 
     def _numbered(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}")
+
+
+def _render(event: Event, run: RunTally) -> str:
+    line = f"{iso_time(event.at_ms)} {render_line(event, run)}\n"
+    problems = event.problems if isinstance(event, ModelFinished) else ()
+    return line + "".join(
+        # Indented, so that a line which starts with a digit is an event's.
+        textwrap.indent(printable(f"{render_problem(problem)}\n", keep="\n\t"), "  ")
+        for problem in problems
+    )

@@ -5,18 +5,10 @@ from __future__ import annotations
 from datetime import tzinfo
 from typing import TextIO
 
-from lakesql.events import BatchEmpty, Event, Progress, RunFinished, RunStarted
-from lakesql.observe.board import Board, advance
-from lakesql.observe.summary import (
-    GAP,
-    ReadLine,
-    render_closing,
-    render_failures,
-    render_remarks,
-    render_table,
-    shorten,
-)
-from lakesql.observe.text import Line, describe, wall_time
+from lakesql.events import BatchEmpty, Event, Progress, RunFinished
+from lakesql.observe.summary import ReadLine, render_closing, render_failures, render_remarks, render_totals
+from lakesql.observe.tally import RunTally
+from lakesql.observe.text import GAP, describe, shorten, wall_time
 
 WIDTH = 100
 """Columns of the closing table, which nobody's terminal bounds."""
@@ -39,20 +31,14 @@ class PlainLines:
         self._err = err
         self._zone = zone
         self._read_line = read_line
-        self._board = Board()
-        self._name_width = 0
         self._progress_at_ms: dict[str, int] = {}
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Event, run: RunTally) -> None:
         """Writes what the event says, if it is worth a line."""
-        self._board = advance(self._board, event)
-        if isinstance(event, RunStarted):
-            self._name_width = name_width(event.models)
         if isinstance(event, RunFinished):
-            self._close()
+            self._close(run)
         elif self._is_worth_a_line(event):
-            text = render_line(describe(event), self._name_width)
-            _write(self._out, f"{wall_time(event.at_ms, self._zone)} {text}\n")
+            _write(self._out, f"{wall_time(event.at_ms, self._zone)} {render_line(event, run)}\n")
 
     def _is_worth_a_line(self, event: Event) -> bool:
         match event:
@@ -67,24 +53,24 @@ class PlainLines:
             case _:
                 return True
 
-    def _close(self) -> None:
-        table = [GAP.join(row.cells).rstrip() for row in render_table(self._board, WIDTH)]
-        parts = ("\n".join(table), "\n".join(render_remarks(self._board)), render_closing(self._board))
+    def _close(self, run: RunTally) -> None:
+        table = "\n".join(line.plain.rstrip() for line in render_totals(run, WIDTH))
+        parts = (table, "\n".join(render_remarks(run)), render_closing(run))
         _write(self._out, "".join(f"\n{part}\n" for part in parts if part))
-        for failure in render_failures(self._board, self._read_line):
+        for failure in render_failures(run, self._read_line):
             _write(self._err, f"\n{failure}\n")
 
 
-def render_line(line: Line, name_width: int) -> str:
-    """The line, its model in a column of its own; a line about the run has no such column."""
-    if not line.model:
-        return line.text
-    return f"{shorten(line.model, LONGEST_NAME).ljust(name_width)}{GAP}{line.text}"
+def render_line(event: Event, run: RunTally) -> str:
+    """What the event says in a line, its model in a column of its own; a line about the run has no such column."""
+    line = describe(event)
+    return f"{name_cell(line.model, run)}{line.text}" if line.model else line.text
 
 
-def name_width(models: tuple[str, ...]) -> int:
-    """The width of the models' column in lines."""
-    return min(LONGEST_NAME, max((len(name) for name in models), default=0))
+def name_cell(model: str, run: RunTally) -> str:
+    """The model's name and the gap after it, as wide as the longest of the run."""
+    width = min(LONGEST_NAME, max(map(len, run.models), default=0))
+    return shorten(model, LONGEST_NAME).ljust(width) + GAP
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from lakesql import __version__
 from lakesql.events import Event, ModelFinished
-from lakesql.observe.board import Board, ModelState, advance
 from lakesql.observe.emitter import Clock
+from lakesql.observe.tally import ModelTally, RunTally
 from lakesql.observe.text import headline, is_up_to_date, iso_time, totals
 from lakesql.project.files import write_atomically
 
@@ -28,13 +28,13 @@ class RunResults:
         self._path = path
         self._command = command
         self._clock = clock
-        self._board = Board()
+        self._run = RunTally()
         self._written = False
 
-    def __call__(self, event: Event) -> None:
-        """Keeps what the event says; writes the file with the run's last event."""
-        self._board = advance(self._board, event)
-        if self._board.finished:
+    def __call__(self, event: Event, run: RunTally) -> None:
+        """Keeps how the run stands; writes the file with the run's last event."""
+        self._run = run
+        if run.finished:
             self._write()
 
     def __enter__(self) -> Self:
@@ -43,33 +43,35 @@ class RunResults:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._board.started_at_ms and not self._written:
+        if self._run.started_at_ms and not self._written:
             self._write()
 
     def _write(self) -> None:
         self._written = True
-        write_atomically(self._path, render_results(self._board, command=self._command, at_ms=self._clock()))
+        write_atomically(self._path, render_results(self._run, command=self._command, at_ms=self._clock()))
 
 
-def render_results(board: Board, *, command: str, at_ms: int) -> str:
+def render_results(run: RunTally, *, command: str, at_ms: int) -> str:
     """The text of the file: `metadata`, and one entry of `results` for each model in the run's order."""
-    over = board.finished
+    over = run.finished
     metadata = {
         "lakesql_version": __version__,
         "generated_at": iso_time(at_ms),
-        "started_at": iso_time(board.started_at_ms),
+        "started_at": iso_time(run.started_at_ms),
         "command": command,
-        "target": board.target,
-        "continuous": board.continuous,
+        "target": run.target,
+        "continuous": run.continuous,
         "interrupted": over.interrupted if over else True,
-        "elapsed_ms": over.duration_ms if over else at_ms - board.started_at_ms,
+        "elapsed_ms": over.duration_ms if over else at_ms - run.started_at_ms,
     }
-    results = [_result(model) for model in board.models.values()]
+    results = [_result(model) for model in run.models.values()]
     return json.dumps({"metadata": metadata, "results": results}, indent=2) + "\n"
 
 
-def _result(model: ModelState) -> Mapping[str, Any]:
-    finished = model.finished or _unfinished(model)
+def _result(model: ModelTally) -> Mapping[str, Any]:
+    finished = model.finished or model.finish(
+        "skipped" if model.phase == "waiting" else "error", 0, 0, because="the run broke off before it"
+    )
     return {
         "name": model.name,
         "status": finished.status,
@@ -82,22 +84,6 @@ def _result(model: ModelState) -> Mapping[str, Any]:
         "execution_time_ms": finished.duration_ms,
         "problems": [asdict(problem) for problem in finished.problems],
     }
-
-
-def _unfinished(model: ModelState) -> ModelFinished:
-    """What stands for the end of a model that never came to one, because the run broke off."""
-    return ModelFinished(
-        model=model.name,
-        status="skipped" if model.phase == "waiting" else "error",
-        batches=model.batches,
-        records=model.records,
-        rows=model.rows,
-        rejected=model.rejected,
-        skipped_batches=model.skipped_batches,
-        duration_ms=0,
-        at_ms=0,
-        because="the run broke off before it",
-    )
 
 
 def _message(finished: ModelFinished) -> str:

@@ -1,86 +1,88 @@
-"""What a run has done, at its end: a table, what was set aside, and each failure in full."""
+"""What a run has done, at its end: a table, where its dead letters are, and each failure in full."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from lakesql.errors import Place, render_problem
-from lakesql.observe.board import Board, ModelState
-from lakesql.observe.text import Tone, count, duration, is_up_to_date, number, printable, reasons
+from lakesql.observe.tally import ModelTally, RunTally
+from lakesql.observe.text import STYLES, Tone, count, duration, is_up_to_date, number, printable, reasons
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 ReadLine = Callable[[Place], str | None]
 """The text of the line at a place, if it can be read."""
 
-HEADER = ("model", "status", "batches", "records", "rows", "dead letters", "time")
-GAP = "  "
-SHORTEST_NAME = 12
+
+def render_totals(run: RunTally, width: int) -> list[Text]:
+    """The lines of the table, its header first: a row for each model in the run's order, by the columns that fit."""
+    # Only here, as it imports rich, which a run that nobody watches needs for no other line.
+    from rich.text import Text
+
+    from lakesql.observe.layout import Column, Row, fit_table
+
+    columns = (
+        Column("model", words=True),
+        Column("status", words=True),
+        Column("batches", rank=1),
+        Column("records", rank=2),
+        Column("rows"),
+        Column("dead letters", rank=3),
+        Column("time"),
+    )
+    rows = []
+    for model in run.models.values():
+        status, tone = _status(model)
+        figures = (model.batches, model.records, model.rows, model.rejected)
+        took = duration(model.finished.duration_ms) if model.finished and model.phase != "skipped" else ""
+        cells = (*(number(figure) if figure else "-" for figure in figures), took)
+        rows.append(Row((printable(model.name), Text(status, STYLES[tone]), *cells)))
+    return fit_table(columns, rows, 0, width)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A line of the table: its cells, each padded to its column's width, and how the model fared."""
-
-    cells: tuple[str, ...]
-    tone: Tone
-
-
-def render_table(board: Board, width: int) -> tuple[Row, ...]:
-    """The table, its header first: a row for each model in the run's order.
-
-    It fits `width` as long as twelve columns are left for the names, which are shortened in their middle.
-    """
-    states = tuple(board.models.values())
-    content = (HEADER, *(_cells(model) for model in states))
-    widths = [max(len(cells[column]) for cells in content) for column in range(len(HEADER))]
-    others = sum(widths[1:]) + len(GAP) * (len(HEADER) - 1)
-    widths[0] = min(widths[0], max(SHORTEST_NAME, width - others))
-    tones: tuple[Tone, ...] = ("plain", *(_tone(model) for model in states))
-    return tuple(Row(_pad(cells, widths), tone) for cells, tone in zip(content, tones, strict=True))
-
-
-def render_closing(board: Board) -> str:
+def render_closing(run: RunTally) -> str:
     """The run in one sentence: `41,000 rows written in 41.2 s. Models: 3 done, 1 up to date, 1 failed.`"""
-    over = board.finished
+    over = run.finished
     took = duration(over.duration_ms) if over else ""
-    states = board.models.values()
-    fresh = sum(_status(model) == "up to date" for model in states)
-    if fresh == len(states) and fresh:
+    models = run.models.values()
+    fresh = sum(_status(model)[0] == "up to date" for model in models)
+    if fresh == len(models) and fresh:
         return f"Nothing new to read: {count(fresh, 'model')} up to date, after {took}."
     fared = (
-        (board.count("success") - fresh, "done"),
+        (run.count("success") - fresh, "done"),
         (fresh, "up to date"),
-        (board.count("error"), "failed"),
-        (board.count("skipped"), "skipped"),
-        (board.count("running") + board.count("waiting"), "not finished"),
+        (run.count("error"), "failed"),
+        (run.count("skipped"), "skipped"),
+        (run.count("waiting", "running", "retrying"), "not finished"),
     )
     said = ", ".join(f"{number(times)} {how}" for times, how in fared if times)
-    models = f" Models: {said}." if said else ""
-    rows = count(sum(model.rows for model in states), "row")
-    return f"{'Stopped. ' if over and over.interrupted else ''}{rows} written in {took}.{models}"
+    rows = count(sum(model.rows for model in models), "row")
+    stopped = "Stopped. " if over and over.interrupted else ""
+    return f"{stopped}{rows} written in {took}.{f' Models: {said}.' if said else ''}"
 
 
-def render_remarks(board: Board) -> tuple[str, ...]:
+def render_remarks(run: RunTally) -> tuple[str, ...]:
     """What the table has no room for: where the dead letters are, and why models were skipped."""
-    states = board.models.values()
-    aside = (
-        f"{model.name}: {count(model.rejected, 'record')} set aside in {model.dead_letters} ({reasons(model.reasons)})"
-        for model in states
-        if model.rejected and model.dead_letters
+    models = run.models.values()
+    dead_letters = (
+        f"{model.name}: {count(model.rejected, 'dead letter')} in {model.dead_letter_table} ({reasons(model.reasons)})"
+        for model in models
+        if model.rejected and model.dead_letter_table
     )
     skipped = (
         f"{model.name}: skipped, {model.finished.because}"
-        for model in states
+        for model in models
         if model.finished and model.finished.status == "skipped"
     )
-    return tuple(printable(remark) for remark in (*aside, *skipped))
+    return tuple(printable(remark) for remark in (*dead_letters, *skipped))
 
 
-def render_failures(board: Board, read_line: ReadLine) -> tuple[str, ...]:
+def render_failures(run: RunTally, read_line: ReadLine) -> tuple[str, ...]:
     """Each problem of each failed model in full, as one text of several lines."""
     failures = []
-    for model in board.models.values():
+    for model in run.models.values():
         if model.finished and model.finished.status == "error":
             texts = [
                 render_problem(problem, read_line(problem.place) if problem.place else None)
@@ -91,51 +93,15 @@ def render_failures(board: Board, read_line: ReadLine) -> tuple[str, ...]:
     return tuple(failures)
 
 
-def shorten(name: str, width: int) -> str:
-    """`name` in at most `width` characters; what is too much is left out in its middle, so that both ends tell."""
-    if len(name) <= width:
-        return name
-    tail = (width - 3) // 2
-    return f"{name[: width - 3 - tail]}...{name[len(name) - tail :]}"
-
-
-def _cells(model: ModelState) -> tuple[str, ...]:
-    figures = (model.batches, model.records, model.rows, model.rejected)
-    took = duration(model.finished.duration_ms) if model.finished and model.phase != "skipped" else ""
-    return (printable(model.name), _status(model), *(number(figure) if figure else "-" for figure in figures), took)
-
-
-def _status(model: ModelState) -> str:
+def _status(model: ModelTally) -> tuple[str, Tone]:
     match model.phase:
         case "success":
-            return "up to date" if model.finished and is_up_to_date(model.finished) else "done"
+            return "up to date" if model.finished and is_up_to_date(model.finished) else "done", "good"
         case "error":
-            return "failed"
+            return "failed", "bad"
         case "skipped":
-            return "skipped"
+            return "skipped", "warning"
         case "waiting" | "running" | "retrying":
-            return "unfinished"
+            return "unfinished", "warning"
         case _:
             assert_never(model.phase)
-
-
-def _tone(model: ModelState) -> Tone:
-    match model.phase:
-        case "success":
-            return "good"
-        case "error":
-            return "bad"
-        case "skipped" | "waiting" | "running" | "retrying":
-            return "warning"
-        case _:
-            assert_never(model.phase)
-
-
-def _pad(cells: tuple[str, ...], widths: list[int]) -> tuple[str, ...]:
-    """Names and words to the left, figures to the right."""
-    name, status, *figures = cells
-    return (
-        shorten(name, widths[0]).ljust(widths[0]),
-        status.ljust(widths[1]),
-        *(figure.rjust(width) for figure, width in zip(figures, widths[2:], strict=True)),
-    )

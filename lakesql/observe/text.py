@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Literal, assert_never
@@ -26,6 +27,11 @@ from lakesql.events import (
 )
 
 Tone = Literal["plain", "good", "warning", "bad"]
+
+STYLES: Mapping[Tone, str] = {"plain": "", "good": "green", "warning": "yellow", "bad": "red"}
+
+GAP = "  "
+"""What is between two columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +63,22 @@ def _describe(event: Event) -> Line:
         case QueryStarted():
             return Line(event.model, "started")
         case Retrying():
-            tries = f"tried again in {duration(event.wait_ms)} ({event.attempt} of {event.attempts})"
-            return Line(event.model, f"{headline(event.problems)} - {tries}", "warning")
+            retry = f"retry {event.attempt} of {event.attempts} in {duration(event.wait_ms)}"
+            return Line(event.model, f"{headline(event.problems)} - {retry}", "warning")
         case BatchCommitted():
-            parts = [count(event.records, "record"), count(event.rows, "row"), _set_aside(event.rejected)]
+            parts = [count(event.records, "record"), count(event.rows, "row"), _dead_letters(event.rejected)]
             return Line(event.model, f"batch {event.batch}: {_join(*parts, duration(event.duration_ms))}")
         case BatchSkipped():
             return Line(event.model, f"batch {event.batch}: in the table already, nothing written", "warning")
         case BatchEmpty():
-            parts = [count(event.records, "record"), "no row to write", _set_aside(event.rejected)]
+            parts = [count(event.records, "record"), "no row to write", _dead_letters(event.rejected)]
             return Line(event.model, f"batch {event.batch}: {_join(*parts)}")
         case RecordsRejected():
-            aside = f"{count(event.count, 'record')} set aside in {event.table}"
-            return Line(event.model, f"batch {event.batch}: {aside} ({reasons(event.reasons)})", "warning")
+            dead_letters = f"{count(event.count, 'dead letter')} in {event.table}"
+            return Line(event.model, f"batch {event.batch}: {dead_letters} ({reasons(event.reasons)})", "warning")
         case Progress():
-            left = "" if event.left is None else f"{number(event.left)} {_unit(event.left, event.left_unit)} left"
-            return Line(event.model, _join(left, rate(event.records_per_second)) or "no figures yet")
+            backlog = "" if event.left is None else f"backlog {count(event.left, event.left_unit[:-1])}"
+            return Line(event.model, _join(backlog, rate(event.records_per_second)) or "no figures yet")
         case ModelFinished():
             return _describe_finished(event)
         case RunFinished():
@@ -108,7 +114,7 @@ def totals(event: ModelFinished) -> str:
         count(event.batches, "batch", "batches"),
         count(event.records, "record"),
         count(event.rows, "row"),
-        _set_aside(event.rejected),
+        _dead_letters(event.rejected),
         known,
     )
 
@@ -124,7 +130,7 @@ def headline(problems: tuple[Problem, ...]) -> str:
 
 
 def reasons(counts: tuple[tuple[str, int], ...]) -> str:
-    """Why records were set aside: `missing-value 3, not-readable 1`."""
+    """Why records are dead letters: `missing-value 3, not-readable 1`."""
     return ", ".join(f"{reason} {number(times)}" for reason, times in counts) or "no reason given"
 
 
@@ -195,6 +201,14 @@ def printable(text: str, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else " " if c.isspace() else _escape(c) for c in text)
 
 
+def shorten(name: str, width: int) -> str:
+    """`name` in at most `width` characters; what is too much is left out in its middle, so that both ends tell."""
+    if len(name) <= width:
+        return name
+    tail = (width - 3) // 2
+    return f"{name[: width - 3 - tail]}...{name[len(name) - tail :]}"
+
+
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
@@ -203,9 +217,5 @@ def _join(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _set_aside(rejected: int) -> str:
-    return f"{number(rejected)} set aside" if rejected else ""
-
-
-def _unit(left: int, unit: Literal["records", "files"]) -> str:
-    return unit[:-1] if left == 1 else unit
+def _dead_letters(rejected: int) -> str:
+    return count(rejected, "dead letter") if rejected else ""

@@ -73,10 +73,10 @@ class Catalog:
     """The Iceberg catalog. Keys beside these go to Spark and to pyiceberg as they are."""
 
     name: str = option("The catalog's name in SQL.", default="lake", read=check_name)
-    type: str = option("`sql` (SQLite, PostgreSQL) or `rest`; `hive`, `glue` and others are passed on.", default="sql")
+    type: str = option("`sql` (SQLite, PostgreSQL) or `rest`; `hive`, `glue` and others are not tested.", default="sql")
     uri: str = option("Where the catalog is: a URL, or SQLite's file.", default="")
     warehouse: str = option(
-        "Where the tables' files lie: a folder or a URL; for `rest` the service's name of it.", default=""
+        "Where the tables' files are: a folder or a URL; for `rest` the service's name of it.", default=""
     )
     properties: Mapping[str, str] = option("Other keys of the block.", factory=dict, read=_plain_options)
 
@@ -119,10 +119,10 @@ class Retries:
     """What is done where something that a model needs is away: a broker, the catalog, the storage."""
 
     attempts: int = option(
-        "How often in a row a model is tried again before it fails; 0 for never.", default=10, read=_read_attempts
+        "How many times in a row a model is retried before it fails; 0 for never.", default=10, read=_read_attempts
     )
     max_wait: Duration = option(
-        "The longest pause before a try; the first is a second, and each further one doubles.",
+        "The longest pause before a retry. The first is a second, and each further one is twice as long.",
         default=Duration("5 minutes", 300_000),
         read=parse_duration,
     )
@@ -135,12 +135,12 @@ class Target:
     name: str = option("The output's key.")
     namespace: str = option("Namespace of the tables; the profile's name if left out.", default="", read=check_name)
     catalog: Catalog = option("The Iceberg catalog.", factory=Catalog, read=_read_catalog)
-    checkpoints: str = option("Where the checkpoints lie: a folder or a URL.", default=".lakesql/checkpoints")
+    checkpoints: str = option("Where the checkpoints are: a folder or a URL.", default=".lakesql/checkpoints")
     run: Literal["once", "continuous"] = option(
         "What `lakesql run` does without --once or --continuous.", default="once"
     )
-    threads: int = option("How many models run side by side with --once.", default=4, read=read_positive)
-    retries: Retries = option("What is done where a broker, the catalog or the storage is away.", factory=Retries)
+    threads: int = option("How many models run at the same time with --once.", default=4, read=read_positive)
+    retries: Retries = option("How transient errors are retried.", factory=Retries)
     spark: Spark = option("How Spark is started.", factory=Spark)
     connections: Mapping[str, Connection] = option(
         "Where streams are read from, by name.", factory=dict, read=_read_connections

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from lakesql.catalog.connect import check_checkpoints
 from lakesql.compile.select import Select
@@ -13,7 +13,7 @@ from lakesql.engine.progress.lease import Leases
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import kill_java, new_session
 from lakesql.errors import LakesqlError, RunError
-from lakesql.events import Emit, Event, ModelFinished, Noted, RunFinished, RunStarted, SessionStarted, now_ms
+from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted, now_ms
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
@@ -53,70 +53,77 @@ def run_selects(context: RunContext, selects: Mapping[str, Select], continuous: 
     ids = context.manifest.graph.predecessors_within(node_id("model", name) for name in selects)
     waits_for = {name: frozenset(id_.split(".", 1)[1] for id_ in ids[node_id("model", name)]) for name in selects}
     target = context.manifest.target
-    leases = Leases(context.session)
-    begun: set[str] = set()
-
-    def start(name: str, emit: Emit) -> ModelQuery | None:
-        folder = checkpoint_of(target, name)
-        if not leases.claim(name, folder, lambda text: emit(Noted(text, now_ms(), name)), patient=continuous):
-            return None
-        accept = context.accept_data_loss and name not in begun  # once: a second try finds nothing lost any more
-        now = replace(context, emit=emit, check_lease=leases.check, accept_data_loss=accept)
-        return _start_query(now, selects[name], continuous, lambda: begun.add(name))
-
-    def explain_run(name: str, error: Exception) -> LakesqlError:
-        if not isinstance(error, LakesqlError) and leases.holds(name):
-            try:
-                leases.check(name)
-            except RunError as lost:
-                if not lost.transient:  # whatever it was: another runner has moved what this one was using
-                    return lost
-        return explain(error, selects[name])
-
-    def emit(event: Event) -> None:
-        if isinstance(event, ModelFinished):
-            leases.release(event.model)
-        context.emit(event)
-
+    queries = LeasedQueries(context, selects, continuous, Leases(context.session))
     supervisor = Supervisor(
-        start=start,
-        explain=explain_run,
-        emit=emit,
+        queries=queries,
+        emit=context.emit,
         retries=target.retries,
         limit=len(selects) if continuous else target.threads,
         continuous=continuous,
         interrupt=interrupt,
-        must_stop=leases.lost,
-        give_up=kill_java,
     )
     try:
         runs = supervisor.run(waits_for)
     finally:
-        leases.close()
+        queries.leases.close()
         context.brokers.close()
     return all(run.status != "error" for run in runs.values())
 
 
-def _start_query(context: RunContext, select: Select, continuous: bool, prepared: Callable[[], None]) -> ModelQuery:
-    """The running query of a model, from where its table stands, on a session of its own.
+@dataclass(frozen=True, slots=True)
+class LeasedQueries:
+    """The queries of a run, each under its model's lease. `prepared` are the models whose checkpoints have stood."""
 
-    `prepared` is told when its checkpoint stands.
-    """
-    session = new_session(context.session)
-    query = ModelQuery(prepare_model(context, session, select))
-    prepared()
-    trigger = select.model.config.trigger if continuous else AvailableNow()
-    if continuous and isinstance(trigger, AvailableNow):
-        because = "takes what is there and is done, as it has no interval for its trigger"
-        context.emit(Noted(because, now_ms(), select.model.name))
-    try:
-        query.start(session, trigger)
-    except Exception:
-        while query.is_active():  # a stateful model's second query did not start
-            query.request_stop()
-            time.sleep(POLL_S)
-        raise
-    return query
+    context: RunContext
+    selects: Mapping[str, Select]
+    continuous: bool
+    leases: Leases
+    prepared: set[str] = field(default_factory=set)
+
+    def start(self, model: str, emit: Emit) -> ModelQuery | None:
+        """The running query, from where its table stands, on its own session; None while it waits for its lease."""
+        checkpoint = checkpoint_of(self.context.manifest.target, model)
+        if not self.leases.claim(model, checkpoint, lambda text: emit(Noted(text, now_ms(), model)), self.continuous):
+            return None
+        accept = self.context.accept_data_loss and model not in self.prepared  # once: a retry finds no new loss
+        context = replace(self.context, emit=emit, check_lease=self.leases.check, accept_data_loss=accept)
+        session = new_session(context.session)
+        query = ModelQuery(prepare_model(context, session, self.selects[model]))
+        self.prepared.add(model)
+        trigger = self.selects[model].model.config.trigger if self.continuous else AvailableNow()
+        if self.continuous and isinstance(trigger, AvailableNow):
+            because = "takes what is there and is done, as it has no interval for its trigger"
+            emit(Noted(because, now_ms(), model))
+        try:
+            query.start(session, trigger)
+        except Exception:
+            while query.is_active():  # a stateful model's second query did not start
+                query.request_stop()
+                time.sleep(POLL_S)
+            raise
+        return query
+
+    def explain(self, model: str, error: Exception) -> LakesqlError:
+        """What an exception of the model means: whatever it was, another runner may have moved what this one used."""
+        if not isinstance(error, LakesqlError) and self.leases.holds(model):
+            try:
+                self.leases.check(model)
+            except RunError as lost:
+                if not lost.transient:
+                    return lost
+        return explain(error, self.selects[model])
+
+    def must_stop(self, model: str) -> RunError | None:
+        """That the lease has passed to another runner, if it has."""
+        return self.leases.lost(model)
+
+    def release(self, model: str) -> None:
+        """Give the lease back."""
+        self.leases.release(model)
+
+    def kill(self) -> None:
+        """Kill Java, and with it whatever a query is at."""
+        kill_java()
 
 
 def _since(started: float) -> int:

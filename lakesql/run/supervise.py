@@ -1,30 +1,19 @@
-"""Watches over the queries of a run: who may start, who has failed, who is tried again, and when all is over."""
+"""Watches over the queries of a run: which may start, which have failed, which are retried, and when all is over."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
 from typing import Protocol
 
 from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.engine.spark.failure import UNREACHABLE
 from lakesql.errors import LakesqlError, Problem, TransientError
-from lakesql.events import (
-    BatchCommitted,
-    BatchEmpty,
-    BatchSkipped,
-    Emit,
-    Event,
-    ModelFinished,
-    Noted,
-    Progress,
-    QueryStarted,
-    RecordsRejected,
-    Retrying,
-    Status,
-    now_ms,
-)
+from lakesql.events import Emit, Event, Noted, Progress, QueryStarted, Retrying, Status, now_ms
+from lakesql.observe.tally import ModelTally, count_model_event
 from lakesql.project.profiles import Retries
 from lakesql.run.interrupt import Interrupt
 
@@ -39,7 +28,7 @@ ENDING = (
 )
 UNFINISHED = f"its batch was not done within {GIVES_UP_AFTER_S:.0f} s; the next run writes it"
 FIRST_WAIT_MS = 1_000
-"""How long is waited before the first new try; before each further one twice as long."""
+"""How long is waited before the first retry; before each further one twice as long."""
 
 
 class Query(Protocol):
@@ -55,15 +44,27 @@ class Query(Protocol):
         """Let the batch that is being written finish, and begin no other. Returns at once."""
 
     def progress(self) -> tuple[float, Backlog]:
-        """Records per second of the last batch, and what is left to read."""
+        """Records per second of the last batch, and the backlog."""
 
 
-Start = Callable[[str, Emit], Query | None]
-"""Starts the query of the model of this name, from where its table stands. It may raise anything. None where it cannot
-be said yet whether it may start: it is asked again soon."""
+class Queries(Protocol):
+    """The queries of a run, by their models' names."""
 
-Explain = Callable[[str, Exception], LakesqlError]
-"""What an exception of the model of this name means. A `TransientError` is worth another try."""
+    def start(self, model: str, emit: Emit) -> Query | None:
+        """Start the query from where its table stands; it may raise anything. None where it cannot be said yet whether
+        it may start: it is asked for again soon."""
+
+    def explain(self, model: str, error: Exception) -> LakesqlError:
+        """What an exception of the model means. A `TransientError` is worth a retry."""
+
+    def must_stop(self, model: str) -> Exception | None:
+        """Why the query must not go on, if it must not: it may have nothing to do, and so no batch that would ask."""
+
+    def release(self, model: str) -> None:
+        """The model is done: others may have what was held for it."""
+
+    def kill(self) -> None:
+        """End all queries at once, whatever they are at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,79 +80,54 @@ class Clock:
 class ModelRun:
     """One model of a run: what it waits for, its query while it runs, and what it has done.
 
-    `tries` are the tries since the last batch; at `retry_at` the next one is due.
+    At `retry_at` the next retry is due.
     """
 
-    name: str
+    tally: ModelTally
     waits_for: frozenset[str]
     query: Query | None = None
     failure: Exception | None = None
-    status: Status | None = None
     has_run: bool = False
-    tries: int = 0
     retry_at: int | None = None
     started: int | None = None
     reported: int = 0
-    batches: int = 0
-    records: int = 0
-    rows: int = 0
-    rejected: int = 0
-    skipped_batches: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+    @property
+    def status(self) -> Status | None:
+        """How it has ended, if it has."""
+        return self.tally.finished.status if self.tally.finished else None
 
     @property
     def is_under_way(self) -> bool:
-        """Whether it runs, or waits to be tried again."""
+        """Whether it runs, or waits for its retry."""
         return self.query is not None or self.retry_at is not None
-
-    def count(self, event: Event) -> None:
-        """Take in what a batch came to."""
-        match event:
-            case BatchCommitted():
-                self.tries = 0
-                self.batches += 1
-                self.records += event.records
-                self.rows += event.rows
-            case BatchEmpty():
-                self.tries = 0
-                self.records += event.records
-            case RecordsRejected():
-                self.rejected += event.count
-            case BatchSkipped():
-                self.tries = 0
-                self.skipped_batches += 1
-            case _:
-                pass
 
 
 @dataclass(frozen=True, slots=True)
 class Supervisor:
-    """How models are started and explained, how often they are tried again, and who hears of it.
+    """Runs models by their queries, says so in events, and tries them again as `retries` say.
 
     At most `limit` models run at once. With `continuous` a model starts as soon as those that it reads have begun.
-    `must_stop` says why the query of a model must not go on, if it must not: it may have nothing to do, and so no batch
-    that would ask. `give_up` ends all queries at once, whatever they are at.
     """
 
-    start: Start
-    explain: Explain
+    queries: Queries
     emit: Emit
     retries: Retries
     limit: int
     continuous: bool
     interrupt: Interrupt
-    must_stop: Callable[[str], Exception | None] = lambda name: None
-    give_up: Callable[[], None] = lambda: None
     clock: Clock = Clock()
 
     def run(self, waits_for: Mapping[str, frozenset[str]]) -> Mapping[str, ModelRun]:
         """Run the models, each after those that it waits for, until all are done; how each has fared.
 
-        A model whose query fails by something that may pass is started again after a pause, from its checkpoint: a
-        batch that was committed all the same is found in the ledger and skipped. Any other failure ends it alone; those
-        that wait for it are skipped, but with `continuous`. Once the run is asked to end, no batch is begun, and one
+        A model whose query fails by something transient is started again after a pause, from its checkpoint: a batch
+        that was committed all the same is found in the ledger and skipped. Any other failure ends it alone; those that
+        wait for it are skipped, but with `continuous`. Once the run is asked to end, no batch is begun, and one
         that takes too long is given up.
         """
-        runs = {name: ModelRun(name, others) for name, others in waits_for.items()}
+        runs = {name: ModelRun(ModelTally(name), others) for name, others in waits_for.items()}
         ends_by: int | None = None
         while any(run.status is None for run in runs.values()):
             if self.interrupt.is_set() and ends_by is None:
@@ -169,7 +145,7 @@ class Supervisor:
         return runs
 
     def _give_up(self, runs: Iterable[ModelRun]) -> None:
-        self.give_up()
+        self.queries.kill()
         for run in runs:
             if run.status is None:
                 self._finish(run, "skipped", because=UNFINISHED)
@@ -198,25 +174,21 @@ class Supervisor:
         return all(other.status == "success" for other in others)
 
     def _start(self, run: ModelRun) -> None:
-        def emit(event: Event) -> None:
-            run.count(event)
-            self.emit(event)
-
         run.retry_at, run.failure = None, None
         if run.started is None:
             run.started = self.clock.since()
         try:
-            run.query = self.start(run.name, emit)
+            run.query = self.queries.start(run.tally.name, partial(self._emit, run))
         except Exception as error:  # whatever a model's start raises ends this model alone
             self._fail(run, error)
             return
         if run.query is not None:
             run.has_run = True
-            self.emit(QueryStarted(run.name, self.clock.epoch()))
+            self._emit(run, QueryStarted(run.tally.name, self.clock.epoch()))
 
     def _watch(self, run: ModelRun, query: Query) -> None:
         is_over = not query.is_active()
-        run.failure = run.failure or query.error() or (None if is_over else self.must_stop(run.name))
+        run.failure = run.failure or query.error() or (None if is_over else self.queries.must_stop(run.tally.name))
         if is_over:
             run.query = None
             if run.failure is not None:
@@ -228,43 +200,37 @@ class Supervisor:
             query.request_stop()
         if self.clock.since() - run.reported > PROGRESS_EVERY_S * 1000:
             run.reported = self.clock.since()
-            speed, left = query.progress()
-            self.emit(Progress(run.name, speed, left.count, left.unit, self.clock.epoch(), left.lag))
+            speed, backlog = query.progress()
+            now = self.clock.epoch()
+            self._emit(run, Progress(run.tally.name, speed, backlog.count, backlog.unit, now, backlog.lag))
 
     def _fail(self, run: ModelRun, raised: Exception) -> None:
-        """End the model, or let it be started again, where the failure may pass by itself."""
-        error = self.explain(run.name, raised)
+        """End the model, or let it be started again, where the failure is transient."""
+        name, retries = run.tally.name, run.tally.retries
+        error = self.queries.explain(name, raised)
         if isinstance(error, TransientError) and self.interrupt.is_set():
             self._finish(run, "skipped", because=ENDED)  # the next run takes the batch up
-        elif self._is_worth_a_try(run, error):
-            wait_ms = min(FIRST_WAIT_MS << run.tries, self.retries.max_wait.length_ms)
-            run.tries += 1
+        elif self._is_worth_a_retry(run, error):
+            wait_ms = min(FIRST_WAIT_MS << retries, self.retries.max_wait.length_ms)
             run.retry_at = self.clock.since() + wait_ms
-            attempts = self.retries.attempts
-            self.emit(Retrying(run.name, run.tries, attempts, wait_ms, error.problems, self.clock.epoch()))
+            attempts, now = self.retries.attempts, self.clock.epoch()
+            self._emit(run, Retrying(name, retries + 1, attempts, wait_ms, error.problems, now))
         else:
             self._finish(run, "error", error.problems)
 
-    def _is_worth_a_try(self, run: ModelRun, error: LakesqlError) -> bool:
-        if not isinstance(error, TransientError) or run.tries >= self.retries.attempts:
+    def _is_worth_a_retry(self, run: ModelRun, error: LakesqlError) -> bool:
+        if not isinstance(error, TransientError) or run.tally.retries >= self.retries.attempts:
             return False
         # A broker or a catalog that a model has never reached may as well be a profile that is wrong.
         return run.has_run or not UNREACHABLE.issuperset(problem.condition for problem in error.problems)
 
     def _finish(self, run: ModelRun, status: Status, problems: tuple[Problem, ...] = (), because: str = "") -> None:
-        run.status = status
-        self.emit(
-            ModelFinished(
-                model=run.name,
-                status=status,
-                batches=run.batches,
-                records=run.records,
-                rows=run.rows,
-                rejected=run.rejected,
-                skipped_batches=run.skipped_batches,
-                duration_ms=self.clock.since() - run.started if run.started is not None else 0,
-                at_ms=self.clock.epoch(),
-                problems=problems,
-                because=because,
-            )
-        )
+        self.queries.release(run.tally.name)
+        duration_ms = self.clock.since() - run.started if run.started is not None else 0
+        self._emit(run, run.tally.finish(status, duration_ms, self.clock.epoch(), problems, because))
+
+    def _emit(self, run: ModelRun, event: Event) -> None:
+        """Count the event, and tell it. The threads of the run's queries call it too."""
+        with run.lock:
+            run.tally = count_model_event(run.tally, event)
+        self.emit(event)

@@ -40,13 +40,11 @@ class Watermark:
 class Csv:
     """How the lines of a CSV stream are read. Columns are matched by position."""
 
-    header: bool = option(
-        "Whether each file starts with a line of column names, which is then no record.", default=False
-    )
-    delimiter: str = option("What stands between two values.", default=",")
-    quote: str = option("What a value that holds a delimiter is enclosed in.", default='"')
-    escape: str = option("What makes a quote inside a quoted value an ordinary character.", default="\\")
-    null_value: str = option("The text that means NULL, beside an empty value.", default="")
+    header: bool = option("Whether each file starts with a line of column names, which is not a record.", default=False)
+    delimiter: str = option("The separator of two values.", default=",")
+    quote: str = option("The quote around a value that contains the delimiter.", default='"')
+    escape: str = option("What escapes a quote inside a quoted value.", default="\\")
+    null_value: str = option("A text that means NULL; an empty value does too.", default="")
     timestamp_format: str = option("Spark's pattern of timestamps; ISO 8601 if left out.", default="")
 
 
@@ -157,7 +155,7 @@ class _StreamOptions:
         "Where a new checkpoint starts: `earliest`, `latest` or an ISO timestamp.", default="earliest", read=_read_start
     )
     max_per_batch: int | None = option(
-        "Records a batch takes at most; for files, about that many.", default=None, read=read_positive
+        "Maximum number of records in a batch; for files an approximate one.", default=None, read=read_positive
     )
     csv: Csv = option("How a CSV stream's lines are read.", factory=Csv)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from jinja2 import nodes
 
 from lakesql.decode import Node
@@ -17,16 +19,21 @@ def read_config_call(reader: Reader, call: nodes.Call, at: int) -> None:
         return
     if call.args or call.dyn_args or call.dyn_kwargs:
         reader.report("config-not-literal", at, "config(...) takes options by name: config(mode='append').")
+    text = reader.source.text
+    given = [(pair.key, text.rfind(pair.key, 0, start_of(pair.value)), pair.value) for pair in call.kwargs]
+    reader.config = _read_entries(reader, given, reader.source.place(at))
+
+
+def _read_entries(reader: Reader, given: Iterable[tuple[str, int, nodes.Expr]], place: Place) -> Node:
+    """The keys that are `given`, each with its offset and its value."""
     entries: dict[str, Node] = {}
     keys: dict[str, Place] = {}
-    for keyword in call.kwargs:
-        key_at = reader.source.text.rfind(keyword.key, 0, start_of(keyword.value))
-        if keyword.key in entries:
-            reader.report("duplicate-config", key_at, f"The option '{keyword.key}' is given twice.", "Remove one.")
-            continue
-        entries[keyword.key] = _read_literal(reader, keyword.value)
-        keys[keyword.key] = reader.source.place(key_at)
-    reader.config = Node(entries, reader.source.place(at), keys)
+    for key, at, value in given:
+        if key in entries:
+            reader.report("duplicate-config", at, f"'{key}' is given twice.", "Remove one.")
+        entries[key] = _read_literal(reader, value)
+        keys[key] = reader.source.place(at)
+    return Node(entries, place, keys)
 
 
 def _read_literal(reader: Reader, node: nodes.Expr) -> Node:
@@ -41,18 +48,13 @@ def _read_literal(reader: Reader, node: nodes.Expr) -> Node:
         case nodes.Neg(node=nodes.Const(value=int() | float() as number)) if not isinstance(number, bool):
             return Node(-number, place)
         case nodes.Dict():
-            entries: dict[str, Node] = {}
-            keys: dict[str, Place] = {}
+            given = []
             for pair in node.items:
-                if not isinstance(pair.key, nodes.Const) or not isinstance(pair.key.value, str):
+                if isinstance(pair.key, nodes.Const) and isinstance(pair.key.value, str):
+                    given.append((pair.key.value, pair.key.lineno, pair.value))
+                else:
                     reader.report("config-not-literal", pair.key.lineno, "Keys of a mapping in config(...) are texts.")
-                    continue
-                if pair.key.value in entries:
-                    what = f"The key '{pair.key.value}' is given twice."
-                    reader.report("duplicate-config", pair.key.lineno, what, "Remove one.")
-                entries[pair.key.value] = _read_literal(reader, pair.value)
-                keys[pair.key.value] = reader.source.place(pair.key.lineno)
-            return Node(entries, place, keys)
+            return _read_entries(reader, given, place)
         case _:
             what = "config(...) takes literals: it is read from the file, before anything is rendered."
             fix = "Write the value itself; values that differ by folder stand in pyproject.toml."

@@ -1,18 +1,29 @@
-"""Runs a checked template: statements write text, expressions give values, everything within one `Budget`."""
+"""Runs a checked template over Jinja's own nodes: statements write text, expressions give values, all on a budget."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any
+
+from jinja2 import TemplateRuntimeError, UndefinedError, nodes
 
 from lakesql.errors import did_you_mean
-from lakesql.template import nodes as tree
 from lakesql.template import values
-from lakesql.template.values import Budget, Missing, TemplateError
+from lakesql.template.jinja import start_of
+from lakesql.template.library import TAKE_MISSING, Library
+from lakesql.template.reader import Macro
+from lakesql.template.values import Missing, Namespace, TemplateError, failed, too_large
 
 MAX_MACRO_DEPTH = 30
+CAPTURED = ""
+"""The variable that holds the text of a block while the block's filter runs."""
+
+Scope = dict[str, Any]
+"""The variables that a body sees. A body in a scope of its own gets a copy."""
+
+Caller = Callable[[list[Any]], str]
+"""What `caller()` calls: gives the text of a call block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,385 +47,403 @@ class Piece:
     verbatim: bool
 
 
-def run(body: tree.Body, names: Names, macros: Mapping[str, tree.Macro]) -> tuple[str, tuple[Piece, ...]]:
-    """The text that `body` writes, and where each piece of it comes from. A `TemplateError` when it cannot go on."""
-    state = _Run(names, macros)
-    try:
-        _write(state, body, state.module)
-    except RecursionError:
-        raise values.too_large("is nested too deeply") from None
-    return "".join(state.out), tuple(state.pieces or ())
-
-
-class _Scope:
-    """Variables of a block, and the block around it."""
-
-    __slots__ = ("around", "bound")
-
-    def __init__(self, around: _Scope | None = None, bound: dict[str, Any] | None = None) -> None:
-        self.around = around
-        self.bound: dict[str, Any] = {} if bound is None else bound
-
-    def get(self, name: str) -> Any:
-        scope: _Scope | None = self
-        while scope is not None:
-            if name in scope.bound:
-                return scope.bound[name]
-            scope = scope.around
-        return Missing(f"'{name}' has no value here.")
-
-
 @dataclass(slots=True)
-class _Run:
-    """One rendering: what it reads, what it has written, and what it may still spend."""
+class Run:
+    """One rendering: what it reads, what it has written, and what it may still spend.
 
-    names: Names
-    macros: Mapping[str, tree.Macro]
-    budget: Budget = field(default_factory=Budget)
+    `edges` are what `stream` and `ref` give for the names they take.
+    """
+
+    source: str
+    macros: Mapping[str, Macro]
+    vars: Mapping[str, object]
+    edges: Mapping[str, Mapping[str, str]]
+    module: Scope
+    budget: Library = field(default_factory=Library)
     out: list[str] = field(default_factory=list)
     length: int = 0
     pieces: list[Piece] | None = field(default_factory=list)
+    openings: dict[int, int] = field(default_factory=dict)
     depth: int = 0
-    callers: list[Callable[[list[Any]], str] | None] = field(default_factory=list)
-    module: _Scope = field(default_factory=lambda: _Scope())
+    callers: list[Caller | None] = field(default_factory=list)
 
     def emit(self, text: str, origin: int, verbatim: bool) -> None:
+        """Writes a text, which comes from `origin` of the source."""
         if text:
             if self.pieces is not None:
                 self.pieces.append(Piece(self.length, origin, verbatim))
             self.length += len(text)
             if self.length > values.MAX_TEXT:
-                raise values.too_large(f"writes more than {values.MAX_TEXT} characters")
+                raise too_large(f"writes more than {values.MAX_TEXT} characters")
             self.budget.text(len(text))
             self.out.append(text)
 
-    @contextmanager
-    def capturing(self) -> Iterator[list[str]]:
-        """Collects what is written inside instead of writing it."""
+    def opening(self, item: nodes.Node) -> int:
+        """Where the `{{` of an expression stands, looked for once."""
+        if id(item) not in self.openings:
+            self.openings[id(item)] = self.source.rfind("{{", 0, start_of(item))
+        return self.openings[id(item)]
+
+    def inner(self, scope: Scope) -> Scope:
+        """A copy of a scope, for a body inside of it."""
+        self.budget.charge(len(scope) // values.CHARACTERS_A_STEP)
+        return scope.copy()
+
+    def join(self, texts: list[str]) -> str:
+        """Texts as one."""
+        self.budget.text(sum(map(len, texts)))
+        return "".join(texts)
+
+    def capture(self, body: Iterable[nodes.Node], scope: Scope) -> str:
+        """What a body writes, as a text of its own."""
         out, length, pieces = self.out, self.length, self.pieces
         self.out, self.length, self.pieces = [], 0, None
         try:
-            yield self.out
+            _write(self, body, scope)
+            return self.join(self.out)
         finally:
             self.out, self.length, self.pieces = out, length, pieces
+
+
+def run(state: Run, body: Iterable[nodes.Node]) -> tuple[str, tuple[Piece, ...]]:
+    """The text that `body` writes, and where each piece of it comes from. A `TemplateError` when it cannot go on."""
+    try:
+        _write(state, body, state.module)
+    except RecursionError:
+        raise too_large("is nested too deeply") from None
+    return "".join(state.out), tuple(state.pieces or ())
 
 
 # Statements.
 
 
-def _write(state: _Run, body: tree.Body, scope: _Scope) -> None:
-    for statement in body:
-        state.budget.charge(1)
-        match statement:
-            case tree.Text(at, text):
-                state.emit(text, at, True)
-            case tree.Emit(at, value):
-                state.emit(values.text_of(state.budget, _value(state, value, scope)), at, False)
-            case tree.If():
-                _write(
-                    state, statement.body if _value(state, statement.condition, scope) else statement.otherwise, scope
-                )
-            case tree.For():
-                _write_for(state, statement, scope)
-            case tree.Set(at, targets, value):
-                _bind(scope.bound, targets, _value(state, value, scope), at)
-            case tree.Capture():
-                _write_capture(state, statement, scope)
-            case tree.With():
-                inner = _Scope(scope)
-                for targets, value in statement.bound:
-                    _bind(inner.bound, targets, _value(state, value, scope), statement.at)
-                _write(state, statement.body, inner)
-            case tree.CallBlock():
-                _write_call_block(state, statement, scope)
-            case _:
-                assert_never(statement)
+def _write(state: Run, body: Iterable[nodes.Node], scope: Scope) -> None:
+    part: nodes.Node | None = None
+    try:
+        for node in body:
+            if type(node) is nodes.Output:
+                for part in node.nodes:
+                    _write_output(state, part, scope)
+            else:
+                part = node
+                state.budget.charge(1)
+                _STATEMENTS[type(node)](state, node, scope)
+    except TemplateError as fault:
+        if fault.at is None and part is not None:
+            fault.at = part.lineno
+        raise
 
 
-def _write_for(state: _Run, loop: tree.For, scope: _Scope) -> None:
-    items = _value(state, loop.items, scope)
+def _write_output(state: Run, item: nodes.Node, scope: Scope) -> None:
+    state.budget.charge(1)
+    if type(item) is nodes.TemplateData:
+        state.emit(item.data, item.lineno, True)
+    else:
+        text = values.text_of(state.budget, _value(state, item, scope))
+        state.emit(text, 0 if state.pieces is None else state.opening(item), False)
+
+
+def _write_if(state: Run, node: nodes.If, scope: Scope) -> None:
+    taken = next((branch.body for branch in (node, *node.elif_) if _value(state, branch.test, scope)), node.else_)
+    _write(state, taken, scope)
+
+
+_LOOP = ("index", "index0", "revindex", "revindex0", "first", "last", "length")
+
+
+def _write_for(state: Run, node: nodes.For, scope: Scope) -> None:
+    items = _value(state, node.iter, scope)
     if not isinstance(items, str | list | tuple | dict):
-        raise TemplateError(
-            "template-failed", f"{values.kind_of(items).capitalize()} cannot be gone through.", at=loop.items.at
-        )
+        what = f"{values.kind_of(items).capitalize()} cannot be gone through."
+        raise TemplateError("template-failed", what, at=_at(node.iter))
     state.budget.charge(len(items))
-    items = list(items)
-    if loop.condition is not None:
-        items = [item for item in items if _passes(state, loop, item, scope)]
+    at, test = node.lineno, node.test
+    items = [
+        item
+        for item in items
+        if test is None or _value(state, test, _assign(node.target, item, state.inner(scope), at))
+    ]
+    count = len(items)
     for index, item in enumerate(items):
         state.budget.charge(1)
-        inner = _Scope(scope, {"loop": _loop(state, items, index)})
-        _bind(inner.bound, loop.targets, item, loop.at)
-        _write(state, loop.body, inner)
+        inner = _assign(node.target, item, state.inner(scope), at)
+        numbers = (index + 1, index, count - index, count - index - 1, index == 0, index == count - 1, count)
+        inner["loop"] = loop = dict[str, Any](zip(_LOOP, numbers, strict=True))
+        if index:
+            loop["previtem"] = items[index - 1]
+        if index + 1 < count:
+            loop["nextitem"] = items[index + 1]
+        _write(state, node.body, inner)
     if not items:
-        _write(state, loop.otherwise, _Scope(scope))
+        _write(state, node.else_, state.inner(scope))
 
 
-def _passes(state: _Run, loop: tree.For, item: Any, scope: _Scope) -> bool:
-    assert loop.condition is not None
-    inner = _Scope(scope)
-    _bind(inner.bound, loop.targets, item, loop.at)
-    return bool(_value(state, loop.condition, inner))
+def _assign(target: nodes.Node, value: Any, scope: Scope, at: int) -> Scope:
+    match target:
+        case nodes.Name():
+            scope[target.name] = value
+        case nodes.NSRef():
+            namespace = scope.get(target.name)
+            if not isinstance(namespace, Namespace):
+                what = f"'{target.name}' is no namespace, and only entries of one can be set."
+                raise TemplateError("template-forbidden", what, f"{{% set {target.name} = namespace() %}}", at)
+            namespace[target.attr] = value
+        case nodes.Tuple():
+            if not isinstance(value, list | tuple) or len(value) != len(target.items):
+                raise TemplateError("template-failed", f"{len(target.items)} names need as many values.", at=at)
+            for name, item in zip(target.items, value, strict=True):
+                _assign(name, item, scope, at)
+    return scope
 
 
-def _loop(state: _Run, items: list[Any], index: int) -> dict[str, Any]:
-    loop = {
-        "index": index + 1,
-        "index0": index,
-        "revindex": len(items) - index,
-        "revindex0": len(items) - index - 1,
-        "first": index == 0,
-        "last": index == len(items) - 1,
-        "length": len(items),
-    }
-    if index:
-        loop["previtem"] = items[index - 1]
-    if index + 1 < len(items):
-        loop["nextitem"] = items[index + 1]
-    return loop
+def _captured(state: Run, block: nodes.AssignBlock | nodes.FilterBlock, scope: Scope) -> Any:
+    """The text of a block, through the block's filter."""
+    text = state.capture(block.body, state.inner(scope))
+    return text if block.filter is None else _value(state, block.filter, {**state.inner(scope), CAPTURED: text})
 
 
-def _bind(bound: dict[str, Any], targets: tree.Targets, value: Any, at: int) -> None:
-    if isinstance(targets, str):
-        bound[targets] = value
-        return
-    if not isinstance(value, list | tuple) or len(value) != len(targets):
-        raise TemplateError("template-failed", f"{len(targets)} names need as many values.", at=at)
-    for target, item in zip(targets, value, strict=True):
-        _bind(bound, target, item, at)
+def _write_with(state: Run, node: nodes.With, scope: Scope) -> None:
+    inner = state.inner(scope)
+    for target, value in zip(node.targets, node.values, strict=True):
+        _assign(target, _value(state, value, scope), inner, node.lineno)
+    _write(state, node.body, inner)
 
 
-def _write_capture(state: _Run, block: tree.Capture, scope: _Scope) -> None:
-    inner = _Scope(scope)
-    with state.capturing() as written:
-        _write(state, block.body, inner)
-    text = _joined(state, written)
-    value = _value(state, block.value, _Scope(scope, {tree.CAPTURED: text}))
-    if block.name is None:
-        state.emit(values.text_of(state.budget, value), block.at, False)
-    else:
-        scope.bound[block.name] = value
-
-
-def _write_call_block(state: _Run, block: tree.CallBlock, scope: _Scope) -> None:
+def _write_call_block(state: Run, block: nodes.CallBlock, scope: Scope) -> None:
     around = state.callers[-1] if state.callers else None
 
     def caller(arguments: list[Any]) -> str:
-        inner = _Scope(scope)
-        state.callers.append(around)
         try:
-            _bind_parameters(state, "caller", block.parameters, arguments, {}, inner)
-            with state.capturing() as written:
-                _write(state, block.body, inner)
+            return _invoke(state, "caller", block, arguments, {}, state.inner(scope), around)
         except TemplateError as fault:
             fault.blocks += 1
             raise
-        finally:
-            state.callers.pop()
-        return _joined(state, written)
 
     try:
         text = _call_macro(state, block.call, scope, caller)
     except TemplateError as fault:
         fault.blocks = max(0, fault.blocks - 1)
-        fault.at = block.call.at if fault.at is None else fault.at
+        fault.at = _at(block.call) if fault.at is None else fault.at
         raise
-    state.emit(text, block.at, False)
+    state.emit(text, state.source.rfind("{%", 0, block.lineno), False)
 
 
-def _joined(state: _Run, written: list[str]) -> str:
-    state.budget.text(sum(map(len, written)))
-    return "".join(written)
-
-
-# Calls.
-
-
-def _call_macro(state: _Run, call: tree.Call, scope: _Scope, caller: Callable[[list[Any]], str] | None = None) -> str:
-    macro = state.macros[call.name]
-    arguments = [_value(state, argument, scope) for argument in call.arguments]
-    named = {name: _value(state, argument, scope) for name, argument in call.named.items()}
-    if state.depth >= MAX_MACRO_DEPTH:
-        raise values.too_large(f"calls macros more than {MAX_MACRO_DEPTH} deep")
-    inner = _Scope(state.module if macro.local else None)
-    state.depth += 1
-    state.callers.append(caller)
-    try:
-        _bind_parameters(state, macro.name, macro.parameters, arguments, named, inner)
-        with state.capturing() as written:
-            _write(state, macro.body, inner)
-    except TemplateError as fault:
-        if fault.at is not None and not fault.blocks:
-            fault.inside.append(f"In macro '{macro.name}' at {macro.source.place(fault.at)}.")
-            fault.at = None
-        raise
-    finally:
-        state.depth -= 1
-        state.callers.pop()
-    return _joined(state, written)
-
-
-def _bind_parameters(
-    state: _Run,
-    name: str,
-    parameters: tree.Parameters,
-    arguments: list[Any],
-    named: dict[str, Any],
-    scope: _Scope,
-) -> None:
-    if len(arguments) > len(parameters):
-        raise values.failed(f"'{name}' takes {len(parameters)} arguments, not {len(arguments)}.")
-    known = [parameter for parameter, _ in parameters]
-    for key in named:
-        if key not in known[len(arguments) :]:
-            raise TemplateError(
-                "template-failed", f"'{name}' takes no further argument '{key}'.", did_you_mean(key, known)
-            )
-    for index, (parameter, default) in enumerate(parameters):
-        if index < len(arguments):
-            scope.bound[parameter] = arguments[index]
-        elif parameter in named:
-            scope.bound[parameter] = named[parameter]
-        elif default is not None:
-            scope.bound[parameter] = _value(state, default, scope)
-        else:
-            raise values.failed(f"'{name}' needs a value for '{parameter}'.")
-
-
-def _call_caller(state: _Run, call: tree.Call, scope: _Scope) -> str:
-    caller = state.callers[-1]
-    if caller is None:
-        raise values.failed("'caller()' gives the text of a {% call %} block, and this macro was called without one.")
-    return caller([_value(state, argument, scope) for argument in call.arguments])
+# Tables by the type of the node: a `match` would try its cases one after the other.
+_STATEMENTS: dict[type[nodes.Node], Callable[[Run, Any, Scope], object]] = {
+    nodes.If: _write_if,
+    nodes.For: _write_for,
+    nodes.Assign: lambda state, node, scope: _assign(node.target, _value(state, node.node, scope), scope, node.lineno),
+    nodes.AssignBlock: lambda state, node, scope: _assign(
+        node.target, _captured(state, node, scope), scope, node.lineno
+    ),
+    nodes.FilterBlock: lambda state, node, scope: state.emit(
+        values.text_of(state.budget, _captured(state, node, scope)), node.lineno, False
+    ),
+    nodes.With: _write_with,
+    nodes.CallBlock: _write_call_block,
+    nodes.Macro: lambda state, node, scope: None,
+}
 
 
 # Expressions.
 
 
-def _value(state: _Run, node: tree.Expression, scope: _Scope) -> Any:
+def _value(state: Run, node: nodes.Node, scope: Scope) -> Any:
     """The value of an expression; a TemplateError that knows its place when there is none."""
     value = _value_or_missing(state, node, scope)
     if type(value) is Missing:
-        raise TemplateError("undefined-variable", value.what, at=node.at)
+        known = value._undefined_obj if isinstance(value._undefined_obj, dict) else ()
+        hint = did_you_mean(str(value._undefined_name), map(str, known))
+        raise TemplateError("undefined-variable", value._undefined_message, hint, _at(node))
     return value
 
 
-def _value_or_missing(state: _Run, node: tree.Expression, scope: _Scope) -> Any:
+def _value_or_missing(state: Run, node: nodes.Node, scope: Scope) -> Any:
     state.budget.left -= 1
-    if isinstance(node, tree.Read):
-        # Outside of the try: an error in here is the caller's, not the template's.
-        return state.names.stream(node.name) if node.function == "stream" else state.names.ref(node.name)
     try:
-        return _evaluate(state, node, scope)
+        return _EXPRESSIONS[type(node)](state, node, scope)
     except TemplateError as fault:
         if fault.at is None:
-            fault.at = node.at
+            fault.at = _at(node)
         raise
-    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-        raise TemplateError("template-failed", f"This cannot be computed: {error}.", at=node.at) from None
+    except UndefinedError as error:
+        raise TemplateError("undefined-variable", str(error.message), at=_at(node)) from None
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, TemplateRuntimeError) as error:
+        raise TemplateError("template-failed", f"This cannot be computed: {error}.", at=_at(node)) from None
 
 
-def _evaluate(state: _Run, node: tree.Computed, scope: _Scope) -> Any:
-    budget = state.budget
+def _at(node: nodes.Node) -> int:
+    """The offset at which an expression's error stands: of a call, its name or its method."""
     match node:
-        case tree.Literal():
-            return node.value
-        case tree.Variable():
-            return scope.get(node.name)
-        case tree.Field():
-            return _field(state.names, node)
-        case tree.Var():
-            return _var(state, node, scope)
-        case tree.Call(name="range"):
-            return values.numbers(budget, *(_value(state, item, scope) for item in node.arguments))
-        case tree.Call(name="caller"):
-            return _call_caller(state, node, scope)
-        case tree.Call():
-            return _call_macro(state, node, scope)
-        case tree.Item():
-            return values.item_of(_value(state, node.target, scope), _value(state, node.key, scope))
-        case tree.Filter():
-            target = _target(state, node, scope)
-            arguments = [_value(state, item, scope) for item in node.arguments]
-            named = {name: _value(state, item, scope) for name, item in node.named.items()}
-            return values.apply_filter(budget, target, node.name, arguments, named)
-        case tree.Test():
-            target = _target(state, node, scope)
-            return values.apply_test(budget, target, node.name, [_value(state, item, scope) for item in node.arguments])
-        case tree.Method():
-            target = _value(state, node.target, scope)
-            return values.call_method(
-                budget, target, node.name, [_value(state, item, scope) for item in node.arguments]
-            )
-        case tree.Binary(operator="and"):
-            return _value(state, node.left, scope) and _value(state, node.right, scope)
-        case tree.Binary(operator="or"):
-            return _value(state, node.left, scope) or _value(state, node.right, scope)
-        case tree.Binary():
-            left, right = _value(state, node.left, scope), _value(state, node.right, scope)
-            return values.OPERATORS[node.operator](budget, left, right)
-        case tree.Comparison():
-            return _comparison(state, node, scope)
-        case tree.Unary():
-            value = _value(state, node.operand, scope)
-            return not value if node.operator == "not" else -value if node.operator == "-" else +value
-        case tree.Concat():
-            texts = [values.text_of(budget, _value(state, item, scope)) for item in node.items]
-            return _joined(state, texts)
-        case tree.Choice():
-            if _value(state, node.condition, scope):
-                return _value(state, node.then, scope)
-            return "" if node.otherwise is None else _value(state, node.otherwise, scope)
-        case tree.Sequence():
-            items = [_value(state, item, scope) for item in node.items]
-            return tuple(items) if node.fixed else items
-        case tree.Mapped():
-            return {values.key_of(_value(state, key, scope)): _value(state, value, scope) for key, value in node.pairs}
-        case tree.Slice():
-            target = _value(state, node.target, scope)
-            bounds = [None if item is None else _value(state, item, scope) for item in node.bounds]
-            if not isinstance(target, str | list | tuple):
-                raise values.failed(f"{values.kind_of(target).capitalize()} has no slices.")
-            budget.charge(1 + len(target) // (values.CHARACTERS_A_STEP if isinstance(target, str) else 1))
-            return target[slice(*bounds)]
+        case nodes.Call():
+            return node.node.lineno
+        case nodes.Getattr() | nodes.Getitem() if getattr(node.node, "name", "") == "target":
+            return node.node.lineno
         case _:
-            assert_never(node)
+            return node.lineno
 
 
-def _target(state: _Run, node: tree.Filter | tree.Test, scope: _Scope) -> Any:
-    if node.name in values.TAKE_MISSING:
-        return _value_or_missing(state, node.target, scope)
-    return _value(state, node.target, scope)
+def _evaluate_item(state: Run, node: nodes.Getitem, scope: Scope) -> Any:
+    value = _value(state, node.node, scope)
+    if not isinstance(node.arg, nodes.Slice):
+        return values.item_of(value, _value(state, node.arg, scope))
+    parts = (node.arg.start, node.arg.stop, node.arg.step)
+    bounds = [None if part is None else _value(state, part, scope) for part in parts]
+    if not isinstance(value, str | list | tuple):
+        raise failed(f"{values.kind_of(value).capitalize()} has no slices.")
+    state.budget.charge(1 + len(value) // (values.CHARACTERS_A_STEP if isinstance(value, str) else 1))
+    return value[slice(*bounds)]
 
 
-def _field(names: Names, node: tree.Field) -> Any:
-    match node.name:
-        case "this":
-            return names.this
-        case "is_full_refresh":
-            return names.is_full_refresh
-        case _:
-            if node.key not in names.target:
-                fix = did_you_mean(node.key, names.target)
-                raise TemplateError("undefined-variable", f"The target shows templates no '{node.key}'.", fix)
-            return values.value_of(names.target[node.key])
+def _evaluate_filter(state: Run, node: nodes.Filter | nodes.Test, scope: Scope) -> Any:
+    read = _value_or_missing if node.name in TAKE_MISSING else _value
+    value = scope[CAPTURED] if node.node is None else read(state, node.node, scope)
+    call = state.budget.call_filter if type(node) is nodes.Filter else state.budget.call_test
+    return call(node.name, value, *_arguments(state, node, scope))
 
 
-def _var(state: _Run, node: tree.Var, scope: _Scope) -> Any:
-    if node.name in state.names.vars:
-        return values.value_of(state.names.vars[node.name])
-    if node.default is not None:
-        return _value(state, node.default, scope)
-    near = did_you_mean(node.name, state.names.vars)
-    where = "Set it in [tool.lakesql.vars] of pyproject.toml or with --vars, or give var() a default."
-    raise TemplateError("undefined-variable", f"The variable '{node.name}' is set nowhere.", f"{where} {near}".rstrip())
+_COMPARISONS = {"lteq": ("le", True), "gteq": ("ge", True), "notin": ("in", False)}
 
 
-def _comparison(state: _Run, node: tree.Comparison, scope: _Scope) -> bool:
-    left = _value(state, node.left, scope)
-    for symbol, other in node.others:
-        right = _value(state, other, scope)
-        if not values.compare(state.budget, symbol, left, right):
+def _evaluate_comparison(state: Run, node: nodes.Compare, scope: Scope) -> bool:
+    left = _value(state, node.expr, scope)
+    for operand in node.ops:
+        right = _value(state, operand.expr, scope)
+        test, wanted = _COMPARISONS.get(operand.op, (operand.op, True))
+        if state.budget.call_test(test, left, (right,), {}) is not wanted:
             return False
         left = right
     return True
+
+
+def _evaluate_choice(state: Run, node: nodes.CondExpr, scope: Scope) -> Any:
+    chosen = node.expr1 if _value(state, node.test, scope) else node.expr2
+    return "" if chosen is None else _value(state, chosen, scope)
+
+
+def _evaluate_call(state: Run, node: Any, scope: Scope) -> Any:
+    if isinstance(node.node, nodes.Getattr):
+        value = _value(state, node.node.node, scope)
+        return state.budget.call_method(value, node.node.attr, *_arguments(state, node, scope))
+    name = node.node.name
+    if name == "config":
+        return ""
+    if name in ("stream", "ref"):
+        return state.edges[name][node.args[0].value]
+    if name == "var":
+        return _read_var(state, node, scope)
+    if name in state.macros:
+        return _call_macro(state, node, scope, None)
+    arguments, named = _arguments(state, node, scope)
+    match name, arguments:
+        case "namespace", [] | [dict()]:
+            return Namespace(*arguments, **named)
+        case "range", _:
+            made = range(*arguments)
+            state.budget.charge(len(made))
+            return list(made)
+        case "caller", _ if caller := state.callers[-1]:
+            return caller(arguments)
+        case "caller", _:
+            raise failed("'caller()' gives the text of a {% call %} block, and this macro was called without one.")
+    raise failed(f"'{name}' does not take these arguments.")
+
+
+def _read_var(state: Run, node: Any, scope: Scope) -> Any:
+    name = node.args[0].value
+    if name in state.vars:
+        return values.value_of(state.vars[name])
+    for default in (*node.args[1:], *(keyword.value for keyword in node.kwargs)):
+        return _value(state, default, scope)
+    where = "Set it in [tool.lakesql.vars] of pyproject.toml or with --vars, or give var() a default."
+    fix = f"{where} {did_you_mean(name, state.vars)}".rstrip()
+    raise TemplateError("undefined-variable", f"The variable '{name}' is set nowhere.", fix)
+
+
+def _arguments(state: Run, node: Any, scope: Scope) -> tuple[list[Any], dict[str, Any]]:
+    named = {keyword.key: _value(state, keyword.value, scope) for keyword in node.kwargs}
+    return [_value(state, argument, scope) for argument in node.args], named
+
+
+def _call_macro(state: Run, call: Any, scope: Scope, caller: Caller | None) -> str:
+    macro = state.macros[call.node.name]
+    arguments, named = _arguments(state, call, scope)
+    if state.depth >= MAX_MACRO_DEPTH:
+        raise too_large(f"calls macros more than {MAX_MACRO_DEPTH} deep")
+    inner = state.inner(state.module) if macro.local else {}
+    state.depth += 1
+    try:
+        return _invoke(state, macro.node.name, macro.node, arguments, named, inner, caller)
+    except TemplateError as fault:
+        if fault.at is not None and not fault.blocks:
+            fault.inside.append(f"In macro '{macro.node.name}' at {macro.source.place(fault.at)}.")
+            fault.at = None
+        raise
+    finally:
+        state.depth -= 1
+
+
+def _invoke(
+    state: Run,
+    name: str,
+    block: nodes.Macro | nodes.CallBlock,
+    arguments: list[Any],
+    named: dict[str, Any],
+    scope: Scope,
+    caller: Caller | None,
+) -> str:
+    """The text of a macro's or a call block's body with its parameters bound."""
+    known = [argument.name for argument in block.args]
+    if len(arguments) > len(known):
+        raise failed(f"'{name}' takes {len(known)} arguments, not {len(arguments)}.")
+    for key in named:
+        if key not in known[len(arguments) :]:
+            hint = did_you_mean(key, known)
+            raise TemplateError("template-failed", f"'{name}' takes no further argument '{key}'.", hint)
+    named.update(zip(known, arguments, strict=False))
+    state.callers.append(caller)
+    try:
+        required = len(known) - len(block.defaults)
+        for index, parameter in enumerate(known):
+            if parameter in named:
+                scope[parameter] = named[parameter]
+            elif index >= required:
+                scope[parameter] = _value(state, block.defaults[index - required], scope)
+            else:
+                raise failed(f"'{name}' needs a value for '{parameter}'.")
+        return state.capture(block.body, scope)
+    finally:
+        state.callers.pop()
+
+
+_EXPRESSIONS: dict[type[nodes.Node], Callable[[Run, Any, Scope], Any]] = {
+    **dict.fromkeys((nodes.Filter, nodes.Test), _evaluate_filter),
+    **dict.fromkeys(
+        (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow),
+        lambda state, node, scope: values.compute(
+            state.budget, node.operator, _value(state, node.left, scope), _value(state, node.right, scope)
+        ),
+    ),
+    nodes.Call: _evaluate_call,
+    nodes.Compare: _evaluate_comparison,
+    nodes.CondExpr: _evaluate_choice,
+    nodes.Getitem: _evaluate_item,
+    nodes.Name: lambda state, node, scope: (
+        scope[node.name] if node.name in scope else Missing(f"'{node.name}' has no value here.")
+    ),
+    nodes.Const: lambda state, node, scope: node.value,
+    nodes.Getattr: lambda state, node, scope: values.item_of(_value(state, node.node, scope), node.attr),
+    nodes.And: lambda state, node, scope: _value(state, node.left, scope) and _value(state, node.right, scope),
+    nodes.Or: lambda state, node, scope: _value(state, node.left, scope) or _value(state, node.right, scope),
+    nodes.Not: lambda state, node, scope: not _value(state, node.node, scope),
+    nodes.Neg: lambda state, node, scope: -_value(state, node.node, scope),
+    nodes.Pos: lambda state, node, scope: +_value(state, node.node, scope),
+    nodes.Concat: lambda state, node, scope: state.join(
+        [values.text_of(state.budget, _value(state, item, scope)) for item in node.nodes]
+    ),
+    nodes.List: lambda state, node, scope: [_value(state, item, scope) for item in node.items],
+    nodes.Tuple: lambda state, node, scope: tuple([_value(state, item, scope) for item in node.items]),
+    nodes.Dict: lambda state, node, scope: {
+        values.key_of(_value(state, pair.key, scope)): _value(state, pair.value, scope) for pair in node.items
+    },
+}

@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.lexer import Lexer, TokenStream
 from jinja2.parser import Parser
 
 from lakesql.errors import Place, ProjectError
-from lakesql.template.nodes import Source
 from lakesql.template.values import TemplateError
 
 MAX_SOURCE = 1 << 20
 MAX_TOKENS = 50_000
+
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file's text with `\\n` line ends, and the offset at which each of its lines starts."""
+
+    path: str
+    text: str
+    starts: tuple[int, ...]
+
+    def place(self, offset: int) -> Place:
+        """Line and column of an offset; offsets past the end stand at the end."""
+        offset = max(0, min(offset, len(self.text)))
+        line = bisect_right(self.starts, offset)
+        return Place(self.path, line, offset - self.starts[line - 1] + 1)
+
+
+def source_of(path: str, text: str) -> Source:
+    """`text` as a Source. `\\r\\n` and `\\r` become `\\n`, which moves no line and no column."""
+    if "\r" in text:
+        text = _NEWLINE.sub("\n", text)
+    starts = accumulate((len(line) + 1 for line in text.split("\n")[:-1]), initial=0)
+    return Source(path, text, tuple(starts))
 
 
 def parse_jinja(source: Source) -> list[nodes.Node]:
@@ -84,6 +111,8 @@ _LEXER = _OffsetLexer(_ENVIRONMENT)
 def start_of(node: nodes.Node) -> int:
     """The offset of an expression's first token, parentheses aside; Jinja's node may stand at a later one."""
     match node:
+        case nodes.Name() | nodes.Const():
+            return node.lineno
         case nodes.Call() | nodes.Getattr() | nodes.Getitem() | nodes.Filter() | nodes.Test() if node.node is not None:
             return start_of(node.node)
         case nodes.Not(node=nodes.Test() as test) if test.lineno == node.lineno:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from jinja2 import nodes
+
 from lakesql.decode import Node
 from lakesql.errors import Place, Problem
-from lakesql.template import nodes as tree
-from lakesql.template.nodes import Source
+from lakesql.template.jinja import Source
 
 SEVEN = frozenset({"config", "stream", "ref", "this", "var", "target", "is_full_refresh"})
-FUNCTIONS = frozenset({"config", "stream", "ref", "var", "range", "caller"})
+FUNCTIONS = frozenset({"config", "stream", "ref", "var", "range", "namespace", "caller"})
 RESERVED = SEVEN | {"range", "caller", "loop"}
 
 
@@ -20,6 +21,20 @@ class Reference:
 
     name: str
     place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """A macro: Jinja's node of it, the macros that it calls, its file and its text.
+
+    A `local` one stands in a model and sees the model's variables; others see their parameters alone.
+    """
+
+    node: nodes.Macro
+    calls: frozenset[str]
+    source: Source
+    text: str
+    local: bool
 
 
 @dataclass(slots=True)
@@ -36,20 +51,13 @@ class Reader:
     vars: set[str] = field(default_factory=set)
     reads: set[str] = field(default_factory=set)
     calls: set[str] = field(default_factory=set)
-    locals: dict[str, tree.Macro] = field(default_factory=dict)
+    locals: dict[str, Macro] = field(default_factory=dict)
     scopes: list[set[str]] = field(default_factory=lambda: [set()])
     in_macro: str = ""
 
-    def report(self, condition: str, at: int, what: str, fix: str = "") -> tree.Literal:
-        """Notes a problem; what it returns stands in the tree where the wrong node was."""
+    def report(self, condition: str, at: int, what: str, fix: str = "") -> None:
+        """Note a problem at an offset."""
         self.problems.append(Problem(condition, what, "", fix, self.source.place(at)))
-        return tree.Literal(at, None)
-
-    def bind(self, name: str, at: int) -> None:
-        """Give a name a value in the innermost scope; one of lakesql's own is a problem."""
-        if name in RESERVED:
-            self.problems.append(reserved_name(name, self.source.place(at)))
-        self.scopes[-1].add(name)
 
     def is_bound(self, name: str) -> bool:
         """Whether the template gives the name a value here."""

@@ -1,8 +1,8 @@
 """A model's file as a template: what it says of itself, read without running it, and the SQL that it renders to.
 
-Jinja reads the text; its syntax tree is checked and turned into the tree of `template_tree`, and that is all a
-template can do. Configuration, edges, vars and macros are facts of the tree, with their places; a model is rendered
-once, by `template_eval`. No Python is generated from a template and none of its objects is in a template's reach.
+Jinja reads the text; its syntax tree is checked once, by `check`, and what stands in no list there is refused.
+Configuration, edges, vars and macros are facts of the tree, with their places; a model is rendered once, by `evaluate`.
+No Python is generated from a template, and none of its objects is in a template's reach.
 """
 
 from __future__ import annotations
@@ -15,32 +15,18 @@ from jinja2 import nodes
 
 from lakesql.decode import Node
 from lakesql.errors import Place, Problem, ProjectError
-from lakesql.template import nodes as tree
-from lakesql.template.evaluate import Names, Piece, run
-from lakesql.template.jinja import parse_jinja
-from lakesql.template.nodes import Source, source_of
-from lakesql.template.reader import RESERVED, SEVEN, Reader, Reference, reserved_name
-from lakesql.template.statement import read_macro, read_statements
-from lakesql.template.values import TemplateError
-
-__all__ = [
-    "SEVEN",
-    "Macros",
-    "Names",
-    "Reference",
-    "Rendered",
-    "Template",
-    "parse_macros",
-    "parse_template",
-    "render_template",
-]
+from lakesql.template.check import check_macro, check_model
+from lakesql.template.evaluate import Names, Piece, Run, run
+from lakesql.template.jinja import Source, parse_jinja, source_of
+from lakesql.template.reader import FUNCTIONS, RESERVED, Macro, Reader, Reference, reserved_name
+from lakesql.template.values import TemplateError, value_of
 
 
 @dataclass(frozen=True, slots=True)
 class Macros:
     """The project's macros by name. A macro's `text` is all that a model which uses it depends on."""
 
-    by_name: Mapping[str, tree.Macro] = field(default_factory=dict)
+    by_name: Mapping[str, Macro] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +45,8 @@ class Template:
     vars: frozenset[str]
     macros: frozenset[str]
     reads: frozenset[str]
-    body: tree.Body = field(repr=False)
-    known: Mapping[str, tree.Macro] = field(repr=False)
+    body: list[nodes.Node] = field(repr=False)
+    known: Mapping[str, Macro] = field(repr=False)
     lines: Source = field(repr=False)
 
 
@@ -98,11 +84,11 @@ def parse_macros(files: Sequence[tuple[str, str]]) -> Macros:
         except ProjectError as error:
             problems.extend(error.problems)
     known = frozenset(found)
-    macros: dict[str, tree.Macro] = {}
+    macros: dict[str, Macro] = {}
     for source, node in found.values():
         reader = Reader(source, known, pure=True)
         try:
-            macros[node.name] = read_macro(reader, node)
+            macros[node.name] = check_macro(reader, node)
         except RecursionError:
             reader.report("template-too-large", node.lineno, "The macro is nested too deeply.")
         problems.extend(reader.problems)
@@ -117,7 +103,7 @@ def parse_template(path: str, source: str, macros: Macros) -> Template:
     body = parse_jinja(lines)
     reader = Reader(lines, frozenset(macros.by_name))
     try:
-        statements = read_statements(reader, body)
+        check_model(reader, body)
     except RecursionError:
         reader.report("template-too-large", 0, "The template is nested too deeply.")
     if reader.problems:
@@ -131,7 +117,7 @@ def parse_template(path: str, source: str, macros: Macros) -> Template:
         frozenset(reader.vars),
         _reachable(reader.calls, reader.locals, macros.by_name),
         frozenset(reader.reads),
-        statements,
+        body,
         {**macros.by_name, **reader.locals} if reader.locals else macros.by_name,
         lines,
     )
@@ -139,8 +125,13 @@ def parse_template(path: str, source: str, macros: Macros) -> Template:
 
 def render_template(template: Template, names: Names) -> Rendered:
     """The SQL of a template. Raises `ProjectError` when it cannot be rendered, at the line of the model."""
+    edges = {
+        "stream": {found.name: names.stream(found.name) for found in template.streams},
+        "ref": {found.name: names.ref(found.name) for found in template.refs},
+    }
+    module = {name: value_of(getattr(names, name)) for name in template.reads}
     try:
-        text, pieces = run(template.body, names, template.known)
+        text, pieces = run(Run(template.lines.text, template.known, names.vars, edges, module), template.body)
     except TemplateError as fault:
         place = Place(template.path) if fault.at is None else template.lines.place(fault.at)
         why = " ".join(fault.inside)
@@ -152,43 +143,27 @@ def _find_macros(
     source: Source, body: Iterable[nodes.Node], found: dict[str, tuple[Source, nodes.Macro]], problems: list[Problem]
 ) -> None:
     for node in body:
-        match node:
-            case nodes.Macro():
-                place = source.place(node.lineno)
-                if node.name in RESERVED:
-                    problems.append(reserved_name(node.name, place))
-                elif node.name in found:
-                    other, first = found[node.name]
-                    what = f"A macro '{node.name}' stands at {other.place(first.lineno)} already."
-                    problems.append(Problem("duplicate-macro", what, "", "Rename one of the two.", place))
-                else:
-                    found[node.name] = (source, node)
-            case nodes.Output() if all(
-                isinstance(item, nodes.TemplateData) and item.data.isspace() for item in node.nodes
-            ):
-                pass
-            case _:
-                at = _content(node)
+        if isinstance(node, nodes.Macro):
+            place = source.place(node.lineno)
+            if node.name in RESERVED | FUNCTIONS:
+                problems.append(reserved_name(node.name, place))
+            elif node.name in found:
+                other, first = found[node.name]
+                what = f"A macro '{node.name}' stands at {other.place(first.lineno)} already."
+                problems.append(Problem("duplicate-macro", what, "", "Rename one of the two.", place))
+            else:
+                found[node.name] = (source, node)
+            continue
+        for item in node.nodes if isinstance(node, nodes.Output) else (node,):
+            blank = len(item.data) - len(item.data.lstrip()) if isinstance(item, nodes.TemplateData) else 0
+            if not isinstance(item, nodes.TemplateData) or blank < len(item.data):
                 what = "A file of macros holds macros and comments, nothing else."
                 fix = "Move this text into a macro, or into a model."
-                problems.append(Problem("not-a-macro", what, "", fix, source.place(at)))
+                problems.append(Problem("not-a-macro", what, "", fix, source.place(item.lineno + blank)))
+                break
 
 
-def _content(node: nodes.Node) -> int:
-    """Where a node has its first character that is not blank."""
-    if not isinstance(node, nodes.Output):
-        return node.lineno
-    for item in node.nodes:
-        if not isinstance(item, nodes.TemplateData):
-            return item.lineno
-        if not item.data.isspace():
-            return item.lineno + len(item.data) - len(item.data.lstrip())
-    return node.lineno
-
-
-def _reachable(
-    called: Iterable[str], locals_: Mapping[str, tree.Macro], macros: Mapping[str, tree.Macro]
-) -> frozenset[str]:
+def _reachable(called: Iterable[str], locals_: Mapping[str, Macro], macros: Mapping[str, Macro]) -> frozenset[str]:
     """The project's macros that `called` reach, through each other and through the model's own."""
     seen: set[str] = set()
     waiting = list(called)

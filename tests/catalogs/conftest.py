@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,13 +13,6 @@ from tests.servers.process import running
 from tests.servers.rest import RestCatalogServer
 from tests.servers.seaweed import Seaweed
 from tests.spark.project import Lake
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.services)
 
 
 @pytest.fixture(scope="session")

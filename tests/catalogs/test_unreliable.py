@@ -80,7 +80,7 @@ def test_a_storage_that_fails_for_a_while(lake: Lake, storage: Unreliable, seawe
     properties = {**seaweed.s3_properties, "s3.endpoint": storage.uri, **patience}
     uri, warehouse = f"sqlite:///{tmp_path}/catalog.db", seaweed.make_bucket("shaky")
     project = build(add_catalog(lake, Catalog("leaky", "sql", uri, warehouse, properties)), tmp_path, "stored")
-    storage.judge = lambda kind, before: 503 if before % 40 > 25 else 0
+    storage.judge = lambda kind, before: 503 if before % 20 > 11 else 0
     ran = project.run().check()
     storage.judge = be_honest
     check(project)

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.crash.harness import Runners
+from tests.crash.harness import Runners, choose_share
 from tests.spark.project import Lake
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.spark)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the steps at which a runner dies or sleeps, keep the share that the seed chooses."""
+    crashes = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker("crash")]
+    cases = [item for item in crashes if "step" in item.fixturenames]
+    chosen = choose_share(cases, config.getoption("--crash-share"), config.getoption("--crash-seed"))
+    left_out = {*cases} - {*chosen}
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    """Say how the same cases are run again."""
+    seed, share = config.getoption("--crash-seed"), config.getoption("--crash-share")
+    chosen = any(item.get_closest_marker("crash") for item in items)
+    return [f"the cases of --crash-seed {seed} --crash-share {share}"] if chosen else []
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Any
+from typing import Any, TypeVar
 
 from lakesql.engine.progress.lease import Process
 from lakesql.errors import render_problem
@@ -26,6 +26,7 @@ from tests.spark.project import Lake, Project
 from tests.spark.test_ledger import commands, rewind
 
 REPOSITORY = Path(__file__).parents[2]
+T = TypeVar("T")
 Conditions = tuple[str, ...]
 NO_REFUSAL: Conditions = ("",)
 PATIENCE_S = 180.0
@@ -298,6 +299,12 @@ def recover(project: Project, model: str, conditions: Conditions) -> str:
         ran = project.run()
     ran.check()
     return model if met else ""
+
+
+def choose_share(cases: Sequence[T], share: str, seed: int) -> list[T]:
+    """As many of the cases as a share like `1/2` says."""
+    part, whole = map(int, share.split("/"))
+    return choose(seed, "share").sample(cases, -(-len(cases) * part // whole))
 
 
 def choose(seed: int, *words: str) -> random.Random:

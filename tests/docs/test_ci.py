@@ -1,8 +1,9 @@
-"""In CI nothing is skipped unseen."""
+"""In CI nothing is skipped or left out unseen."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,8 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from bench import smoke
 from docs.readme import README
+from tests.conftest import MARKERS, TIERS
 
+ROOT = README.parent
+RUN = (ROOT / ".ci" / "run").read_text("utf-8")
+NIGHTLY = (ROOT / ".ci" / "nightly").read_text("utf-8")
+TEST = "def test_it(): pass\n"
+LONG = "import pytest\n@pytest.mark.long\ndef test_it(): pass\n"
 SKIPS = {
     "while it runs": "import pytest\ndef test_it(): pytest.skip('no broker')\n",
     "by a mark": "import pytest\n@pytest.mark.skip\ndef test_it(): pass\n",
@@ -21,11 +29,11 @@ EXPECTED_TO_FAIL = "import pytest\n@pytest.mark.xfail\ndef test_it(): assert Fal
 
 
 def run(directory: Path, source: str, ci: str) -> int:
-    shutil.copy(README.parent / "tests" / "conftest.py", directory)
+    shutil.copy(ROOT / "tests" / "conftest.py", directory)
     (directory / "test_it.py").write_text(source)
     (directory / "test_another.py").write_text("def test_another(): pass\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(directory)]
-    environment = {**os.environ, "CI": ci, "PYTHONPATH": str(README.parent)}
+    environment = {**os.environ, "CI": ci, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=directory, env=environment, capture_output=True, check=False).returncode
 
 
@@ -37,3 +45,96 @@ def test_a_skip_is_a_failure_in_ci_alone(source: str, tmp_path: Path) -> None:
 
 def test_what_is_expected_to_fail_is_no_skip(tmp_path: Path) -> None:
     assert run(tmp_path, EXPECTED_TO_FAIL, ci="true") == 0
+
+
+def test_a_plain_pytest_leaves_out_what_has_a_tier(tmp_path: Path) -> None:
+    """And a tier, a folder or a file runs what it has."""
+    quick = {"unit", "docs", "golden"}
+    tiers = {tier: {folder for folder, markers in MARKERS.items() if tier in markers} for tier in TIERS}
+    tiers["long"] |= {"marked", "spark"}  # a test of tests/spark is long if nothing else is said of it
+    assert all(tiers.values()) and not quick & set().union(*tiers.values())
+
+    lines = ["[pytest]", "testpaths = tests", "markers = spark", *(f"  {tier}" for tier in TIERS)]
+    (tmp_path / "pytest.ini").write_text("\n".join(lines))
+    (tmp_path / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
+    for folder in quick.union(*tiers.values()):
+        (tmp_path / "tests" / folder).mkdir()
+        (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(LONG if folder == "marked" else TEST)
+    assert collect(tmp_path) == quick
+    assert collect(tmp_path, "-m", "long or services") == tiers["long"] | tiers["services"]
+    assert collect(tmp_path, "tests/crash", "tests/kafka/test_kafka.py") == {"crash", "kafka"}
+
+
+def collect(directory: Path, *arguments: str) -> set[str]:
+    """The folders of which tests would run."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", *arguments]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=directory, env=environ, capture_output=True, text=True, check=True)
+    return set(re.findall(r"^tests/(\w+)/", done.stdout, re.MULTILINE))
+
+
+PASSED = "echo '=== 3 passed, 2 deselected in 1.00s ==='"
+FAILED = "echo '=== 1 failed, 2 passed in 1.00s ==='; false"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "failed"),
+    [
+        (PASSED, PASSED, []),
+        (f"false; {PASSED}", PASSED, ["Lane 1"]),
+        (PASSED, f"false | cat; {PASSED}", ["Lane 2"]),
+        (PASSED, FAILED, ["Lane 2"]),
+        (FAILED, FAILED, ["Lane 1", "Lane 2"]),
+    ],
+)
+def test_a_lane_that_fails_fails_all(first: str, second: str, failed: list[str]) -> None:
+    """And the last that is said is what pytest said last."""
+    done = run_lanes(first, second)
+    assert (done.returncode != 0) == bool(failed), done.stdout + done.stderr
+    assert re.findall(r"^(Lane \d) has failed", done.stdout, re.MULTILINE) == failed
+    assert ("All is well" in done.stdout) == (not failed)
+    assert done.stdout.endswith("in 1.00s ===\n")
+
+
+def test_lanes_in_which_no_test_has_run_fail() -> None:
+    assert run_lanes("true", "true").returncode != 0
+
+
+def run_lanes(first: str, second: str) -> subprocess.CompletedProcess[str]:
+    """The end of .ci/run, with other lanes."""
+    script = f'set -euo pipefail\nstep() {{ echo "$@"; }}\nfirst_lane() {{ {first}; }}\nsecond_lane() {{ {second}; }}\n'
+    script += RUN[RUN.index("# Side by side") :]
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", ["prepare", "run", "nightly"])
+def test_the_scripts_can_be_read_by_bash(name: str) -> None:
+    script = ROOT / ".ci" / name
+    assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
+    assert name == "prepare" or os.access(script, os.X_OK)
+
+
+def test_ci_runs_every_tier_and_the_night_what_is_left_of_it() -> None:
+    """What is left are half of the crash cases, and most of the flights where brokers are killed."""
+    assert "line=$(.venv/bin/python docs/readme.py 2)" in RUN
+    assert calls_of_pytest(RUN) == {"-m long", "-m services", "-m crash --crash-share 1/2"}
+    assert {call.split()[1] for call in calls_of_pytest(RUN)} == set(TIERS)
+    assert calls_of_pytest(NIGHTLY) == {
+        "tests/kafka/test_flights.py tests/catalogs/test_flights.py --all-flights",
+        "tests/unit --hypothesis-profile night",
+        "-m crash --crash-rounds 20",
+    }
+
+
+def calls_of_pytest(script: str) -> set[str]:
+    """What a script gives pytest, call by call."""
+    return set(re.findall(r"^ *\.venv/bin/pytest(?: (.+))?$", script, re.MULTILINE))
+
+
+def test_ci_runs_the_smoke_of_every_benchmark() -> None:
+    assert "bench/smoke.py" in RUN
+    run = {*smoke.PROGRAMS, *smoke.SHARED}
+    assert run == {
+        path.stem for path in (ROOT / "bench").glob("*.py") if 'add_argument("--smoke"' in path.read_text("utf-8")
+    }

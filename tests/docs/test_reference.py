@@ -22,6 +22,7 @@ from lakesql.project.profiles import CONNECTIONS, Catalog, Spark, Target
 from lakesql.project.settings import Paths, Settings
 from lakesql.stream.stream import RECORD_FIELDS, Csv, Watermark, _ColumnOptions, _StreamOptions
 from lakesql.template.reader import SEVEN
+from tests.docs.test_links import functions
 
 DOCS = Path(generate.__file__).parent
 PAGES = sorted(DOCS.glob("*.md"))
@@ -134,6 +135,25 @@ def test_every_variable_of_the_environment_is_told_of() -> None:
     read -= {"XDG_CACHE_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"}  # what lakesql sets, or names inside another
     assert {"LAKESQL_HOME", "LAKESQL_MAVEN_URL"} <= read
     assert {name for name in read if f"`{name}`" not in page("targets")} == set()
+
+
+def test_every_module_of_the_engine_has_its_line() -> None:
+    rooms = page("architecture").split("\n### The engine's rooms\n")[1].split("\n## ")[0]
+    engine = Path(names.__file__).parent / "engine"
+    modules = {path.relative_to(engine).as_posix() for path in engine.glob("*/*.py") if path.name != "__init__.py"}
+    assert sorted(re.findall(r"^\| `(.+?)` \| .", rooms, re.MULTILINE)) == sorted(modules)
+
+
+def test_the_walk_to_the_merge_names_files_and_functions_that_are_there() -> None:
+    package = Path(names.__file__).parent
+    walk = page("architecture").split("\n## From the command to the MERGE\n")[1].split("\n## ")[0]
+    steps = re.findall(r"^\d+\. `([\w/]+\.py)`, (.+?):", walk, re.MULTILINE | re.DOTALL)
+    assert len(steps) == len(re.findall(r"^\d+\. ", walk, re.MULTILINE)) > 10
+    for path, called in steps:
+        defined = functions(package / path)
+        for name in re.findall(r"`([\w.]+)`", called):
+            assert name.split(".")[-1] in defined, f"{path}: {name}"
+    assert {path for path in re.findall(r"`([\w/]+\.py)`", walk) if not (package / path).is_file()} == set()
 
 
 def test_every_package_stands_in_the_picture() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +21,18 @@ ENDS_WITHIN_S = 30
 
 
 class Feed:
-    """Sends the flights in portions, each record to the partition of its key, and knows where the bad ones are."""
+    """Sends flights in portions, each record to the partition of its key, and knows where the bad ones are."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, flights: Sequence[source.Flight]) -> None:
         self.broker = broker
         self.bad: dict[tuple[int, int], tuple[str, bytes]] = {}
-        self._records = source.records()
+        self._count = len(flights)
+        self._records = source.records(flights)
         self.ends: dict[int, int] = {}
 
-    def send(self, count: int, partitions: int) -> None:
-        """The next `count` records; fewer at the end."""
-        self.broker.produce(TOPIC, self._take(count, partitions))
+    def send(self, share: float, partitions: int) -> None:
+        """The next records, this share of all; fewer at the end, so that 1 sends all that are left."""
+        self.broker.produce(TOPIC, self._take(round(share * (self._count + source.BAD_COUNT)), partitions))
 
     def _take(self, count: int, partitions: int) -> Iterator[Message]:
         for _, record in zip(range(count), self._records, strict=False):
@@ -44,13 +45,14 @@ class Feed:
             yield Message(value, record.key.encode(), partition=partition)
 
 
-def write_project(directory: Path, broker: Broker, **target: Any) -> None:
+def write_project(directory: Path, broker: Broker, per_batch: int, **target: Any) -> None:
     """The project of the flights without the CSV files, on a broker, and with a trigger that goes on.
 
-    `target` stands in the place of what the profile says of it.
+    `target` stands in the place of what the profile says of it, `per_batch` in that of the stream's `max_per_batch`.
     """
     shutil.copytree(source.PROJECT, directory, dirs_exist_ok=True)
     (directory / "models" / "flights_from_csv.sql").unlink()
+    edit(directory, {"streams/flights.yml": ("max_per_batch: 15000", f"max_per_batch: {per_batch}")})
     profiles = yaml.safe_load((directory / "profiles.yml").read_text())
     dev = profiles["flights"]["outputs"]["dev"]
     dev["connections"]["recorded"] = {"type": "kafka", "bootstrap_servers": broker.servers}

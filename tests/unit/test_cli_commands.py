@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -16,8 +17,9 @@ from lakesql.cli.init import find_shop, only_lakesql, rename, write_project
 from lakesql.cli.main import run_command
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
-from lakesql.cli.rows import MOST_LINES, render_json, render_rows, render_table
+from lakesql.cli.rows import render_json, render_rows
 from lakesql.errors import LakesqlError, Problem, RunError
+from lakesql.observe.layout import MOST_LINES
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
 
 Run = Callable[..., tuple[int, str, str]]
@@ -330,7 +332,7 @@ def test_a_table_of_rows() -> None:
         (23, "x" * 80, datetime(2026, 3, 1), []),
     ]
     wide = "-" * 60
-    assert render_table(columns, rows).splitlines() == [
+    assert render_rows(columns, rows, sys.maxsize).splitlines() == [
         f"  id | text{' ' * 56} | at                   | nested",
         f"-----+-{wide}-+----------------------+-----------------",
         f'   1 | a b{" " * 57} | 2026-03-01 12:00:00Z | {{"x": [1, null]}}',
@@ -342,7 +344,7 @@ def test_a_table_of_rows() -> None:
 def test_a_wide_table_is_turned() -> None:
     columns = ("id", "a_long_name", "日本")
     rows = [(1, "x" * 30, None), (20, "日本" * 12, {"k": [1]})]
-    assert render_rows(columns, rows, 200) == render_table(columns, rows)
+    assert render_rows(columns, rows, 200) == render_rows(columns, rows, sys.maxsize)
     assert render_rows(columns, rows, 40).splitlines() == [
         f"-- 1 {'-' * 35}",
         "id          | 1",
@@ -368,8 +370,16 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
     assert lines[-1].endswith("…")
 
 
+@pytest.mark.parametrize("width", [80, 9])
+def test_markup_in_a_row_is_shown_to_the_letter(width: int) -> None:
+    texts = ("[red]x[/red]", ":smile: a\\x1b[31mb", "[/]", "http://x")
+    shown = render_rows(("[b]", "c"), [(texts[0], ":smile: a\x1b[31mb"), texts[2:]], width)
+    assert all(text in shown for text in (*texts, "[b]"))
+    assert shown.startswith("-- 1") == (width == 9)
+
+
 def test_a_wide_table_without_rows_keeps_its_columns() -> None:
-    assert render_rows(["c" * 50, "d" * 50], [], 80) == render_table(["c" * 50, "d" * 50], [])
+    assert render_rows(["c" * 50, "d" * 50], [], 80).splitlines()[0] == f"{'c' * 50} | {'d' * 50}"
 
 
 def test_rows_as_json_lose_nothing() -> None:
@@ -379,7 +389,7 @@ def test_rows_as_json_lose_nothing() -> None:
 
 
 def test_no_columns_are_no_table() -> None:
-    assert render_table((), []) == render_rows((), [], 80) == ""
+    assert render_rows((), [], 80) == ""
 
 
 # debug

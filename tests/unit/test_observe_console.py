@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC
 from functools import reduce
 from threading import Thread
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -33,12 +34,13 @@ from lakesql.events import (
     SessionStarted,
     StepApplied,
 )
-from lakesql.observe.board import Board, advance
 from lakesql.observe.console import console, is_watched
 from lakesql.observe.emitter import Emitter
-from lakesql.observe.live import LETTERS, PICTURES, LiveView, Signs, render_board
+from lakesql.observe.live import ATTENTION, LETTERS, PHASE_STYLES, PICTURES, LiveView, Signs, render_live
 from lakesql.observe.plain import PROGRESS_EVERY_MS, WIDTH, PlainLines
-from lakesql.observe.summary import render_closing, render_table, shorten
+from lakesql.observe.summary import render_closing, render_totals
+from lakesql.observe.tally import Phase, RunTally, count_event
+from lakesql.observe.text import shorten
 
 AT = 1_772_366_585_123
 SOURCE = "SELECT amuont"
@@ -67,21 +69,22 @@ def read_line(place: Place) -> str | None:
 
 def plain(*events: Event) -> tuple[list[str], str]:
     out, err = io.StringIO(), io.StringIO()
-    render = PlainLines(out, err, zone=UTC, read_line=read_line)
-    for event in events:
-        render(event)
+    with Emitter([PlainLines(out, err, zone=UTC, read_line=read_line)]) as emit:
+        for event in events:
+            emit(event)
+    assert emit.failures == []
     return out.getvalue().splitlines(), err.getvalue()
 
 
-def played(*events: Event) -> Board:
-    return reduce(advance, events, Board())
+def tally(*events: Event) -> RunTally:
+    return reduce(count_event, events, RunTally())
 
 
 def test_plain_lines_say_one_event_each() -> None:
     lines, _ = plain(*RUN)
     stamped = [line for line in lines if line.startswith("12:03:05 ")]
     assert len(stamped) == 11
-    assert "12:03:05 orders  batch 0: 400 records, 371 rows, 2 set aside, 0.8 s" in stamped
+    assert "12:03:05 orders  batch 0: 400 records, 371 rows, 2 dead letters, 0.8 s" in stamped
 
 
 def test_the_closing_table_has_a_row_for_each_model_and_fits() -> None:
@@ -102,14 +105,14 @@ def test_failures_stand_in_full_on_stderr_alone() -> None:
     assert not any("Did you mean that?" in line for line in lines)
 
 
-def test_a_query_that_is_behind_says_so_now_and_then() -> None:
+def test_a_backlog_gets_a_line_now_and_then() -> None:
     every = PROGRESS_EVERY_MS // 10
     events = [Progress("a", 5.0, 1_000 - step, "records", AT + step * every) for step in range(31)]
     lines, _ = plain(RunStarted("dev", ("a",), True, AT), *events)
-    assert [line.split()[2] for line in lines[1:]] == ["990", "980", "970"]
+    assert [line.split()[3] for line in lines[1:]] == ["990", "980", "970"]
 
 
-def test_a_query_that_has_caught_up_is_quiet() -> None:
+def test_no_backlog_gets_no_line() -> None:
     events = [Progress("a", 0.0, 0, "records", AT + step * PROGRESS_EVERY_MS) for step in range(5)]
     assert len(plain(RunStarted("dev", ("a",), True, AT), *events)[0]) == 1
 
@@ -119,13 +122,39 @@ def test_a_query_that_has_caught_up_is_quiet() -> None:
     rows=st.integers(0, 10**12),
     duration_ms=st.integers(0, 10**10),
 )
-def test_no_name_and_no_number_makes_the_table_wider(names: list[str], rows: int, duration_ms: int) -> None:
+def test_no_name_and_no_number_makes_the_closing_table_wider(names: list[str], rows: int, duration_ms: int) -> None:
     ends = [ModelFinished(name, "success", rows, rows, rows, rows, 0, duration_ms, AT) for name in names]
-    table = render_table(played(RunStarted("dev", tuple(names), False, AT), *ends), 120)
-    assert len(table) == len(names) + 1
-    assert {sum(map(len, row.cells)) for row in table} == {sum(map(len, table[0].cells))}
-    assert sum(map(len, table[0].cells)) + 2 * 6 <= 120
-    assert all(f"{rows:,}" in row.cells[3] or rows == 0 for row in table[1:])
+    header, *table = render_totals(tally(RunStarted("dev", tuple(names), False, AT), *ends), 120)
+    assert "batches" in header.plain and "dead letters" in header.plain
+    assert len(table) == len(names)
+    assert {line.cell_len for line in table} == {header.cell_len}
+    assert header.cell_len <= 120
+    assert all(line.plain.count(f"{rows:,}") >= 4 or rows == 0 for line in table)
+
+
+@pytest.mark.parametrize("rows", [0, 7, 336_776, 1_204_336_774])
+def test_the_closing_table_fits_in_60_columns(rows: int) -> None:
+    names = ("orders", "a_model_with_a_rather_long_name_indeed")
+    ends = [ModelFinished(name, "success", 41, rows, rows, rows, 0, 7_384_000, AT) for name in names]
+    table = render_totals(tally(RunStarted("dev", names, False, AT), *ends), 60)
+    assert max(line.cell_len for line in table) <= 60
+    assert [word for word in table[0].plain.split() if word in "model status rows time"] == [
+        "model",
+        "status",
+        "rows",
+        "time",
+    ]
+    assert all((f"{rows:,}" if rows else "-") in line.plain and "2 h 03 min" in line.plain for line in table[1:])
+
+
+def test_cells_are_shown_to_the_letter() -> None:
+    """Neither markup nor an emoji's name nor a command for the terminal is followed."""
+    names = ("[red]a[/red]", ":smile:", "a\x1b[31mb", "日本")
+    run = tally(RunStarted("dev", names, False, AT), *(QueryStarted(name, AT) for name in names))
+    shown = [line.plain for line in render_totals(run, 100)[1:]]
+    assert [line.split()[0] for line in shown] == ["[red]a[/red]", ":smile:", "a\\x1b[31mb", "日本"]
+    live = render_live(run, 100, 30, AT, PICTURES).plain.split("\n")[2:6]
+    assert [line.split()[1] for line in live] == [line.split()[0] for line in shown]
 
 
 @given(st.text(max_size=60), st.integers(4, 60))
@@ -135,10 +164,10 @@ def test_a_short_name_keeps_both_ends(name: str, width: int) -> None:
     assert short == name or (short[0] == name[0] and len(short) == width)
 
 
-def test_a_run_that_found_nothing_says_so() -> None:
+def test_a_run_without_new_records_says_so() -> None:
     ends = (ModelFinished("a", "success", 0, 0, 0, 0, 0, 9, AT), RunFinished(9, False, AT))
-    assert render_closing(played(RunStarted("dev", ("a",), False, AT), *ends)).startswith("Nothing new")
-    assert not render_closing(played(RunStarted("dev", ("a", "b"), False, AT), *ends)).startswith("Nothing new")
+    assert render_closing(tally(RunStarted("dev", ("a",), False, AT), *ends)).startswith("Nothing new")
+    assert not render_closing(tally(RunStarted("dev", ("a", "b"), False, AT), *ends)).startswith("Nothing new")
 
 
 BEHIND = (
@@ -152,13 +181,13 @@ BEHIND = (
 @given(st.integers(30, 200), st.integers(4, 60), st.integers(0, 10**9), st.sampled_from([PICTURES, LETTERS]))
 def test_the_live_table_stays_within_the_screen(width: int, height: int, rows: int, signs: Signs) -> None:
     names = tuple(f"a_model_with_a_rather_long_name_{number}" for number in range(40))
-    board = played(
+    run = tally(
         RunStarted("dev", names, True, AT),
         SessionStarted(1, AT),
         *(BatchCommitted(name, 3, rows, rows, 7, 1, 1, "", AT) for name in names[5:20]),
         *(Progress(name, 123.0, 4_321, "records", AT, BEHIND) for name in names[5:20]),
     )
-    view = render_board(board, width, height, AT + 5_000, signs)
+    view = render_live(run, width, height, AT + 5_000, signs)
     lines = view.plain.split("\n")
     assert len(lines) <= max(height, 7)
     shown = next(line for line in lines if "ago" in line)
@@ -170,30 +199,38 @@ def test_the_live_table_stays_within_the_screen(width: int, height: int, rows: i
 @pytest.mark.parametrize(
     ("width", "said"),
     [
-        (100, "left in shop.orders-2 4,000 · shop.orders-0 300 · shop.clicks-11 21"),
-        (61, "left in shop.orders-2 4,000 · shop.orders-0 300 · 1 more"),
-        (41, "left in shop.orders-2 4,000 · 2 more"),
+        (100, "backlog shop.orders-2 4,000 · shop.orders-0 300 · shop.clicks-11 21"),
+        (61, "backlog shop.orders-2 4,000 · shop.orders-0 300 · 1 more"),
+        (41, "backlog shop.orders-2 4,000 · 2 more"),
         (20, None),
     ],
 )
-def test_what_is_left_is_shown_by_partition_the_most_first(width: int, said: str | None) -> None:
-    """As long as there is room, and something is left."""
+def test_the_backlog_is_shown_by_partition_the_largest_first(width: int, said: str | None) -> None:
+    """As long as there is room, and a backlog."""
 
     def lags(height: int, *lag: PartitionLag) -> list[str]:
         told = Progress("a", 1.0, 4_321, "records", AT, lag)
-        board = played(RunStarted("dev", ("a", "b", "c"), True, AT), QueryStarted("a", AT), told)
-        lines = render_board(board, width, height, AT, PICTURES).plain.split("\n")
-        return [line.strip() for line in lines if "left in" in line]
+        run = tally(RunStarted("dev", ("a", "b", "c"), True, AT), QueryStarted("a", AT), told)
+        lines = render_live(run, width, height, AT, PICTURES).plain.split("\n")
+        return [line.strip() for line in lines if "backlog shop" in line]
 
     assert lags(24, *BEHIND) == ([said] if said else [])
     assert lags(9, *BEHIND) == lags(24, PartitionLag("shop.orders", 0, 0)) == []
 
 
+def test_every_phase_has_its_sign_and_its_style() -> None:
+    assert set(PHASE_STYLES) == set(ATTENTION) == set(get_args(Phase))
+    for signs in (PICTURES, LETTERS):
+        assert {*signs.phases, "running"} == set(get_args(Phase))
+
+
 def test_a_wide_screen_shows_every_figure_and_an_80_column_one_the_important() -> None:
-    board = played(*RUN[:8])
-    head = {width: render_board(board, width, 24, AT, PICTURES).plain.split("\n")[1].split() for width in (80, 120)}
-    assert head[80] == ["model", "batch", "records/s", "rows", "left", "last", "commit"]
-    assert head[120] == ["model", "batch", "records/s", "records", "rows", "set", "aside", "left", "last", "commit"]
+    run = tally(*RUN[:8])
+    head = {width: render_live(run, width, 24, AT, PICTURES).plain.split("\n")[1].split() for width in (80, 120)}
+    assert head[80] == ["model", "batch", "records/s", "rows", "backlog", "last", "commit"]
+    assert head[120] == [
+        *("model", "batch", "records/s", "records", "rows", "dead", "letters", "backlog", "last", "commit")
+    ]
 
 
 class Terminal(io.StringIO):
@@ -214,7 +251,7 @@ class Terminal(io.StringIO):
         ({"TERM": "dumb"}, False),
     ],
 )
-def test_who_is_watched(environ: Mapping[str, str], watched: bool) -> None:
+def test_a_terminal_outside_of_ci_is_watched(environ: Mapping[str, str], watched: bool) -> None:
     assert is_watched(Terminal(), environ) is watched
     assert is_watched(io.StringIO(), environ) is False
 
@@ -268,7 +305,7 @@ def test_the_live_view_ends_with_the_table_the_failures_and_the_cursor() -> None
     assert "a note" in before and "orders__dead_letter" in before and "table made" in before
 
 
-def test_the_live_view_gives_the_terminal_back_where_the_run_broke_off() -> None:
+def test_the_live_view_restores_the_terminal_where_the_run_broke_off() -> None:
     text = shown_live(RUN[:7])
     assert text.index(HIDE_CURSOR) < text.index(SHOW_CURSOR)
 
@@ -294,7 +331,7 @@ def test_what_the_encoding_does_not_have_is_no_failure() -> None:
     buffer = io.BytesIO()
     out = io.TextIOWrapper(buffer, encoding="ascii")
     render = console(out, out, environ={}, clock=lambda: AT, read_line=read_line, zone=UTC)
-    render(Noted("Größe", AT))
+    render(Noted("Größe", AT), RunTally())
     assert buffer.getvalue() == b"12:03:05 Gr??e\n"
 
 

@@ -7,8 +7,9 @@ from typing import Self
 
 import pytest
 
-from lakesql.events import Event, Noted
+from lakesql.events import BatchEmpty, Event, Noted
 from lakesql.observe.emitter import Emitter
+from lakesql.observe.tally import RunTally
 
 
 class Kept(AbstractContextManager["Kept"]):
@@ -16,15 +17,17 @@ class Kept(AbstractContextManager["Kept"]):
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.run = RunTally()
         self.is_open = False
         self.overlaps = 0
         self._inside = False
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Event, run: RunTally) -> None:
         self.overlaps += self._inside
         self._inside = True
         sleep(0.000_1)
         self.events.append(event)
+        self.run = run
         self._inside = False
 
     def __enter__(self) -> Self:
@@ -42,7 +45,7 @@ class Broken:
         self.good = good
         self.calls = 0
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Event, run: RunTally) -> None:
         self.calls += 1
         if self.calls > self.good:
             raise BrokenPipeError
@@ -92,6 +95,15 @@ def test_a_renderer_that_fails_is_left_out_and_the_others_are_told_once() -> Non
     assert [type(failure) for failure in emit.failures] == [BrokenPipeError]
 
 
+def test_events_are_counted_once_for_all_renderers() -> None:
+    first, second = Kept(), Kept()
+    with Emitter([first, Broken(0), second]) as emit:
+        for number in range(3):
+            emit(BatchEmpty("a", number, 5, 0, number))
+    assert first.run is second.run
+    assert first.run.models["a"].records == 15
+
+
 def test_the_last_renderer_may_fail_too() -> None:
     with Emitter([Broken(0), Broken(0)]) as emit:
         emit(Noted("x", 1))
@@ -114,7 +126,7 @@ def test_a_renderer_that_cannot_be_left_does_not_keep_the_others_open() -> None:
 def test_a_renderer_may_emit() -> None:
     kept = Kept()
 
-    def echo(event: Event) -> None:
+    def echo(event: Event, run: RunTally) -> None:
         if isinstance(event, Noted) and event.text == "call":
             emit(Noted("answer", event.at_ms))
 

@@ -23,6 +23,7 @@ from lakesql.events import (
     RunStarted,
     SessionStarted,
 )
+from lakesql.observe.emitter import Emitter, Renderer
 from lakesql.observe.jsonl import JsonLines
 from lakesql.observe.logfile import LogFile
 from lakesql.observe.results import RunResults
@@ -39,9 +40,16 @@ ENDS: tuple[Event, ...] = (
 )
 
 
+def tell(renderer: Renderer, *events: Event) -> None:
+    with Emitter([renderer]) as emit:
+        for event in events:
+            emit(event)
+    assert emit.failures == []
+
+
 def json_of(event: Event) -> dict[str, Any]:
     out = io.StringIO()
-    JsonLines(out)(event)
+    tell(JsonLines(out), event)
     assert out.getvalue().count("\n") == 1
     assert out.getvalue().isascii()
     loaded: dict[str, Any] = json.loads(out.getvalue(), parse_constant=pytest.fail)
@@ -88,10 +96,8 @@ def test_a_speed_that_json_does_not_have_is_null(speed: float) -> None:
 
 def test_progress_is_a_line_where_it_says_something_new_and_not_too_often() -> None:
     out = io.StringIO()
-    write = JsonLines(out)
-    for at in range(0, 60_000, 500):
-        for model, left in (("idle", 0), ("busy", at)):
-            write(Progress(model, 1.0, left, "records", AT + at))
+    backlogs = [(at, model, left) for at in range(0, 60_000, 500) for model, left in (("idle", 0), ("busy", at))]
+    tell(JsonLines(out), *(Progress(model, 1.0, left, "records", AT + at) for at, model, left in backlogs))
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["left"] for line in lines if line["model"] == "busy"] == list(range(0, 60_000, 5_000))
     assert len([line for line in lines if line["model"] == "idle"]) == 1
@@ -104,14 +110,12 @@ def test_a_text_of_several_lines_stays_on_one() -> None:
 def test_a_line_is_not_kept_back() -> None:
     pipe = io.BytesIO()
     out = io.TextIOWrapper(pipe, encoding="utf-8", write_through=False)
-    JsonLines(out)(Noted("x", AT))
+    tell(JsonLines(out), Noted("x", AT))
     assert pipe.getvalue().endswith(b"\n")
 
 
 def results_after(path: Path, *events: Event) -> dict[str, Any]:
-    with RunResults(path, command="run --select a+", clock=lambda: AT + 5) as results:
-        for event in events:
-            results(event)
+    tell(RunResults(path, command="run --select a+", clock=lambda: AT + 5), *events)
     loaded: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return loaded
 
@@ -175,9 +179,7 @@ def test_what_cannot_be_written_leaves_the_old_text_and_nothing_beside(tmp_path:
 def test_the_log_holds_a_line_for_each_event_and_problems_in_full(tmp_path: Path) -> None:
     path = tmp_path / "logs" / "lakesql.log"
     events = (STARTED, *ENDS, Progress("a", 1.0, 5, "records", AT), RunFinished(1_600, False, AT))
-    with LogFile(path) as log:
-        for event in events:
-            log(event)
+    tell(LogFile(path), *events)
     lines = path.read_text("utf-8").splitlines()
     stamped = [line for line in lines if line.startswith(AT_ISO)]
     assert len(stamped) == 5
@@ -189,16 +191,13 @@ def test_the_log_holds_a_line_for_each_event_and_problems_in_full(tmp_path: Path
 def test_the_log_of_one_run_follows_the_log_of_another(tmp_path: Path) -> None:
     path = tmp_path / "lakesql.log"
     for _ in range(2):
-        with LogFile(path) as log:
-            log(STARTED)
+        tell(LogFile(path), STARTED)
     assert len(path.read_text("utf-8").splitlines()) == 2
 
 
 def test_the_log_rotates_by_size_and_loses_only_the_oldest(tmp_path: Path) -> None:
     path = tmp_path / "lakesql.log"
-    with LogFile(path, max_bytes=300, kept=3) as log:
-        for number in range(40):
-            log(Noted(f"note {number:02} {'x' * 30}", AT))
+    tell(LogFile(path, max_bytes=300, kept=3), *(Noted(f"note {number:02} {'x' * 30}", AT) for number in range(40)))
     files = [path.with_name(f"lakesql.log.{number}") for number in (3, 2, 1)] + [path]
     assert set(tmp_path.iterdir()) <= set(files)
     assert all(file.exists() for file in files[:3])
@@ -210,10 +209,11 @@ def test_the_log_rotates_by_size_and_loses_only_the_oldest(tmp_path: Path) -> No
 def test_the_log_of_two_runs_at_once(tmp_path: Path) -> None:
     path = tmp_path / "lakesql.log"
 
-    def note(log: LogFile, number: int) -> None:
+    def note(log: Emitter, number: int) -> None:
         log(Noted(f"note {number:02} {'x' * 30}", AT))
 
-    with LogFile(path, max_bytes=300, kept=50) as one, LogFile(path, max_bytes=300, kept=50) as other:
+    one, other = (Emitter([LogFile(path, max_bytes=300, kept=50)]) for _ in range(2))
+    with one, other:
         for number in range(0, 60, 2):
             note(one, number)
             note(other, number + 1)
@@ -226,12 +226,9 @@ def test_the_log_of_two_runs_at_once(tmp_path: Path) -> None:
 
 def test_the_log_can_be_kept_in_one_file(tmp_path: Path) -> None:
     path = tmp_path / "lakesql.log"
-    with LogFile(path, max_bytes=1, kept=0) as log:
-        log(STARTED)
-        log(STARTED)
+    tell(LogFile(path, max_bytes=1, kept=0), STARTED, STARTED)
     assert list(tmp_path.iterdir()) == []
-    with LogFile(path, max_bytes=1_000_000, kept=0) as log:
-        log(STARTED)
+    tell(LogFile(path, max_bytes=1_000_000, kept=0), STARTED)
     assert list(tmp_path.iterdir()) == [path] and path.read_text()
 
 

@@ -62,7 +62,7 @@ def test_times_are_utc_to_the_millisecond() -> None:
 def test_a_batch_says_its_figures() -> None:
     line = describe(BatchCommitted("orders", 3, 400, 371, 2, 77, 812, "", 0))
     assert line.model == "orders"
-    assert line.text == "batch 3: 400 records, 371 rows, 2 set aside, 0.8 s"
+    assert line.text == "batch 3: 400 records, 371 rows, 2 dead letters, 0.8 s"
 
 
 def test_a_batch_without_dead_letters_does_not_speak_of_them() -> None:
@@ -71,7 +71,7 @@ def test_a_batch_without_dead_letters_does_not_speak_of_them() -> None:
 
 @pytest.mark.parametrize("speed", [float("nan"), float("inf")])
 def test_a_speed_that_is_no_number_is_left_out(speed: float) -> None:
-    assert describe(Progress("orders", speed, 12, "records", 0)).text == "12 records left"
+    assert describe(Progress("orders", speed, 12, "records", 0)).text == "backlog 12 records"
 
 
 def test_a_failure_says_condition_place_and_how_many_more() -> None:
@@ -80,7 +80,7 @@ def test_a_failure_says_condition_place_and_how_many_more() -> None:
     assert "2 more" in headline((problem, problem, problem))
 
 
-def test_a_try_says_what_is_wrong_and_when_it_comes() -> None:
+def test_a_retry_says_its_reason_its_number_and_when_it_comes() -> None:
     problem = Problem("connection-unreachable", "No broker answers.")
     line = describe(Retrying("orders", 3, 10, 4_000, (problem,), 0))
     assert (line.model, line.tone) == ("orders", "warning")

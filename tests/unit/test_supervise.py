@@ -1,10 +1,12 @@
-"""Who runs, who is tried again, and when: with queries that live in a time of their own."""
+"""Which models run, which are retried, and when: with queries that live in a time of their own."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
+from threading import Thread
 
 import pytest
 
@@ -70,7 +72,10 @@ class FakeQuery:
 
 @dataclass(slots=True)
 class World:
-    """Lives of queries by model: the first start has the first life. Nothing is real but the supervisor."""
+    """The queries of a run and their time: the first start of a model's has the first of its lives.
+
+    Nothing is real but the supervisor.
+    """
 
     lives: Mapping[str, list[list[object]]]
     lingers: bool = False
@@ -80,13 +85,27 @@ class World:
     events: list[Event] = field(default_factory=list)
     interrupt: Interrupt = field(default_factory=Interrupt)
     at: dict[int, Callable[[], None]] = field(default_factory=dict)
-    given_up_at: list[int] = field(default_factory=list)
+    held: dict[str, Emit] = field(default_factory=dict)
+    killed_at: list[int] = field(default_factory=list)
 
-    def start(self, name: str, emit: Emit) -> FakeQuery:
-        first, *others = self.lives[name].pop(0) or [None]
+    def start(self, model: str, emit: Emit) -> FakeQuery:
+        self.held[model] = emit
+        first, *others = self.lives[model].pop(0) or [None]
         if isinstance(first, Exception) and others == ["at start"]:
             raise first
-        return FakeQuery(iter([first, *others]), emit, self, name, self.now)
+        return FakeQuery(iter([first, *others]), emit, self, model, self.now)
+
+    def explain(self, model: str, error: Exception) -> LakesqlError:
+        return error if isinstance(error, LakesqlError) else RunError.of("batch-failed", str(error))
+
+    def must_stop(self, model: str) -> Exception | None:
+        return self.lost if self.now >= 1_000 else None
+
+    def release(self, model: str) -> None:
+        self.held.pop(model, None)
+
+    def kill(self) -> None:
+        self.killed_at.append(self.now)
 
     def pause(self, seconds: float) -> None:
         self.now += round(seconds * 1000)
@@ -98,19 +117,18 @@ class World:
         self, waits_for: Mapping[str, set[str]] | None = None, continuous: bool = False, limit: int = 9, **retries: int
     ) -> Mapping[str, ModelRun]:
         supervisor = Supervisor(
-            start=self.start,
-            explain=explain,
+            queries=self,
             emit=self.events.append,
             retries=Retries(retries.get("attempts", 10), Duration("", retries.get("max_wait_ms", 300_000))),
             limit=limit,
             continuous=continuous,
             interrupt=self.interrupt,
-            must_stop=lambda name: self.lost if self.now >= 1_000 else None,
-            give_up=lambda: self.given_up_at.append(self.now),
             clock=Clock(lambda: self.now, lambda: self.now, self.pause),
         )
         waiting = waits_for or {}
-        return supervisor.run({name: frozenset(waiting.get(name, ())) for name in self.lives})
+        runs = supervisor.run({name: frozenset(waiting.get(name, ())) for name in self.lives})
+        assert not self.held, "a model that is done has not been released"
+        return runs
 
     def waits(self, name: str = "a") -> list[tuple[int, int]]:
         return [(event.attempt, event.wait_ms) for event in self.of(Retrying) if event.model == name]
@@ -119,11 +137,7 @@ class World:
         return [event for event in self.events if isinstance(event, kind)]
 
 
-def explain(name: str, error: Exception) -> LakesqlError:
-    return error if isinstance(error, LakesqlError) else RunError.of("batch-failed", str(error))
-
-
-def test_a_query_that_must_not_go_on_is_stopped_though_it_has_nothing_to_do() -> None:
+def test_a_query_that_lost_its_lease_is_stopped_while_idle() -> None:
     lost = RunError.of("lease-lost", "Another runner has it.")
     world = World({"a": [[0, *["wait"] * 1000]]}, lost=lost)
     runs = world.run()
@@ -132,10 +146,10 @@ def test_a_query_that_must_not_go_on_is_stopped_though_it_has_nothing_to_do() ->
     assert isinstance(ended, ModelFinished) and ended.problems == lost.problems
 
 
-def test_what_may_pass_is_tried_again_and_goes_on() -> None:
+def test_a_transient_failure_is_retried() -> None:
     world = World({"a": [[0, AWAY], [1, 2]]})
     runs = world.run()
-    assert (runs["a"].status, runs["a"].batches) == ("success", 3)
+    assert (runs["a"].status, runs["a"].tally.batches) == ("success", 3)
     assert world.waits() == [(1, 1000)]
     (retrying,) = world.of(Retrying)
     assert retrying.problems == AWAY.problems and retrying.attempts == 10
@@ -145,24 +159,24 @@ def test_what_may_pass_is_tried_again_and_goes_on() -> None:
     assert (finished.status, finished.problems, finished.batches) == ("success", (), 3)
 
 
-def test_waits_double_up_to_the_longest_and_the_tries_are_bounded() -> None:
+def test_waits_double_up_to_max_wait_and_retries_are_limited() -> None:
     world = World({"a": [[0, BUSY], *([[BUSY]] * 20)]})
     runs = world.run(attempts=6, max_wait_ms=5_000)
     assert world.waits() == [(1, 1000), (2, 2000), (3, 4000), (4, 5000), (5, 5000), (6, 5000)]
     (finished,) = world.of(ModelFinished)
     assert (finished.status, finished.problems) == ("error", BUSY.problems)
     assert len(world.of(QueryStarted)) == 7
-    assert runs["a"].batches == 1
+    assert runs["a"].tally.batches == 1
 
 
 @pytest.mark.parametrize("progress", [1, "skip"])
-def test_a_batch_in_between_begins_the_count_anew(progress: object) -> None:
+def test_a_batch_resets_the_count_of_retries(progress: object) -> None:
     world = World({"a": [[BUSY], [BUSY], [progress, BUSY], [BUSY], []]})
     assert world.run(attempts=2)["a"].status == "success"
     assert world.waits() == [(1, 1000), (2, 2000), (1, 1000), (2, 2000)]
 
 
-def test_a_restart_that_fails_counts_too() -> None:
+def test_a_restart_that_fails_counts_as_a_retry() -> None:
     world = World({"a": [[0, AWAY], [AWAY, "at start"], [AWAY, "at start"], [1]]})
     assert world.run()["a"].status == "success"
     assert world.waits() == [(1, 1000), (2, 2000), (3, 4000)]
@@ -171,12 +185,14 @@ def test_a_restart_that_fails_counts_too() -> None:
 @pytest.mark.parametrize(
     ("first", "status"), [(AWAY, "error"), (TransientError.of("catalog-unreachable", "?"), "error"), (BUSY, "success")]
 )
-def test_what_was_never_reached_is_taken_for_a_wrong_profile(first: Exception, status: str) -> None:
+def test_an_unreachable_broker_or_catalog_is_no_transient_failure_at_the_first_start(
+    first: Exception, status: str
+) -> None:
     assert World({"a": [[first, "at start"], [0]]}).run()["a"].status == status
 
 
 @pytest.mark.parametrize("life", [[BROKEN], [BROKEN, "at start"], [ValueError("?")]])
-def test_what_does_not_pass_ends_its_model_alone(life: list[object]) -> None:
+def test_a_permanent_failure_ends_its_model_alone(life: list[object]) -> None:
     world = World({"a": [life], "b": [["wait", "wait", 0, 1]], "c": [[]]})
     runs = world.run({"c": {"a"}})
     assert {name: run.status for name, run in runs.items()} == {"a": "error", "b": "success", "c": "skipped"}
@@ -185,25 +201,49 @@ def test_what_does_not_pass_ends_its_model_alone(life: list[object]) -> None:
     assert [len(event.problems) for event in failed] == [1]
 
 
-def test_no_retries_where_none_are_wanted() -> None:
+def test_batches_of_several_threads_are_all_counted() -> None:
+    """As of a stateful model's two queries, while the supervisor counts too."""
+
+    def flood() -> None:
+        def commit() -> None:
+            for number in range(500):
+                world.held["a"](BatchCommitted("a", number, 1, 1, 0, 1, 1, "", 0))
+
+        threads = [Thread(target=commit) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    world = World({"a": [["wait"] * 10]})
+    world.at[500] = flood
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        assert world.run()["a"].tally.batches == 2_000
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_zero_attempts_mean_no_retry() -> None:
     world = World({"a": [[0, BUSY]]})
     assert world.run(attempts=0)["a"].status == "error"
 
 
-def test_others_run_while_one_waits() -> None:
+def test_other_models_run_while_one_waits_for_its_retry() -> None:
     world = World({"a": [[0, BUSY]] + [[BUSY]] * 3 + [[1]], "b": [list(range(50))]})
     world.run()
     batches = [event.at_ms for event in world.of(BatchCommitted) if event.model == "b"]
     assert max(after - before for before, after in pairwise(batches)) <= 200
 
 
-def test_a_model_that_waits_keeps_its_place_among_those_that_may_run() -> None:
+def test_a_model_that_waits_for_its_retry_keeps_its_thread() -> None:
     world = World({"a": [[BUSY], [0]], "b": [[0]]})
     world.run(limit=1)
     assert [event.model for event in world.of(BatchCommitted)] == ["a", "b"]
 
 
-def test_one_that_is_read_may_be_away_for_a_while() -> None:
+def test_a_model_waits_for_a_retry_of_the_one_that_it_reads_unless_continuous() -> None:
     once = World({"a": [[0, BUSY], [1]], "b": [[0]]})
     assert once.run({"b": {"a"}})["b"].status == "success"
     assert [event.model for event in once.of(BatchCommitted)] == ["a", "a", "b"]
@@ -212,7 +252,7 @@ def test_one_that_is_read_may_be_away_for_a_while() -> None:
     assert [event.model for event in lasting.of(BatchCommitted)] == ["b", "a"]
 
 
-def test_one_that_is_read_and_fails_at_its_start() -> None:
+def test_a_model_is_skipped_where_the_one_that_it_reads_fails_unless_continuous() -> None:
     wrong = RunError.of("type-change", "what")
     once = World({"a": [[wrong, "at start"]], "b": [[0]]})
     runs = once.run({"b": {"a"}})
@@ -222,7 +262,7 @@ def test_one_that_is_read_and_fails_at_its_start() -> None:
     assert (runs["a"].status, runs["b"].status) == ("error", "success")
 
 
-def test_a_query_whose_part_has_failed_is_stopped() -> None:
+def test_both_queries_of_a_stateful_model_restart_where_one_fails() -> None:
     """Of a stateful model's two queries one fails: the other ends after its batch, and both begin anew."""
     world = World({"a": [[0, BUSY, *["wait"] * 1000], [1]]}, lingers=True)
     assert world.run(continuous=True)["a"].status == "success"
@@ -230,7 +270,7 @@ def test_a_query_whose_part_has_failed_is_stopped() -> None:
     assert world.now < 5_000
 
 
-def test_an_end_is_heard_while_a_model_waits() -> None:
+def test_an_interrupt_ends_a_model_that_waits_for_its_retry() -> None:
     world = World({"a": [[0, AWAY], [1]], "b": [["wait"] * 100_000]})
     world.at[500] = world.interrupt.set
     runs = world.run(continuous=True)
@@ -239,7 +279,7 @@ def test_an_end_is_heard_while_a_model_waits() -> None:
     assert [event.batches for event in world.of(ModelFinished) if event.model == "a"] == [1]
 
 
-def test_who_asks_for_an_end_is_answered_at_once() -> None:
+def test_an_interrupt_is_noted_at_once() -> None:
     world = World({"a": [["wait"] * 100_000]})
     world.at[500] = world.interrupt.set
     world.run(continuous=True)
@@ -249,18 +289,18 @@ def test_who_asks_for_an_end_is_answered_at_once() -> None:
     assert world.of(Noted) == []
 
 
-def test_a_batch_that_takes_too_long_is_given_up() -> None:
+def test_queries_are_killed_where_a_batch_takes_too_long_to_end() -> None:
     """Of the other model the batch is done in time; a third one waits to be tried again."""
     world = World({"a": [["wait"] * 100_000], "b": [["wait", 0]], "c": [[0, AWAY], [1]]}, hangs={"a"})
     world.at[150] = world.interrupt.set
     runs = world.run(continuous=True)
     assert {name: run.status for name, run in runs.items()} == {"a": "skipped", "b": "success", "c": "skipped"}
     assert [event.because for event in world.of(ModelFinished) if event.model == "a"] == [UNFINISHED]
-    assert world.given_up_at == [pytest.approx(150 + GIVES_UP_AFTER_S * 1000, abs=100)]
+    assert world.killed_at == [pytest.approx(150 + GIVES_UP_AFTER_S * 1000, abs=100)]
 
 
 @pytest.mark.parametrize(("failure", "status"), [(AWAY, "skipped"), (BROKEN, "error")])
-def test_what_may_pass_is_no_failure_of_a_run_that_ends(failure: Exception, status: str) -> None:
+def test_a_transient_failure_after_an_interrupt_is_no_error(failure: Exception, status: str) -> None:
     world = World({"a": [["wait", failure]]})
     world.at[150] = world.interrupt.set
     assert world.run(continuous=True)["a"].status == status

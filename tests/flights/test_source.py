@@ -36,7 +36,7 @@ def test_sequence_orders_the_flights_of_every_key():
 
 
 def test_daily_holds_the_last_flight_of_each_key():
-    daily = source.daily()
+    daily = source.daily(source.flights())
     assert len(daily) == source.DAILY_COUNT
     assert daily["WN", "2269", "2013", "6", "8"][source.COLUMNS.index("sched_dep_time")] == "1540"
 
@@ -74,6 +74,15 @@ def test_of_every_second_pair_the_newer_flight_arrives_first(topic, records):
             arrived[source.key_of(flight)].append(source.sequence_of(flight))
     assert len(pairs) == 24
     assert sum(arrived[key] != sorted(arrived[key]) for key in pairs) == 12
+
+
+def test_the_flights_that_are_sent_where_their_number_does_not_matter_have_pairs_and_every_kind_of_bad_record():
+    some = source.flights()[source.SOME]
+    records = list(source.records(some))
+    assert (len(some), len(source.daily(some))) == (30_000, 30_000 - 14)
+    assert source.expected("flights_daily", some)[0] == 30_000 - 14
+    assert Counter(item.kind for item in records) == {**dict.fromkeys(source.BAD_KINDS, 25), "": 30_000}
+    assert Counter(item.value for item in records if not item.kind) == Counter(map(source.to_json, some))
 
 
 def test_csv_files_hold_the_flights_as_the_package_does(tmp_path):

@@ -1,0 +1,166 @@
+"""What a run's events come to, as a value: each event makes the next one. Renderers and the supervisor read it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, assert_never
+
+from lakesql.errors import Problem
+from lakesql.events import (
+    BatchCommitted,
+    BatchEmpty,
+    BatchSkipped,
+    Event,
+    ModelFinished,
+    Noted,
+    PartitionLag,
+    Progress,
+    QueryStarted,
+    RecordsRejected,
+    Retrying,
+    RunFinished,
+    RunStarted,
+    SessionStarted,
+    Status,
+    StepApplied,
+)
+
+Phase = Literal["waiting", "running", "retrying", "success", "error", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTally:
+    """How a model stands, and what it has done so far.
+
+    `retries` counts those since the last batch, whose number is `batch`. `backlog` is None where nobody knows, and
+    `lag` is the backlog of each partition of its topics. `rejected` are dead letters, `reasons` counts them.
+    """
+
+    name: str
+    phase: Phase = "waiting"
+    retries: int = 0
+    batch: int | None = None
+    batches: int = 0
+    records: int = 0
+    rows: int = 0
+    rejected: int = 0
+    skipped_batches: int = 0
+    records_per_second: float | None = None
+    backlog: int | None = None
+    backlog_unit: Literal["records", "files"] = "records"
+    lag: tuple[PartitionLag, ...] = ()
+    committed_at_ms: int | None = None
+    dead_letter_table: str = ""
+    reasons: tuple[tuple[str, int], ...] = ()
+    finished: ModelFinished | None = None
+
+    def finish(
+        self, status: Status, duration_ms: int, at_ms: int, problems: tuple[Problem, ...] = (), because: str = ""
+    ) -> ModelFinished:
+        """The event that the model is done, with what it has done."""
+        return ModelFinished(
+            model=self.name,
+            status=status,
+            batches=self.batches,
+            records=self.records,
+            rows=self.rows,
+            rejected=self.rejected,
+            skipped_batches=self.skipped_batches,
+            duration_ms=duration_ms,
+            at_ms=at_ms,
+            problems=problems,
+            because=because,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunTally:
+    """How a run stands. `models` are in the run's order; `finished` is None while it goes on."""
+
+    target: str = ""
+    continuous: bool = False
+    started_at_ms: int = 0
+    spark_is_up: bool = False
+    models: Mapping[str, ModelTally] = field(default_factory=dict)
+    finished: RunFinished | None = None
+
+    def count(self, *phases: Phase) -> int:
+        """How many models are in one of these phases."""
+        return sum(model.phase in phases for model in self.models.values())
+
+
+def count_event(run: RunTally, event: Event) -> RunTally:
+    """The tally of the run after the event."""
+    match event:
+        case RunStarted():
+            models = {name: ModelTally(name) for name in event.models}
+            return RunTally(event.target, event.continuous, event.at_ms, models=models)
+        case SessionStarted():
+            return replace(run, spark_is_up=True)
+        case RunFinished():
+            return replace(run, finished=event)
+        case Noted() | StepApplied():
+            return run
+        case _:
+            model = run.models.get(event.model) or ModelTally(event.model)
+            return replace(run, models={**run.models, event.model: count_model_event(model, event)})
+
+
+def count_model_event(model: ModelTally, event: Event) -> ModelTally:
+    """The tally of the model after an event of its own."""
+    match event:
+        case RunStarted() | SessionStarted() | RunFinished() | Noted() | StepApplied():
+            return model
+        case QueryStarted():
+            return replace(model, phase="running")
+        case Retrying():
+            return replace(model, phase="retrying", retries=event.attempt, records_per_second=None)
+        case BatchCommitted():
+            return replace(
+                model,
+                phase="running",
+                retries=0,
+                batch=event.batch,
+                batches=model.batches + 1,
+                records=model.records + event.records,
+                rows=model.rows + event.rows,
+                committed_at_ms=event.at_ms,
+            )
+        case BatchSkipped():
+            skipped = model.skipped_batches + 1
+            return replace(model, phase="running", retries=0, batch=event.batch, skipped_batches=skipped)
+        case BatchEmpty():
+            records = model.records + event.records
+            return replace(model, phase="running", retries=0, batch=event.batch, records=records)
+        case RecordsRejected():
+            return replace(
+                model,
+                rejected=model.rejected + event.count,
+                dead_letter_table=event.table,
+                reasons=tuple((Counter(dict(model.reasons)) + Counter(dict(event.reasons))).most_common()),
+            )
+        case Progress():
+            speed = event.records_per_second
+            return replace(
+                model,
+                records_per_second=speed if math.isfinite(speed) else None,
+                backlog=event.left,
+                backlog_unit=event.left_unit,
+                lag=event.lag,
+            )
+        case ModelFinished():
+            return replace(
+                model,
+                phase=event.status,
+                batches=event.batches,
+                records=event.records,
+                rows=event.rows,
+                rejected=event.rejected,
+                skipped_batches=event.skipped_batches,
+                finished=event,
+            )
+        case _:
+            assert_never(event)

@@ -1,0 +1,110 @@
+"""The command in a process of its own: what it loads, and where it prints."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from lakesql.cli.init import write_project
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh shop."""
+    write_project(tmp_path / "shop", "shop")
+    for name in tuple(os.environ):
+        if name.startswith("LAKESQL_"):
+            monkeypatch.delenv(name)
+    return tmp_path / "shop"
+
+
+def test_help_and_version_import_nothing_heavy() -> None:
+    for arguments in (["--help"], ["--version"]):
+        loaded = modules_of(arguments, Path.cwd())
+        assert not loaded & {"jinja2", "sqlglot", "yaml", "rich", "pyspark", "pyiceberg", "lakesql.graph.manifest"}
+
+
+def modules_of(arguments: Sequence[str], directory: Path) -> set[str]:
+    """The modules that a process has loaded after it ran a command line."""
+    script = (
+        "import sys\nfrom lakesql.cli.main import run_command\n"
+        f"code = run_command({list(arguments)!r})\n"
+        "print(code, *sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    code, *loaded = done.stderr.splitlines()[-1].split(" ")
+    assert code == "0", done.stderr
+    return set(loaded)
+
+
+def test_compile_loads_neither_spark_nor_iceberg_and_reads_no_sql_twice(shop: Path) -> None:
+    cold = modules_of(["compile"], shop)
+    assert not {name.partition(".")[0] for name in cold} & {"pyspark", "pyiceberg", "py4j", "pyarrow", "sqlalchemy"}
+    assert "sqlglot" in cold
+    assert "sqlglot" not in modules_of(["compile"], shop)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_an_output_without_every_character(shop: Path, encoding: str) -> None:
+    """What it has not is written as an escape, and a secret is masked all the same."""
+    model = shop / "models" / "orders.sql"
+    model.write_text("-- 5 \N{EURO SIGN}, hushhush\n" + model.read_text("utf-8"), "utf-8")
+    variables = {"PYTHONIOENCODING": encoding, "LAKESQL_SECRET_X": "hushhush"}
+    command = [sys.executable, "-m", "lakesql", "compile", "--select", "orders"]
+    done = subprocess.run(command, cwd=shop, env={**os.environ, **variables}, capture_output=True, check=True)
+    printed = done.stdout.decode("latin-1" if encoding == "latin-1" else "utf-8")
+    assert ("\\u20ac" if encoding == "latin-1" else "\N{EURO SIGN}") in printed
+    assert "hushhush" not in printed and "***" in printed
+
+
+def test_without_an_output(shop: Path) -> None:
+    done = subprocess.run(["/bin/sh", "-c", f"{sys.executable} -m lakesql ls >&-"], cwd=shop, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(shop: Path) -> None:
+    command = f"{sys.executable} -m lakesql compile; echo $? >&2"
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pipe = subprocess.run(
+        ["bash", "-c", f"({command}) | head -c 10 >/dev/null"], cwd=shop, env=environ, capture_output=True, text=True
+    )
+    assert pipe.stderr == "0\n"
+
+
+@pytest.mark.parametrize(("variables", "painted"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_errors_are_coloured_on_a_terminal_that_wants_it(shop: Path, variables: dict[str, str], painted: bool) -> None:
+    import pty
+
+    environ = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lakesql", "ls", "-t", "nowhere"],
+        cwd=shop,
+        env={**environ, "TERM": "xterm", "PYTHONPATH": str(ROOT), **variables},
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    said = b""
+    try:
+        while part := os.read(ours, 4096):
+            said += part
+    except OSError:  # Linux says the end of a terminal so
+        pass
+    os.close(ours)
+    assert process.wait() == 2
+    assert (b"\x1b[" in said, b"error[unknown-target]" in said) == (painted, True)

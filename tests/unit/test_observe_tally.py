@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from functools import reduce
+
+from lakesql.events import (
+    BatchCommitted,
+    BatchEmpty,
+    BatchSkipped,
+    Event,
+    ModelFinished,
+    Progress,
+    QueryStarted,
+    RecordsRejected,
+    Retrying,
+    RunFinished,
+    RunStarted,
+    SessionStarted,
+)
+from lakesql.observe.live import most_telling
+from lakesql.observe.tally import ModelTally, RunTally, count_event
+
+
+def tally(*events: Event) -> RunTally:
+    return reduce(count_event, events, RunTally())
+
+
+def committed(model: str, batch: int, at_ms: int = 0) -> BatchCommitted:
+    return BatchCommitted(model, batch, 100, 90, 10, 1, 5, "", at_ms)
+
+
+STARTED = RunStarted("dev", ("a", "b", "c"), False, 1)
+
+
+def test_figures_add_up_over_batches_of_every_kind() -> None:
+    run = tally(
+        STARTED,
+        SessionStarted(5, 2),
+        QueryStarted("a", 3),
+        BatchSkipped("a", 6, 4),
+        committed("a", 7, at_ms=70),
+        RecordsRejected("a", 8, "t", 5, (("unparsable", 5),), 79),
+        BatchEmpty("a", 8, 5, 5, 80),
+        committed("a", 9, at_ms=90),
+        committed("b", 0),
+    )
+    a = run.models["a"]
+    assert (a.batch, a.batches, a.skipped_batches, a.records, a.rows, a.rejected) == (9, 2, 1, 205, 180, 5)
+    assert (a.phase, a.committed_at_ms) == ("running", 90)
+    assert run.models["b"].rows == 90
+    assert run.models["c"].phase == "waiting"
+    assert run.spark_is_up
+
+
+def test_an_empty_batch_is_not_a_commit() -> None:
+    run = tally(STARTED, committed("a", 1, at_ms=50), BatchEmpty("a", 2, 0, 0, 60))
+    assert run.models["a"].committed_at_ms == 50
+
+
+def test_a_retried_model_keeps_its_figures() -> None:
+    away = Retrying("a", 1, 10, 1_000, (), 3)
+    run = tally(STARTED, committed("a", 0), Progress("a", 5.0, 1, "files", 2), away)
+    a = run.models["a"]
+    assert (a.phase, a.rows, a.records_per_second, run.count("retrying")) == ("retrying", 90, None, 1)
+    assert most_telling(count_event(run, QueryStarted("b", 4)), 1) == (a,)
+    assert count_event(run, QueryStarted("a", 4)).models["a"].phase == "running"
+
+
+def test_the_figures_of_a_finished_model_are_those_of_its_last_event() -> None:
+    finished = ModelFinished("a", "success", 4, 400, 360, 40, 2, 9, 9)
+    a = tally(STARTED, committed("a", 0), finished).models["a"]
+    assert (a.phase, a.batches, a.records, a.rows, a.rejected, a.skipped_batches) == ("success", 4, 400, 360, 40, 2)
+    assert a.finished is finished
+
+
+def test_reasons_of_dead_letters_add_up() -> None:
+    run = tally(
+        STARTED,
+        RecordsRejected("a", 1, "t", 3, (("missing-value", 1), ("not-readable", 2)), 1),
+        RecordsRejected("a", 2, "t", 4, (("missing-value", 4),), 2),
+    )
+    assert dict(run.models["a"].reasons) == {"missing-value": 5, "not-readable": 2}
+    assert run.models["a"].rejected == 7
+    assert run.models["a"].dead_letter_table == "t"
+
+
+def test_a_speed_that_is_not_finite_is_none() -> None:
+    assert tally(STARTED, Progress("a", float("nan"), 1, "files", 1)).models["a"].records_per_second is None
+
+
+def test_a_model_that_was_not_announced_gets_its_line() -> None:
+    assert tuple(tally(STARTED, QueryStarted("d", 2)).models) == ("a", "b", "c", "d")
+
+
+def test_a_tally_is_not_changed_by_the_next_event() -> None:
+    before = tally(STARTED)
+    after = count_event(before, committed("a", 0))
+    assert before.models["a"].rows == 0
+    assert after.models["a"].rows == 90
+
+
+def test_the_most_telling_models_keep_the_order_of_the_run() -> None:
+    names = tuple("abcdef")
+    run = tally(
+        RunStarted("dev", names, False, 1),
+        ModelFinished("a", "success", 1, 1, 1, 0, 0, 1, 2),
+        QueryStarted("b", 2),
+        ModelFinished("f", "error", 1, 1, 1, 0, 0, 1, 2),
+        ModelFinished("e", "skipped", 0, 0, 0, 0, 0, 0, 2),
+    )
+    assert [model.name for model in most_telling(run, 2)] == ["b", "f"]
+    assert [model.name for model in most_telling(run, 4)] == ["b", "c", "d", "f"]
+    assert [model.name for model in most_telling(run, 9)] == list(names)
+    assert most_telling(run, 0) == ()
+
+
+def test_retries_are_counted_since_the_last_batch() -> None:
+    second = Retrying("a", 2, 10, 1_000, (), 3)
+    assert tally(STARTED, second).models["a"].retries == 2
+    for batch in (committed("a", 0), BatchSkipped("a", 0, 4), BatchEmpty("a", 0, 0, 0, 4)):
+        assert tally(STARTED, second, batch).models["a"].retries == 0
+
+
+def test_a_finished_model_says_what_was_counted() -> None:
+    a = tally(STARTED, BatchSkipped("a", 0, 4), committed("a", 1), committed("a", 2)).models["a"]
+    assert a.finish("success", 9, 10) == ModelFinished("a", "success", 2, 200, 180, 0, 1, 9, 10)
+    assert ModelTally("b").finish("skipped", 0, 1, because="late") == ModelFinished(
+        "b", "skipped", 0, 0, 0, 0, 0, 0, 1, because="late"
+    )
+
+
+def test_a_new_run_starts_from_nothing() -> None:
+    run = tally(STARTED, committed("a", 0), RunFinished(5, False, 9), STARTED)
+    assert run.finished is None
+    assert run.models["a"].rows == 0
