@@ -71,18 +71,29 @@ def test_nothing_reaches_the_screen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spark", "said"),
     [
-        ('{master: "local[many]"}', "local[many]"),
-        ('{master: "local[2]", conf: {spark.sql.shuffle.partitions: few}}', "spark.sql.shuffle.partitions"),
+        ('{master: "local[many]"}', [("local[many]",)]),
+        ('{master: "local[0]"}', [("0 threads",)]),
+        (
+            '{master: "local[2]", conf: {spark.sql.shuffle.partitions: few, spark.sql.ui.retainedExecutions: all}}',
+            [("spark.sql.shuffle.partitions", "'few'"), ("spark.sql.ui.retainedExecutions", "'all'")],
+        ),
     ],
 )
-def test_what_spark_does_not_take_is_the_profiles_fault(tmp_path: Path, spark: str, said: str) -> None:
+def test_what_spark_does_not_take_is_the_profiles_fault(
+    tmp_path: Path, spark: str, said: list[tuple[str, ...]]
+) -> None:
     write_project(tmp_path, "shop")
     profiles = tmp_path / "profiles.yml"
     profiles.write_text(profiles.read_text().replace('{master: "local[*]"}', spark))
     ended = run(tmp_path, "run", "--select", "orders")
-    (problem,) = [json.loads(line) for line in ended.stderr.splitlines()]
-    assert (ended.returncode, problem["condition"]) == (2, "spark-refused")
-    assert said in problem["what"] and "\tat " not in problem["what"]
+    problems = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert ended.returncode == 2
+    for problem, words in zip(problems, said, strict=True):
+        assert problem["condition"] == "spark-refused"
+        assert all(word in problem["what"] for word in words) and "\tat " not in problem["what"]
+        if len(said) > 1:
+            line, column = problem["place"]["line"], problem["place"]["column"]
+            assert profiles.read_text().splitlines()[line - 1][column - 1 :].startswith(words[1].strip("'"))
 
 
 @pytest.mark.spark
