@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -19,8 +20,8 @@ TOPICS = {"clicks": "shop.page_views", "customers": "shop.customers", "orders_of
 }
 """The models that run, an append, two upserts of which one reads a table, and a stateful one; and their topics."""
 
-RECORDS_A_FILE = 20
-RECORDS_A_BATCH = 100
+RECORDS_A_FILE = 30
+RECORDS_A_BATCH = 300
 
 # The customers' columns do not land: so the rows are those of `orders`, whenever it reads the table of customers.
 ORDERS_OF_CUSTOMERS = """\
@@ -53,17 +54,33 @@ class Shop:
         for file in self._later:
             file.rename(file.with_suffix(".jsonl"))
 
+    def batches_in_progress(self) -> dict[str, int]:
+        """By model: the batch that its checkpoint has planned and is not done with."""
+        newest = {model: self._newest_batches(model) for model in TOPICS}
+        return {model: planned for model, (planned, done) in newest.items() if planned > done}
+
     def has_read_all(self, model: str) -> bool:
         """Whether the checkpoint of a model says that it is done with each file that is there."""
-        checkpoint = self.directory / ".lakesql" / "checkpoints" / model
-        planned, done = (_newest(checkpoint / folder) for folder in ("offsets", "commits"))
-        logs = [file.read_text() for file in checkpoint.glob("sources/0/[0-9]*")]
+        planned, done = self._newest_batches(model)
+        seen = list(self._checkpoint(model).glob("sources/0/[0-9]*"))  # by Spark, which may not have planned them yet
+        if planned != done or not seen:
+            return False
+        offset = json.loads((self._checkpoint(model) / "offsets" / str(done)).read_text().splitlines()[-1])["logOffset"]
+        logs = [file.read_text() for file in seen]
         files = (self.recorded / TOPICS[model]).glob("*.jsonl")
-        return planned == done and all(any(f"/{file.name}" in log for log in logs) for file in files)
+        return offset == max(map(_number, seen)) and all(any(f"/{file.name}" in log for log in logs) for file in files)
 
     def expected(self, model: str) -> list[oracle.Row]:
         """What the table holds when all is read, as plain Python says."""
         return oracle.expected_tables(self.recorded)["orders" if model == "orders_of_customers" else model]
+
+    def _checkpoint(self, model: str) -> Path:
+        return self.directory / ".lakesql" / "checkpoints" / model
+
+    def _newest_batches(self, model: str) -> tuple[int, int]:
+        """The newest batch that is planned, and the newest that is done; -1 for none."""
+        done, planned = (_newest(self._checkpoint(model) / folder) for folder in ("commits", "offsets"))
+        return planned, done
 
     def _divide(self, topic: Path) -> None:
         """The records of a topic in small files, in the order of their times as of their names."""
@@ -87,6 +104,7 @@ class Shop:
             "spark.driver.extraJavaOptions": f"{options} -XX:ReservedCodeCacheSize=256m",
             "spark.executor.extraJavaOptions": options,
             "spark.cores.max": str(CORES),
+            "spark.sql.shuffle.partitions": str(CORES),
         }
         profiles["shop"]["outputs"]["dev"]["spark"] = {"master": cluster.master, "conf": conf}
         (self.directory / "profiles.yml").write_text(yaml.safe_dump(profiles))
@@ -99,4 +117,9 @@ class Shop:
 
 
 def _newest(folder: Path) -> int:
-    return max((int(file.name) for file in folder.glob("[0-9]*")), default=-1)
+    return max(map(_number, folder.glob("[0-9]*")), default=-1)
+
+
+def _number(file: Path) -> int:
+    """Of a file of a log of Spark's, also of one that sums up those before it."""
+    return int(file.name.partition(".")[0])
