@@ -60,30 +60,11 @@ Connection = Recorded | Files | Rate | Kafka
 CONNECTIONS: Mapping[str, type[Connection]] = {"recorded": Recorded, "files": Files, "rate": Rate, "kafka": Kafka}
 
 
-def _read_master(node: Node) -> str:
-    """A master as Spark writes it. Of another, Spark would say only after seconds that it cannot be parsed."""
-    master = read_value(node, str, "master")
-    if _MASTER.fullmatch(master):
-        return str(master)
-    raise ProjectError.of(
-        "spark-refused",
-        f"{node.shown} is not a master of Spark's.",
-        fix="Write local[*], local[4], spark://host:7077, yarn or k8s://https://host:443.",
-        place=node.place,
-    )
-
-
-_COUNT = r"([0-9]+|\*)"
-_MASTER = re.compile(
-    rf"local|local\[{_COUNT}(\s*,\s*[0-9]+)?\]|local-cluster\[[0-9]+(,[0-9]+){{2}}\]|spark://.+|yarn|k8s://.+"
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Spark:
     """How Spark is started. `places` are those of the keys of `conf`, and of `spark.master`."""
 
-    master: str = option("Spark's master.", default="local[*]", read=_read_master)
+    master: str = option("Spark's master.", default="local[*]")
     conf: Mapping[str, str] = option("Settings that override lakesql's own.", factory=dict, read=_plain_options)
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
 

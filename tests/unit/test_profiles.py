@@ -134,23 +134,6 @@ connections:
     )
 
 
-MASTERS = """\
-local local[*] local[2] local[2,4] local[*,4] local-cluster[2,1,1024] spark://a:7077 spark://a:7077,b:7077 yarn
-k8s://https://10.0.0.1:443"""
-
-
-@pytest.mark.parametrize("master", MASTERS.split())
-def test_a_master_is_what_spark_takes_for_one(tmp_path: Path, master: str) -> None:
-    assert load(tmp_path, output(f"spark: {{master: '{master}'}}")).spark.master == master
-
-
-@pytest.mark.parametrize(
-    "master", ["locl[2]", "local[]", "local[many]", "local[2", "localhost:7077", "spark://", "mesos://host:5050", ""]
-)
-def test_any_other_master_is_refused_at_its_place(tmp_path: Path, master: str) -> None:
-    assert problems(tmp_path, output(f"spark:\n  master: '{master}'")) == [("spark-refused", 5, 17)]
-
-
 def test_the_settings_of_spark_have_their_places(tmp_path: Path) -> None:
     spark = load(tmp_path, output("spark:\n  master: 'yarn'\n  conf: {a: 1,\n    b: x}")).spark
     assert {key: (place.line, place.column) for key, place in spark.places.items()} == {

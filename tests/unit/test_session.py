@@ -185,9 +185,23 @@ def test_one_of_several_masters_is_enough() -> None:
         check_master(f"spark://{LOOPBACK}:{nobody},{LOOPBACK}")
 
 
-@pytest.mark.parametrize("master", ["local[2]", "yarn", "k8s://https://10.0.0.1:443"])
+@pytest.mark.parametrize(
+    "master", ["local", "local[*]", "local[2]", "local[*, 4]", "local-cluster[2,1,1024]", "yarn", "k8s://https://a:443"]
+)
 def test_every_other_master_is_for_spark_to_reach(master: str) -> None:
     check_master(master)
+
+
+@pytest.mark.parametrize(
+    "master", ["locl[2]", "local[]", "local[many]", "local[2", "localhost:7077", "spark://", "mesos://host:5050", ""]
+)
+def test_what_is_no_master_is_refused_at_its_place_before_java_is_started(master: str) -> None:
+    place = Place("profiles.yml", 5, 16)
+    with pytest.raises(ProfileError) as error:
+        open_session(replace(settings(master), places={"spark.master": place}))  # there is no such Java
+    (problem,) = error.value.problems
+    assert (problem.condition, problem.place) == ("spark-refused", place)
+    assert f"'{master}'" in problem.what
 
 
 def test_an_unwritable_cache_is_no_obstacle(tmp_path: Path) -> None:

@@ -150,9 +150,8 @@ def wait_for_jvm(jvm: Jvm) -> tuple[int, str]:
         if jvm.process.poll() is not None:
             if jvm.copier is not None:
                 jvm.copier.join(5)
-            last = [line for line in jvm.output.read_text(errors="replace").splitlines() if not _OF_JAVA.match(line)][
-                -3:
-            ]
+            said = jvm.output.read_text(errors="replace").splitlines()
+            last = [line for line in said if not _OF_JAVA.match(line)][-3:]
             raise ProfileError.of(
                 "jvm-failed",
                 f"Java ended with status {jvm.process.returncode} before Spark was up.",

@@ -123,10 +123,18 @@ def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lamb
 
 
 def check_master(master: str, place: Place | None = None) -> None:
-    """Raise ProfileError `spark-unreachable` where nobody is at a standalone master's address.
+    """Refuse a master that Spark would take long to refuse, or would not say why.
 
-    Spark itself tries for a minute, and then says that its context was stopped.
+    Raises ProfileError `spark-refused` where it is none, and `spark-unreachable` where it is a standalone one and
+    nobody is at its address: Spark tries for a minute, and then says that its context was stopped.
     """
+    if not _MASTER.fullmatch(master):
+        raise ProfileError.of(
+            "spark-refused",
+            f"'{master}' is not a master of Spark's.",
+            fix="Write local[*], local[4], spark://host:7077, yarn or k8s://https://host:443.",
+            place=place,
+        )
     if not master.startswith(_STANDALONE):
         return
     try:
@@ -142,6 +150,8 @@ def check_master(master: str, place: Place | None = None) -> None:
 
 
 _STANDALONE = "spark://"
+_COUNT = r"([0-9]+|\*)"
+_MASTER = re.compile(rf"local|local\[{_COUNT}(\s*,\s*[0-9]+)?\]|local-cluster\[.+\]|{_STANDALONE}.+|yarn|k8s://.+")
 
 
 def _check_sql_settings(settings: SessionSettings) -> None:
