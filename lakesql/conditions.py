@@ -21,7 +21,7 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the SELECT where the message points.",
     ),
     "avro-schema": Condition(
-        "The Avro schema of a stream is not there, is none, or lacks a column of the contract.",
+        "The Avro schema of a stream does not exist, is not one, or lacks a column of the contract.",
         "Correct the path in `schema:`, the file, or the contract.",
     ),
     "bad-column-name": Condition(
@@ -34,7 +34,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "bad-interval": Condition(
         "A text is not an interval of fixed length.",
-        "Write numbers and units: `30 seconds`, `10 minutes`, `1 hour 30 minutes`.",
+        "Write a number and a unit, or several: `30 seconds`, `10 minutes`, `1 hour 30 minutes`.",
     ),
     "bad-name": Condition(
         "A project, model, stream, namespace or connection has a name that is not a plain word.",
@@ -59,7 +59,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "bad-start": Condition(
         "`start` of a stream is neither a word that lakesql knows nor a time.",
-        "Write `earliest`, `latest` or an ISO time.",
+        "Write `earliest`, `latest`, or an ISO time such as `2026-01-31T00:00:00Z`.",
     ),
     "bad-topic": Condition(
         "A stream's topic has a name that Kafka does not take.",
@@ -71,27 +71,28 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "bad-vars": Condition(
         "The value of `--vars` is not a mapping in YAML or JSON.",
-        "Write `--vars '{name: value}'`.",
+        "Write YAML or JSON: `--vars '{big_order: 100}'`.",
     ),
     "batch-failed": Condition(
         "A batch failed for a reason that lies outside the model: Spark, storage, the catalog.",
-        "Read the message and `logs/`; run again: the batch is taken up where it was.",
+        "Read the message and `logs/`, then run again: the batch is repeated.",
     ),
     "batch-published": Condition(
         "The batch that a run was about to publish is in the table already: another runner writes the same model.",
-        "Run a model in one place at a time.",
+        "Run a model in one place at a time: let the other runner continue, or stop it and start again.",
     ),
     "catalog-not-found": Condition(
-        "The catalog's server answers, and does not know the warehouse or the database that the target names.",
-        "Make it, or correct `uri` and `warehouse` of the target's `catalog`.",
+        "The catalog's server answers, but does not know the warehouse or the database that the target names.",
+        "Create it, or correct `uri` and `warehouse` of the target's `catalog`; `lakesql debug` checks it.",
     ),
     "catalog-refused": Condition(
         "The catalog's server refuses the login, or what the login may do.",
-        "Correct `credential`, `token` or user and password in the target's `catalog`, or have the rights granted.",
+        "Correct `credential`, `token` or user and password in the target's `catalog`, or have the rights granted; "
+        "`lakesql debug` checks it.",
     ),
     "catalog-unreachable": Condition(
         "The catalog of the target did not answer, or answered with an error of its own.",
-        "Start the catalog, or correct the target's `catalog` in profiles.yml; the message says what was tried.",
+        "Start the catalog, or correct the target's `catalog` in profiles.yml; `lakesql debug` checks it.",
     ),
     "catalog-uri": Condition(
         "A catalog of type `sql` is neither on SQLite nor on PostgreSQL.",
@@ -99,23 +100,24 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "certificate-untrusted": Condition(
         "A broker's certificate is not trusted, or it does not trust the client's.",
-        "Give the connection's options the store with the authority's certificate: `ssl.truststore.location`.",
+        "Give the connection's options `ssl.truststore.location` (or `ssl.truststore.certificates`) for the broker's "
+        "authority, and `ssl.keystore.*` if the broker asks for a client certificate.",
     ),
     "checkpoint-behind": Condition(
-        "A table holds batches that its checkpoint does not know: an older copy was put back, or files are gone.",
-        "`lakesql rewind MODEL` makes a checkpoint that goes on where the table stands.",
+        "A table holds batches that its checkpoint does not know: an older copy was restored, or files were deleted.",
+        "`lakesql rewind MODEL` makes a checkpoint that continues where the table stands.",
     ),
     "checkpoint-foreign": Condition(
-        "The checkpoint is not the one that wrote the table's newest batch: it was copied, or put back from elsewhere.",
-        "`lakesql rewind MODEL` makes a checkpoint that goes on where the table stands.",
+        "The checkpoint is not the one that wrote the table's newest batch: it was copied, or restored from elsewhere.",
+        "`lakesql rewind MODEL` makes a checkpoint that continues where the table stands.",
     ),
     "checkpoint-inconsistent": Condition(
         "Files of a checkpoint are missing or unreadable, or contradict each other or the table.",
-        "`lakesql rewind MODEL` makes a checkpoint that goes on where the table stands.",
+        "`lakesql rewind MODEL` makes a checkpoint that continues where the table stands.",
     ),
     "checkpoint-lost": Condition(
         "A checkpoint is gone, and the ledger cannot replace it: which plain files were read, or a model's state.",
-        "Put it back from a copy, or choose what to read again with `lakesql rewind`, as the message says.",
+        "Restore it from a copy, or choose what to read again with `lakesql rewind`, as the message says.",
     ),
     "checkpoints-unwritable": Condition(
         "The target's folder or bucket of checkpoints cannot be written.",
@@ -123,7 +125,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "client-option": Condition(
         "An option of a connection's client stands in a stream or a model.",
-        "Move it to the connection in profiles.yml.",
+        "Options of a connection's client (SASL, SSL, …) stand in profiles.yml, under the connection: move it there.",
     ),
     "column-list": Condition(
         "A table alias or common table expression renames a stream's columns by a list: `FROM orders AS o (a, b)`.",
@@ -137,11 +139,11 @@ CONDITIONS: dict[str, Condition] = {
     "commit-conflict": Condition(
         "Another writer changed the table while a batch was written, or changed a table that the model reads. Or "
         "another runner has planned a batch in the same checkpoint. The batch is tried again.",
-        "Nothing, if it passes. Else let the others write less often, or at other times.",
+        "If it happens again and again: let the other writers commit less often, at other times, or to another table.",
     ),
     "commit-unknown": Condition(
         "A catalog did not say whether a commit was made. The batch is looked up in the ledger, then tried again.",
-        "Nothing, if it passes. Else look at the catalog's own log.",
+        "If it happens again and again: look at the catalog's log, and at `logs/`.",
     ),
     "config-misplaced": Condition(
         "`config(...)` stands inside a block, a macro or an expression.",
@@ -152,7 +154,7 @@ CONDITIONS: dict[str, Condition] = {
         "Write the value itself; values that differ by folder stand in `pyproject.toml`.",
     ),
     "connection-unreachable": Condition(
-        "What a connection points to is not there: a folder that does not exist, a broker that does not answer.",
+        "What a connection points to cannot be reached: a folder that does not exist, a broker that does not answer.",
         "Correct the connection in profiles.yml, or start what it points to.",
     ),
     "cycle": Condition(
@@ -161,7 +163,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "data-lost": Condition(
         "Records that a model has not read are gone from their topic.",
-        "Bring them back, or go on without them: `lakesql run --select MODEL --accept-data-loss`.",
+        "Restore them, or continue without them: `lakesql run --select MODEL --accept-data-loss`.",
     ),
     "duplicate-column": Condition(
         "A model gives two columns of one name. Capitals make no difference.",
@@ -169,7 +171,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "duplicate-config": Condition(
         "A model has two `config(...)` calls, or gives one option twice.",
-        "Keep one.",
+        "Keep one of the two.",
     ),
     "duplicate-key": Condition(
         "A column stands twice in `keys`.",
@@ -202,7 +204,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "expression-failed": Condition(
         "An expression of the SELECT failed on a value: a cast, an overflow, a division by zero.",
-        "Correct the expression; `try_cast`, `try_divide` … give NULL instead.",
+        "Correct the expression; to get NULL instead, use `try_cast`, `try_divide` and the like.",
     ),
     "forbidden-function": Condition(
         "A function reaches out of the query: it calls Java, reads files of the machine, or makes names out of text. "
@@ -211,7 +213,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "format-needs-files": Condition(
         "A stream of format `parquet` is read from topics, or one of `parquet` or `avro` through a connection that "
-        "brings no files.",
+        "reads no files.",
         "Read files with `path:` through a connection of type `files`, or use a format of a topic's values: `json`, "
         "`csv`, `string`, `bytes`, or `avro` with `schema:`.",
     ),
@@ -221,35 +223,38 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "internal": Condition(
         "lakesql met a state that its authors thought impossible.",
-        "Report it with the command's output under `--debug`.",
+        "This is a defect of lakesql: report it with the command's output under `--debug`.",
     ),
     "jar-checksum": Condition(
         "A jar in the cache, or one just fetched, is not the file that lakesql was built with.",
-        "Run again to fetch it anew. If it comes back, the repository or a proxy serves another file: do not use it.",
+        "Run again to fetch it anew. If it happens again, the repository or a proxy serves another file.",
     ),
     "jars-unreachable": Condition(
         "The jars that Spark needs beside its own could not be fetched.",
-        "Check network and proxy (`JAVA_TOOL_OPTIONS`), or name another Maven repository in `LAKESQL_MAVEN_URL`.",
+        "Check the network and the proxy (`HTTPS_PROXY`), or name another Maven repository in `LAKESQL_MAVEN_URL`.",
     ),
     "java-ended": Condition(
         "The Java that Spark runs in ended by itself while models ran: it was killed, or its memory was not enough.",
-        "Run again. If it comes back, give it memory: `spark.driver.memory` in the target's `spark.conf`.",
+        "Run again. If it happens again, give it memory: `spark.driver.memory` in the target's `spark.conf`. `logs/` "
+        "holds its last output; a status of 137 or -9 usually means that the system ran out of memory.",
     ),
     "java-missing": Condition(
         "There is no Java on this machine, or none that can be run.",
-        "Install Java 17 and put it on `PATH`, or point `JAVA_HOME` at it.",
+        "In lakesql's folder: `pip install '.[java]'`. Or put Java 17 or 21 on `PATH` (a JRE is enough), or point "
+        "`JAVA_HOME` at it.",
     ),
     "java-version": Condition(
         "Java is there, in a version that Spark does not run on.",
-        "Install Java 17 (or 21) and put it on `PATH`, or point `JAVA_HOME` at it.",
+        "In lakesql's folder: `pip install '.[java]'`. Or put Java 17 or 21 on `PATH` (a JRE is enough), or point "
+        "`JAVA_HOME` at it.",
     ),
     "jvm-failed": Condition(
         "Java ended before Spark was up.",
         "Read the file that the message names. Often `spark.conf` asks for more memory than there is.",
     ),
     "kafka-option": Condition(
-        "A Kafka connection has an option that lakesql sets itself, or that Kafka's client does not know or take.",
-        "Remove or correct it as the message says.",
+        "A Kafka connection has an option that lakesql sets itself, or that Kafka's client does not know or accept.",
+        "Remove or correct it in the `options` of the connection in profiles.yml.",
     ),
     "key-not-selected": Condition(
         "A column of `keys` is not among the columns of the SELECT.",
@@ -257,16 +262,17 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "lease-held": Condition(
         "Another runner runs the model.",
-        "Let it run, or stop it first. The lease of one that has died passes on within 15 seconds.",
+        "Let it run, or stop it first: SIGTERM ends it after its batch. The lease of a runner that died expires within "
+        "15 seconds.",
     ),
     "lease-lost": Condition(
         "A runner was not heard of for longer than its lease lasts, and another one runs the model.",
-        "Let the other one run.",
+        "Let the other one run: nothing was written twice.",
     ),
     "ledger-missing": Condition(
         "A checkpoint has written, and the table's history has no batch of the model.",
         "`lakesql rewind MODEL --to start` fills the table again; in mode `append` drop it first, if it holds rows. "
-        "`--to checkpoint` goes on with what has not been read yet.",
+        "`--to checkpoint` continues with what has not been read yet.",
     ),
     "macro-not-pure": Condition(
         "A macro uses one of the seven names (`config`, `stream`, `this` …); it sees its arguments and other macros.",
@@ -277,7 +283,7 @@ CONDITIONS: dict[str, Condition] = {
         "Keep one SELECT, and give every other one a file of its own.",
     ),
     "missing-option": Condition(
-        "An option that must be given is not there.",
+        "An option that must be given is missing.",
         "Add the option; the docs page of the thing it belongs to lists its values.",
     ),
     "name-not-called": Condition(
@@ -294,7 +300,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "no-settings": Condition(
         "pyproject.toml has no `[tool.lakesql]`.",
-        "Add it, with at least a `name`.",
+        'Add it, with at least `name = "…"`, or start a project with `lakesql init`.',
     ),
     "no-stream": Condition(
         "A model's SELECT reads no stream, so nothing would ever keep its table fresh.",
@@ -302,7 +308,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "not-a-catalog": Condition(
         "Something answers at the catalog's `uri`, and it is no Iceberg REST catalog: a web page, for instance.",
-        "Give the address in front of the catalog's `/v1/config`.",
+        "Correct `uri` of the target's `catalog`: the address before the catalog's `/v1/config`.",
     ),
     "not-a-macro": Condition(
         "A file under the macro paths holds something other than macros and comments.",
@@ -310,7 +316,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "not-a-select": Condition(
         "A model's file is not one SELECT.",
-        "Write one SELECT; lakesql makes the statements that create and write tables.",
+        "Write one SELECT that reads a stream; lakesql makes the statements that create and write tables.",
     ),
     "not-a-topic": Condition(
         "`lakesql record` is to record a stream that the target does not read from Kafka.",
@@ -318,7 +324,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "not-accessible": Condition(
         "The machine refused to read or write a file of the project.",
-        "Look at the permissions of what the message names, and at the space that is left.",
+        "Check the permissions of what the message names, and the free space.",
     ),
     "not-text": Condition(
         "A file of the project is not UTF-8.",
@@ -338,7 +344,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "outside-project": Condition(
         "A path of a stream or of the settings leaves the project's directory, or the connection's.",
-        "Use a relative path without `..`; where data lies elsewhere, set the connection's path in profiles.yml.",
+        "Use a relative path without `..`; the connection's own path, in profiles.yml, may be anywhere.",
     ),
     "parameter-marker": Condition(
         "A `?` or `:name` stands for a value that nobody gives.",
@@ -349,48 +355,48 @@ CONDITIONS: dict[str, Condition] = {
         "Give the column another name with `AS`.",
     ),
     "partition-type": Condition(
-        "A transform of `partition_by` does not take the type of its column, such as `days(c)` of a text.",
-        "Take another transform, or cast the column.",
+        "A transform of `partition_by` does not accept the type of its column, such as `days(c)` of a text.",
+        "Use another transform, or cast the column.",
     ),
     "path-in-from": Condition(
         "A FROM reads files by their path, such as ``parquet.`/data` ``.",
-        "Declare a stream for the files, or write the whole name of a table.",
+        "Declare a stream for the files, or write the table's whole name in three parts.",
     ),
     "pivot-over-stream": Condition(
         "PIVOT is asked of a stream.",
         "Use an aggregate per column: `sum(x) FILTER (WHERE …)`.",
     ),
     "project-exists": Condition(
-        "`lakesql init` would write over files that are there.",
+        "`lakesql init` would overwrite files that exist.",
         "Name another folder, or move the files that the message lists.",
     ),
     "recording-exists": Condition(
-        "`lakesql record` would write beside a recording that is there already.",
+        "`lakesql record` would write beside a recording that exists.",
         "Replace it with `--replace`, or write elsewhere with `--output`.",
     ),
     "recursive-cte": Condition(
         "A common table expression is recursive.",
-        "Write it as joins.",
+        "Write it as a join.",
     ),
     "redundant-partition": Condition(
         "`partition_by` has a column twice in one way: two of years, months, days and hours, or one transform twice.",
-        "Keep one of them.",
+        "Keep the one that the queries filter by; of times, the finer one.",
     ),
     "reference-not-literal": Condition(
         "`stream`, `ref` or `var` is not given its name as one text literal, so edges cannot be read from the file.",
         "Write the name out: `stream('orders')`.",
     ),
     "removed-option": Condition(
-        "A model or a folder's defaults have an option that this version has no longer.",
+        "A model or a folder's defaults have an option that this version no longer has.",
         "Remove it.",
     ),
     "reserved-column": Condition(
         "A column or alias has a name of lakesql's own: `_record`, `_change`, or one that begins with `_lakesql_`.",
-        "Give it another name with `AS`: `_record.offset AS source_offset`.",
+        "Use another name: `_record.offset AS source_offset`. Where a record stood is in `_record`.",
     ),
     "reserved-name": Condition(
         "A template gives one of the names that lakesql offers to templates to something of its own.",
-        "Take another name.",
+        "Use another name.",
     ),
     "rewind-duplicates": Condition(
         "`lakesql rewind`, to the start or to a time, would have a model in mode `append` read records again, while "
@@ -398,18 +404,18 @@ CONDITIONS: dict[str, Condition] = {
         "Drop the table first, or delete the rows of those records; or say `--allow-duplicates`.",
     ),
     "rewind-impossible": Condition(
-        "A model cannot go on from where `lakesql rewind` is to take it.",
-        "Choose another place, as the message says.",
+        "A model cannot continue from the position that `lakesql rewind` is given.",
+        "Choose another position, as the message says.",
     ),
     "sample-over-stream": Condition(
-        "TABLESAMPLE is asked of a stream; it would take other rows when a batch is run again.",
-        "Filter by a hash of the key.",
+        "TABLESAMPLE is asked of a stream; it would select other rows when a batch is repeated.",
+        "Filter by a hash of the key: `WHERE hash(id) % 10 = 0`.",
     ),
     "schema-change": Condition(
         "The columns or the partitions of a model and of its table differ, and the model's `on_schema_change` leaves "
         "them so: `fail`; `ignore`, where an option names the column; `sync_all_columns`, where somebody else's table "
         "would lose columns.",
-        "Change the SELECT, alter the table, or choose another `on_schema_change`.",
+        "Change the SELECT, alter the table, or set `on_schema_change` to `append_new_columns` or `sync_all_columns`.",
     ),
     "script-transform": Condition(
         "`SELECT TRANSFORM … USING` runs a program.",
@@ -421,10 +427,10 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "secret-on-command-line": Condition(
         "A secret stands in an option of Java's, which everybody on the machine can read in the list of processes.",
-        "Give it to what needs it in another way: a file, or a setting of `spark.conf` that is no Java option.",
+        "Put it into a file that the option names, or into a setting of `spark.conf` that is no Java option.",
     ),
     "set-operation": Condition(
-        "INTERSECT, EXCEPT or MINUS compares a stream with something; a stream is never all there.",
+        "INTERSECT, EXCEPT or MINUS compares a stream with something; a stream is never complete.",
         "Use a LEFT SEMI JOIN or LEFT ANTI JOIN with a table.",
     ),
     "spark-missing": Condition(
@@ -453,7 +459,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "storage-unreachable": Condition(
         "The tables' warehouse cannot be used: there is no such bucket or folder, no answer, or no right to it.",
-        "Correct `warehouse` or the `s3.` keys of the target's `catalog`, or make the bucket.",
+        "Correct `warehouse` or the `s3.` keys of the target's `catalog` in profiles.yml, or create the bucket.",
     ),
     "stream-in-expression": Condition(
         "A stream is read inside an expression (IN, EXISTS, a scalar subquery, LATERAL).",
@@ -470,8 +476,8 @@ CONDITIONS: dict[str, Condition] = {
     "streams-changed": Condition(
         "A model reads other streams than its checkpoint was made for, the same ones in another order, or one that was "
         "moved, such as from recorded files to Kafka.",
-        "`lakesql rewind MODEL`: streams that stay go on, new ones begin at their `start`. One that was moved is read "
-        "from its start, or from a time on: `--to start`, `--to TIME`.",
+        "`lakesql rewind MODEL`: streams that stay continue, new ones begin at their `start`. One that was moved is "
+        "read from its start, or from a time on: `--to start`, `--to TIME`.",
     ),
     "table-behind": Condition(
         "A table lacks batches that its checkpoint has written: somebody has rolled it back.",
@@ -483,12 +489,12 @@ CONDITIONS: dict[str, Condition] = {
         "Run the model that writes it, or correct the name.",
     ),
     "table-recreated": Condition(
-        "The table is another one than the checkpoint has filled: it was dropped, and perhaps made again.",
+        "The table is another one than the checkpoint has filled: it was dropped, and perhaps created again.",
         "`lakesql rewind MODEL --to start` fills it again; in mode `append` drop it first, if it holds rows. "
-        "`--to checkpoint` goes on with what has not been read yet.",
+        "`--to checkpoint` continues with what has not been read yet.",
     ),
     "table-unreadable": Condition(
-        "The catalog knows a table, and its metadata or data files cannot be read: they are not there, may not be "
+        "The catalog knows a table, and its metadata or data files cannot be read: they do not exist, may not be "
         "read, or hold what pyiceberg does not know, such as a column of type variant.",
         "Do what the message says. When the files were deleted by hand, drop the table.",
     ),
@@ -513,15 +519,15 @@ CONDITIONS: dict[str, Condition] = {
         "Correct it where the message points.",
     ),
     "too-many-dead-letters": Condition(
-        "More of a batch would be set aside than `max_dead_letter_ratio` allows; nothing of it was written.",
-        "Mend the records or the contract, or raise the ratio.",
+        "More records of a batch would be dead letters than `max_dead_letter_ratio` allows; nothing of it was written.",
+        "Correct the records or the contract, or raise the ratio.",
     ),
     "topic-forbidden": Condition(
         "The connection's user may not read a topic.",
-        "Let the broker's administrator allow it, or use another user.",
+        "Let the broker's administrator allow READ and DESCRIBE on the topic, or use another user.",
     ),
     "topic-recreated": Condition(
-        "A topic was deleted and made again since it was read.",
+        "A topic was deleted and created again since it was read.",
         "`lakesql rewind MODEL` reads the new one from its beginning. Where the model keeps state, or its table has no "
         "batch yet: `--to start`; in mode `append` drop the table first, if it holds rows.",
     ),
@@ -535,7 +541,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "union-star": Condition(
         "The branches of a UNION ALL put the stream's own columns in different places, because some use `*`.",
-        "Name the columns in every branch.",
+        "Name the columns in every branch, or begin every branch with the same number of columns before its `*`.",
     ),
     "union-without-stream": Condition(
         "A branch of a UNION reads no stream, so every batch would add its rows again.",
@@ -546,7 +552,7 @@ CONDITIONS: dict[str, Condition] = {
         "Use one of the types that the message lists.",
     ),
     "unknown-column": Condition(
-        "An option of a model or a stream, or `--mask` of `lakesql record`, names a column that is not there.",
+        "An option of a model or a stream, or `--mask` of `lakesql record`, names a column that does not exist.",
         "Correct the name, or add the column.",
     ),
     "unknown-connection": Condition(
@@ -597,7 +603,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "unknown-topic": Condition(
         "A topic that a stream names does not exist at the broker.",
-        "Correct the name, or make the topic.",
+        "Correct the name, or create the topic.",
     ),
     "unknown-type": Condition(
         "A column's type is not one of Spark SQL's.",
@@ -609,7 +615,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "upsert-over-join": Condition(
         "An `upsert` model joins two streams, which Spark does in mode `append` only.",
-        "Write the join as a model in mode `append`, and read its table as a stream in the `upsert` model.",
+        "Write the join as a model in mode `append`, and read its table here: `stream('its_name')`.",
     ),
     "usage": Condition(
         "The command line is not one that lakesql understands.",
@@ -621,11 +627,11 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "variable-substitution": Condition(
         "`${…}` would be replaced by a setting or an environment variable before Spark reads the SQL.",
-        "Use `var('…')` of the template.",
+        "Use `var('…')` of the template; to mean the characters themselves, write `concat('$', '{…}')`.",
     ),
     "watermark-missing": Condition(
         "An aggregate in mode `append` is not grouped by the event time of a stream with a watermark.",
-        "Declare the watermark and group by its window, or use mode `upsert`.",
+        "Declare `watermark:` on the stream and group by `window(its_column, …)`, or use mode `upsert`.",
     ),
     "window-over-stream": Condition(
         "A window function over a stream would see the rows of one batch only.",
@@ -637,11 +643,11 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "wrong-type": Condition(
         "A value has another type than the option takes.",
-        "Write the value as the docs show it.",
+        "Write a value of the type that the message names.",
     ),
     "wrong-value": Condition(
         "A value is not one of those that the option takes.",
-        "Use one of the values that the message lists.",
+        "Use a value that the option takes: the message or the docs list them.",
     ),
     "yaml-duplicate-key": Condition(
         "A key stands twice in one YAML mapping.",

@@ -34,7 +34,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that somebody must act on: the condition's name, what is wrong, why, what to do, and where."""
+    """One thing that somebody must act on: the condition's name, what is wrong, why, what to do, and where.
+
+    Without a `fix` of its own it has the one of its condition.
+    """
 
     condition: str
     what: str
@@ -45,6 +48,8 @@ class Problem:
     def __post_init__(self) -> None:
         if self.condition not in CONDITIONS:
             raise InternalError.of("internal", f"'{self.condition}' is not a condition of lakesql/conditions.py")
+        if not self.fix:
+            object.__setattr__(self, "fix", CONDITIONS[self.condition].do)
 
     def at(self, place: Place) -> Problem:
         """The same problem with a place, if it had none."""
@@ -79,7 +84,7 @@ class UsageError(LakesqlError):
 
 
 class RunError(LakesqlError):
-    """A model failed while it ran. Other models go on."""
+    """A model failed while it ran. Other models continue."""
 
     exit_code: ClassVar[int] = 1
     transient: ClassVar[bool] = False
@@ -103,7 +108,7 @@ class InternalError(LakesqlError):
         own = [frame for frame in frames if _PACKAGE in Path(frame.filename).parents] or frames
         raised = f"Raised in {Path(own[-1].filename).name}:{own[-1].lineno}, {own[-1].name}." if own else ""
         what = f"{type(error).__name__}: {error}".rstrip(": ")
-        return cls.of("internal", what, why=raised, fix="This is a defect of lakesql. Please report it with this text.")
+        return cls.of("internal", what, why=raised)
 
 
 EXTRAS = {

@@ -76,12 +76,7 @@ def check_name(node: Node) -> str:
     """
     if isinstance(node.value, str) and _NAME.match(node.value) and not is_reserved(node.value):
         return node.value
-    raise ProjectError.of(
-        "bad-name",
-        f"{node.shown} is not a name.",
-        fix="A name starts with a letter or _, and holds letters, digits and _ only.",
-        place=node.place,
-    )
+    raise ProjectError.of("bad-name", f"{node.shown} is not a name.", place=node.place)
 
 
 def check_column(name: str, place: Place | None) -> None:

@@ -106,15 +106,8 @@ def reaching(catalog: Catalog) -> Iterator[None]:
     except Exception as error:
         condition, what = _judge(catalog, error)
         tried = ", ".join(f"{key} {value}" for key, value in shown(catalog).items())
-        raise ProfileError.of(condition, what, why=f"Tried: {tried}.", fix=_FIXES[condition]) from error
+        raise ProfileError.of(condition, what, why=f"Tried: {tried}.") from error
 
-
-_FIXES = {
-    "catalog-unreachable": "Start it, or correct the target's `catalog` in profiles.yml; `lakesql debug` tries again.",
-    "catalog-refused": "Correct the login in the target's `catalog` in profiles.yml; `lakesql debug` tries again.",
-    "catalog-not-found": "Make it, or correct `uri` and `warehouse` in profiles.yml; `lakesql debug` tries again.",
-    "not-a-catalog": "Correct `uri` of the target's `catalog`: the address before the `/v1/config` of the catalog.",
-}
 
 _POSTGRES_REFUSES = re.compile(
     r"FATAL:\s+((?:password|\S+) authentication failed .*|role .* does not exist|no pg_hba\.conf entry .*|"

@@ -153,7 +153,12 @@ def _load_table(opened: OpenCatalog, name: TableName) -> Table | None:
             raise _missing_files(name, error) from error
         except (ValidationError, InvalidAnswer) as error:
             if fault := _metadata_fault(error):
-                raise _unreadable_metadata(name, fault) from error
+                raise RunError.of(
+                    "table-unreadable",
+                    f"The catalog knows the table {name}, and pyiceberg cannot read its metadata.",
+                    why=fault,
+                    fix="Alter the table by the engine that made it, or give the model another table.",
+                ) from error
             raise
 
 
@@ -262,15 +267,6 @@ def _metadata_fault(error: Exception) -> str:
         return ""
     place = ".".join(str(part) for part in fault["loc"])
     return f"{fault['msg'].removeprefix('Value error, ')}{f' ({place})' if place else ''}"
-
-
-def _unreadable_metadata(name: TableName, fault: str) -> RunError:
-    return RunError.of(
-        "table-unreadable",
-        f"The catalog knows the table {name}, and pyiceberg cannot read its metadata.",
-        why=fault,
-        fix="Alter the table by the engine that made it, or give the model another table.",
-    )
 
 
 def _missing_files(name: TableName, error: FileNotFoundError) -> RunError:

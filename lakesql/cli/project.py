@@ -107,13 +107,12 @@ def read_vars(text: str) -> Mapping[str, Any]:
             "secret-in-vars",
             f"--vars holds the value of a variable whose name starts with {PREFIX}.",
             why="A model's vars stand in its compiled SQL, for everybody to read.",
-            fix="Secrets belong in profiles.yml, by env_var.",
         )
     try:
         return {name: node.plain() for name, node in parse_yaml("--vars", text).entries().items()}
     except ProjectError as error:
         what = f"The value of --vars is not a mapping: {error.problems[0].what}"
-        raise UsageError.of("bad-vars", what, fix="Write YAML or JSON: --vars '{big_order: 100}'.") from None
+        raise UsageError.of("bad-vars", what) from None
 
 
 def check_model(manifest: Manifest, name: str) -> None:

@@ -53,9 +53,7 @@ def explain(error: Exception) -> LakesqlError:
             return error
         case OSError():
             what = f"{error.filename}: {error.strerror}." if error.filename else f"{error}."
-            return ProfileError.of(
-                "not-accessible", what, fix="Look at its permissions, and at the space that is left."
-            )
+            return ProfileError.of("not-accessible", what)
         case _:
             return InternalError.of_defect(error)
 

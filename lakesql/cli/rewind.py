@@ -1,4 +1,4 @@
-"""`lakesql rewind`: have a model go on elsewhere than where its checkpoint stands."""
+"""`lakesql rewind`: have a model continue elsewhere than where its checkpoint stands."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def command(given: Given, name: str, to: str, dry_run: bool, allow_duplicates: b
     if done.aside:
         click.echo(f"The old checkpoint is kept: {done.aside}")
     if not dry_run:
-        click.echo(f"Go on with: lakesql run --select {name}")
+        click.echo(f"Continue with: lakesql run --select {name}")
 
 
 def _read_target(text: str) -> RewindTo:
@@ -73,7 +73,7 @@ def _read_target(text: str) -> RewindTo:
             except ValueError:
                 raise UsageError.of(
                     "usage",
-                    f"'{text}' is no place to go on.",
+                    f"'{text}' is no place to continue from.",
                     fix="Write --to ledger, --to checkpoint, --to start, or a time such as 2026-01-31T12:00:00Z.",
                 ) from None
             return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

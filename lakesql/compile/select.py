@@ -165,10 +165,10 @@ def _check_storable(select: Select) -> Iterable[Problem]:
         if field in taken:
             what = f"{partition_text(field)} makes a partition '{partition_name(field)}', and the SELECT has a column "
             why = "Iceberg wants names that differ."
-            yield Problem("partition-name-taken", f"{what}'{taken[field]}'.", why, "Rename the column with AS.", place)
+            yield Problem("partition-name-taken", f"{what}'{taken[field]}'.", why, place=place)
         if kind and not takes(field, kind):
             what = f"'{field.column}' is of type {kind}, which cannot be partitioned by {partition_text(field)}."
-            yield Problem("partition-type", what, "", "Take another transform, or cast the column.", place)
+            yield Problem("partition-type", what, place=place)
 
 
 def _check_mode(select: Select) -> Iterable[Problem]:
@@ -180,16 +180,14 @@ def _check_mode(select: Select) -> Iterable[Problem]:
             f"In mode '{mode_of(model.config)}' an aggregate must be grouped by event time of a stream that has a "
             "watermark.",
             "A group's row is appended once it can no longer change; without a watermark that never happens.",
-            "Declare `watermark:` on the stream and group by window(<its column>, …), or use mode='upsert'.",
-            model.place,
+            place=model.place,
         )
     if writing.output_mode == "update" and query.joins_streams:
         yield Problem(
             "upsert-over-join",
             f"Mode '{mode_of(model.config)}' cannot take the rows of a join of two streams.",
             "Spark joins streams with each other in mode 'append' only.",
-            "Write the join as a model in mode 'append', and read its table here: stream('its_name').",
-            model.option_place("mode"),
+            place=model.option_place("mode"),
         )
     if writing.keys and not writing.sequence_by:
         keys = {key.lower() for key in writing.keys}

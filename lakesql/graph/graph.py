@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Literal, get_args
 
 from lakesql.errors import InternalError, Place, Problem, ProjectError
@@ -55,8 +56,7 @@ class Graph:
 
     def order(self, ids: Iterable[str]) -> tuple[str, ...]:
         """`ids`, each after those it reads, directly or through nodes that are not in `ids`; else by name."""
-        order, _ = _sort(self.predecessors_within(ids), self.nodes)
-        return order
+        return _sort(self.predecessors_within(ids), self.nodes)
 
     def predecessors_within(self, ids: Iterable[str]) -> dict[str, frozenset[str]]:
         """For each of `ids`, those of `ids` that must be done before it starts.
@@ -84,9 +84,10 @@ def build_graph(nodes: Iterable[GraphNode]) -> Graph:
     the reference that closes it.
     """
     by_id = _by_id(nodes)
-    order, stuck = _sort({id_: frozenset(node.depends_on) for id_, node in by_id.items()}, by_id)
-    if stuck:
-        raise ProjectError(_cycle_problem(cycle, by_id) for cycle in _find_cycles(stuck, by_id))
+    try:
+        order = _sort({id_: node.depends_on for id_, node in by_id.items()}, by_id)
+    except CycleError:
+        raise ProjectError(_cycle_problem(cycle, by_id) for cycle in _find_cycles(by_id)) from None
     readers: dict[str, list[str]] = {id_: [] for id_ in order}
     for id_ in order:
         for read in dict.fromkeys(by_id[id_].depends_on):
@@ -109,48 +110,32 @@ def _by_id(nodes: Iterable[GraphNode]) -> dict[str, GraphNode]:
     return by_id
 
 
-def _sort(
-    before: Mapping[str, frozenset[str]], nodes: Mapping[str, GraphNode]
-) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The ids, each after those in its `before`, ties by name; and the ids that wait for a cycle."""
-    waiting = {id_: len(reads) for id_, reads in before.items()}
-    after: dict[str, list[str]] = {id_: [] for id_ in before}
-    for id_, reads in before.items():
-        for read in reads:
-            after[read].append(id_)
-    ready = [(nodes[id_].name, id_) for id_, count in waiting.items() if count == 0]
-    heapq.heapify(ready)
+def _sort(before: Mapping[str, Iterable[str]], nodes: Mapping[str, GraphNode]) -> tuple[str, ...]:
+    """The ids, each after those in its `before`, ties by name. Raises `CycleError`."""
+    sorter = TopologicalSorter(before)
+    sorter.prepare()
+    ready: list[tuple[str, str]] = []
     order: list[str] = []
-    while ready:
-        _, done = heapq.heappop(ready)
-        order.append(done)
-        for id_ in after[done]:
-            waiting[id_] -= 1
-            if waiting[id_] == 0:
-                heapq.heappush(ready, (nodes[id_].name, id_))
-    return tuple(order), frozenset(before) - frozenset(order)
+    while sorter.is_active():
+        for id_ in sorter.get_ready():
+            heapq.heappush(ready, (nodes[id_].name, id_))
+        order.append(heapq.heappop(ready)[1])
+        sorter.done(order[-1])
+    return tuple(order)
 
 
-def _find_cycles(stuck: frozenset[str], nodes: Mapping[str, GraphNode]) -> list[tuple[str, ...]]:
-    """Cycles among nodes of which each reads another one of them, so that a walk along the reads must come back.
-
-    No two of the cycles share a node; each starts with its first node by name.
-    """
-    cycles = []
-    seen: set[str] = set()
-    for start in sorted(stuck, key=lambda id_: nodes[id_].name):
-        walk: dict[str, None] = {}
-        id_ = start
-        while id_ not in seen:
-            seen.add(id_)
-            walk[id_] = None
-            id_ = next(read for read in nodes[id_].depends_on if read in stuck)
-        if id_ in walk:
-            path = list(walk)
-            cycle = path[path.index(id_) :]
-            first = cycle.index(min(cycle, key=lambda member: nodes[member].name))
-            cycles.append((*cycle[first:], *cycle[:first]))
-    return cycles
+def _find_cycles(nodes: Mapping[str, GraphNode]) -> Iterator[tuple[str, ...]]:
+    """Cycles that share no node, at least one if there are any; each starts with its first node by name."""
+    reads = {id_: nodes[id_].depends_on for id_ in sorted(nodes)}
+    while True:
+        try:
+            TopologicalSorter(reads).prepare()
+            return
+        except CycleError as error:
+            cycle = error.args[1][:0:-1]  # it comes back to where it begins, and each node is read by the next one
+        first = cycle.index(min(cycle, key=lambda member: nodes[member].name))
+        yield (*cycle[first:], *cycle[:first])
+        reads = {id_: tuple(set(read) - set(cycle)) for id_, read in reads.items() if id_ not in cycle}
 
 
 def _cycle_problem(cycle: tuple[str, ...], nodes: Mapping[str, GraphNode]) -> Problem:

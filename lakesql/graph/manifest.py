@@ -244,8 +244,7 @@ def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
         taken = next((table for table in tables if table.lower() in owners), None)
         if taken:
             what = f"Models '{owners[taken.lower()]}' and '{model.name}' both write {taken}."
-            fix = "Give one of them another table= or namespace=."
-            yield Problem("duplicate-table", what, "Capitals make no difference.", fix, model.option_place("table"))
+            yield Problem("duplicate-table", what, "Capitals make no difference.", place=model.option_place("table"))
         for table in tables:
             owners.setdefault(table.lower(), model.name)
 
@@ -315,12 +314,8 @@ def _graph_nodes(project: str, streams: Mapping[str, Stream], models: Mapping[st
             path=model.path,
             fqn=model.fqn,
             tags=frozenset(model.config.tags),
-            config={**model.options, **_effective(model.config)},
+            config={**model.options, "mode": mode_of(model.config), "tags": list(model.config.tags)},
             depends_on=tuple(references),
             place=model.place,
             references=references,
         )
-
-
-def _effective(config: Config) -> dict[str, object]:
-    return {"mode": mode_of(config), "tags": list(config.tags)}

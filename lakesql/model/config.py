@@ -59,12 +59,7 @@ def _read_trigger(node: Node) -> Trigger:
     try:
         duration = parse_duration(node)
     except ProjectError:
-        raise ProjectError.of(
-            "bad-trigger",
-            f"{node.shown} is not a trigger.",
-            fix="Write 'available_now', or an interval such as '30 seconds'.",
-            place=node.place,
-        ) from None
+        raise ProjectError.of("bad-trigger", f"{node.shown} is not a trigger.", place=node.place) from None
     return Every(duration.text, duration.length_ms)
 
 
@@ -90,7 +85,6 @@ def _read_partition(node: Node) -> PartitionField:
         "bad-partition",
         f"{node.shown} is not a partition transform.",
         why=did_you_mean(text.split("(")[0], _TRANSFORMS) if "(" in text else "",
-        fix="Write a column, days(ts), bucket(16, id), truncate(4, s) …",
         place=node.place,
     )
 
@@ -98,12 +92,7 @@ def _read_partition(node: Node) -> PartitionField:
 def _read_sort(node: Node) -> SortField:
     found = _SORT.match(node.value.strip()) if isinstance(node.value, str) else None
     if not found:
-        raise ProjectError.of(
-            "bad-order",
-            f"{node.shown} is not a sort order.",
-            fix="Write a column, then 'desc' and 'nulls last' as you need them.",
-            place=node.place,
-        )
+        raise ProjectError.of("bad-order", f"{node.shown} is not a sort order.", place=node.place)
     descending = (found["direction"] or "").lower() == "desc"
     nulls_first = found["nulls"].lower() == "first" if found["nulls"] else not descending
     return SortField(found["quoted"] or found["plain"], descending, nulls_first)
@@ -118,7 +107,6 @@ def _read_partitions(node: Node) -> tuple[PartitionField, ...]:
                 "redundant-partition",
                 f"Column '{field.column}' is partitioned twice in one way.",
                 why="Iceberg takes one of years, months, days and hours of a column, one bucket and one truncate.",
-                fix="Keep the one that the queries filter by; of times, the finer one.",
                 place=_as_items(node)[index].place,
             )
     return fields
@@ -204,7 +192,7 @@ class TableConfig:
         "What happens when the SELECT's columns and the table's differ.", default="append_new_columns"
     )
     max_dead_letter_ratio: float = option(
-        "Share of a batch's records that may be set aside; above it the batch fails.", default=1.0, read=_read_ratio
+        "Share of a batch's records that may be dead letters; above it the batch fails.", default=1.0, read=_read_ratio
     )
     tags: tuple[str, ...] = option("Words to select by.", default=())
     meta: Mapping[str, Any] = option("Anything, for other tools.", factory=dict, read=_read_meta)

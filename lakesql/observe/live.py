@@ -110,7 +110,7 @@ class LiveView:
                 return False
 
     def _is_news(self, event: RecordsRejected) -> bool:
-        """Whether a model sets records aside for a new reason, or has not said for a while that it does."""
+        """Whether a model has dead letters for a new reason, or has not said for a while that it does."""
         last_at_ms, known = self._told.get(event.model, (0, frozenset()))
         reasons = {reason for reason, _ in event.reasons}
         if reasons <= known and event.at_ms - last_at_ms < REJECTED_EVERY_MS:
@@ -123,7 +123,7 @@ class LiveView:
         head = Text(f"{wall_time(event.at_ms, self._zone)} ", style="dim")
         if line.model:
             head.append(name_cell(line.model, self._run), style="not dim bold")
-        # A grid, so that a long text goes on below itself and not below the time.
+        # A grid, so that a long text continues below itself and not below the time.
         grid = Table.grid()
         grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")

@@ -78,7 +78,7 @@ class ModelTally:
 
 @dataclass(frozen=True, slots=True)
 class RunTally:
-    """How a run stands. `models` are in the run's order; `finished` is None while it goes on."""
+    """How a run stands. `models` are in the run's order; `finished` is None while it runs."""
 
     target: str = ""
     continuous: bool = False

@@ -143,7 +143,6 @@ def postgres_of(catalog: Catalog) -> Postgres:
         raise ProfileError.of(
             "catalog-uri",
             f"The catalog '{catalog.name}' of type sql has a uri of another kind than SQLite's and PostgreSQL's.",
-            fix="Write sqlite:///path/to/catalog.db or postgresql://user@host:5432/database, or use another type.",
         )
     return Postgres(
         server=found["server"] or "localhost",

@@ -37,10 +37,5 @@ def parse_duration(node: Node) -> Duration:
     parts = [(int(number), unit.lower()) for number, unit in _PART.findall(text)]
     length_ms = sum(number * _UNITS_MS[unit] for number, unit in parts)
     if not parts or _PART.sub("", text).strip() or length_ms > MAX_MS:
-        raise ProjectError.of(
-            "bad-interval",
-            f"{node.shown} is not an interval.",
-            fix="Write a number and a unit, such as '30 seconds' or '10 minutes'.",
-            place=node.place,
-        )
+        raise ProjectError.of("bad-interval", f"{node.shown} is not an interval.", place=node.place)
     return Duration(" ".join(f"{number} {unit}{'' if number == 1 else 's'}" for number, unit in parts), length_ms)

@@ -40,11 +40,7 @@ def read_project(directory: Path) -> ProjectFiles:
     """
     settings_path = directory / SETTINGS_FILE
     if not settings_path.is_file():
-        raise UsageError.of(
-            "no-project",
-            f"There is no {SETTINGS_FILE} in {directory}.",
-            fix="Go to the project's directory, name it with --project-dir, or start one with `lakesql init`.",
-        )
+        raise UsageError.of("no-project", f"There is no {SETTINGS_FILE} in {directory}.")
     settings = parse_settings(SETTINGS_FILE, read_text(settings_path, SETTINGS_FILE))
     paths = settings.paths
     return ProjectFiles(

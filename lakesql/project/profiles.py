@@ -278,7 +278,7 @@ def _missing(name: str, place: Place) -> Problem:
 
 
 def _bad_template(what: str, place: Place) -> Problem:
-    return Problem("bad-profile-template", what, "", "profiles.yml knows env_var('NAME', 'default') only.", place)
+    return Problem("bad-profile-template", what, place=place)
 
 
 _ENVIRONMENT = jinja2.Environment()

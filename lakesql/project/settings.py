@@ -61,11 +61,6 @@ def parse_settings(path: str, text: str) -> Settings:
     tool = parse_toml(path, text).get("tool")
     table = tool.get("lakesql") if tool else None
     if table is None:
-        raise ProjectError.of(
-            "no-settings",
-            f"{path} has no [tool.lakesql].",
-            fix='Add it, with at least `name = "…"`, or start a project with `lakesql init`.',
-            place=Place(path),
-        )
+        raise ProjectError.of("no-settings", f"{path} has no [tool.lakesql].", place=Place(path))
     settings = decode(table, Settings, what="[tool.lakesql]")
     return replace(settings, profile=settings.profile or settings.name)

@@ -58,7 +58,7 @@ class Queries(Protocol):
         """What an exception of the model means. A `TransientError` is worth a retry."""
 
     def must_stop(self, model: str) -> Exception | None:
-        """Why the query must not go on, if it must not: it may have nothing to do, and so no batch that would ask."""
+        """Why the query must not continue, if so: it may have nothing to do, and so no batch that would ask."""
 
     def release(self, model: str) -> None:
         """The model is done: others may have what was held for it."""

@@ -133,7 +133,6 @@ def _read(sql: str, streams: Mapping[str, StreamShape], findings: Findings) -> Q
             text.tokens[0].start,
             "The model reads no stream.",
             "A model is kept fresh by what arrives in a stream.",
-            "Read one with {{ stream('…') }} in FROM.",
         )
     outputs = _outputs(relation.columns, findings)
     return _query(text, relation, walk, outputs)
@@ -175,9 +174,7 @@ def _parse(tokens: list[Token], sql: str, findings: Findings) -> exp.Query | Non
     tree = trees[0] if trees else None
     if not isinstance(tree, exp.Query):
         what = tree.key.upper() if tree is not None else "nothing"
-        findings.add(
-            "not-a-select", tokens[0].start, f"The model is {what}, and not one SELECT.", fix="Write a SELECT."
-        )
+        findings.add("not-a-select", tokens[0].start, f"The model is {what}, and not one SELECT.")
         return None
     return tree
 
@@ -203,33 +200,20 @@ def _outputs(columns: tuple[Column, ...] | None, findings: Findings) -> tuple[Ou
         name = column.name
         if name is None:
             findings.add(
-                "unnamed-column",
-                column.offset,
-                "This expression has no name.",
-                "It becomes a column of the table.",
-                "Give it one with AS.",
+                "unnamed-column", column.offset, "This expression has no name.", "It becomes a column of the table."
             )
             continue
         if is_reserved(name):
-            findings.add(
-                "reserved-column",
-                column.offset,
-                f"'{name}' never lands in a table under its own name.",
-                fix="Give it another name with AS.",
-            )
+            findings.add("reserved-column", column.offset, f"'{name}' never lands in a table under its own name.")
         elif not name or not name.isprintable() or any(character in name for character in ".`"):
             findings.add(
                 "bad-column-name",
                 column.offset,
                 f"The column '{name}' has a dot, a backtick or a control character in its name, or none at all.",
-                fix="Give it another name with AS.",
             )
         elif name.lower() in names:
             findings.add(
-                "duplicate-column",
-                column.offset,
-                f"The model has two columns '{name}'. Capitals make no difference.",
-                fix="Give one of them another name with AS.",
+                "duplicate-column", column.offset, f"The model has two columns '{name}'. Capitals make no difference."
             )
         names.add(name.lower())
         outputs.append(Output(name, column.offset, column.stream, column.column, column.cast))

@@ -59,7 +59,6 @@ def refuse_in_stream(select: exp.Select, mark: int, walk: Walk) -> None:
             "window-over-stream",
             tokens[index].start,
             "A window function over a stream would see the rows of one batch only.",
-            fix="Keep the newest row of a key with mode='upsert' and sequence_by, or group by window(time, '…').",
         )
     if select.args.get("sample"):
         _refuse_sample(offset_of(select.args["from_"].this), walk)
@@ -71,7 +70,6 @@ def refuse_in_stream(select: exp.Select, mark: int, walk: Walk) -> None:
                 "star-in-function",
                 offset_of(part.find_ancestor(exp.Func, exp.Select) or part, tokens[mark].start),
                 "* inside a function takes in the columns that lakesql adds to a stream.",
-                fix="Name the columns.",
             )
 
 
@@ -95,7 +93,6 @@ def refuse_order(query: exp.Expr, last: exp.Expr, walk: Walk) -> None:
                 walk.text.tokens[found[0] if found else mark].start,
                 f"{what} all rows, and a stream is never all there.",
                 _EACH_BATCH,
-                "Leave it out; the table's own order is `order_by` of config(…).",
             )
 
 
@@ -105,20 +102,13 @@ def refuse_on_stream(table: exp.Expr, walk: Walk) -> None:
         walk.findings.add("sql-syntax", offset_of(table), "A stream has no versions: those of tables can be read.")
     for pivot in table.args.get("pivots") or ():
         if not pivot.args.get("unpivot"):
-            walk.findings.add(
-                "pivot-over-stream", offset_of(table), "PIVOT groups all rows.", fix="Use sum(…) FILTER (WHERE …)."
-            )
+            walk.findings.add("pivot-over-stream", offset_of(table), "PIVOT groups all rows.")
     if table.args.get("sample"):
         _refuse_sample(offset_of(table), walk)
 
 
 def _refuse_sample(offset: int, walk: Walk) -> None:
-    walk.findings.add(
-        "sample-over-stream",
-        offset,
-        "TABLESAMPLE takes other rows when a batch is run again.",
-        fix="Filter by a hash of the key: WHERE hash(id) % 10 = 0.",
-    )
+    walk.findings.add("sample-over-stream", offset, "TABLESAMPLE takes other rows when a batch is run again.")
 
 
 def refuse_inside(offset: int, relation: Relation, walk: Walk) -> None:
@@ -127,7 +117,6 @@ def refuse_inside(offset: int, relation: Relation, walk: Walk) -> None:
         "stream-in-expression",
         offset,
         f"The stream '{relation.streams[0]}' is read inside an expression, which would see one batch of it only.",
-        fix="Join the stream in FROM, or ref() the table that a model makes of it.",
     )
 
 

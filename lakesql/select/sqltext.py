@@ -182,7 +182,6 @@ def _read_tokens(sql: str, findings: Findings) -> list[Token] | None:
             "variable-substitution",
             match.start(),
             f"'{match.group()}' would be replaced by a setting or an environment variable before Spark reads the SQL.",
-            fix="Use var('…') of the template; to mean the characters themselves, write concat('$', '{…}').",
         )
     read = _without_comments(sql, findings)
     if read is None:
@@ -279,24 +278,14 @@ def _names_window(tokens: list[Token], index: int) -> bool:
 def _is_one_select(sql: str, tokens: list[Token], findings: Findings) -> bool:
     first = next((token for token in tokens if token.token_type is not TokenType.L_PAREN), None)
     if first is None:
-        findings.add("not-a-select", 0, "The model holds no SELECT.", fix="Write one SELECT that reads a stream.")
+        findings.add("not-a-select", 0, "The model holds no SELECT.")
         return False
     if first.token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.FROM):
-        findings.add(
-            "not-a-select",
-            first.start,
-            f"The model begins with {first.text}, and is not one SELECT.",
-            fix="Write one SELECT that reads a stream; lakesql makes the statements that write tables.",
-        )
+        findings.add("not-a-select", first.start, f"The model begins with {first.text}, and is not one SELECT.")
         return False
     for token in tokens if ";" in sql or "|>" in sql else ():
         if token.token_type is TokenType.SEMICOLON:
-            findings.add(
-                "many-statements",
-                token.start,
-                "The model holds more than one statement.",
-                fix="Keep one SELECT; give every other one a file of its own.",
-            )
+            findings.add("many-statements", token.start, "The model holds more than one statement.")
             return False
         if token.token_type is TokenType.PIPE_GT:
             findings.add("not-a-select", token.start, "|> is not read by lakesql.", fix="Write a SELECT with CTEs.")
@@ -394,12 +383,7 @@ def _refuse_words(tokens: list[Token], findings: Findings) -> None:
         elif (kind is TokenType.VAR or kind is TokenType.IDENTIFIER) and token.text[:1] == "_":
             lowered = token.text.lower()
             if lowered.startswith(RESERVED_PREFIX):
-                findings.add(
-                    "reserved-column",
-                    token.start,
-                    f"'{token.text}' is a name of lakesql's own.",
-                    fix="Use another name. Where a record stood is in _record.",
-                )
+                findings.add("reserved-column", token.start, f"'{token.text}' is a name of lakesql's own.")
         before = token
 
 
@@ -410,19 +394,12 @@ def _ends_list(tokens: list[Token], index: int) -> bool:
 
 def refuse_marker(marker: str, offset: int, findings: Findings) -> None:
     """Notes a parameter marker: `?`, `:name`."""
-    findings.add(
-        "parameter-marker",
-        offset,
-        f"'{marker}' is a parameter marker, and nothing gives it a value.",
-        fix="Use var('…') of the template.",
-    )
+    findings.add("parameter-marker", offset, f"'{marker}' is a parameter marker, and nothing gives it a value.")
 
 
 def refuse_reserved(name: str, offset: int, findings: Findings) -> None:
     """Notes that something gets a name which every stream gives to a column of its own."""
-    findings.add(
-        "reserved-column", offset, f"'{name}' is what a stream calls a column of its own.", fix="Give it another name."
-    )
+    findings.add("reserved-column", offset, f"'{name}' is what a stream calls a column of its own.")
 
 
 def _record_fields(tokens: list[Token]) -> frozenset[str]:

@@ -68,7 +68,7 @@ def _query(query: exp.Expr, names: Names, walk: Walk) -> Relation:
             return inner
         case _:
             offset = offset_of(query)
-            walk.findings.add("not-a-select", offset, f"{query.key.upper()} is not a SELECT.", fix="Write a SELECT.")
+            walk.findings.add("not-a-select", offset, f"{query.key.upper()} is not a SELECT.")
             return Relation()
 
 
@@ -78,9 +78,7 @@ def _with(query: exp.Expr, names: Names, walk: Walk) -> Names:
         return names
     if with_.args.get("recursive"):
         offset = offset_of(with_.expressions[0].args["alias"]) if with_.expressions else 0
-        walk.findings.add(
-            "recursive-cte", offset, "A recursive common table expression cannot be read.", fix="Use a join."
-        )
+        walk.findings.add("recursive-cte", offset, "A recursive common table expression cannot be read.")
         return {**names, **{cte.alias.lower(): Relation() for cte in with_.expressions}}
     known = dict(names)
     for cte in with_.expressions:
@@ -91,7 +89,7 @@ def _with(query: exp.Expr, names: Names, walk: Walk) -> Names:
 def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     mark = mark_of(select)
     if mark is None:
-        walk.findings.add("not-a-select", offset_of(select), "This query has no SELECT of its own.", fix="Write one.")
+        walk.findings.add("not-a-select", offset_of(select), "This query has no SELECT of its own.")
         return Relation()
     walk.seen.add(mark)
     refuse_foreign(select, walk.text.tokens[mark].start, walk)
@@ -161,7 +159,6 @@ def _joined(first: exp.Expr, joins: Iterable[exp.Join], names: Names, walk: Walk
                 offset_of(join.this),
                 f"This {' '.join(filter(None, (side, kind, 'JOIN')))} gives rows that no record of the stream made.",
                 "Such a row would come again with every batch.",
-                "Keep the stream on the side whose rows are all kept: FROM stream LEFT JOIN table.",
             )
         if hidden:
             right = [("", replace(source, columns=(), source=None)) for _, source in right]
@@ -245,7 +242,6 @@ def _named_table(table: exp.Table, names: Names, walk: Walk) -> Relation:
             offset,
             f"{'.'.join(parts)} reads files by their path.",
             "A model reads streams and tables, so that what it depends on can be seen and checked.",
-            "Declare a stream for the files, or write the table's whole name in three parts.",
         )
     walk.reads_tables = True
     return Relation()
@@ -299,7 +295,6 @@ def _named(relation: Relation, alias: exp.Expr | None, walk: Walk) -> Relation:
             "column-list",
             offset_of(alias.columns[0]),
             "A list of columns cannot rename what comes from a stream, which has columns of lakesql's beside its own.",
-            fix="Rename the columns in the SELECT, with AS.",
         )
         return relation
     for column in alias.columns:
@@ -332,7 +327,6 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
                 "union-without-stream",
                 start_of(branch, walk),
                 "This branch of the UNION reads no stream, so every batch would add its rows again.",
-                fix="Read tables in a model of its own, or join them.",
             )
     stateful = distinct or any(relation.stateful for relation in relations)
     carried = {relation.carried for relation in relations if relation.streams}
@@ -342,7 +336,6 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
             start_of(branches[1], walk),
             "The branches of the UNION put the stream's own columns in different places.",
             "A * over a stream brings columns of lakesql's with it.",
-            "Name the columns in every branch, or begin every branch with the same number of columns before its *.",
         )
     selects = _selects(relations)
     if distinct:
@@ -390,7 +383,6 @@ def _other_set_operation(operation: exp.SetOperation, names: Names, walk: Walk) 
         "set-operation",
         start_of(operation.expression, walk),
         f"{operation.key.upper()} compares all rows, and a stream is never all there.",
-        fix="Use a LEFT SEMI JOIN or LEFT ANTI JOIN with a table.",
     )
     return replace(left, streams=left.streams or right.streams)
 

@@ -17,7 +17,6 @@ def find_client_options(node: Node, what: str) -> Mapping[str, Problem]:
         key: Problem(
             "client-option",
             f"'{key}' is no option of {what}.",
-            "Options of a connection's client (SASL, SSL, …) stand in profiles.yml, under the connection.",
             place=node.keys.get(key, node.place),
         )
         for key in sorted(node.entries())

@@ -120,12 +120,7 @@ def _read_start(node: Node) -> Start:
     try:
         start = datetime.fromisoformat(str(node.value))
     except ValueError:
-        raise ProjectError.of(
-            "bad-start",
-            f"{node.shown} is no place to start.",
-            fix="Write 'earliest', 'latest', or a time such as '2026-01-31T00:00:00Z'.",
-            place=node.place,
-        ) from None
+        raise ProjectError.of("bad-start", f"{node.shown} is no place to start.", place=node.place) from None
     return start if start.tzinfo else start.replace(tzinfo=UTC)
 
 
@@ -227,7 +222,6 @@ def _read_origin(options: _StreamOptions, node: Node) -> Origin:
         raise ProjectError.of(
             "stream-origin",
             f"Stream '{options.name}' says {' and '.join(given)}.",
-            fix="Keep one of topic, topics, pattern and path.",
             place=node.keys.get(given[1], node.place),
         )
     match given:
@@ -248,12 +242,7 @@ def _check_relative(path: str, place: Place) -> None:
     # A dot by itself may become two: `{.,a/b}.` is `..` among others, and so is `\.\.`.
     dots = any(set(part) == {"."} for part in re.split(r"[/{},\\]", path.removeprefix("./")))
     if path.startswith(("/", "~")) or re.match(r"[^/]*:", path) or dots:
-        raise ProjectError.of(
-            "outside-project",
-            f"The path '{path}' leaves its connection's folder.",
-            fix="Give a path relative to the connection; the connection's own path, in profiles.yml, may be anywhere.",
-            place=place,
-        )
+        raise ProjectError.of("outside-project", f"The path '{path}' leaves its connection's folder.", place=place)
 
 
 def _offered_columns(options: _StreamOptions, origin: Origin, node: Node) -> tuple[Column, ...]:
@@ -282,8 +271,7 @@ def _check_topics(stream: Stream, node: Node) -> list[Problem]:
             "bad-topic",
             f"'{name}' is not the name of a topic.",
             "A topic's name has at most 249 letters, digits, '.', '_' and '-'.",
-            "Several topics are topics: [a, b], or pattern: 'a regular expression'.",
-            node.entries()[key].place,
+            place=node.entries()[key].place,
         )
         for name in names
         if not _TOPIC.match(name) or name in (".", "..")
@@ -299,7 +287,6 @@ def _check_format(stream: Stream, node: Node) -> list[Problem]:
             Problem(
                 "format-needs-files",
                 f"Stream '{stream.name}' has format 'parquet', and a topic holds no files.",
-                fix="Read the files with a `path:`, or give the format of the topic's values.",
                 place=place.place,
             )
         ]

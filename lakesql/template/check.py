@@ -33,7 +33,7 @@ def check_model(reader: Reader, body: Iterable[nodes.Node]) -> None:
 def _check_local_macro(reader: Reader, node: nodes.Macro) -> None:
     if node.name in reader.macros or node.name in reader.locals:
         what = f"There is a macro '{node.name}' already."
-        reader.report("duplicate-macro", node.lineno, what, "Rename one of the two.")
+        reader.report("duplicate-macro", node.lineno, what)
     elif node.name in RESERVED | FUNCTIONS:
         reader.problems.append(reserved_name(node.name, reader.source.place(node.lineno)))
     else:

@@ -15,7 +15,7 @@ from lakesql.template.reader import Reader, is_unicode
 def read_config_call(reader: Reader, call: nodes.Call, at: int) -> None:
     """Take in what `config(...)` says; `at` is where it stands."""
     if reader.config is not None:
-        reader.report("duplicate-config", at, f"config(...) stands at {reader.config.place} already.", "Join the two.")
+        reader.report("duplicate-config", at, f"config(...) stands at {reader.config.place} already.")
         return
     if call.args or call.dyn_args or call.dyn_kwargs:
         reader.report("config-not-literal", at, "config(...) takes options by name: config(mode='append').")
@@ -30,7 +30,7 @@ def _read_entries(reader: Reader, given: Iterable[tuple[str, int, nodes.Expr]], 
     keys: dict[str, Place] = {}
     for key, at, value in given:
         if key in entries:
-            reader.report("duplicate-config", at, f"'{key}' is given twice.", "Remove one.")
+            reader.report("duplicate-config", at, f"'{key}' is given twice.")
         entries[key] = _read_literal(reader, value)
         keys[key] = reader.source.place(at)
     return Node(entries, place, keys)
@@ -57,8 +57,7 @@ def _read_literal(reader: Reader, node: nodes.Expr) -> Node:
             return _read_entries(reader, given, place)
         case _:
             what = "config(...) takes literals: it is read from the file, before anything is rendered."
-            fix = "Write the value itself; values that differ by folder stand in pyproject.toml."
-            reader.report("config-not-literal", start_of(node), what, fix)
+            reader.report("config-not-literal", start_of(node), what)
             return Node(None, place)
 
 

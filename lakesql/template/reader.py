@@ -66,7 +66,7 @@ class Reader:
 
 def reserved_name(name: str, place: Place) -> Problem:
     """The problem of giving a name of lakesql's to something else."""
-    return Problem("reserved-name", f"'{name}' is a name that lakesql gives to templates.", "", "Take another.", place)
+    return Problem("reserved-name", f"'{name}' is a name that lakesql gives to templates.", place=place)
 
 
 def is_unicode(text: str) -> bool:

@@ -150,7 +150,7 @@ def _find_macros(
             elif node.name in found:
                 other, first = found[node.name]
                 what = f"A macro '{node.name}' stands at {other.place(first.lineno)} already."
-                problems.append(Problem("duplicate-macro", what, "", "Rename one of the two.", place))
+                problems.append(Problem("duplicate-macro", what, place=place))
             else:
                 found[node.name] = (source, node)
             continue
@@ -158,8 +158,7 @@ def _find_macros(
             blank = len(item.data) - len(item.data.lstrip()) if isinstance(item, nodes.TemplateData) else 0
             if not isinstance(item, nodes.TemplateData) or blank < len(item.data):
                 what = "A file of macros holds macros and comments, nothing else."
-                fix = "Move this text into a macro, or into a model."
-                problems.append(Problem("not-a-macro", what, "", fix, source.place(item.lineno + blank)))
+                problems.append(Problem("not-a-macro", what, place=source.place(item.lineno + blank)))
                 break
 
 

@@ -36,9 +36,7 @@ class TemplateError(Exception):
 
 def too_large(what: str) -> TemplateError:
     """The TemplateError of a template that goes beyond its bounds."""
-    return TemplateError(
-        "template-too-large", f"The template {what}.", "Templates write a query; large data belongs in a table."
-    )
+    return TemplateError("template-too-large", f"The template {what}.")
 
 
 failed = partial(TemplateError, "template-failed")

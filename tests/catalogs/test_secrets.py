@@ -237,9 +237,9 @@ import sys
 from pathlib import Path
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
-from lakesql.run.spark import open_spark
+from lakesql.run.spark import open_spark, session_settings
 
-with open_spark(load_project(Options()), [], print) as (session, _):
+with open_spark(session_settings(load_project(Options()), [], print)) as (session, _):
     for statement in ("SET", "SET -v"):
         for row in session.sql(statement).collect():
             print(row)

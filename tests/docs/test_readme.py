@@ -79,7 +79,7 @@ def test_the_sql_is_the_compiler_s_with_whole_sections_left_out(shop: Path) -> N
 def test_set_up_is_two_lines() -> None:
     assert [len(block.strip().splitlines()) for block in fenced("bash")] == [1, 1]
     first, second = commands()
-    assert first[:2] == ["python3 -m venv .venv", ".venv/bin/pip install -q '.[spark]'"]
+    assert first[:2] == ["python3 -m venv .venv", ".venv/bin/pip install -q '.[spark,java]'"]
     assert second == ["python3 -m venv .venv", ".venv/bin/pip install -q '.[test]'", ".venv/bin/pytest"]
 
 

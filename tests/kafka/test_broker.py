@@ -36,7 +36,7 @@ def plain_py4j(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def jvm() -> Iterator[Any]:
     java, home = find_java(os.environ), user_cache(os.environ)
-    with open_java(java, ensure_jars(frozenset({"kafka"}), java, home, print)) as jvm:
+    with open_java(java, ensure_jars(frozenset({"kafka"}), home, print)) as jvm:
         yield jvm
 
 

@@ -1,4 +1,4 @@
-"""The ledger over real topics: lost checkpoints, topics made anew, records that retention has taken."""
+"""The ledger over real topics: lost checkpoints, topics created again, records that retention has taken."""
 
 from __future__ import annotations
 
@@ -192,12 +192,13 @@ def test_a_topic_of_a_pattern_that_is_deleted_while_it_is_read(project: Project,
 
 def test_from_a_time_on(begun: Project, broker: Broker, topic: str) -> None:
     from lakesql.compile.select import build_selects
+    from lakesql.run.bind import bind_selects
     from lakesql.run.rewind import rewind_model
 
     manifest = begun.manifest()
-    (select,) = build_selects(manifest, ["u"]).values()
+    (bound,) = bind_selects(manifest, build_selects(manifest, ["u"])).values()
     begun.sql(f"DELETE FROM {begun.table('u')}")
-    rewind_model(manifest, begun.lake.session, select, 1_772_400_000_000 + 14)
+    rewind_model(manifest, begun.lake.session, bound, 1_772_400_000_000 + 14)
     begun.run("u").check()
     assert ids(begun, "u") == list(range(14, 20))
 

@@ -14,7 +14,7 @@ import pytest
 from lakesql.compile.select import build_select
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted, Progress
-from lakesql.run.prepare import bind_streams
+from lakesql.run.bind import bind_select
 from tests.servers.broker import STORE_PASSWORD, Broker, Message, jaas
 from tests.servers.process import free_ports
 from tests.spark.project import Project
@@ -431,7 +431,7 @@ def test_avro_schemas_that_are_none(project: Project, broker: Broker, topic: str
         path = f"schemas/{schema}.avsc"
         project.stream("s", AVRO_COLUMNS, connection="broker", topic=topic, format="avro", schema=path)
         with pytest.raises(ProjectError) as caught:
-            bind_streams(project.manifest(), build_select(project.manifest(), "landed"))
+            bind_select(project.manifest(), build_select(project.manifest(), "landed"))
         assert [problem.condition for problem in caught.value.problems] == ["avro-schema"]
 
 

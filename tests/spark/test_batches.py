@@ -77,11 +77,11 @@ def test_an_expression_that_fails_ends_its_model_alone(project: Project) -> None
     assert project.rows("fine") == [{"id": 1, "number": 7}, {"id": 2, "number": None}]
 
     project.model("bad", "SELECT id,\n  v,\n  try_cast(v AS int) AS number\nFROM {s}", mode="append")
-    mended = project.run("bad", "after", "after_after").check()
+    fixed = project.run("bad", "after", "after_after").check()
 
     assert [row["number"] for row in project.rows("bad")] == [7, None]
     assert [row["id"] for row in project.rows("after_after")] == [1, 2]
-    assert mended.finished("bad").rejected == 1
+    assert fixed.finished("bad").rejected == 1
     assert project.reasons("bad") == {"unparsable": 1}
 
 

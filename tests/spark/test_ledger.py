@@ -1,4 +1,4 @@
-"""A checkpoint and a table that do not agree: refused before anything is written, and mended by the printed command."""
+"""A checkpoint and a table that do not agree: refused before anything is written, and fixed by the printed command."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from lakesql.compile.select import build_selects
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Noted
+from lakesql.run.bind import bind_selects
 from lakesql.run.rewind import Rewound, rewind_model
 from tests.spark.project import Project, Ran, Row
 
@@ -57,9 +58,9 @@ def rewind(project: Project, command: str) -> Rewound:
     assert words[:2] == ["lakesql", "rewind"]
     to = words[words.index("--to") + 1] if "--to" in words else "ledger"
     manifest = project.manifest()
-    (select,) = build_selects(manifest, [words[2]]).values()
+    (bound,) = bind_selects(manifest, build_selects(manifest, [words[2]])).values()
     allow = "--allow-duplicates" in words
-    return rewind_model(manifest, project.lake.session, select, to, allow_duplicates=allow)  # type: ignore[arg-type]
+    return rewind_model(manifest, project.lake.session, bound, to, allow_duplicates=allow)  # type: ignore[arg-type]
 
 
 def commands(ran: Ran, model: str) -> list[str]:
@@ -398,12 +399,12 @@ def test_plain_files_from_a_time_on(project: Project) -> None:
             project.run().check()
     shutil.rmtree(checkpoint(project, "a"))
     manifest = project.manifest()
-    (select,) = build_selects(manifest, ["a"]).values()
+    (bound,) = bind_selects(manifest, build_selects(manifest, ["a"])).values()
     time: RewindTo = 1_700_000_003_000
     with pytest.raises(RunError) as caught:  # nothing says that the table has no file since then
-        rewind_model(manifest, project.lake.session, select, time)
+        rewind_model(manifest, project.lake.session, bound, time)
     assert [problem.condition for problem in caught.value.problems] == ["rewind-duplicates"]
-    rewind_model(manifest, project.lake.session, select, time, allow_duplicates=True)
+    rewind_model(manifest, project.lake.session, bound, time, allow_duplicates=True)
     project.run().check()
     assert [row["id"] for row in project.rows("a", "id")] == list(range(6))
 

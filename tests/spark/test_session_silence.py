@@ -24,7 +24,7 @@ from lakesql.project.profiles import Catalog, Target
 
 work, home, java = Path(sys.argv[1]), user_cache(os.environ), find_java(os.environ)
 catalog = Catalog("lake", "sql", f"sqlite:///{work}/catalog.db", f"{work}/warehouse")
-jars = ensure_jars(jar_needs(Target("t", catalog=catalog)), java, home, lambda _: None)
+jars = ensure_jars(jar_needs(Target("t", catalog=catalog)), home, lambda _: None)
 log_file = work / "logs" / "spark.log"
 settings = SessionSettings("silence", "local[2]", {}, catalog, jars, log_file, home, java, record=False)
 spark = open_session(settings, lambda: open_catalog(catalog))

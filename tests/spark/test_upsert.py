@@ -443,15 +443,15 @@ def test_a_table_that_loses_a_column_while_a_batch_is_made(project: Project, mon
     project.record("arrived", [{"customer": 1, "name": "x"}])
     project.run("customers").check()
     project.record("orders", [{"id": 1, "customer": 1}])
-    keyed_rows, changed = BatchCounters.keyed_rows, []
+    count, changed = BatchCounters.rows, []
 
     def change(watch: BatchCounters, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
         if not changed:
             project.sql(f"ALTER TABLE {project.table('customers')} DROP COLUMN name")
             changed.append(True)
-        return keyed_rows(watch, rows, not_null)
+        return count(watch, rows, not_null)
 
-    monkeypatch.setattr(BatchCounters, "keyed_rows", change)
+    monkeypatch.setattr(BatchCounters, "rows", change)
     ran = project.run("m").check()
 
     assert [event.problems[0].condition for event in ran.of(Retrying)] == ["commit-conflict"]
@@ -466,7 +466,7 @@ def test_a_table_that_is_compacted_while_a_batch_is_merged(project: Project, mon
         project.record("s", [{"id": number, "v": 0}])
     project.run().check()
     project.record("s", [{"id": 0, "v": 1}])
-    keyed_rows = BatchCounters.keyed_rows
+    count = BatchCounters.rows
     merging, compacted = project.directory / "merging", project.directory / "compacted"
 
     def wait_for(file: Path) -> bool:
@@ -487,9 +487,9 @@ def test_a_table_that_is_compacted_while_a_batch_is_merged(project: Project, mon
         return wait_for(compacted)
 
     def watch_rows(watch: BatchCounters, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
-        return keyed_rows(watch, rows.where(meet.asNondeterministic()()), not_null)
+        return count(watch, rows.where(meet.asNondeterministic()()), not_null)
 
-    monkeypatch.setattr(BatchCounters, "keyed_rows", watch_rows)
+    monkeypatch.setattr(BatchCounters, "rows", watch_rows)
     monkeypatch.setattr("lakesql.engine.batch.bounds.BULK", 0)  # the rows are made while they are merged
     with ThreadPoolExecutor() as pool:
         other = pool.submit(compact)

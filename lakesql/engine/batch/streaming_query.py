@@ -43,7 +43,7 @@ class Backlog:
 
 
 class ModelQuery:
-    """The running query of a model; a stateful model has a second one beside it that sets bad records aside.
+    """The running query of a model; a stateful model has a second one beside it that writes its dead letters.
 
     It stops between batches: a stop in the middle of one makes Spark print what looks like a crash.
     """

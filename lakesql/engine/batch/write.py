@@ -49,7 +49,7 @@ class Sink:
     """Where a model's batches go, and what they need on the way: fixed for as long as its query runs.
 
     `companion` is the progress of the query that writes a stateful model's dead letters. `reached` is told before each
-    step which one it is, and raises where this runner must not go on.
+    step which one it is, and raises where this runner must not continue.
     """
 
     select: Select
@@ -158,12 +158,14 @@ def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
         records = _open_streams(sink, arrived, counters)
         rows = session.sql(select.text)
     steps = batch_steps(select, sink.table.columns(rows.schema))
-    if select.writing.not_null:
-        rows = counters.keyed_rows(rows, select.writing.not_null)
-        if select.query.reads_tables and not select.query.stateful:
-            # Made once, and for good. Spark reads a table's newest version whenever a plan is run, also where its rows
-            # are persisted: the keys that bound the MERGE, its rows and the dead letters could be of three versions.
-            rows = rows.localCheckpoint()
+    writing = select.writing
+    if writing.not_null or writing.empty_when == "no rows arrived":
+        rows = counters.rows(rows, writing.not_null)
+    is_read_again = writing.not_null or any(isinstance(step, ReadBounds) for step in steps)
+    if is_read_again and select.query.reads_tables and not select.query.stateful:
+        # Made once, and for good. Spark reads a table's newest version whenever a plan is run, also where its rows are
+        # persisted: the keys that bound the MERGE, its rows and the dead letters could be of three versions.
+        rows = rows.localCheckpoint()
     rows.createOrReplaceTempView(ROWS_VIEW)
     return _Rows(rows, records, steps, counters)
 
@@ -237,7 +239,7 @@ def _stage(sink: Sink, session: SparkSession, write: _PreparedWrite) -> Snapshot
         case "no rows added":
             is_empty = not snapshot.added
         case "no rows arrived":
-            is_empty = not write.counters.read().keyed
+            is_empty = not write.counters.read().usable
     if is_empty:
         snapshots.drop_staged(table, snapshot)
         return None

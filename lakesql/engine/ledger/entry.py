@@ -118,24 +118,20 @@ def newest_entry(
             source = find(int(summary[SOURCE_SNAPSHOT]))
             summary = source.summary if source else summary
         if summary.get(LEDGER_MODEL) == model and checkpoint in (None, summary.get(LEDGER_CHECKPOINT)):
-            return _entry_of(summary)
+            return Entry(
+                model=summary[LEDGER_MODEL],
+                checkpoint=summary[LEDGER_CHECKPOINT],
+                batch=int(summary[LEDGER_BATCH]),
+                offsets=summary.get(LEDGER_OFFSETS, ""),
+                query=summary.get(LEDGER_QUERY, ""),
+                state=summary.get(LEDGER_STATE, ""),
+                event_time=summary.get(LEDGER_EVENT_TIME, ""),
+                topics=json.loads(summary.get(LEDGER_TOPICS, "{}")),
+                accepted=summary.get(LEDGER_ACCEPTED, ""),
+            )
     return None
 
 
 def overtaken(what: str) -> RunError:
     """The error of a runner that would write what another one has written; `what` says how it is known."""
-    return RunError.of("batch-published", what, fix="Let the other one run, or stop it and start again.")
-
-
-def _entry_of(summary: Mapping[str, str]) -> Entry:
-    return Entry(
-        model=summary[LEDGER_MODEL],
-        checkpoint=summary[LEDGER_CHECKPOINT],
-        batch=int(summary[LEDGER_BATCH]),
-        offsets=summary.get(LEDGER_OFFSETS, ""),
-        query=summary.get(LEDGER_QUERY, ""),
-        state=summary.get(LEDGER_STATE, ""),
-        event_time=summary.get(LEDGER_EVENT_TIME, ""),
-        topics=json.loads(summary.get(LEDGER_TOPICS, "{}")),
-        accepted=summary.get(LEDGER_ACCEPTED, ""),
-    )
+    return RunError.of("batch-published", what)

@@ -84,9 +84,7 @@ def staged_snapshot(table: JavaTable, wap_id: str) -> Snapshot | None:
 def conflict(table: TableName) -> TransientError:
     """The error where other writers were faster each time."""
     return TransientError.of(
-        "commit-conflict",
-        f"Other writers committed to {table} each time that this batch was ready.",
-        fix="Let them write less often, or into another table.",
+        "commit-conflict", f"Other writers committed to {table} each time that this batch was ready."
     )
 
 

@@ -1,8 +1,8 @@
-"""Where a model's query goes on: its checkpoint and its table's ledger, compared before anything is written. Pure.
+"""Where a model's query continues: its checkpoint and its table's ledger, compared before anything is written. Pure.
 
-A query may go on only where the two agree. Where they do not, somebody has rolled a table back, lost, copied or
+A query may continue only where the two agree. Where they do not, somebody has rolled a table back, lost, copied or
 restored a checkpoint, or changed what the checkpoint was made for: each has a condition that names both sides and the
-command that mends it. A checkpoint that is gone is made again from the ledger, which needs no command.
+command that fixes it. A checkpoint that is gone is made again from the ledger, which needs no command.
 
 What is compared is in `state.py`. Where a decision reads on from topics of Kafka, `topics.py` checks them. Where an
 operator says where to go on, `start.py` decides.
@@ -25,7 +25,7 @@ RETAINED = 100
 
 
 def decide(state: ProgressState) -> Decision:
-    """Where the query goes on. Raises `RunError` where the checkpoint and the ledger do not agree."""
+    """Where the query continues. Raises `RunError` where the checkpoint and the ledger do not agree."""
     checkpoint, entry = state.checkpoint, state.entry
     decision: Decision
     if checkpoint is None or _has_never_run(state, checkpoint):
@@ -94,7 +94,7 @@ def _check_files(state: ProgressState, checkpoint: Checkpoint) -> None:
     if damage:
         raise RunError.of(
             "checkpoint-inconsistent",
-            f"The checkpoint at {state.folder} cannot be gone on with: {damage}.",
+            f"The checkpoint at {state.folder} cannot be continued: {damage}.",
             why=f"Table {state.table} stands at {say_entry(state.entry)}.",
             fix=fix_by_rewind(state),
         )
@@ -140,7 +140,7 @@ def _without_ledger(state: ProgressState, checkpoint: Checkpoint) -> RunError:
         "ledger-missing",
         f"The checkpoint at {state.folder} has run up to batch {checkpoint.newest_committed}, and table "
         f"{state.table} has no batch of model '{state.owner}' in its history.",
-        why="The table was made anew, rolled back to before them, or its history was expired by somebody else.",
+        why="The table was created again, rolled back to before them, or its history was expired by somebody else.",
         fix=fix_by_refill(state),
     )
 
@@ -175,7 +175,7 @@ def _check_order(state: ProgressState, checkpoint: Checkpoint, last: int) -> Non
             f"Table {state.table} stands at {f'batch {last}' if last >= 0 else 'no batch'}; the checkpoint at "
             f"{state.folder} has written up to batch {done}.",
             why="Somebody has rolled the table back, or restored it.",
-            fix=f"To write again what is missing: lakesql rewind {state.model}. To leave it out, and go on after it: "
+            fix=f"To write again what is missing: lakesql rewind {state.model}. To leave it out: "
             f"lakesql rewind {state.model} --to checkpoint"
             if not state.shape
             else fix_by_refill(state),
@@ -215,7 +215,7 @@ def _check_streams(state: ProgressState, before: tuple[str, ...]) -> None:
         why="A checkpoint numbers its streams by their place in the SELECT.",
         fix=fix_by_refill(state)
         if state.shape
-        else f"To go on with those that stay, and begin with those that are new: lakesql rewind {state.model}",
+        else f"To continue with those that stay, and begin with those that are new: lakesql rewind {state.model}",
     )
 
 
@@ -239,7 +239,7 @@ def _start_from_ledger(state: ProgressState, entry: Entry) -> StartFrom:
         gone = f"There is no checkpoint at {state.folder}"
     else:
         gone = f"The checkpoint at {state.folder} has never run"
-    because = f"{gone}: a new one goes on where table {state.table} stands, after {say_entry(entry)}"
+    because = f"{gone}: a new one continues where table {state.table} stands, after {say_entry(entry)}"
     if state.shape:
         raise RunError.of(
             "checkpoint-lost",

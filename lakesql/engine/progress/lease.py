@@ -32,7 +32,7 @@ from lakesql.errors import RunError, TransientError, first_line
 
 RENEW_EVERY_S = 3.0
 LASTS_S = 10.0
-"""How long after its last renewal a holder goes on without making sure that the lease is still its own."""
+"""How long after its last renewal a holder continues without making sure that the lease is still its own."""
 
 PASSES_ON_AFTER_S = 15.0
 """How long somebody else watches a lease that is not renewed before he takes it."""
@@ -281,8 +281,6 @@ class _Claim:
                 f"Model '{self._model}' is being run by {holder or 'another runner'}"
                 f"{f', since {holder.since}' if holder else ''}.",
                 why="Two runners of one model would write its batches twice.",
-                fix="Let that one run, or stop it first (SIGTERM ends it after its batch). If it has died, its lease "
-                f"passes on within {PASSES_ON_AFTER_S:.0f} s.",
             )
         elif now - self._seen_at > PASSES_ON_AFTER_S:
             silent = f"has not renewed it for {PASSES_ON_AFTER_S:.0f} s"
@@ -308,7 +306,6 @@ def _lost(model: str, holder: str) -> RunError:
         "lease-lost",
         f"The lease of model '{model}' has passed on to {holder}, while this runner was not heard of.",
         why="It slept, or could not reach its checkpoints, for longer than a lease lasts.",
-        fix="Nothing was written twice. Let the other one run.",
     )
 
 

@@ -178,7 +178,15 @@ class Broker:
             for record in consumer.poll(wait).records(place):
                 deadline = time.monotonic() + ANSWER_TIMEOUT_MS / 1000
                 if record.offset() < until:
-                    yield _raw_record(record)
+                    yield RawRecord(
+                        topic=str(record.topic()),
+                        partition=int(record.partition()),
+                        offset=int(record.offset()),
+                        timestamp_ms=int(record.timestamp()),
+                        key=record.key(),
+                        value=record.value(),
+                        headers=tuple((str(header.key()), header.value()) for header in record.headers().toArray()),
+                    )
             if time.monotonic() > deadline:
                 raise _unreachable(self._connection.bootstrap_servers, f"{place.toString()} gives no records.")
 
@@ -186,7 +194,7 @@ class Broker:
         return Problem(
             "unknown-topic",
             f"There is no topic '{name}' at {self._connection.bootstrap_servers}.",
-            fix=did_you_mean(name, self.topic_names()) or "Make it, or correct the stream's topic.",
+            fix=did_you_mean(name, self.topic_names()),
             place=place,
         )
 
@@ -321,19 +329,6 @@ def _properties(jvm: Any, settings: Mapping[str, str]) -> Any:
     return properties
 
 
-def _raw_record(record: Any) -> RawRecord:
-    """A record of Kafka's client."""
-    return RawRecord(
-        topic=str(record.topic()),
-        partition=int(record.partition()),
-        offset=int(record.offset()),
-        timestamp_ms=int(record.timestamp()),
-        key=record.key(),
-        value=record.value(),
-        headers=tuple((str(header.key()), header.value()) for header in record.headers().toArray()),
-    )
-
-
 @contextmanager
 def open_java(java: Java, jars: Collection[Path]) -> Iterator[Any]:
     """A small Java with Kafka's client and without Spark, for a command that only asks: it is up in half a second."""
@@ -374,33 +369,18 @@ def _explain(raised: Any, connection: Kafka) -> Exception:
             "certificate-untrusted",
             f"No secure connection to {servers}: one side does not take the other's certificate.",
             why=why,
-            fix="Give the connection's options `ssl.truststore.location` (or `ssl.truststore.certificates`) for the "
-            "broker's authority, and `ssl.keystore.*` where the broker asks for a certificate too.",
         )
     if names & {"SaslAuthenticationException", "UnsupportedSaslMechanismException", "LoginException"}:
-        return ProfileError.of(
-            "wrong-credentials",
-            f"{servers} refuses the connection's credentials.",
-            why=why,
-            fix="Correct `sasl.mechanism` and `sasl.jaas.config` in the connection's options.",
-        )
+        return ProfileError.of("wrong-credentials", f"{servers} refuses the connection's credentials.", why=why)
     if any(name.endswith("AuthorizationException") for name in names):
         return ProfileError.of(
-            "topic-forbidden",
-            f"The user of the connection may not read what the stream names at {servers}.",
-            why=why,
-            fix="Let the broker's administrator allow READ and DESCRIBE on the topics.",
+            "topic-forbidden", f"The user of the connection may not read what the stream names at {servers}.", why=why
         )
     if (
         names & {"ConfigException", "InvalidConfigurationException", "KafkaException"}
         and "TimeoutException" not in names
     ):
-        return ProfileError.of(
-            "kafka-option",
-            "Kafka's client does not take the connection's options.",
-            why=why,
-            fix="Correct `options` of the connection in profiles.yml.",
-        )
+        return ProfileError.of("kafka-option", "Kafka's client does not take the connection's options.", why=why)
     options = {"security.protocol": "PLAINTEXT", **connection.options}
     asked = ", ".join(f"{key}={options[key]}" for key in ("security.protocol", "sasl.mechanism") if key in options)
     return _unreachable(servers, f"Connections are taken, but there is no answer by {asked}: {why}")

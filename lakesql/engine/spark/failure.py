@@ -30,7 +30,7 @@ def explain(error: Exception, select: Select) -> LakesqlError:
     if not isinstance(error, Py4JError | PySparkException | OSError):
         _log.error("Model '%s' met a defect", select.model.name, exc_info=error)
         return InternalError.of_defect(error)
-    failure = _read_failure(error)
+    failure = _Failure(error, str(error), *read_cause(error))
     about_value = _find_value_problem(failure)  # quotes a value, which may be a text that looks like Java's
     passing = next(find_transient(error), None)
     if passing is not None and about_value is None:
@@ -84,10 +84,6 @@ def read_cause(error: Exception) -> tuple[str, str]:
     return (found[0][1], found[0][2]) if found else ("", message.strip().split("\n")[0])
 
 
-def _read_failure(error: Exception) -> _Failure:
-    return _Failure(error, str(error), *read_cause(error))
-
-
 _CAST = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW")
 
 
@@ -98,7 +94,6 @@ def _find_value_problem(failure: _Failure) -> Problem | None:
         "expression-failed",
         failure.what,
         why="Under ANSI rules a value that does not fit fails the batch; nothing of it was written.",
-        fix="Where such values are to become NULL, use try_cast, try_divide and the like.",
     )
 
 
@@ -125,7 +120,7 @@ def _find_loss(failure: _Failure) -> Problem | None:
 def _find_analysis_problem(failure: _Failure) -> Problem | None:
     if not isinstance(failure.error, AnalysisException):
         return None
-    return Problem("analysis-failed", failure.what or failure.message, fix="Correct the SELECT.")
+    return Problem("analysis-failed", failure.what or failure.message)
 
 
 _STORAGE = re.compile(r"^(S3|SdkClient|NoSuchBucket|UnknownStore|AccessDenied|NotFound|Forbidden)Exception$")
@@ -139,18 +134,13 @@ def _find_storage_problem(failure: _Failure) -> Problem | None:
             fix="Give the target's `catalog` an `s3.` key, such as `s3.region`.",
         )
     if _STORAGE.search(failure.name):
-        return Problem(
-            "storage-unreachable",
-            f"The storage refuses what it was asked: {failure.what}",
-            why=_INVISIBLE,
-            fix="Correct the `s3.` keys of the target's `catalog` in profiles.yml, or make the bucket.",
-        )
+        return Problem("storage-unreachable", f"The storage refuses what it was asked: {failure.what}", why=_INVISIBLE)
     return None
 
 
 def _other_problem(failure: _Failure) -> Problem:
     what = f"{failure.name}: {failure.what}" if failure.name else failure.what
-    return Problem("batch-failed", what, why=_INVISIBLE, fix=_LOGS)
+    return Problem("batch-failed", what, why=_INVISIBLE)
 
 
 _IN_SQL = re.compile(r"== SQL(?: of [^(]*)? \(line (\d+), position (\d+)\) ==")
@@ -178,7 +168,7 @@ class TransientFailure:
     exceptions: re.Pattern[str]
     says: re.Pattern[str] = re.compile("")
     why: str = ""
-    fix: str = _LOGS
+    fix: str = ""
 
 
 _START_THE_BROKER = "Start the broker; if it runs, look at the network between it and this machine."
@@ -186,7 +176,6 @@ _CONFLICT = TransientFailure(
     "commit-conflict",
     "Another writer changed the table at the same time",
     re.compile(r"org\.apache\.iceberg\.exceptions\.CommitFailedException"),
-    fix="Let it write less often, or into another table.",
 )
 
 _EXECUTOR_LOST = TransientFailure(
@@ -264,12 +253,14 @@ PASSING = (
             r"software\.amazon\.awssdk\.core\.exception\.(SdkClient|ApiCallTimeout|ApiCallAttemptTimeout)Exception"
         ),
         re.compile(r"Unable to execute HTTP request|Timeout|timed out|Connection", re.IGNORECASE),
+        fix=_LOGS,
     ),
     TransientFailure(
         "storage-unreachable",
         "The storage answers with an error of its own",
         re.compile(r"software\.amazon\.awssdk\.services\.s3\.model\.\w*Exception"),
         re.compile(r"Status Code: (5\d\d|429)|SlowDown|Slow Down|InternalError|RequestTimeout"),
+        fix=_LOGS,
     ),
     TransientFailure(
         "catalog-unreachable",
@@ -299,6 +290,7 @@ PASSING = (
             r"java\.net\.(Connect|UnknownHost|SocketTimeout|Socket|NoRouteToHost)Exception|"
             r"java\.net\.http\.HttpTimeoutException|[\w.]+\.(HttpHostConnect|ConnectTimeout|NoHttpResponse)Exception"
         ),
+        fix=_LOGS,
     ),
 )
 """From the most telling to the least. What else fails fails again: it ends the model."""

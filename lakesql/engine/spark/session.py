@@ -144,7 +144,6 @@ def check_master(master: str, place: Place | None = None) -> None:
             "spark-unreachable",
             f"Spark's master {master} does not take a connection.",
             why=str(error),
-            fix="Start it, or correct `master` of the target's `spark`; the web page of a master names its address.",
             place=place,
         ) from None
 
@@ -171,8 +170,7 @@ def _check_sql_settings(settings: SessionSettings) -> None:
                 checked.setConfString(key, value)
             except Exception as error:
                 what = f"Spark does not take the setting {key}: {read_cause(error)[1]}"
-                fix = "Correct it in `conf` of the target's `spark`."
-                problems.append(Problem("spark-refused", what, "", fix, settings.places.get(key)))
+                problems.append(Problem("spark-refused", what, place=settings.places.get(key)))
     if problems:
         raise ProfileError(problems)
 
@@ -187,13 +185,8 @@ def _refused(error: Exception, settings: SessionSettings) -> ProfileError:
     place = None
     if "stopped SparkContext" in what and (reasons := _GIVEN_UP.findall(settings.log_file.read_text(errors="replace"))):
         what, place = reasons[-1], settings.places.get("spark.master")
-    return ProfileError.of(
-        "spark-refused",
-        f"Spark does not start: {what}",
-        why="logs/ holds all that it said.",
-        fix="Correct `spark` of the target in profiles.yml: its `master`, and its `conf`.",
-        place=place,
-    )
+    why = "logs/ holds all that it said."
+    return ProfileError.of("spark-refused", f"Spark does not start: {what}", why=why, place=place)
 
 
 def close_session(spark: SparkSession) -> None:
@@ -218,7 +211,6 @@ def check_java() -> None:
             "java-ended",
             f"Java ended with status {status}, and all queries with it.",
             why="Nothing of the batches that were being written is visible; the next run takes them up again.",
-            fix="logs/ holds what it said last. A status of 137 or -9 is often the system's, for want of memory.",
         ) from None
 
 
@@ -298,7 +290,6 @@ def build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
             "secret-on-command-line",
             "The target's spark.conf has a secret in an option of Java's.",
             why="Everybody on the machine can read it there, in the list of processes.",
-            fix="Put it into a file that the option names, or into a setting that is no Java option.",
         )
     environ = without_secrets(os.environ)
     if _is_local(settings.master):
