@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakesql.compile.select import build_selects
 from lakesql.engine.batch.write import Step
 from lakesql.events import BatchCommitted, Event, Retrying
+from lakesql.run.bind import bind_selects
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
@@ -27,7 +28,8 @@ def test_rows_that_are_gone_with_their_executor_are_made_again(project: Project)
 
     manifest, events = project.manifest(), list[Event]()
     context = RunContext(manifest, project.lake.session, project.lake.catalog, events.append, reached=reached)
-    succeeded = run_selects(context, build_selects(manifest, ["named"]), False, Interrupt())
+    selects = bind_selects(manifest, build_selects(manifest, ["named"]))
+    succeeded = run_selects(context, selects, False, Interrupt())
 
     ran = Ran(succeeded, tuple(events)).check()
     assert lost[0] > 0
