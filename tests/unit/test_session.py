@@ -108,7 +108,9 @@ def test_an_archive_is_for_one_java_one_set_of_jars_and_options(tmp_path: Path) 
 
 
 def launch(tmp_path: Path, program: str) -> Launch:
-    """A launch whose Java is the shell script `program`."""
+    """A launch whose Java is the shell script `program`, and brings an archive of its own classes."""
+    (tmp_path / "lib" / "server").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "lib" / "server" / "classes.jsa").touch()
     binary = tmp_path / "java"
     binary.write_text(f"#!/bin/sh\n{program}\n")
     binary.chmod(binary.stat().st_mode | stat.S_IXUSR)
