@@ -197,6 +197,11 @@ CONDITIONS: dict[str, Condition] = {
         "A kind of catalog needs a Python library that is not installed.",
         "Install lakesql with the extra that the message names.",
     ),
+    "executor-lost": Condition(
+        "An executor ended in the middle of a batch and took rows with it that nobody else had, or Spark gave up on a "
+        "task whose executors ended one after the other. The batch is tried again.",
+        "Nothing, if it passes. Else look into the cluster's logs: executors are often killed for want of memory.",
+    ),
     "expression-failed": Condition(
         "An expression of the SELECT failed on a value: a cast, an overflow, a division by zero.",
         "Correct the expression; to get NULL instead, use `try_cast`, `try_divide` and the like.",
@@ -435,6 +440,10 @@ CONDITIONS: dict[str, Condition] = {
     "spark-refused": Condition(
         "Spark does not start with what the target says.",
         "Correct `spark` of the target in profiles.yml: its `master`, and its `conf`.",
+    ),
+    "spark-unreachable": Condition(
+        "The Spark master that the target names does not take a connection.",
+        "Start it, or correct `master` of the target's `spark`; the message says what each of its addresses answered.",
     ),
     "sql-syntax": Condition(
         "A model's SQL cannot be read, or Spark and lakesql would read it differently.",
