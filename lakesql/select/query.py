@@ -22,7 +22,7 @@ from lakesql.select.sqltext import Findings, Text, read_text, refuse_marker
 from lakesql.select.stateful import state_shape
 from lakesql.select.tree import read_relation
 
-__all__ = ["Output", "Query", "StreamShape", "carry_position", "check_expression", "read_expression", "read_query"]
+__all__ = ["Output", "Query", "StreamShape", "carry_position", "read_expression", "read_query"]
 
 CARRY = f" {POSITION},"
 """What is inserted after SELECT. Unqualified, as no more than one relation of a stateless SELECT has this column."""
@@ -107,12 +107,6 @@ def read_expression(text: str, columns: Collection[str] | None) -> tuple[str, ..
     except RecursionError:
         read = "It nests too deep to be read."
     return Problem("bad-expression", f"'{text}': {read}") if isinstance(read, str) else read
-
-
-def check_expression(text: str, columns: Collection[str] | None) -> Problem | None:
-    """What is wrong with a configured condition, if anything: see `read_expression`."""
-    read = read_expression(text, columns)
-    return read if isinstance(read, Problem) else None
 
 
 def _read(sql: str, streams: Mapping[str, StreamShape], findings: Findings) -> Query:
