@@ -62,7 +62,7 @@ CONDITIONS: dict[str, Condition] = {
         "Write `earliest`, `latest`, or an ISO time such as `2026-01-31T00:00:00Z`.",
     ),
     "bad-topic": Condition(
-        "A stream's topic has a name that Kafka does not take.",
+        "A stream's topic has a name that Kafka does not allow.",
         "Correct the name; several topics are `topics: [a, b]` or `pattern: '…'`.",
     ),
     "bad-trigger": Condition(
@@ -132,7 +132,7 @@ CONDITIONS: dict[str, Condition] = {
         "Rename the columns in the SELECT, with `AS`.",
     ),
     "column-required": Condition(
-        "A model lacks a column that its table cannot do without: it takes no NULL, or the table is partitioned "
+        "A model lacks a column that its table cannot do without: it is NOT NULL there, or the table is partitioned "
         "or ordered by it.",
         "Keep the column in the SELECT, or alter the table before the next run.",
     ),
@@ -197,6 +197,11 @@ CONDITIONS: dict[str, Condition] = {
         "A kind of catalog needs a Python library that is not installed.",
         "Install lakesql with the extra that the message names.",
     ),
+    "executor-lost": Condition(
+        "An executor ended in the middle of a batch and took rows with it that nobody else had, or Spark gave up on a "
+        "task whose executors ended one after the other. The batch is tried again.",
+        "Nothing, if it passes. Else look into the cluster's logs: executors are often killed for want of memory.",
+    ),
     "expression-failed": Condition(
         "An expression of the SELECT failed on a value: a cast, an overflow, a division by zero.",
         "Correct the expression; to get NULL instead, use `try_cast`, `try_divide` and the like.",
@@ -213,8 +218,8 @@ CONDITIONS: dict[str, Condition] = {
         "`csv`, `string`, `bytes`, or `avro` with `schema:`.",
     ),
     "group-not-in-keys": Condition(
-        "An `upsert` model groups by something that its `keys` do not tell apart: several rows would have one key.",
-        "Select it and add it to `keys`, take `any_value(…)` of it instead of grouping by it, or name `sequence_by`.",
+        "A model groups by something that its `keys` do not tell apart: several rows would have one key.",
+        "Select it and add it to `keys`, use `any_value(…)` of it instead of grouping by it, or name `sequence_by`.",
     ),
     "internal": Condition(
         "lakesql met a state that its authors thought impossible.",
@@ -222,14 +227,14 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "jar-checksum": Condition(
         "A jar in the cache, or one just fetched, is not the file that lakesql was built with.",
-        "Run again to fetch it anew. If it happens again, the repository or a proxy serves another file.",
+        "Run again to fetch it again. If it happens again, the repository or a proxy serves another file.",
     ),
     "jars-unreachable": Condition(
         "The jars that Spark needs beside its own could not be fetched.",
         "Check the network and the proxy (`HTTPS_PROXY`), or name another Maven repository in `LAKESQL_MAVEN_URL`.",
     ),
     "java-ended": Condition(
-        "The Java that Spark runs in ended by itself while models ran: it was killed, or its memory was not enough.",
+        "The Java process of Spark ended while models ran: it was killed, or ran out of memory.",
         "Run again. If it happens again, give it memory: `spark.driver.memory` in the target's `spark.conf`. `logs/` "
         "holds its last output; a status of 137 or -9 usually means that the system ran out of memory.",
     ),
@@ -270,7 +275,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "ledger-missing": Condition(
         "A checkpoint has written, and the table's history has no batch of the model.",
-        "`lakesql rewind MODEL --to start` fills the table again; in mode `append` drop it first, if it holds rows. "
+        "`lakesql rewind MODEL --to start` fills the table again; without `keys`, drop it first, if it holds rows. "
         "`--to checkpoint` continues with what has not been read yet.",
     ),
     "macro-not-pure": Condition(
@@ -402,9 +407,9 @@ CONDITIONS: dict[str, Condition] = {
         "Use another name.",
     ),
     "rewind-duplicates": Condition(
-        "`lakesql rewind`, to the start or to a time, would have a model in mode `append` read records again, while "
-        "its table holds rows.",
-        "Drop the table first, or delete the rows of those records; or say `--allow-duplicates`.",
+        "`lakesql rewind`, to the start or to a time, would have a model without `keys` read records again, while "
+        "its table holds rows: they would be duplicates.",
+        "Drop the table first, or delete the rows of those records, or accept duplicates with `--allow-duplicates`.",
     ),
     "rewind-impossible": Condition(
         "A model cannot continue from the position that `lakesql rewind` is given.",
@@ -444,12 +449,16 @@ CONDITIONS: dict[str, Condition] = {
         "Spark does not start with what the target says.",
         "Correct `spark` of the target in profiles.yml: its `master`, and its `conf`.",
     ),
+    "spark-unreachable": Condition(
+        "The Spark master that the target names does not take a connection.",
+        "Start it, or correct `master` of the target's `spark`; the message says what each of its addresses answered.",
+    ),
     "sql-syntax": Condition(
         "A model's SQL cannot be read, or Spark and lakesql would read it differently.",
         "Correct it at the place that the message names.",
     ),
     "star-in-function": Condition(
-        "A function takes `*` of a stream, which holds columns of lakesql's beside its own.",
+        "A function is given `*` of a stream, which holds columns of lakesql's beside its own.",
         "Name the columns.",
     ),
     "state-changed": Condition(
@@ -481,7 +490,7 @@ CONDITIONS: dict[str, Condition] = {
     "table-behind": Condition(
         "A table lacks batches that its checkpoint has written: somebody has rolled it back.",
         "`lakesql rewind MODEL` writes them again; `--to checkpoint` leaves them out. A stateful model: `--to start`; "
-        "in mode `append` drop the table first.",
+        "without `keys`, drop the table first.",
     ),
     "table-missing": Condition(
         "A table that a command wants to read is not in the catalog.",
@@ -489,7 +498,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "table-recreated": Condition(
         "The table is another one than the checkpoint has filled: it was dropped, and perhaps created again.",
-        "`lakesql rewind MODEL --to start` fills it again; in mode `append` drop it first, if it holds rows. "
+        "`lakesql rewind MODEL --to start` fills it again; without `keys`, drop it first, if it holds rows. "
         "`--to checkpoint` continues with what has not been read yet.",
     ),
     "table-unreadable": Condition(
@@ -528,7 +537,7 @@ CONDITIONS: dict[str, Condition] = {
     "topic-recreated": Condition(
         "A topic was deleted and created again since it was read.",
         "`lakesql rewind MODEL` reads the new one from its beginning. Where the model keeps state, or its table has no "
-        "batch yet: `--to start`; in mode `append` drop the table first, if it holds rows.",
+        "batch yet: `--to start`; without `keys`, drop the table first, if it holds rows.",
     ),
     "type-change": Condition(
         "A column of a model has another type than the table's column, and Iceberg cannot turn one into the other.",
@@ -613,7 +622,7 @@ CONDITIONS: dict[str, Condition] = {
         "Give it a name with `AS`.",
     ),
     "upsert-over-join": Condition(
-        "An `upsert` model joins two streams, which Spark does in mode `append` only.",
+        "A model that updates rows, as in mode `upsert`, joins two streams; Spark only appends rows of such joins.",
         "Write the join as a model in mode `append`, and read its table here: `stream('its_name')`.",
     ),
     "usage": Condition(
@@ -629,7 +638,8 @@ CONDITIONS: dict[str, Condition] = {
         "Use `var('…')` of the template; to mean the characters themselves, write `concat('$', '{…}')`.",
     ),
     "watermark-missing": Condition(
-        "An aggregate in mode `append` is not grouped by the event time of a stream with a watermark.",
+        "An aggregate whose rows are appended, as in mode `append`, is not grouped by event time of a stream with a "
+        "watermark.",
         "Declare `watermark:` on the stream and group by `window(its_column, …)`, or use mode `upsert`.",
     ),
     "window-over-stream": Condition(

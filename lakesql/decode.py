@@ -8,12 +8,12 @@ of the tree at once, each with its place.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
 import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Literal, TypeVar, Union, cast
 
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
@@ -82,6 +82,10 @@ class Node:
         """The entry of a mapping under `key`, or None."""
         return self.entries().get(key)
 
+    def key_place(self, key: str) -> Place:
+        """Where a mapping's key stands."""
+        return self.keys.get(key, self.place)
+
 
 def node_of(value: Any, place: Place) -> Node:
     """A tree whose every node stands at `place`, from plain lists, dicts and scalars."""
@@ -121,26 +125,29 @@ def decode(
     """
     entries = node.entries()
     fields = {name: field for name, field in _fields(cast("type", kind)).items() if name not in given}
-    problems: list[Problem] = []
-    for key in entries:
-        if key not in fields and key not in ignore and not key.startswith("x-"):
-            place = node.keys.get(key, entries[key].place)
-            problems.append(
-                Problem("unknown-option", f"{what} has no option '{key}'.", "", did_you_mean(key, fields), place)
-            )
+    problems = [
+        Problem("unknown-option", f"{what} has no option '{key}'.", "", did_you_mean(key, fields), node.key_place(key))
+        for key in entries
+        if key not in fields and key not in ignore and not key.startswith("x-")
+    ]
     values: dict[str, Any] = dict(given)
     for name, field in fields.items():
         if name in entries:
-            try:
-                values[name] = field.read(entries[name])
-            except ProjectError as error:
-                place = node.keys.get(name, entries[name].place)
-                problems.extend(problem.at(place) for problem in error.problems)
+            values[name] = collect(problems, partial(field.read, entries[name]), node.key_place(name))
         elif field.required:
             problems.append(Problem("missing-option", f"{what} lacks '{name}': {field.doc}", place=node.place))
     if problems:
         raise ProjectError(problems)
     return kind(**values)
+
+
+def collect(problems: list[Problem], read: Callable[[], T], place: Place | None = None) -> T | None:
+    """What `read` gives; where it raises `ProjectError`, None, and `problems` has its problems."""
+    try:
+        return read()
+    except ProjectError as error:
+        problems.extend(problem.at(place) if place else problem for problem in error.problems)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,22 +167,18 @@ def fields_of(kind: type) -> tuple[Field, ...]:
     return tuple(_fields(kind).values())
 
 
-@functools.cache
+@cache
 def _fields(kind: type) -> dict[str, Field]:
     hints = typing.get_type_hints(kind)
     return {field.name: _field(field, hints[field.name]) for field in dataclasses.fields(kind) if field.init}
 
 
 def _field(field: dataclasses.Field[Any], kind: Any) -> Field:
-    if field.default is not dataclasses.MISSING:
-        default, required = field.default, False
-    elif field.default_factory is not dataclasses.MISSING:
-        default, required = field.default_factory(), False
-    else:
-        default, required = None, True
-    doc = field.metadata.get("doc", "")
+    make = field.default_factory
+    default = field.default if make is dataclasses.MISSING else make()
     read = field.metadata.get("read") or (lambda node: read_value(node, kind, field.name))
-    return Field(field.name, kind, required, default, doc, read)
+    required = default is dataclasses.MISSING
+    return Field(field.name, kind, required, None if required else default, field.metadata.get("doc", ""), read)
 
 
 def read_value(node: Node, kind: Any, what: str) -> Any:
@@ -199,33 +202,28 @@ def read_value(node: Node, kind: Any, what: str) -> Any:
 
 def read_each(nodes: typing.Iterable[Node], read: Callable[[Node], T]) -> tuple[T, ...]:
     """What `read` makes of each node. Raises `ProjectError` with the problems of all of them."""
-    return tuple(_collect([(node.place, functools.partial(read, node)) for node in nodes]))
+    problems: list[Problem] = []
+    values = [collect(problems, partial(read, node), node.place) for node in nodes]
+    if problems:
+        raise ProjectError(problems)
+    return tuple(cast("list[T]", values))
 
 
 def read_entries(node: Node, read: Callable[[str, Node], T]) -> dict[str, T]:
     """What `read` makes of each entry of a mapping, by key. Raises `ProjectError` with the problems of all of them."""
-    entries = node.entries()
-    reads = [(node.keys.get(key, entry.place), functools.partial(read, key, entry)) for key, entry in entries.items()]
-    return dict(zip(entries, _collect(reads), strict=True))
-
-
-def _collect(reads: typing.Iterable[tuple[Place, Callable[[], T]]]) -> list[T]:
-    values: list[T] = []
     problems: list[Problem] = []
-    for place, read in reads:
-        try:
-            values.append(read())
-        except ProjectError as error:
-            problems.extend(problem.at(place) for problem in error.problems)
+    values = {
+        key: collect(problems, partial(read, key, entry), node.key_place(key)) for key, entry in node.entries().items()
+    }
     if problems:
         raise ProjectError(problems)
-    return values
+    return cast("dict[str, T]", values)
 
 
 def read_positive(node: Node) -> int:
     """A whole number of one at least, or a `ProjectError`."""
     value = _typed(node, int)
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+    if type(value) is int and value > 0:
         return value
     raise ProjectError.of("wrong-value", f"{node.shown} is not a positive whole number.", place=node.place)
 
@@ -255,10 +253,10 @@ _SCALARS: dict[type, str] = {str: "a text", int: "a whole number", float: "a num
 
 def _read_scalar(node: Node, kind: type) -> Any:
     value = _typed(node, kind)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+    if type(value) is kind:
         return value
+    if kind is float and type(value) is int:
+        return float(value)
     raise ProjectError([_wrong_type(node, _SCALARS[kind])])
 
 

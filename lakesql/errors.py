@@ -91,7 +91,7 @@ class RunError(LakesqlError):
 
 
 class TransientError(RunError):
-    """A failure that may pass by itself: worth another try."""
+    """A transient failure: the model is retried."""
 
     transient: ClassVar[bool] = True
 
@@ -131,7 +131,7 @@ def explain_missing(error: BaseException) -> ProfileError | None:
 
 
 def not_installed(module: str, extra: str) -> ProfileError:
-    """The error of a module that is not there, and of the extra that brings it."""
+    """The error of a module that is not installed, and of the extra that has it."""
     condition = "spark-missing" if extra == "spark" else "extra-missing"
     fix = f"Install lakesql with its extra: in its folder, pip install '.[{extra}]'."
     return ProfileError.of(condition, f"{module} is not installed.", fix=fix)

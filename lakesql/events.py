@@ -35,7 +35,7 @@ class SessionStarted:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something that a person should know and need not act on: jars are fetched, a table is taken over."""
+    """Something that a person should know and need not act on: jars are fetched, a table is adopted."""
 
     text: str
     at_ms: int

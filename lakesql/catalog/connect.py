@@ -9,6 +9,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,7 @@ def check_warehouse(catalog: Catalog) -> None:
         with _storing(catalog, place, "storage-unreachable"):
             _within(OPENS_WITHIN_S, lambda: _find_bucket(catalog, place))
     elif (folder := local_folder(place)) is not None and not _is_writable(folder):
-        raise _unwritable("storage-unreachable", place, "It is not a folder, or not one of yours.", "warehouse")
+        raise _unwritable("storage-unreachable", place, "It is not a folder, or not one of yours.")
 
 
 def check_checkpoints(place: str, catalog: Catalog) -> str:
@@ -91,8 +92,8 @@ def check_checkpoints(place: str, catalog: Catalog) -> str:
     if (folder := local_folder(place)) is None:
         return f"{place}, which the first run will try"
     if not _is_writable(folder):
-        raise _unwritable("checkpoints-unwritable", str(folder), "", "checkpoints")
-    return str(folder) + ("" if folder.exists() else ", made by the first run")
+        raise _unwritable("checkpoints-unwritable", str(folder), "")
+    return str(folder) + ("" if folder.exists() else ", created by the first run")
 
 
 @contextmanager
@@ -159,11 +160,8 @@ def _open(catalog: Catalog) -> IcebergCatalog:
 
     known = {kind.value: kind for kind in CatalogType}
     if catalog.type not in known:
-        raise ProfileError.of(
-            "unknown-catalog-type",
-            f"'{catalog.type}' is not a type of catalog.",
-            fix=did_you_mean(catalog.type, known),
-        )
+        what = f"'{catalog.type}' is not a type of catalog."
+        raise ProfileError.of("unknown-catalog-type", what, fix=did_you_mean(catalog.type, known))
     return AVAILABLE_CATALOGS[known[catalog.type]](catalog.name, python_properties(catalog))
 
 
@@ -237,12 +235,12 @@ def _storing(catalog: Catalog, place: str, condition: str) -> Iterator[None]:
         raise
     except Exception as error:
         endpoint = catalog.properties.get("s3.endpoint", "AWS's own endpoint")
-        key = "warehouse" if condition == "storage-unreachable" else "checkpoints"
-        raise _unwritable(condition, place, f"{first_line(error)} (by {endpoint})", key) from error
+        raise _unwritable(condition, place, f"{first_line(error)} (by {endpoint})") from error
 
 
-def _unwritable(condition: str, place: str, why: str, key: str) -> ProfileError:
-    what = f"{place} cannot be {'used' if key == 'warehouse' else 'written'}."
+def _unwritable(condition: str, place: str, why: str) -> ProfileError:
+    key, done = ("warehouse", "used") if condition == "storage-unreachable" else ("checkpoints", "written")
+    what = f"{place} cannot be {done}."
     other = "the `s3.` keys of its catalog" if is_s3(place) else "the permissions"
     return ProfileError.of(condition, what, why=why, fix=f"Correct the target's `{key}` in profiles.yml, or {other}.")
 
@@ -255,20 +253,16 @@ def _is_writable(folder: Path) -> bool:
 
 def _within(seconds: float, work: Callable[[], T]) -> T:
     """What `work` gives or raises; `TimeoutError` when it takes longer: then its thread is left to itself."""
-    done: list[T] = []
-    failed: list[BaseException] = []
+    done: Future[T] = Future()
 
     def run() -> None:
         try:
-            done.append(work())
+            done.set_result(work())
         except BaseException as error:
-            failed.append(error)
+            done.set_exception(error)
 
-    thread = threading.Thread(target=run, name="lakesql-open", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if failed:
-        raise failed[0]
-    if not done:
+    threading.Thread(target=run, name="lakesql-open", daemon=True).start()
+    wait([done], seconds)
+    if not done.done():
         raise TimeoutError(f"No answer within {seconds:.0f} s.")
-    return done[0]
+    return done.result()

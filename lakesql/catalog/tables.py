@@ -32,7 +32,7 @@ def check_catalog(catalog: Catalog) -> str:
     check_warehouse(catalog)
     file = sqlite_file(catalog)
     if file is not None and not file.exists():
-        return f"{catalog.name} ({catalog.type}): {file} is not there yet; the first run makes it"
+        return f"{catalog.name} ({catalog.type}): {file} does not exist yet; the first run creates it"
     count = len(list_namespaces(open_catalog(catalog)))
     return f"{catalog.name} ({catalog.type}): {count} namespace{'' if count == 1 else 's'}"
 
@@ -99,12 +99,9 @@ def read_rows(opened: OpenCatalog, name: TableName, limit: int) -> tuple[tuple[s
     except FileNotFoundError as error:
         raise _missing_files(name, error) from error
     except Exception as error:
-        raise RunError.of(
-            "table-unreadable",
-            f"The rows of table {name} cannot be read.",
-            why=first_line(error),
-            fix="Look whether its files may be read from here, and whether they are whole.",
-        ) from error
+        what = f"The rows of table {name} cannot be read."
+        fix = "Check that its files can be read from here, and that they are complete."
+        raise RunError.of("table-unreadable", what, why=first_line(error), fix=fix) from error
 
 
 def spark_type(kind: IcebergType) -> str:
@@ -115,20 +112,10 @@ def spark_type(kind: IcebergType) -> str:
     from pyiceberg import types
 
     match kind:
-        case types.LongType():
-            return "bigint"
-        case types.TimestampType():
-            return "timestamp_ntz"
-        case types.TimestamptzType():
-            return "timestamp"
         case types.DecimalType():
             return f"decimal({kind.precision},{kind.scale})"
-        case types.UUIDType():
-            return "string"
         case types.FixedType():
             return "binary"
-        case types.UnknownType():
-            return "void"
         case types.StructType():
             fields = (f"{field_name(field.name)}:{spark_type(field.field_type)}" for field in kind.fields)
             return f"struct<{','.join(fields)}>"
@@ -137,7 +124,16 @@ def spark_type(kind: IcebergType) -> str:
         case types.MapType():
             return f"map<{spark_type(kind.key_type)},{spark_type(kind.value_type)}>"
         case _:
-            return str(kind)
+            return _SPARK_NAMES.get(str(kind), str(kind))
+
+
+_SPARK_NAMES = {
+    "long": "bigint",
+    "timestamp": "timestamp_ntz",
+    "timestamptz": "timestamp",
+    "unknown": "void",
+    "uuid": "string",
+}
 
 
 def _load_table(opened: OpenCatalog, name: TableName) -> Table | None:
@@ -153,12 +149,9 @@ def _load_table(opened: OpenCatalog, name: TableName) -> Table | None:
             raise _missing_files(name, error) from error
         except (ValidationError, InvalidAnswer) as error:
             if fault := _metadata_fault(error):
-                raise RunError.of(
-                    "table-unreadable",
-                    f"The catalog knows the table {name}, and pyiceberg cannot read its metadata.",
-                    why=fault,
-                    fix="Alter the table by the engine that made it, or give the model another table.",
-                ) from error
+                what = f"The catalog knows the table {name}, and pyiceberg cannot read its metadata."
+                fix = "Alter the table by the engine that made it, or give the model another table."
+                raise RunError.of("table-unreadable", what, why=fault, fix=fix) from error
             raise
 
 
@@ -237,15 +230,8 @@ _TIME_TRANSFORMS = {"year": "years", "month": "months", "day": "days", "hour": "
 
 
 def _transform(transform: Transform[Any, Any]) -> tuple[str, int | None]:
-    from pyiceberg.transforms import BucketTransform, TruncateTransform
-
-    match transform:
-        case BucketTransform():
-            return "bucket", transform.num_buckets
-        case TruncateTransform():
-            return "truncate", transform.width
-        case _:
-            return _TIME_TRANSFORMS.get(str(transform), str(transform)), None
+    word, _, width = str(transform).removesuffix("]").partition("[")  # bucket[16], truncate[4]
+    return _TIME_TRANSFORMS.get(word, word), int(width) if width else None
 
 
 def _column(schema: Schema, field_id: int) -> str:
@@ -270,9 +256,6 @@ def _metadata_fault(error: Exception) -> str:
 
 
 def _missing_files(name: TableName, error: FileNotFoundError) -> RunError:
-    return RunError.of(
-        "table-unreadable",
-        f"The catalog knows the table {name}, and files of it are not there.",
-        why=first_line(error),
-        fix="If its files were deleted by hand, drop the table from the catalog.",
-    )
+    what = f"The catalog knows the table {name}, and files of it are missing."
+    fix = "If its files were deleted by hand, drop the table from the catalog."
+    return RunError.of("table-unreadable", what, why=first_line(error), fix=fix)

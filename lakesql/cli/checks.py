@@ -8,23 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, assert_never
 
+from lakesql.catalog.connect import check_checkpoints
+from lakesql.catalog.tables import check_catalog
 from lakesql.cli.options import Options, find_directory
 from lakesql.cli.project import load_files, profile_folders, read_vars
 from lakesql.cli.report import explain
 from lakesql.errors import LakesqlError, Problem, ProfileError, RunError
 from lakesql.project.catalog import local_folder
 from lakesql.project.files import read_project
-from lakesql.project.profiles import (
-    Catalog,
-    Connection,
-    Files,
-    Kafka,
-    Rate,
-    Recorded,
-    Target,
-    load_target,
-    resolve_paths,
-)
+from lakesql.project.profiles import Connection, Files, Kafka, Rate, Recorded, Target, load_target, resolve_paths
 from lakesql.stream.stream import Stream
 
 T = TypeVar("T")
@@ -58,8 +50,8 @@ def check_everything(options: Options) -> Iterator[Result]:
     yield _result("models", manifest, lambda found: f"{len(found.models)}, of {len(found.streams)} streams")
     declared = () if isinstance(manifest, LakesqlError) else tuple(manifest.streams.values())
     yield _result("jars", _attempt(partial(_check_jars, target, declared)))
-    yield _result("catalog", _attempt(partial(_check_catalog, target.catalog)))
-    yield _result("checkpoints", _attempt(partial(_check_checkpoints, target)))
+    yield _result("catalog", _attempt(partial(check_catalog, target.catalog)))
+    yield _result("checkpoints", _attempt(partial(check_checkpoints, target.checkpoints, target.catalog)))
     for name, connection in target.connections.items():
         streams = [stream for stream in declared if stream.connection == name]
         yield _result(f"connection {name}", _attempt(partial(check_connection, connection, streams)))
@@ -88,8 +80,7 @@ def _find_pyspark() -> str:
 
     from lakesql.engine.spark.jars import spark_jars
 
-    folder = spark_jars().parent
-    return f"{version('pyspark')} in {folder}"
+    return f"{version('pyspark')} in {spark_jars().parent}"
 
 
 def _check_jars(target: Target, streams: Sequence[Stream]) -> str:
@@ -104,18 +95,6 @@ def _check_jars(target: Target, streams: Sequence[Stream]) -> str:
         verify_jar(jar, folder)
     missing = len(wanted) - len(present)
     return f"{len(present)} in {folder}" + (f", {missing} more will be fetched by the first run" if missing else "")
-
-
-def _check_catalog(catalog: Catalog) -> str:
-    from lakesql.catalog.tables import check_catalog
-
-    return check_catalog(catalog)
-
-
-def _check_checkpoints(target: Target) -> str:
-    from lakesql.catalog.connect import check_checkpoints
-
-    return check_checkpoints(target.checkpoints, target.catalog)
 
 
 def check_connection(connection: Connection, streams: Sequence[Stream] = ()) -> str:
@@ -138,9 +117,8 @@ def _check_folder(path: str) -> str:
     if (folder := local_folder(path)) is None:
         return f"{path}, which the first run will try"
     if not folder.is_dir():
-        raise _unreachable(
-            f"There is no folder {path}.", "Make it, or correct the connection's `path` in profiles.yml."
-        )
+        fix = "Create it, or correct the connection's `path` in profiles.yml."
+        raise ProfileError.of("connection-unreachable", f"There is no folder {path}.", fix=fix)
     return path
 
 
@@ -152,7 +130,7 @@ def _check_broker(connection: Kafka, streams: Sequence[Stream]) -> str:
     server = reach_broker(connection.bootstrap_servers)
     jars = [user_cache(os.environ) / "jars" / jar.file for jar in JARS["kafka"]]
     if not all(jar.exists() for jar in jars):
-        return f"{server} takes connections; the first run will fetch what it takes to ask it more"
+        return f"{server} accepts connections; more is checked once the first run has fetched the jars"
     problems: list[Problem] = []
     topics: dict[str, int] = {}
     with open_java(find_java(os.environ), jars) as jvm, open_broker(jvm, connection) as broker:
@@ -165,7 +143,3 @@ def _check_broker(connection: Kafka, streams: Sequence[Stream]) -> str:
     if problems:
         raise RunError(problems)
     return f"{server} answers, {len(topics)} topics with {sum(topics.values())} partitions are read"
-
-
-def _unreachable(what: str, fix: str) -> ProfileError:
-    return ProfileError.of("connection-unreachable", what, fix=fix)

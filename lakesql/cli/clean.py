@@ -1,4 +1,4 @@
-"""`lakesql clean`: remove what can be made again."""
+"""`lakesql clean`: remove files that can be created again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOGGED = ("lakesql.log*", "spark.log*", "spark.out*", "java-crash-*")
 @click.command("clean", cls=Command)
 @click.pass_obj
 def command(given: Given) -> None:
-    """Remove what was written to target/ and logs/. Tables and checkpoints stay, and whatever else lies there."""
+    """Remove lakesql's own files from target/ and logs/. Tables, checkpoints and other files stay."""
     import shutil
 
     from lakesql.cli import project
@@ -31,7 +31,7 @@ def command(given: Given) -> None:
             else:
                 path.unlink()
         if any(folder.iterdir()):
-            say(f"Removed what lakesql had written to {folder.name}/, which holds something else", given.options)
+            say(f"Removed lakesql's files from {folder.name}/, which holds other files too", given.options)
         else:
             folder.rmdir()
             say(f"Removed {folder.name}/", given.options)

@@ -1,4 +1,4 @@
-"""`lakesql debug`: is everything there that a run needs?"""
+"""`lakesql debug`: check everything that a run needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARSED = ("project", "target", "models")
 @click.command("debug", cls=Command)
 @click.pass_obj
 def command(given: Given) -> int:
-    """Check that everything is there that a run needs.
+    """Check everything that a run needs.
 
     Project, Java, pyspark, target, models, jars, catalog, checkpoints and each connection: one line each, with what to
     do where something is wrong. The exit code is 1 then.

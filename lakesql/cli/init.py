@@ -10,7 +10,7 @@ from lakesql.cli.options import Command, Given
 
 FOLDERS = ("models", "streams", "macros")
 FILES = ("profiles.yml", "pyproject.toml")
-IGNORED = "# Made again by lakesql, or kept for this machine only\n.lakesql/\ntarget/\nlogs/\n"
+IGNORED = "# Created again by lakesql, or kept for this machine only\n.lakesql/\ntarget/\nlogs/\n"
 
 
 @click.command("init", cls=Command)
@@ -35,7 +35,7 @@ def command(given: Given, directory: Path | None, name: str) -> None:
     if there:
         raise UsageError.of(
             "project-exists",
-            f"{root.absolute()} has {', '.join(there)}, and nothing is written over.",
+            f"{root.absolute()} has {', '.join(there)}, and nothing is overwritten.",
             fix="Name another folder: lakesql init my_project",
         )
     write_project(root, name)

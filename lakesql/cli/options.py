@@ -65,7 +65,7 @@ def common_options() -> list[click.Parameter]:
     return [
         _common(["--target", "-t"], "TARGET", "Target of profiles.yml, if not the default one."),
         _common(["--project-dir"], "DIR", "The project's folder, if not this one or above.", directory),
-        _common(["--profiles-dir"], "DIR", "Folder of profiles.yml, if not there or ~/.lakesql.", directory),
+        _common(["--profiles-dir"], "DIR", "Folder of profiles.yml, if not the project's or ~/.lakesql.", directory),
         _common(["--vars"], "YAML", "Variables, such as '{big_order: 100}'."),
         _common(["--log-format"], None, "How events and errors are written.", click.Choice(["text", "json"])),
         _common(["--debug"], None, "Show the stack trace of an error.", flag=True),
@@ -154,8 +154,8 @@ def expand_several(arguments: Sequence[str], several: set[str]) -> Iterator[str]
 def select_options(function: F) -> F:
     """Gives a command `--select` and `--exclude`."""
     options = (
-        (["--exclude"], "What to leave out. `lakesql --help` tells the words."),
-        (["--select", "-s"], "What to take, everything if left out."),
+        (["--exclude"], "What to exclude, in the same words."),
+        (["--select", "-s"], "What to select, everything if left out. `lakesql --help` lists the words."),
     )
     for names, text in options:
         option = click.option(
@@ -166,7 +166,7 @@ def select_options(function: F) -> F:
 
 
 def complete_models(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names of models that go on from `incomplete`, by the files that are there: nothing is read or checked."""
+    """The names of models that begin with `incomplete`, by the names of files: nothing is parsed."""
     from lakesql.project.files import read_text
     from lakesql.project.settings import SETTINGS_FILE, parse_settings
 

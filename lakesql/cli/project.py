@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 import gc
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,10 +58,15 @@ def load_project(options: Options) -> Manifest:
     """
     overrides = read_vars(options.vars)
     directory = find_directory(options)
-    with _without_collecting():
+    gc.disable()  # the search for garbage would walk through all that is being read again and again
+    try:
         files = read_project(directory)
         target = load_target(files.settings.profile, options.target, profile_folders(options, directory), os.environ)
-        return load_files(files, target, overrides)
+        manifest = load_files(files, target, overrides)
+        gc.freeze()  # it stays until the process ends: the collector need not look at it later either
+        return manifest
+    finally:
+        gc.enable()
 
 
 def load_files(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]) -> Manifest:
@@ -71,20 +75,6 @@ def load_files(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]
     manifest = load_manifest(files, target, overrides, cache.read_declarations, cache.read_model)
     cache.save()
     return manifest
-
-
-@contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Leaves out the search for garbage, which would walk through all that is being read again and again.
-
-    What was read stays until the process ends: the collector need not look at it later either.
-    """
-    gc.disable()
-    try:
-        yield
-        gc.freeze()
-    finally:
-        gc.enable()
 
 
 def compiled_files(manifest: Manifest) -> CompiledFiles:

@@ -1,4 +1,4 @@
-"""`lakesql record`: take a sample of a topic home."""
+"""`lakesql record`: copy a sample of a topic into files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 @click.command("record", cls=Command)
 @click.argument("name", metavar="STREAM")
-@click.option("--rows", type=click.IntRange(min=1), default=1000, show_default=True, help="About so many, the newest.")
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=1000, show_default=True, help="About how many records: the newest."
+)
 @click.option("--mask", metavar="COLUMN", multiple=True, help="A column whose values are replaced. Repeatable.")
 @click.option(
     "--output",

@@ -36,12 +36,9 @@ def report_error(error: Exception, options: Options) -> int:
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
     """The problems as somebody walks through the files: those without a place first, each file from its top."""
-
-    def key(problem: Problem) -> tuple[str, int, int]:
-        place = problem.place
-        return (place.path, place.line or 0, place.column or 0) if place else ("", 0, 0)
-
-    return sorted(problems, key=key)
+    places = ((problem.place or Place(""), problem) for problem in problems)
+    ordered = sorted(places, key=lambda found: (found[0].path, found[0].line or 0, found[0].column or 0))
+    return [problem for _, problem in ordered]
 
 
 def explain(error: Exception) -> LakesqlError:
@@ -61,7 +58,7 @@ def explain(error: Exception) -> LakesqlError:
 def report_problem(problem: Problem, options: Options) -> None:
     """Show one problem, with the line of the file that it stands in."""
     if options.log_format == "json":
-        _write_json({"event": "problem", **asdict(problem)})
+        _write(json.dumps({"event": "problem", **asdict(problem)}) + "\n")
         return
     from lakesql.observe.text import printable
 
@@ -72,7 +69,7 @@ def report_problem(problem: Problem, options: Options) -> None:
 def say(text: str, options: Options) -> None:
     """Tell something that nobody needs to act on."""
     if options.log_format == "json":
-        _write_json({"event": "noted", "text": text})
+        _write(json.dumps({"event": "noted", "text": text}) + "\n")
     else:
         _write(text + "\n")
 
@@ -109,10 +106,6 @@ def _paint(text: str) -> str:
         else:
             lines.append(click.style(gutter + bar, dim=True) + quoted)
     return "\n".join(lines)
-
-
-def _write_json(fields: dict[str, object]) -> None:
-    _write(json.dumps(fields) + "\n")
 
 
 def _write(text: str) -> None:

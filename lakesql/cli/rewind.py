@@ -1,4 +1,4 @@
-"""`lakesql rewind`: have a model continue elsewhere than where its checkpoint stands."""
+"""`lakesql rewind`: make a model continue from another position than its checkpoint's."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
     help="`ledger`: where the table stands. `checkpoint`: where the checkpoint stands, whatever the table holds. "
     "`start`: where the streams start. Or a time, such as 2026-01-31T12:00:00Z.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 @click.option(
-    "--allow-duplicates", is_flag=True, help="Also where rows may stand twice: with `start` or a time, in mode append."
+    "--allow-duplicates",
+    is_flag=True,
+    help="Also if rows may be written twice: with `start` or a time, for a model without keys.",
 )
 @click.pass_obj
 def command(given: Given, name: str, to: str, dry_run: bool, allow_duplicates: bool) -> None:
     """Make a model continue from another position.
 
-    Makes a new checkpoint and keeps the old one beside it. No row of a table is written or removed; the next run goes
-    on from there.
+    Creates a new checkpoint and keeps the old one beside it. No row of a table is written or removed; the next run
+    continues from the new checkpoint.
     """
     from lakesql.cli import project
 
@@ -50,7 +52,7 @@ def command(given: Given, name: str, to: str, dry_run: bool, allow_duplicates: b
         dry_run=dry_run,
         say=lambda text: say(text, given.options),
     )
-    click.echo(f"{name} {'would go' if dry_run else 'will go'} on elsewhere: it {done.because}.")
+    click.echo(f"{name} {'would continue' if dry_run else 'continues'} elsewhere: it {done.because}.")
     for stream, position in done.positions:
         click.echo(f"  {stream}: {position}")
     if done.aside:
@@ -73,7 +75,7 @@ def _read_target(text: str) -> RewindTo:
             except ValueError:
                 raise UsageError.of(
                     "usage",
-                    f"'{text}' is no place to continue from.",
+                    f"'{text}' is no position to continue from.",
                     fix="Write --to ledger, --to checkpoint, --to start, or a time such as 2026-01-31T12:00:00Z.",
                 ) from None
             return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""`lakesql run`: run models, and show how they fare."""
+"""`lakesql run`: run models, and show their progress."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lakesql.cli.options import Command, Given, select_options
 @click.option(
     "--once/--continuous",
     default=None,
-    help="Take what is there and stop, or keep going until Ctrl-C. The target's `run:` if left out.",
+    help="Process the available records and stop, or continue until Ctrl-C. The target's `run:` if left out.",
 )
 @click.option(
     "--accept-data-loss",
     is_flag=True,
-    help="Go on where records that were not read are gone from their topic. The table's ledger keeps which.",
+    help="Continue although unread records are gone from their topic. The table's ledger keeps which.",
 )
 @click.option("--fail-fast", is_flag=True, help="End the run with the first model that fails for good.")
 @click.pass_obj
@@ -29,9 +29,9 @@ def command(
     accept_data_loss: bool,
     fail_fast: bool,
 ) -> int:
-    """Run models: what arrived in their streams goes into their tables.
+    """Run models: read what arrived in their streams, and write it to their tables.
 
-    A table that does not exist is made first. Ctrl-C ends the run between two batches.
+    A table that does not exist is created first. Ctrl-C ends the run between two batches.
     """
     import shlex
     import sys

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 @click.command("show", cls=Command)
 @click.argument("name", metavar="MODEL", shell_complete=complete_models)
-@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="At most so many rows.")
+@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Maximum number of rows.")
 @click.option(
     "--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
 )
-@click.option("--dead-letters", is_flag=True, help="Its dead letters: the records that could not be used.")
+@click.option("--dead-letters", is_flag=True, help="Show the model's dead letters: records that could not be used.")
 @click.option("--preview", is_flag=True, help="Run the SELECT over the first records of its stream; write nothing.")
 @click.pass_obj
 def command(given: Given, name: str, limit: int, output: str, dead_letters: bool, preview: bool) -> None:
     """Show rows of a model's table, in no order. Without --preview, no Java is needed.
 
-    A table that is wider than the terminal is turned: a line for each column of a row.
+    A table that is wider than the terminal is shown with a line for each column of a row.
     """
     from lakesql.cli import project
     from lakesql.cli.rows import render_json, render_rows
@@ -43,7 +43,7 @@ def command(given: Given, name: str, limit: int, output: str, dead_letters: bool
     if preview:
         columns, rows, note = _preview(manifest, name, limit, given.options)
     else:
-        columns, rows, note = (_dead_letters if dead_letters else _stored)(manifest, name, limit)
+        columns, rows, note = _stored(manifest, name, limit, dead_letters)
     is_json = output == "json"
     width = shutil.get_terminal_size(fallback=(sys.maxsize, 0)).columns  # a pipe gets one row a line
     click.echo(render_json(columns, rows) if is_json else render_rows(columns, rows, width), nl=False)
@@ -51,25 +51,18 @@ def command(given: Given, name: str, limit: int, output: str, dead_letters: bool
         say(note, given.options)
 
 
-def _stored(manifest: Manifest, name: str, limit: int) -> Shown:
-    from lakesql.catalog.connect import open_catalog
-    from lakesql.catalog.tables import read_rows
-
-    table = manifest.models[name].table
-    columns, rows = read_rows(open_catalog(manifest.target.catalog), table, limit)
-    return columns, rows, "" if rows or not limit else f"{table} has no rows."
-
-
-def _dead_letters(manifest: Manifest, name: str, limit: int) -> Shown:
-    """The dead letters; the table of them is there once there is one."""
+def _stored(manifest: Manifest, name: str, limit: int, dead_letters: bool) -> Shown:
     from lakesql.catalog.connect import open_catalog
     from lakesql.catalog.tables import load_table_state, read_rows
 
-    table = manifest.models[name].table.dead_letter
+    table = manifest.models[name].table
     catalog = open_catalog(manifest.target.catalog)
-    if load_table_state(catalog, table) is None:
-        return (), (), f"'{name}' has no dead letters: there is no table {table}."
-    return *read_rows(catalog, table, limit), ""
+    if dead_letters:
+        table = table.dead_letter
+        if load_table_state(catalog, table) is None:  # it is created with the first dead letter
+            return (), (), f"'{name}' has no dead letters: there is no table {table}."
+    columns, rows = read_rows(catalog, table, limit)
+    return columns, rows, "" if rows or not limit else f"{table} has no rows."
 
 
 def _preview(manifest: Manifest, name: str, limit: int, options: Options) -> Shown:

@@ -66,21 +66,16 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
     """The table that a model's configuration asks for."""
     writing = build_writing(config)
     properties = {**DEFAULT_PROPERTIES, STAGING_PROPERTY: "true", **writing.properties}
+    if config.properties.get("write.parquet.compression-codec", "zstd") != "zstd":
+        del properties["write.parquet.compression-level"]  # a level goes with its codec: others count differently
     return TableSpec(
         name=name,
         columns=columns,
         partition_by=config.partition_by,
         order_by=config.order_by or writing.order_by,
-        properties=_with_own(properties, config.properties),
+        properties={**properties, **config.properties},
         comment=comment,
     )
-
-
-def _with_own(properties: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The default properties under an author's own. A level goes with its codec: others count differently."""
-    codec, level = "write.parquet.compression-codec", "write.parquet.compression-level"
-    left_out = {level} if own.get(codec, "zstd") != "zstd" else set()
-    return {**{key: value for key, value in properties.items() if key not in left_out}, **own}
 
 
 def create_table(spec: TableSpec, if_not_exists: bool = False) -> tuple[str, ...]:

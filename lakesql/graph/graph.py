@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal, get_args
@@ -83,7 +82,11 @@ def build_graph(nodes: Iterable[GraphNode]) -> Graph:
     Raises `ProjectError` (`cycle`): one problem for each of some cycles that share no node, at least one, placed at
     the reference that closes it.
     """
-    by_id = _by_id(nodes)
+    every = tuple(nodes)
+    by_id = {node.id: node for node in every}
+    unknown = {read for node in every for read in node.depends_on} - by_id.keys()
+    if len(by_id) < len(every) or unknown:
+        raise InternalError.of("internal", f"Ids of the graph are not unique, or not known: {sorted(unknown)}.")
     try:
         order = _sort({id_: node.depends_on for id_, node in by_id.items()}, by_id)
     except CycleError:
@@ -98,19 +101,7 @@ def build_graph(nodes: Iterable[GraphNode]) -> Graph:
     )
 
 
-def _by_id(nodes: Iterable[GraphNode]) -> dict[str, GraphNode]:
-    every = tuple(nodes)
-    by_id = {node.id: node for node in every}
-    if len(by_id) < len(every):
-        twice = sorted(id_ for id_, count in Counter(node.id for node in every).items() if count > 1)
-        raise InternalError.of("internal", f"Two nodes of the graph have one id: {', '.join(twice)}.")
-    unknown = sorted({read for node in every for read in node.depends_on} - by_id.keys())
-    if unknown:
-        raise InternalError.of("internal", f"The graph has no node {', '.join(unknown)}, but one reads it.")
-    return by_id
-
-
-def _sort(before: Mapping[str, Iterable[str]], nodes: Mapping[str, GraphNode]) -> tuple[str, ...]:
+def _sort(before: Mapping[str, Collection[str]], nodes: Mapping[str, GraphNode]) -> tuple[str, ...]:
     """The ids, each after those in its `before`, ties by name. Raises `CycleError`."""
     sorter = TopologicalSorter(before)
     sorter.prepare()
@@ -119,23 +110,26 @@ def _sort(before: Mapping[str, Iterable[str]], nodes: Mapping[str, GraphNode]) -
     while sorter.is_active():
         for id_ in sorter.get_ready():
             heapq.heappush(ready, (nodes[id_].name, id_))
-        order.append(heapq.heappop(ready)[1])
-        sorter.done(order[-1])
+        _, done = heapq.heappop(ready)
+        order.append(done)
+        sorter.done(done)
     return tuple(order)
 
 
-def _find_cycles(nodes: Mapping[str, GraphNode]) -> Iterator[tuple[str, ...]]:
-    """Cycles that share no node, at least one if there are any; each starts with its first node by name."""
-    reads = {id_: nodes[id_].depends_on for id_ in sorted(nodes)}
+def _find_cycles(nodes: Mapping[str, GraphNode]) -> Iterable[tuple[str, ...]]:
+    """Cycles of nodes each of which reads the next one. No two share a node; each starts with its first by name."""
+    left = {id_: nodes[id_].depends_on for id_ in sorted(nodes, key=lambda id_: nodes[id_].name)}
     while True:
         try:
-            TopologicalSorter(reads).prepare()
+            TopologicalSorter(left).prepare()
             return
         except CycleError as error:
-            cycle = error.args[1][:0:-1]  # it comes back to where it begins, and each node is read by the next one
-        first = cycle.index(min(cycle, key=lambda member: nodes[member].name))
+            cycle = error.args[1][:0:-1]  # each of its nodes is read by the next one, and the last is the first again
+        first = cycle.index(min(cycle, key=lambda id_: nodes[id_].name))
         yield (*cycle[first:], *cycle[:first])
-        reads = {id_: tuple(set(read) - set(cycle)) for id_, read in reads.items() if id_ not in cycle}
+        left = {
+            id_: tuple(read for read in reads if read not in cycle) for id_, reads in left.items() if id_ not in cycle
+        }
 
 
 def _cycle_problem(cycle: tuple[str, ...], nodes: Mapping[str, GraphNode]) -> Problem:

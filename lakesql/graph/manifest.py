@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from lakesql.decode import Node, node_of
+from lakesql.decode import Node, collect, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
 from lakesql.model.config import (
@@ -30,10 +30,10 @@ from lakesql.project.profiles import Target, resolve_paths
 from lakesql.project.settings import Settings
 from lakesql.project.yaml import parse_yaml
 from lakesql.stream.stream import Stream, read_stream
-from lakesql.template.template import Macros, Template, parse_macros, parse_template
+from lakesql.template.template import Macros, parse_macros, parse_template
 
 T = TypeVar("T")
-Named = TypeVar("Named", Stream, ModelProperties)
+Named = TypeVar("Named", Stream, ModelProperties, Model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +96,23 @@ def load_manifest(
     all_declared = not problems
     streams = _by_name((stream for found in declared for stream in found.streams), "Stream", problems)
     properties = _by_name((model for found in declared for model in found.models), "Model", problems)
-    macros = _collect(problems, lambda: parse_macros([(file.path, file.text) for file in files.macros]))
-    _collect(problems, lambda: check_defaults(files.settings.models))
+    macros = collect(problems, lambda: parse_macros([(file.path, file.text) for file in files.macros]))
+    collect(problems, lambda: check_defaults(files.settings.models))
     if macros is None:  # models would be told that the macros which they use do not exist
         raise ProjectError(problems)
-    models = _read_models(files, target, properties, macros, read_model or parse_model, problems)
+    read = partial(_read_model, files.settings, target, properties, macros, read_model or parse_model)
+    found_models = [collect(problems, partial(read, file)) for file in files.models]
+    models = _by_name(filter(None, found_models), "Model", problems)
 
     model_names = {PurePosixPath(file.path).stem for file in files.models}
     problems.extend(check_folders(files.settings.models, [_fqn(file.path, files.settings) for file in files.models]))
     problems.extend(_check_names(models.values(), streams.values()))
     problems.extend(_check_tables(models.values()))
-    problems.extend(_check_properties(properties, model_names))
+    problems.extend(
+        Problem("unknown-model", f"There is no model '{name}'.", "", did_you_mean(name, model_names), found.place)
+        for name, found in properties.items()
+        if name not in model_names
+    )
     problems.extend(_check_references(models, streams, model_names, all_declared))
     if problems:
         raise ProjectError(problems)
@@ -125,30 +131,24 @@ def load_manifest(
 def parse_declarations(file: SourceFile) -> Declarations:
     """What a properties file says, as far as it can be understood."""
     problems: list[Problem] = []
-    root = _collect(problems, partial(parse_yaml, file.path, file.text))
-    sections = _collect(problems, partial(read_sections, root)) if root else None
+    root = collect(problems, partial(parse_yaml, file.path, file.text))
+    sections = collect(problems, partial(read_sections, root)) if root else None
     model_nodes, stream_nodes = sections or ((), ())
-    models = [_collect(problems, partial(read_model_properties, node)) for node in model_nodes]
-    streams = [_collect(problems, partial(read_stream, node)) for node in stream_nodes]
+    models = [collect(problems, partial(read_model_properties, node)) for node in model_nodes]
+    streams = [collect(problems, partial(read_stream, node)) for node in stream_nodes]
     return Declarations(
-        streams=tuple(stream for stream in streams if stream),
-        models=tuple(model for model in models if model),
-        problems=tuple(problems),
+        streams=tuple(filter(None, streams)), models=tuple(filter(None, models)), problems=tuple(problems)
     )
 
 
 def parse_model(file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
     """What a model's file says. Raises `ProjectError` with everything that is wrong with it."""
-    facts = facts_of(parse_template(file.path, file.text, macros))
-    config = read_config(facts.config, defaults)
-    return ModelFile(facts, config, merge_config(defaults, facts.config).plain())
-
-
-def facts_of(template: Template) -> TemplateFacts:
-    """The facts of a template that was parsed."""
-    return TemplateFacts(
+    template = parse_template(file.path, file.text, macros)
+    facts = TemplateFacts(
         template.config, template.streams, template.refs, template.vars, template.macros, template.reads, template
     )
+    config = read_config(facts.config, defaults)
+    return ModelFile(facts, config, merge_config(defaults, facts.config).plain())
 
 
 def reads_model(manifest: Manifest, stream: str) -> Model | None:
@@ -156,55 +156,28 @@ def reads_model(manifest: Manifest, stream: str) -> Model | None:
     return None if stream in manifest.streams else manifest.models[stream]
 
 
-def _collect(problems: list[Problem], read: Callable[[], T]) -> T | None:
-    try:
-        return read()
-    except ProjectError as error:
-        problems.extend(error.problems)
-        return None
-
-
 def _by_name(found: Iterable[Named], what: str, problems: list[Problem]) -> dict[str, Named]:
-    """The streams or the descriptions of models by name; of two with one name, the second is a problem."""
+    """The streams, models or descriptions of models by name; of two with one name, the second is a problem."""
     named: dict[str, Named] = {}
     for item in found:
         first = named.setdefault(item.name.lower(), item)
         if first is not item:
-            problems.append(_duplicate_name(what, item.name, str(first.place), item.place))
+            problems.append(_duplicate_name(what, item, first.place))
     return {item.name: item for item in named.values()}
 
 
-def _duplicate_name(what: str, name: str, first: str, place: Place) -> Problem:
-    return Problem(
-        "duplicate-name", f"{what} '{name}' stands at {first} already.", "Capitals make no difference.", place=place
-    )
-
-
-def _read_models(
-    files: ProjectFiles,
-    target: Target,
-    properties: Mapping[str, ModelProperties],
-    macros: Macros,
-    read: ReadModel,
-    problems: list[Problem],
-) -> dict[str, Model]:
-    models: dict[str, Model] = {}
-    for file in files.models:
-        model = _collect(problems, partial(_read_model, file, files.settings, target, properties, macros, read))
-        if model is not None:
-            first = models.setdefault(model.name.lower(), model)
-            if first is not model:
-                problems.append(_duplicate_name("Model", model.name, first.path, model.place))
-    return {model.name: model for model in models.values()}
+def _duplicate_name(what: str, item: Stream | ModelProperties | Model, first: Place) -> Problem:
+    said = f"{what} '{item.name}' stands at {first} already."
+    return Problem("duplicate-name", said, "Capitals make no difference.", place=item.place)
 
 
 def _read_model(
-    file: SourceFile,
     settings: Settings,
     target: Target,
     properties: Mapping[str, ModelProperties],
     macros: Macros,
     read: ReadModel,
+    file: SourceFile,
 ) -> Model:
     fqn = _fqn(file.path, settings)
     name = check_name(node_of(fqn[-1], Place(file.path)))
@@ -234,7 +207,7 @@ def _check_names(models: Iterable[Model], streams: Iterable[Stream]) -> Iterable
     for model in models:
         stream = spelled.get(model.name.lower())
         if stream and stream.name != model.name:
-            yield _duplicate_name("A stream like model", model.name, str(stream.place), model.place)
+            yield _duplicate_name("A stream like model", model, stream.place)
 
 
 def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
@@ -247,12 +220,6 @@ def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
             yield Problem("duplicate-table", what, "Capitals make no difference.", place=model.option_place("table"))
         for table in tables:
             owners.setdefault(table.lower(), model.name)
-
-
-def _check_properties(properties: Mapping[str, ModelProperties], models: Collection[str]) -> Iterable[Problem]:
-    for name, found in properties.items():
-        if name not in models:
-            yield Problem("unknown-model", f"There is no model '{name}'.", "", did_you_mean(name, models), found.place)
 
 
 def _check_references(
@@ -300,13 +267,9 @@ def _graph_nodes(project: str, streams: Mapping[str, Stream], models: Mapping[st
             place=stream.place,
         )
     for model in models.values():
-        references = {
-            **{node_id("model", found.name): found.place for found in model.facts.refs},
-            **{
-                node_id("stream" if found.name in streams else "model", found.name): found.place
-                for found in model.facts.streams
-            },
-        }
+        references = {node_id("model", found.name): found.place for found in model.facts.refs}
+        for found in model.facts.streams:
+            references[node_id("stream" if found.name in streams else "model", found.name)] = found.place
         yield GraphNode(
             id=node_id("model", model.name),
             name=model.name,

@@ -29,7 +29,6 @@ class Criterion:
     added, None meaning all; `closed` is `@`.
     """
 
-    text: str
     method: str
     key: str
     value: str
@@ -67,11 +66,21 @@ def parse_selection(select: Sequence[str], exclude: Sequence[str]) -> Selection:
 
     Raises `UsageError` (`bad-selector`), one problem for each wrong word.
     """
-    selected, wrong = _parse_union("--select", select)
-    excluded, wrong_too = _parse_union("--exclude", exclude)
-    if wrong or wrong_too:
-        raise UsageError((*wrong, *wrong_too))
-    return Selection(selected, excluded)
+    problems: list[Problem] = []
+
+    def parse(option: str, values: Sequence[str]) -> Iterable[Intersection]:
+        for word in (word for value in values for word in value.split() or [""]):
+            try:
+                if not word:
+                    raise _bad(f"The value of {option} is empty.", fix=f"Leave {option} out, or name something.")
+                yield Intersection(word, tuple(_parse_criterion(text, word) for text in word.split(",")))
+            except UsageError as error:
+                problems.extend(error.problems)
+
+    selection = Selection(tuple(parse("--select", select)), tuple(parse("--exclude", exclude)))
+    if problems:
+        raise UsageError(problems)
+    return selection
 
 
 def select_nodes(selection: Selection, graph: Graph) -> Selected:
@@ -84,24 +93,6 @@ def select_nodes(selection: Selection, graph: Graph) -> Selected:
         ids=ids.difference(*(ids for _, ids in excluded)),
         unmatched=tuple(dict.fromkeys(part.text for part, ids in (*found, *excluded) if not ids)),
     )
-
-
-def _parse_union(option: str, values: Sequence[str]) -> tuple[tuple[Intersection, ...], tuple[Problem, ...]]:
-    parts: list[Intersection] = []
-    problems: list[Problem] = []
-    for value in values:
-        for word in value.split() or [""]:
-            try:
-                parts.append(_parse_intersection(option, word))
-            except UsageError as error:
-                problems.extend(error.problems)
-    return tuple(parts), tuple(problems)
-
-
-def _parse_intersection(option: str, word: str) -> Intersection:
-    if not word:
-        raise _bad(f"The value of {option} is empty.", fix=f"Leave {option} out, or name something.")
-    return Intersection(word, tuple(_parse_criterion(text, word) for text in word.split(",")))
 
 
 _WORD = re.compile(r"(?P<closed>@)?(?:(?P<up>[0-9]{0,9})\+)?(?P<body>.*?)(?:\+(?P<down>[0-9]{0,9}))?", re.DOTALL)
@@ -121,15 +112,8 @@ def _parse_criterion(text: str, word: str) -> Criterion:
     if body[0] in "+@" or body[-1] in "+@":
         raise _bad(f"'{text}' has an operator in a wrong place.", fix="Write @x, or 1+x+2, or +x+.")
     _check_method(text, method, key, value)
-    return Criterion(
-        text=text,
-        method=method,
-        key=key,
-        value=value,
-        closed=bool(parts["closed"]),
-        up=_generations(parts["up"]),
-        down=_generations(parts["down"]),
-    )
+    up, down = _generations(parts["up"]), _generations(parts["down"])
+    return Criterion(method, key, value, bool(parts["closed"]), up, down)
 
 
 def _split_method(body: str) -> tuple[str, str, str]:
@@ -154,7 +138,7 @@ def _check_method(text: str, method: str, key: str, value: str) -> None:
         raise _bad(f"'{text}': '{method}' takes no key.", fix=f"Write {method}:{value}.")
     if method == "resource_type" and value not in RESOURCE_TYPES:
         raise _bad(f"'{text}': there is no resource type '{value}'.", fix=did_you_mean(value, RESOURCE_TYPES))
-    if method == "path" and _clean_path(value).startswith(("/", "..")):
+    if method == "path" and posixpath.normpath(value).startswith(("/", "..")):
         why = "A path is relative to the project's directory."
         raise _bad(f"'{text}' is not a path in the project.", why, "Write it as models/orders.sql.")
 
@@ -171,17 +155,16 @@ def _bad(what: str, why: str = "", fix: str = "") -> UsageError:
 
 
 def _find(part: Intersection, graph: Graph) -> frozenset[str]:
-    return frozenset.intersection(*(_find_criterion(criterion, graph) for criterion in part.criteria))
-
-
-def _find_criterion(criterion: Criterion, graph: Graph) -> frozenset[str]:
-    matches = METHODS[criterion.method]
-    found = frozenset(id_ for id_, node in graph.nodes.items() if matches(node, criterion))
-    related = found | graph.upstream(found, criterion.up) | graph.downstream(found, criterion.down)
-    if criterion.closed:
-        family = found | graph.downstream(found)
-        related |= family | graph.upstream(family)
-    return related
+    found = frozenset(graph.nodes)
+    for criterion in part.criteria:
+        matches = METHODS[criterion.method]
+        named = frozenset(id_ for id_, node in graph.nodes.items() if matches(node, criterion))
+        related = named | graph.upstream(named, criterion.up) | graph.downstream(named, criterion.down)
+        if criterion.closed:
+            family = named | graph.downstream(named)
+            related |= family | graph.upstream(family)
+        found &= related
+    return found
 
 
 def _matches_fqn(node: GraphNode, criterion: Criterion) -> bool:
@@ -219,14 +202,10 @@ def _matches_path(node: GraphNode, criterion: Criterion) -> bool:
 
     `**` means any folders, none included. A glob that ends in it means folders only, as in pathlib.
     """
-    pattern = PurePosixPath(_clean_path(criterion.value)).parts
+    pattern = PurePosixPath(posixpath.normpath(criterion.value)).parts
     path = PurePosixPath(node.path)
     places = path.parents if pattern[-1:] == ("**",) else (path, *path.parents)
     return any(_matches_parts(place.parts, pattern) for place in places)
-
-
-def _clean_path(value: str) -> str:
-    return posixpath.normpath(value)
 
 
 def _matches_parts(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
@@ -242,17 +221,13 @@ def _matches_file(node: GraphNode, criterion: Criterion) -> bool:
     return fnmatchcase(path.name, criterion.value) or fnmatchcase(path.stem, criterion.value)
 
 
-def _matches_tag(node: GraphNode, criterion: Criterion) -> bool:
-    return any(fnmatchcase(tag, criterion.value) for tag in node.tags)
-
-
 def _matches_config(node: GraphNode, criterion: Criterion) -> bool:
     """By the value under the key, or by a member of it where it is a list. No globs, as in dbt."""
-    for value in _values_at(node.config, criterion.key.split(".")):
-        members = value if isinstance(value, list | tuple | set | frozenset) else (value,)
-        if any(_is_value(member, criterion.value) for member in members):
-            return True
-    return False
+    return any(
+        _is_value(member, criterion.value)
+        for value in _values_at(node.config, criterion.key.split("."))
+        for member in (value if isinstance(value, list) else (value,))
+    )
 
 
 def _values_at(value: object, names: Sequence[str]) -> Iterable[object]:
@@ -276,21 +251,13 @@ def _is_value(value: object, text: str) -> bool:
             return False
 
 
-def _matches_resource_type(node: GraphNode, criterion: Criterion) -> bool:
-    return node.resource_type == criterion.value
-
-
-def _matches_stream(node: GraphNode, criterion: Criterion) -> bool:
-    return node.resource_type == "stream" and fnmatchcase(node.name, criterion.value)
-
-
 METHODS: Mapping[str, Callable[[GraphNode, Criterion], bool]] = {
     "config": _matches_config,
     "file": _matches_file,
     "fqn": _matches_fqn,
     "path": _matches_path,
-    "resource_type": _matches_resource_type,
-    "stream": _matches_stream,
-    "tag": _matches_tag,
+    "resource_type": lambda node, criterion: node.resource_type == criterion.value,
+    "stream": lambda node, criterion: node.resource_type == "stream" and fnmatchcase(node.name, criterion.value),
+    "tag": lambda node, criterion: any(fnmatchcase(tag, criterion.value) for tag in node.tags),
 }
 """The selector methods, by the word before the colon."""

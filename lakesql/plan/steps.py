@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from lakesql.compile import table as sql
 from lakesql.compile.quote import identifier
@@ -20,6 +21,8 @@ from lakesql.model.config import PartitionField, SchemaChange, SortField
 from lakesql.model.table_name import TableName
 from lakesql.plan.table_state import StateColumn, TableState
 from lakesql.stream.types import stored_type
+
+F = TypeVar("F", PartitionField, SortField)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,7 @@ def _compare(spec: TableSpec, state: TableState) -> _Changes:
     ]
     old_fields = {_folded(field): field for field in state.partition_by}
     new_fields = {_folded(field): field for field in spec.partition_by}
+    is_ordered = [*map(_folded, spec.order_by)] == [*map(_folded, state.order_by)]
     return _Changes(
         added=tuple(column for key, column in wanted.items() if key not in there),
         lost=tuple(column for key, column in there.items() if key not in wanted),
@@ -161,7 +165,7 @@ def _compare(spec: TableSpec, state: TableState) -> _Changes:
         clashing=tuple(change for change in retyped if not _widens(change.column.type, change.new)),
         unpartitioned=tuple(field for key, field in old_fields.items() if new_fields and key not in new_fields),
         partitioned=tuple(field for key, field in new_fields.items() if key not in old_fields),
-        order_by=spec.order_by if _folded_order(spec.order_by) != _folded_order(state.order_by) else (),
+        order_by=() if is_ordered else spec.order_by,
         properties={key: value for key, value in spec.properties.items() if not _is_set(key, value, state.properties)},
     )
 
@@ -190,12 +194,8 @@ def _is_set(key: str, value: str, properties: Mapping[str, str]) -> bool:
     return properties.get(key) == value
 
 
-def _folded(field: PartitionField) -> tuple[str, str, int | None]:
-    return field.transform, field.column.lower(), field.width
-
-
-def _folded_order(order_by: tuple[SortField, ...]) -> tuple[tuple[str, bool, bool], ...]:
-    return tuple((field.column.lower(), field.descending, field.nulls_first) for field in order_by)
+def _folded(field: F) -> F:
+    return replace(field, column=field.column.lower())
 
 
 def _problems(
@@ -207,8 +207,6 @@ def _problems(
                 "schema-change",
                 f"The columns of model '{model}' and of table {state.name} differ: {'; '.join(differences)}.",
                 "The model says on_schema_change='fail'.",
-                "Change the SELECT, alter the table, or take on_schema_change='append_new_columns' or "
-                "'sync_all_columns'.",
             )
         return
     for change in changes.clashing:
@@ -228,7 +226,6 @@ def _problems(
             yield Problem(
                 "column-required",
                 f"Model '{model}' has no column '{column.name}', and table {state.name} cannot do without: {reason}.",
-                fix=f"Keep '{column.name}' in the SELECT, or alter the table first.",
             )
     if policy == "sync_all_columns" and changes.lost and _is_foreign(model, changes, state):
         yield Problem(

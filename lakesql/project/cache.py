@@ -75,11 +75,7 @@ def _writer() -> str:
     """Which lakesql this is: its version, and when its files and those of its parsers were last changed."""
     package = Path(__file__).parent.parent
     folders = (package, *(folder for folder in package.iterdir() if folder.is_dir()))
-    newest = max(file.stat().st_mtime_ns for folder in folders for file in _python(folder))
+    files = (entry for folder in folders for entry in os.scandir(folder) if entry.name.endswith(".py"))
+    newest = max(file.stat().st_mtime_ns for file in files)
     parsers = (spec.origin for name in ("jinja2", "sqlglot") if (spec := find_spec(name)) is not None)
     return " ".join([__version__, str(newest), *(str(Path(origin).stat().st_mtime_ns) for origin in parsers if origin)])
-
-
-def _python(folder: Path) -> list[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        return [entry for entry in entries if entry.name.endswith(".py")]

@@ -198,10 +198,8 @@ def _oauth_properties(catalog: Catalog) -> dict[str, str]:
 def _jdbc_properties(catalog: Catalog) -> dict[str, str]:
     # pyiceberg makes the tables, and both must read the same columns.
     shared = {"type": "jdbc", "jdbc.schema-version": "V1", "jdbc.init-catalog-tables": "false"}
-    file = sqlite_file(catalog)
-    if file is not None:
-        busy = {"jdbc.busy_timeout": "30000", "jdbc.journal_mode": "WAL"}
-        return {**shared, **busy, "uri": f"jdbc:sqlite:{file}"}
+    if (file := sqlite_file(catalog)) is not None:
+        return {**shared, "jdbc.busy_timeout": "30000", "jdbc.journal_mode": "WAL", "uri": f"jdbc:sqlite:{file}"}
     database = postgres_of(catalog)
     query = f"?{database.query}" if database.query else ""
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, assert_never
 
@@ -62,10 +62,20 @@ CONNECTIONS: Mapping[str, type[Connection]] = {"recorded": Recorded, "files": Fi
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """How Spark is started."""
+    """How Spark is started. `places` are those of the keys of `conf`, and of `spark.master`."""
 
     master: str = option("Spark's master.", default="local[*]")
     conf: Mapping[str, str] = option("Settings that override lakesql's own.", factory=dict, read=_plain_options)
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False)
+
+
+def _read_spark(node: Node) -> Spark:
+    master, conf = node.get("master"), node.get("conf")
+    entries = conf.value if conf and isinstance(conf.value, Mapping) else {}
+    places = {key: entry.place for key, entry in entries.items()}
+    if master:
+        places["spark.master"] = master.place
+    return decode(node, Spark, what="spark", given={"places": places})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +92,10 @@ class Catalog:
 
 
 def _read_catalog(node: Node) -> Catalog:
-    known = {"name", "type", "uri", "warehouse"}
     entries = node.entries()
-    others = Node({key: entry for key, entry in entries.items() if key not in known}, node.place, node.keys)
-    own = Node({key: entry for key, entry in entries.items() if key in known}, node.place, node.keys)
-    return replace(decode(own, Catalog, what="a catalog"), properties=_plain_options(others))
-
-
-def _read_connections(node: Node) -> dict[str, Connection]:
-    return read_entries(node, _read_connection)
+    others = {key: entry for key, entry in entries.items() if key not in ("name", "type", "uri", "warehouse")}
+    catalog = decode(node, Catalog, what="a catalog", ignore=frozenset(others), given={"properties": {}})
+    return replace(catalog, properties=_plain_options(replace(node, value=others)))
 
 
 def _read_connection(name: str, node: Node) -> Connection:
@@ -141,9 +146,11 @@ class Target:
     )
     threads: int = option("How many models run at the same time with --once.", default=4, read=read_positive)
     retries: Retries = option("How transient errors are retried.", factory=Retries)
-    spark: Spark = option("How Spark is started.", factory=Spark)
+    spark: Spark = option("How Spark is started.", factory=Spark, read=_read_spark)
     connections: Mapping[str, Connection] = option(
-        "Where streams are read from, by name.", factory=dict, read=_read_connections
+        "Where streams are read from, by name.",
+        factory=dict,
+        read=lambda node: read_entries(node, _read_connection),
     )
 
 
@@ -182,7 +189,7 @@ def _read_target(root: Node, profile: str, wanted: str | None, environ: Mapping[
             place=root.place,
         )
     found = decode(profiles[profile], _Profile, what=f"profile '{profile}'")
-    name = wanted or (_read_name(render_env(found.target, environ)) if found.target else "dev")
+    name = wanted or (read_value(render_env(found.target, environ), str, "target") if found.target else "dev")
     outputs = found.outputs.entries()
     if name not in outputs:
         raise ProfileError.of(
@@ -197,12 +204,6 @@ def _read_target(root: Node, profile: str, wanted: str | None, environ: Mapping[
     return replace(target, namespace=check_name(Node(profile, root.keys[profile])))
 
 
-def _read_name(node: Node) -> str:
-    if isinstance(node.value, str):
-        return node.value
-    raise ProjectError.of("wrong-type", f"{node.shown} is not the name of an output.", place=node.place)
-
-
 def render_env(node: Node, environ: Mapping[str, str]) -> Node:
     """The tree with every `{{ env_var('X') }}` in its texts replaced.
 
@@ -210,24 +211,22 @@ def render_env(node: Node, environ: Mapping[str, str]) -> Node:
     Jinja in it (`bad-profile-template`).
     """
     problems: list[Problem] = []
-    rendered = _render_tree(node, environ, problems)
+
+    def render(node: Node) -> Node:
+        match node.value:
+            case str() as text if "{" in text:
+                return replace(node, value=_render(text, node.place, environ, problems), written=text)
+            case tuple() as items:
+                return replace(node, value=tuple(map(render, items)))
+            case Mapping() as entries:
+                return replace(node, value={key: render(item) for key, item in entries.items()})
+            case _:
+                return node
+
+    rendered = render(node)
     if problems:
         raise ProfileError(problems)
     return rendered
-
-
-def _render_tree(node: Node, environ: Mapping[str, str], problems: list[Problem]) -> Node:
-    match node.value:
-        case str() as text if "{" in text:
-            return replace(node, value=_render(text, node.place, environ, problems), written=text)
-        case str() | int() | float() | bool() | None:
-            return node
-        case tuple() as items:
-            return replace(node, value=tuple(_render_tree(item, environ, problems) for item in items))
-        case Mapping() as entries:
-            return replace(node, value={key: _render_tree(item, environ, problems) for key, item in entries.items()})
-        case _:
-            assert_never(node.value)
 
 
 def _render(text: str, place: Place, environ: Mapping[str, str], problems: list[Problem]) -> str:
@@ -238,7 +237,7 @@ def _render(text: str, place: Place, environ: Mapping[str, str], problems: list[
             for part in node.iter_child_nodes() if isinstance(node, nodes.Output) else (node,):
                 pieces.append(_read_part(part, place, environ, problems))
     except jinja2.TemplateSyntaxError as error:
-        problems.append(_bad_template(str(error.message), place))
+        problems.append(Problem("bad-profile-template", str(error.message), place=place))
     return "".join(pieces)
 
 
@@ -251,24 +250,13 @@ def _read_part(part: nodes.Node, place: Place, environ: Mapping[str, str], probl
             if len(texts) == len(args) and len(texts) in (1, 2):
                 value = environ.get(*texts)
                 if value is None:
-                    problems.append(_missing(texts[0], place))
+                    what = f"The environment variable {texts[0]} is not set."
+                    why = f"Looked in: this process's environment; a default in env_var('{texts[0]}', '…') of {place}."
+                    fix = f"Set it (`export {texts[0]}=…`), or give it a default."
+                    problems.append(Problem("env-var-missing", what, why, fix, place))
                 return value or ""
-    problems.append(_bad_template("This is not a call of env_var.", place))
+    problems.append(Problem("bad-profile-template", "This is not a call of env_var.", place=place))
     return ""
-
-
-def _missing(name: str, place: Place) -> Problem:
-    return Problem(
-        "env-var-missing",
-        f"The environment variable {name} is not set.",
-        f"Looked in: this process's environment; a default in env_var('{name}', '…') of {place}.",
-        f"Set it (`export {name}=…`), or give it a default.",
-        place,
-    )
-
-
-def _bad_template(what: str, place: Place) -> Problem:
-    return Problem("bad-profile-template", what, place=place)
 
 
 _ENVIRONMENT = jinja2.Environment()
@@ -282,9 +270,9 @@ def is_url(place: str) -> bool:
 def resolve_paths(target: Target, directory: Path) -> Target:
     """The target with every local path absolute: relative ones are relative to the project's directory."""
     catalog = target.catalog
-    uri = catalog.uri
-    # A REST catalog's warehouse is a name of its own.
-    warehouse = catalog.warehouse if catalog.type == "rest" else _absolute(catalog.warehouse, directory)
+    uri, warehouse = catalog.uri, catalog.warehouse
+    if catalog.type != "rest":  # whose warehouse is a name of its own
+        warehouse = _absolute(warehouse, directory)
     if uri.startswith(_SQLITE) and uri != _SQLITE:
         uri = _SQLITE + _absolute(uri.removeprefix(_SQLITE), directory)
     return replace(

@@ -1,4 +1,4 @@
-"""TOML text to a tree of `Node`, every value with the line of its key."""
+"""TOML text to a tree of `Node`, with the places of its keys and values."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from typing import Any
 from lakesql.decode import Node
 from lakesql.errors import Place, ProjectError
 
-_PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
-_KEY = rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*"
-_LINE = re.compile(rf"^[ \t]*(?:\[{{1,2}}[ \t]*(?P<header>{_KEY})[ \t]*\]|(?P<key>{_KEY})[ \t]*=)", re.MULTILINE)
-
-_LONG_TEXT = re.compile(r""""{3}(?:\\.|[^\\])*?"{3}|'{3}.*?'{3}""", re.DOTALL)
-
 
 def parse_toml(path: str, text: str) -> Node:
-    """The document in `text` as a tree; dates and times become texts. Raises `ProjectError` (`toml-syntax`)."""
+    """The document in `text` as a tree; dates and times become texts. Raises `ProjectError` (`toml-syntax`).
+
+    What is in an array or an inline table stands where that does.
+    """
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -28,41 +25,54 @@ def parse_toml(path: str, text: str) -> Node:
         raise ProjectError.of("toml-syntax", f"This is not TOML: {what}.", place=place) from None
     except RecursionError:
         raise ProjectError.of("toml-syntax", "This TOML nests too deep to be read.", place=Place(path)) from None
-    lines = _find_lines(text)
+    keys, values = _find_places(path, text)
 
-    def build(value: Any, at: tuple[str, ...], line: int) -> Node:
+    def build(value: Any, at: tuple[str, ...], place: Place) -> Node:
+        place = values.get(at, place)
         match value:
             case Mapping():
-                found = {key: lines.get((*at, key), line) for key in value}
-                items = {key: build(item, (*at, key), found[key]) for key, item in value.items()}
-                return Node(items, Place(path, line), {key: Place(path, number) for key, number in found.items()})
+                own = {key: keys.get((*at, key), place) for key in value}
+                return Node({key: build(item, (*at, key), own[key]) for key, item in value.items()}, place, own)
             case list():
-                return Node(tuple(build(item, at, line) for item in value), Place(path, line))
+                return Node(tuple(build(item, at, place) for item in value), place)
+            case str() | int() | float():
+                return Node(value, place)
             case _:
-                return Node(value if isinstance(value, str | int | float) else str(value), Place(path, line))
+                return Node(str(value), place)
 
-    return build(document, (), 1)
+    return build(document, (), Place(path, 1, 1))
 
 
-def _find_lines(text: str) -> dict[tuple[str, ...], int]:
-    """The line on which a key is first named."""
-    text = _LONG_TEXT.sub(lambda match: "\n" * match[0].count("\n"), text)
-    found: dict[tuple[str, ...], int] = {}
+_PART = re.compile(r"""[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*'""")
+_KEY = rf"(?:{_PART.pattern})(?:[ \t]*\.[ \t]*(?:{_PART.pattern}))*"
+_ENTRY = re.compile(
+    rf"^[ \t]*(?:\[\[?[ \t]*(?P<table>{_KEY})[ \t]*\]|(?P<key>{_KEY})[ \t]*=[ \t]*)|"
+    # what may look like one of these, and is passed over: texts and comments
+    r'"""(?:\\.|[^\\])*?"""|' + r"'''.*?'''|" + r'"(?:\\.|[^"\\\n])*"|' + r"'[^'\n]*'|\#[^\n]*",
+    re.DOTALL | re.MULTILINE,
+)
+"""A table's header or a key, at the start of a line."""
+
+_Places = dict[tuple[str, ...], Place]
+
+
+def _find_places(path: str, text: str) -> tuple[_Places, _Places]:
+    """Where each key is named first, and where its value begins: `tomllib` does not say."""
+    keys: _Places = {}
+    values: _Places = {}
     table: tuple[str, ...] = ()
-    for match in _LINE.finditer(text):
-        names = _names(match["header"] or match["key"])
-        path = names if match["header"] else (*table, *names)
-        table = path if match["header"] else table
-        line = text.count("\n", 0, match.start()) + 1
-        for length in range(1, len(path) + 1):
-            found.setdefault(path[:length], line)
-    return found
 
+    def place_of(at: int) -> Place:
+        return Place(path, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
 
-def _names(key: str) -> tuple[str, ...]:
-    """The parts of a dotted key."""
-    found, names = tomllib.loads(f"[{key}]"), []
-    while found:
-        ((name, found),) = found.items()
-        names.append(name)
-    return tuple(names)
+    for found in _ENTRY.finditer(text):
+        if found.lastgroup is None:
+            continue
+        names = table if found["key"] else ()
+        for part in _PART.finditer(text, *found.span(found.lastgroup)):
+            names = (*names, next(iter(tomllib.loads(f"{part[0]} = 0"))))
+            keys.setdefault(names, place_of(part.start()))
+        if found["table"]:
+            table = names
+        values.setdefault(names, place_of(found.end() if found["key"] else found.start()))
+    return keys, values

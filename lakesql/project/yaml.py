@@ -62,7 +62,8 @@ class _Reader:
         root = self.node(0)
         self.events.get_event()
         if not self.events.check_event(yaml.StreamEndEvent):
-            raise self.syntax_error("A file holds one document.", self.place(self.events.peek_event()))
+            second = self.place(self.events.peek_event())
+            raise ProjectError.of("yaml-syntax", "A file holds one document.", place=second)
         return empty if root.value is None else root
 
     def node(self, depth: int) -> Node:
@@ -70,7 +71,8 @@ class _Reader:
         place = self.place(event)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self.anchors:
-                raise self.syntax_error(f"No value before '*{event.anchor}' has this name.", place)
+                what = f"No value before '*{event.anchor}' has this name."
+                raise ProjectError.of("yaml-syntax", what, place=place)
             self.count(self.anchors[event.anchor], place, depth)
             return self.anchors[event.anchor]
         self.count(None, place, depth)
@@ -79,20 +81,17 @@ class _Reader:
                 node = self.scalar(event, place)
             case yaml.SequenceStartEvent():
                 self.check_tag(event, "seq")
-                node = Node(tuple(self.sequence(depth + 1)), place)
+                items = []
+                while not self.events.check_event(yaml.SequenceEndEvent):
+                    items.append(self.node(depth + 1))
+                self.events.get_event()
+                node = Node(tuple(items), place)
             case _:
                 self.check_tag(event, "map")
                 node = self.mapping(place, depth + 1)
         if event.anchor:
             self.anchors[event.anchor] = node
         return node
-
-    def sequence(self, depth: int) -> list[Node]:
-        items = []
-        while not self.events.check_event(yaml.SequenceEndEvent):
-            items.append(self.node(depth))
-        self.events.get_event()
-        return items
 
     def mapping(self, place: Place, depth: int) -> Node:
         merged: dict[str, Node] = {}
@@ -105,7 +104,7 @@ class _Reader:
             key_place = self.place(event)
             if not isinstance(event, yaml.ScalarEvent):
                 fix = "Put a text that starts with {{ in quotes." if isinstance(event, yaml.MappingStartEvent) else ""
-                raise self.syntax_error("A key of a mapping is a text.", key_place, fix)
+                raise ProjectError.of("yaml-syntax", "A key of a mapping is a text.", fix=fix, place=key_place)
             is_merge = self.tag(event) == "merge"
             first = merge if is_merge else keys.get(event.value)
             if first:
@@ -163,9 +162,6 @@ class _Reader:
 
     def bad_tag(self, event: Any) -> ProjectError:
         return ProjectError.of("yaml-tag", f"The tag '{event.tag}' is not read.", place=self.place(event))
-
-    def syntax_error(self, what: str, place: Place, fix: str = "") -> ProjectError:
-        return ProjectError.of("yaml-syntax", what, fix=fix, place=place)
 
     def place(self, event: Any) -> Place:
         return Place(self.path, event.start_mark.line + 1, event.start_mark.column + 1)

@@ -40,6 +40,7 @@ def session_settings(
         app_name=f"lakesql {manifest.settings.name}",
         master=target.spark.master,
         conf=target.spark.conf,
+        places=target.spark.places,
         catalog=target.catalog,
         jars=jars,
         log_file=manifest.directory / LOG_FILE,

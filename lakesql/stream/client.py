@@ -17,7 +17,7 @@ def find_client_options(node: Node, what: str) -> Mapping[str, Problem]:
         key: Problem(
             "client-option",
             f"'{key}' is no option of {what}.",
-            place=node.keys.get(key, node.place),
+            place=node.key_place(key),
         )
         for key in sorted(node.entries())
         if "." in key or key in _NAMES

@@ -157,16 +157,12 @@ def _mask_at(found: Any, path: Sequence[str], mask: Callable[[Any], Scalar]) -> 
 
 def _mask_outside_value(record: RawRecord, masks: Mapping[str, Scalar]) -> RawRecord | None:
     """The record with its key and headers masked; None for a tombstone of which nothing tells whether its key is."""
-    if record.value is None and record.key and not _is_known(record.key, masks):
-        return None
+    if record.value is None and record.key and _text(record.key) not in masks:
+        found = _parse(record.key)
+        if not isinstance(found, dict) and not (isinstance(found, str) and found in masks):
+            return None
     headers = tuple((name, _mask_content(content, masks)) for name, content in record.headers)
     return replace(record, key=_mask_content(record.key, masks), headers=headers)
-
-
-def _is_known(key: bytes, masks: Mapping[str, Scalar]) -> bool:
-    """Whether all that is to be masked in a key can be found: it is a JSON object, or one of the masked values."""
-    found = _parse(key)
-    return isinstance(found, dict) or _text(key) in masks or (isinstance(found, str) and found in masks)
 
 
 def _mask_content(content: bytes | None, masks: Mapping[str, Scalar]) -> bytes | None:
@@ -240,16 +236,13 @@ def _part(name: str, content: bytes | None, is_json: bool) -> list[str]:
         text = content.decode()
     except UnicodeDecodeError:
         return [f'"{name}_base64":"{base64.b64encode(content).decode()}"']
-    is_plain = is_json and "\n" not in text and "\r" not in text and _is_plain_object(_parse(content))
+    found = _parse(content) if is_json and "\n" not in text and "\r" not in text else None
+    is_plain = isinstance(found, dict) and _is_plain(found)
     return [f'"{name}":{text if is_plain else json.dumps(text, ensure_ascii=False)}']
 
 
-def _is_plain_object(found: Any) -> bool:
-    """Whether it is an object whose fractions are doubles, as Spark rewrites them."""
-    return isinstance(found, dict) and all(map(_is_plain, found.values()))
-
-
 def _is_plain(found: Any) -> bool:
+    """Whether all fractions in it are doubles, as Spark rewrites them."""
     match found:
         case _Number():
             return Decimal(found) == Decimal(repr(float(found)))

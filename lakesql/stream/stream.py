@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
 from lakesql.decode import Node, decode, option, read_entries, read_positive
@@ -81,8 +82,7 @@ Start = Literal["earliest", "latest"] | datetime
 
 
 def _read_columns(node: Node) -> tuple[Column, ...]:
-    columns = read_entries(node, lambda name, entry: _read_column(name, entry, node.keys.get(name, entry.place)))
-    return tuple(columns.values())
+    return tuple(read_entries(node, partial(_read_column, node.keys)).values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,31 +92,25 @@ class _ColumnOptions:
     description: str = option("What the column holds.", default="")
 
 
-def _read_column(name: str, node: Node, place: Place) -> Column:
-    check_column(name, place)
-    short = isinstance(node.value, str)
-    options = (
-        _ColumnOptions(str(node.value), False, "") if short else decode(node, _ColumnOptions, what=f"column '{name}'")
-    )
+def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
+    check_column(name, places.get(name, node.place))
+    if isinstance(node.value, str):
+        node = Node({"type": node}, node.place)
+    options = decode(node, _ColumnOptions, what=f"column '{name}'")
+    place = node.entries()["type"].place
     parsed = parse_type(options.type)
-    type_place = node.place if short else node.entries()["type"].place
     if parsed is None:
-        raise ProjectError.of("unknown-type", f"'{options.type}' is not a type that Spark knows.", place=type_place)
+        raise ProjectError.of("unknown-type", f"'{options.type}' is not a type that Spark knows.", place=place)
     if any(part.name in ("char", "varchar") for part in parts_of(parsed)):
-        raise ProjectError.of(
-            "unknown-type",
-            f"'{options.type}' is no type of a stream's column: what reads a record knows no length of a text.",
-            fix="Write string.",
-            place=type_place,
-        )
+        what = f"'{options.type}' is no type of a stream's column: what reads a record knows no length of a text."
+        raise ProjectError.of("unknown-type", what, fix="Write string.", place=place)
     return Column(name, parsed.text, options.required, options.description)
 
 
 def _read_start(node: Node) -> Start:
-    if node.value == "earliest":
-        return "earliest"
-    if node.value == "latest":
-        return "latest"
+    match node.value:
+        case "earliest" | "latest":
+            return node.value
     try:
         start = datetime.fromisoformat(str(node.value))
     except ValueError:
@@ -179,7 +173,6 @@ class Stream:
         return tuple(column.name for column in self.columns)
 
 
-_TIMES = ("timestamp", "timestamp_ntz")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 """What Kafka takes as the name of a topic, beside `.` and `..` which it does not."""
 
@@ -207,10 +200,10 @@ def read_stream(node: Node) -> Stream:
         start=options.start,
         max_per_batch=options.max_per_batch,
         csv=options.csv,
-        place=node.keys.get("name", node.place),
+        place=node.key_place("name"),
     )
-    problems += [*_check_topics(stream, node), *_check_references(stream, node), *_check_columns(stream, node)]
-    problems += _check_format(stream, node)
+    for check in (_check_topics, _check_references, _check_columns, _check_format):
+        problems.extend(check(stream, node))
     if problems:
         raise ProjectError(problems)
     return stream
@@ -219,11 +212,8 @@ def read_stream(node: Node) -> Stream:
 def _read_origin(options: _StreamOptions, node: Node) -> Origin:
     given = [key for key in ("topic", "topics", "pattern", "path") if getattr(options, key)]
     if len(given) > 1:
-        raise ProjectError.of(
-            "stream-origin",
-            f"Stream '{options.name}' says {' and '.join(given)}.",
-            place=node.keys.get(given[1], node.place),
-        )
+        what = f"Stream '{options.name}' says {' and '.join(given)}."
+        raise ProjectError.of("stream-origin", what, place=node.key_place(given[1]))
     match given:
         case ["topic"]:
             return Topics((options.topic,))
@@ -256,103 +246,69 @@ def _offered_columns(options: _StreamOptions, origin: Origin, node: Node) -> tup
         case "bytes", _:
             return (Column("value", "binary"),)
         case _:
-            raise ProjectError.of(
-                "missing-option",
-                f"Stream '{options.name}' lacks 'columns': the contract on what arrives.",
-                place=node.place,
-            )
+            what = f"Stream '{options.name}' lacks 'columns': the contract on what arrives."
+            raise ProjectError.of("missing-option", what, place=node.place)
 
 
-def _check_topics(stream: Stream, node: Node) -> list[Problem]:
-    names = stream.origin.names if isinstance(stream.origin, Topics) else ()
-    key = "topic" if "topic" in node.entries() else "topics"
-    return [
-        Problem(
-            "bad-topic",
-            f"'{name}' is not the name of a topic.",
-            "A topic's name has at most 249 letters, digits, '.', '_' and '-'.",
-            place=node.entries()[key].place,
-        )
-        for name in names
-        if not _TOPIC.match(name) or name in (".", "..")
-    ]
+def _check_topics(stream: Stream, node: Node) -> Iterator[Problem]:
+    for name in stream.origin.names if isinstance(stream.origin, Topics) else ():
+        if not _TOPIC.match(name) or name in (".", ".."):
+            what = f"'{name}' is not the name of a topic."
+            why = "A topic's name has at most 249 letters, digits, '.', '_' and '-'."
+            yield Problem("bad-topic", what, why, place=(node.get("topic") or node.entries()["topics"]).place)
 
 
-def _check_format(stream: Stream, node: Node) -> list[Problem]:
-    """Whether the format goes with the origin: values of topics are parsed, and Avro's by a schema."""
-    in_topics = isinstance(stream.origin, Topics | TopicPattern)
-    place = node.get("schema") or node.get("format") or node
-    if in_topics and stream.format == "parquet":
-        return [
-            Problem(
-                "format-needs-files",
-                f"Stream '{stream.name}' has format 'parquet', and a topic holds no files.",
-                place=place.place,
-            )
-        ]
-    if in_topics and stream.format == "avro" and not stream.schema:
-        return [
-            Problem(
-                "missing-option",
-                f"Stream '{stream.name}' lacks 'schema': the .avsc file with the schema of the topic's values.",
-                "A value in Avro does not say how it is written; files in Avro do.",
-                place=place.place,
-            )
-        ]
-    if stream.schema and not (in_topics and stream.format == "avro"):
-        what = f"Stream '{stream.name}' has a 'schema', which only topics of format 'avro' have."
-        return [Problem("wrong-value", what, place=place.place)]
-    path = stream.schema
-    if path.startswith(("/", "~")) or ".." in path.split("/") or "://" in path:
-        return [Problem("outside-project", f"The path '{path}' leaves the project.", place=place.place)]
-    return []
-
-
-def _check_references(stream: Stream, node: Node) -> list[Problem]:
+def _check_references(stream: Stream, node: Node) -> Iterator[Problem]:
     types = {column.name.lower(): column.type for column in stream.columns}
     entries = node.entries()
     asked = [("key", name, entries["key"].place) for name in stream.key]
     if stream.watermark:
         asked.append(("watermark", stream.watermark.column, entries["watermark"].entries()["column"].place))
-    problems = [
-        Problem(
-            "unknown-column",
-            f"'{name}' in '{key}' is not a column of stream '{stream.name}'.",
-            fix=did_you_mean(name, stream.column_names),
-            place=place,
-        )
-        for key, name, place in asked
-        if name.lower() not in types
-    ]
-    if stream.watermark and (kind := types.get(stream.watermark.column.lower(), "timestamp")) not in _TIMES:
-        what = f"The watermark's column '{stream.watermark.column}' is {kind}, and not timestamp."
-        problems.append(Problem("wrong-type", what, place=asked[-1][2]))
-    return problems
+    for key, name, place in asked:
+        kind = types.get(name.lower())
+        if kind is None:
+            what = f"'{name}' in '{key}' is not a column of stream '{stream.name}'."
+            yield Problem("unknown-column", what, fix=did_you_mean(name, stream.column_names), place=place)
+        elif key == "watermark" and kind not in ("timestamp", "timestamp_ntz"):
+            what = f"The watermark's column '{name}' is {kind}, and not timestamp."
+            yield Problem("wrong-type", what, place=place)
 
 
-def _check_columns(stream: Stream, node: Node) -> list[Problem]:
-    problems: list[Problem] = []
+def _check_columns(stream: Stream, node: Node) -> Iterator[Problem]:
+    columns = node.get("columns") or node
     seen: set[str] = set()
     for column in stream.columns:
+        place = columns.keys.get(column.name, node.place)
         if column.name.lower() in seen:
             what = f"'{column.name}' stands twice. Capitals make no difference."
-            place = node.entries()["columns"].keys.get(column.name)
-            problems.append(Problem("duplicate-column", what, place=place or node.place))
+            yield Problem("duplicate-column", what, place=place)
         seen.add(column.name.lower())
         if stream.format == "csv" and column.type.startswith(("array<", "map<", "struct<", "variant")):
             what = f"'{column.name}' is {column.type}, which a CSV value cannot be."
-            place = node.entries()["columns"].keys.get(column.name)
-            problems.append(Problem("wrong-type", what, place=place or node.place))
+            yield Problem("wrong-type", what, place=place)
     one = {"string": "string", "bytes": "binary"}.get(stream.format)
     if one and [column.type.lower() for column in stream.columns] != [one]:
-        problems.append(
-            Problem(
-                "wrong-value",
-                f"Format '{stream.format}' offers one column of type {one}.",
-                place=node.entries()["columns"].place if "columns" in node.entries() else node.place,
-            )
-        )
-    return problems
+        what = f"Format '{stream.format}' offers one column of type {one}."
+        yield Problem("wrong-value", what, place=columns.place)
+
+
+def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
+    """Whether the format goes with the origin: values of topics are parsed, and Avro's by a schema."""
+    in_topics = isinstance(stream.origin, Topics | TopicPattern)
+    place = (node.get("schema") or node.get("format") or node).place
+    path = stream.schema
+    if in_topics and stream.format == "parquet":
+        what = f"Stream '{stream.name}' has format 'parquet', and a topic holds no files."
+        yield Problem("format-needs-files", what, place=place)
+    elif in_topics and stream.format == "avro" and not path:
+        what = f"Stream '{stream.name}' lacks 'schema': the .avsc file with the schema of the topic's values."
+        why = "A value in Avro does not say how it is written; files in Avro do."
+        yield Problem("missing-option", what, why, place=place)
+    elif path and not (in_topics and stream.format == "avro"):
+        what = f"Stream '{stream.name}' has a 'schema', which only topics of format 'avro' have."
+        yield Problem("wrong-value", what, place=place)
+    elif path.startswith(("/", "~")) or ".." in path.split("/") or "://" in path:
+        yield Problem("outside-project", f"The path '{path}' leaves the project.", place=place)
 
 
 def model_stream(name: str, columns: tuple[Column, ...], place: Place) -> Stream:

@@ -34,14 +34,11 @@ _SIMPLE = {
     "decimal": "decimal",
     "dec": "decimal",
     "numeric": "decimal",
+    "char": "char",
+    "character": "char",
+    "varchar": "varchar",
 }
-"""The names that stand alone, and what each is called here (SqlBaseParser.g4, primitiveType)."""
-
-_WITH_NUMBERS = {"decimal": (1, 2), "char": (1, 1), "varchar": (1, 1), "time": (1, 1)}
-"""How many numbers in brackets a type takes, at least and at most."""
-
-_NEED_NUMBERS = {"char": "char", "character": "char", "varchar": "varchar"}
-"""Types that cannot stand without their length."""
+"""The types of one word, and what each is called here (SqlBaseParser.g4, primitiveType)."""
 
 _INTERVALS = (("year", "month"), ("day", "hour", "minute", "second"))
 """The units of Spark's two kinds of interval, from the largest."""
@@ -95,14 +92,12 @@ def field_name(name: str) -> str:
 
 def parse_type(text: str) -> SparkType | None:
     """The type that `text` names, or None when Spark knows no such type. Comments of fields are left out."""
-    words = _read_words(text)
-    if words is None:
-        return None
     try:
-        found, rest = _parse(words, 0, 0)
+        words = _read_words(text)
+        found = _parse(words, 0)
     except _NoTypeError:
         return None
-    return found if rest == len(words) else None
+    return None if words else found
 
 
 def stored_type(text: str) -> str:
@@ -141,140 +136,136 @@ class _NoTypeError(Exception):
     """The words at hand are no type."""
 
 
-def _read_words(text: str) -> list[tuple[str, bool]] | None:
-    """The words of a type, each with whether it was quoted: then it can only be a name."""
-    words: list[tuple[str, bool]] = []
+_Words = list[tuple[str, bool]]
+"""What is still to be read, the next word last; each with whether it was quoted: then it can only be a name."""
+
+
+def _read_words(text: str) -> _Words:
+    words: _Words = []
     end = 0
     stripped = text.rstrip()
     while end < len(stripped):
         match = _WORDS.match(stripped, end)
         if match is None:
-            return None
+            raise _NoTypeError
         plain, quoted, sign = match.groups()
         words.append((quoted.replace("``", "`"), True) if quoted is not None else (plain or sign, False))
         end = match.end()
-    return words
+    return words[::-1]
 
 
-def _parse(words: list[tuple[str, bool]], at: int, depth: int) -> tuple[SparkType, int]:
-    name, quoted = _word(words, at)
+def _parse(words: _Words, depth: int) -> SparkType:
+    name, quoted = _take(words)
     name = name.lower()
     if quoted or depth > MAX_DEPTH:
         raise _NoTypeError
     match name:
         case "array":
-            parts, at = _parse_parts(words, at + 1, depth, 1)
-            return SparkType("array", (), parts), at
+            return SparkType("array", (), _parse_parts(words, depth, 1))
         case "map":
-            parts, at = _parse_parts(words, at + 1, depth, 2)
+            parts = _parse_parts(words, depth, 2)
             if parts[0].type.name == "map":
                 raise _NoTypeError
-            return SparkType("map", (), parts), at
+            return SparkType("map", (), parts)
         case "struct":
-            fields, at = _parse_fields(words, at + 1, depth)
-            return SparkType("struct", (), fields), at
+            return SparkType("struct", (), _parse_fields(words, depth))
         case "interval":
-            return _parse_interval(words, at + 1)
-    return _parse_simple(words, at, name)
+            return _parse_interval(words)
+    return _parse_simple(words, name)
 
 
-def _parse_simple(words: list[tuple[str, bool]], at: int, name: str) -> tuple[SparkType, int]:
+def _parse_simple(words: _Words, name: str) -> SparkType:
     """A type of one word, with or without numbers in brackets."""
-    known = _SIMPLE.get(name) or _NEED_NUMBERS.get(name)
-    if known is None:
-        raise _NoTypeError
-    at += 1
     numbers: list[str] = []
-    if _peek(words, at) == "(":
-        while _peek(words, at) != ")":
-            number = _word(words, at + 1)[0]
-            if not number.isdecimal() or _peek(words, at + 2) not in (",", ")"):
-                raise _NoTypeError
-            numbers.append(str(int(number)))
-            at += 2
-        at += 1
-    least, most = _WITH_NUMBERS.get(known, (0, 0))
-    if (numbers or known in _NEED_NUMBERS) and not least <= len(numbers) <= most:
+    if _skip(words, "("):
+        numbers.append(_take(words)[0])
+        while _skip(words, ","):
+            numbers.append(_take(words)[0])
+        _expect(words, ")")
+    if name not in _SIMPLE or not all(number.isdecimal() for number in numbers):
         raise _NoTypeError
-    if not _fits(known, [int(number) for number in numbers]):
+    found = SparkType(_SIMPLE[name], tuple(str(int(number)) for number in numbers))
+    if not _fits(found.name, [int(number) for number in numbers]):
         raise _NoTypeError
-    return SparkType(known, tuple(numbers)), at
+    return found
 
 
 def _fits(name: str, numbers: list[int]) -> bool:
-    """Whether Spark takes these numbers: precision up to 38, scale up to precision, a length of at least one."""
-    if not numbers:
-        return True
-    match name:
-        case "decimal":
-            scale = numbers[1] if len(numbers) > 1 else 0
-            return 1 <= numbers[0] <= 38 and scale <= numbers[0]
-        case "time":
-            return numbers[0] <= 6
+    """Whether the type has these numbers: a length of at least one, a precision up to 38 and a scale up to that."""
+    match name, numbers:
+        case "char" | "varchar", [length]:
+            return length >= 1
+        case "decimal", [precision]:
+            return 1 <= precision <= 38
+        case "decimal", [precision, scale]:
+            return 1 <= precision <= 38 and scale <= precision
+        case "time", [precision]:
+            return precision <= 6
         case _:
-            return numbers[0] >= 1
+            return not numbers and name not in ("char", "varchar")
 
 
-def _parse_parts(words: list[tuple[str, bool]], at: int, depth: int, count: int) -> tuple[tuple[TypeField, ...], int]:
+def _parse_parts(words: _Words, depth: int, count: int) -> tuple[TypeField, ...]:
     """`<type>` or `<type, type>`."""
     parts: list[TypeField] = []
     for opening in ("<", ",")[:count]:
-        _expect(words, at, opening)
-        part, at = _parse(words, at + 1, depth + 1)
-        parts.append(TypeField("", part))
-    _expect(words, at, ">")
-    return tuple(parts), at + 1
+        _expect(words, opening)
+        parts.append(TypeField("", _parse(words, depth + 1)))
+    _expect(words, ">")
+    return tuple(parts)
 
 
-def _parse_fields(words: list[tuple[str, bool]], at: int, depth: int) -> tuple[tuple[TypeField, ...], int]:
+def _parse_fields(words: _Words, depth: int) -> tuple[TypeField, ...]:
     """`<name: type NOT NULL COMMENT '…', …>`; the colon may be missing, and so may the fields."""
-    fields: list[TypeField] = []
-    names: set[str] = set()
-    _expect(words, at, "<")
-    while _peek(words, at) != ">":
-        name, quoted = _word(words, at + 1)
-        if name == ">" and not quoted and not fields:
-            return (), at + 2
-        if not quoted and (name.isdecimal() or not re.match(r"\w", name)):
+    fields: dict[str, TypeField] = {}
+    _expect(words, "<")
+    if _skip(words, ">"):
+        return ()
+    while True:
+        name, quoted = _take(words)
+        if name.lower() in fields or (not quoted and (name.isdecimal() or not re.match(r"\w", name))):
             raise _NoTypeError
-        at += 3 if _peek(words, at + 2) == ":" else 2
-        found, at = _parse(words, at, depth + 1)
-        required = _peek(words, at).lower() == "not" and _peek(words, at + 1).lower() == "null"
-        at += 2 if required else 0
-        if _peek(words, at).lower() == "comment" and _peek(words, at + 1)[:1] in ("'", '"'):
-            at += 2
-        if _peek(words, at) not in (",", ">") or name.lower() in names:
+        _skip(words, ":")
+        found = _parse(words, depth + 1)
+        required = _skip(words, "not")
+        if required:
+            _expect(words, "null")
+        if _skip(words, "comment") and _take(words)[0][:1] not in ("'", '"'):
             raise _NoTypeError
-        names.add(name.lower())
-        fields.append(TypeField(name, found, required))
-    return tuple(fields), at + 1
+        fields[name.lower()] = TypeField(name, found, required)
+        if _skip(words, ">"):
+            return tuple(fields.values())
+        _expect(words, ",")
 
 
-def _parse_interval(words: list[tuple[str, bool]], at: int) -> tuple[SparkType, int]:
+def _parse_interval(words: _Words) -> SparkType:
     """`interval`, `interval day`, `interval day to second`."""
-    first = _peek(words, at).lower()
-    units = next((units for units in _INTERVALS if first in units), None)
-    if units is None:
-        return SparkType("interval"), at
-    if _peek(words, at + 1).lower() != "to":
-        return SparkType("interval", (first,)), at + 1
-    last = _peek(words, at + 2).lower()
-    if last not in units or units.index(last) <= units.index(first):
+    for units in _INTERVALS:
+        for index, first in enumerate(units):
+            if _skip(words, first):
+                if not _skip(words, "to"):
+                    return SparkType("interval", (first,))
+                last = _take(words)[0].lower()
+                if last not in units[index + 1 :]:
+                    raise _NoTypeError
+                return SparkType("interval", (first, last))
+    return SparkType("interval")
+
+
+def _skip(words: _Words, word: str) -> bool:
+    """Whether this word comes next; it is read then."""
+    if not words or words[-1][1] or words[-1][0].lower() != word:
+        return False
+    words.pop()
+    return True
+
+
+def _expect(words: _Words, word: str) -> None:
+    if not _skip(words, word):
         raise _NoTypeError
-    return SparkType("interval", (first, last)), at + 3
 
 
-def _expect(words: list[tuple[str, bool]], at: int, sign: str) -> None:
-    if _peek(words, at) != sign:
+def _take(words: _Words) -> tuple[str, bool]:
+    if not words:
         raise _NoTypeError
-
-
-def _peek(words: list[tuple[str, bool]], at: int) -> str:
-    """The unquoted word at this place, or ''."""
-    return words[at][0] if at < len(words) and not words[at][1] else ""
-
-
-def _word(words: list[tuple[str, bool]], at: int) -> tuple[str, bool]:
-    if at >= len(words):
-        raise _NoTypeError
-    return words[at]
+    return words.pop()

@@ -216,7 +216,7 @@ def test_clean_leaves_what_lakesql_has_not_written(run: Run, shop: Path) -> None
         (shop / file).parent.mkdir(parents=True, exist_ok=True)
         (shop / file).touch()
     code, _, err = run("clean")
-    assert code == 0 and "target/, which holds something else" in err
+    assert code == 0 and "target/, which holds other files" in err
     left = {path.relative_to(shop).as_posix() for name in ("target", "logs") for path in (shop / name).rglob("*")}
     assert left == {"target/warehouse", "target/warehouse/a.parquet", "logs/app", "logs/app/1.json"}
 

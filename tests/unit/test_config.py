@@ -267,13 +267,13 @@ def test_a_default_of_another_mode_is_passed_over_but_not_in_the_model_itself() 
 def test_a_wrong_default_is_placed_where_it_stands() -> None:
     defaults = settings("trigger = 'never'\nproperties = {a = []}\nmode = 'append'\ntags = 3\n")
     assert problems("max_dead_letter_ratio=2", defaults) == [
-        ("bad-trigger", "pyproject.toml:4"),
-        ("wrong-type", "pyproject.toml:5"),
+        ("bad-trigger", "pyproject.toml:4:11"),
+        ("wrong-type", "pyproject.toml:5:14"),
         ("wrong-value", "m.sql:1:33"),
-        ("wrong-type", "pyproject.toml:7"),
+        ("wrong-type", "pyproject.toml:7:8"),
     ]
     assert problems("mode='append', properties={'b': {}}", settings("properties = {a = []}")) == [
-        ("wrong-type", "pyproject.toml:4"),
+        ("wrong-type", "pyproject.toml:4:14"),
         ("wrong-type", "m.sql:1:43"),
     ]
 
@@ -283,9 +283,9 @@ def test_every_default_that_no_mode_has_is_told() -> None:
     with pytest.raises(ProjectError) as caught:
         check_defaults(settings("trigr = 'x'\n[tool.lakesql.models.a.b]\nkeyz = 'x'\ntags = 'y'\nowner = 'z'\n"))
     assert [(problem.condition, str(problem.place)) for problem in caught.value.problems] == [
-        ("unknown-option", "pyproject.toml:4"),
-        ("unknown-option", "pyproject.toml:6"),
-        ("unknown-option", "pyproject.toml:8"),
+        ("unknown-option", "pyproject.toml:4:1"),
+        ("unknown-option", "pyproject.toml:6:1"),
+        ("unknown-option", "pyproject.toml:8:1"),
     ]
 
 

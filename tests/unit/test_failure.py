@@ -57,6 +57,20 @@ def trace(*causes: str) -> str:
             )
         ),
         (
+            f"{JOB}: org.apache.spark.SparkException: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block …",
+            "executor-lost",
+        ),
+        (
+            f"{JOB}: ExecutorLostFailure (executor 4 exited caused by one of the running tasks) Reason: …",
+            "executor-lost",
+        ),
+        (
+            f"{JOB.partition('Task 0')[0]}ResultStage 8 (sql) has failed the maximum allowable number of times: 4. "
+            "Most recent failure reason:\n"
+            "org.apache.spark.shuffle.FetchFailedException: Connection refused\n\tat org.apache.spark.X.run(X.scala:1)",
+            "executor-lost",
+        ),
+        (
             trace(
                 "org.apache.kafka.common.KafkaException: Failed to create new KafkaAdminClient",
                 "org.apache.kafka.common.config.ConfigException: No resolvable bootstrap urls given in …",

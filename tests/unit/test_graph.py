@@ -157,12 +157,10 @@ def test_a_model_that_reads_itself_is_a_cycle() -> None:
 
 
 def test_cycles_apart_are_problems_apart() -> None:
-    with pytest.raises(ProjectError) as caught:
-        build_graph([model("a", ["model.b"]), model("b", ["model.a"]), model("c", ["model.a", "model.c"])])
-    assert [problem.condition for problem in caught.value.problems] == ["cycle", "cycle"]
-    with pytest.raises(ProjectError) as caught:
-        build_graph([model("a", ["model.b"]), model("b", ["model.a"]), model("c", ["model.c"])])
-    assert [problem.place for problem in caught.value.problems] == [Place("models/b.sql"), Place("models/c.sql")]
+    for read_by_c in (["model.c"], ["model.a", "model.c"]):
+        with pytest.raises(ProjectError) as caught:
+            build_graph([model("a", ["model.b"]), model("b", ["model.a"]), model("c", read_by_c)])
+        assert [problem.place for problem in caught.value.problems] == [Place("models/b.sql"), Place("models/c.sql")]
 
 
 def test_a_long_chain_needs_no_deep_stack() -> None:

@@ -134,6 +134,15 @@ connections:
     )
 
 
+def test_the_settings_of_spark_have_their_places(tmp_path: Path) -> None:
+    spark = load(tmp_path, output("spark:\n  master: 'yarn'\n  conf: {a: 1,\n    b: x}")).spark
+    assert {key: (place.line, place.column) for key, place in spark.places.items()} == {
+        "spark.master": (5, 17),
+        "a": (6, 19),
+        "b": (7, 14),
+    }
+
+
 @pytest.mark.parametrize(
     ("default", "wanted", "found"),
     [

@@ -29,7 +29,7 @@ def test_everything_can_be_said() -> None:
     assert settings.paths == Paths("sql/models", "streams", "macros")
     assert settings.vars.plain() == {"a": [{"b": "2026-01-31"}]}
     assert settings.models.plain() == {"staging": {"tags": ["x"]}}
-    assert str(settings.models.entries()["staging"].keys["tags"]) == "pyproject.toml:12"
+    assert str(settings.models.entries()["staging"].keys["tags"]) == "pyproject.toml:12:1"
 
 
 @pytest.mark.parametrize("text", ["", "[tool]\n", "[tool.other]\nlakesql = 1\n", "[lakesql]\nname = 'x'\n"])
@@ -40,23 +40,23 @@ def test_a_project_without_settings_is_told(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "condition", "place"),
     [
-        ("tool = 3", "wrong-type", "1"),
-        ("[tool]\nlakesql = 'x'", "wrong-type", "2"),
-        ("[[tool.lakesql]]\nname = 'x'", "wrong-type", "1"),
-        ("[tool.lakesql]\n", "missing-option", "1"),
-        ("[tool.lakesql]\nname = 'a b'", "bad-name", "2"),
-        ("[tool.lakesql]\nname = 3", "bad-name", "2"),
-        ("[tool.lakesql]\nname = 'x'\nnmae = 'x'", "unknown-option", "3"),
-        ("[tool.lakesql]\nname = 'x'\nprofile = ['x']", "wrong-type", "3"),
-        ("[tool.lakesql]\nname = 'x'\nvars = 3", "wrong-type", "3"),
-        ("[tool.lakesql]\nname = 'x'\nvars = []", "wrong-type", "3"),
-        ("[tool.lakesql]\nname = 'x'\nmodels = 'm'", "wrong-type", "3"),
-        ("[tool.lakesql]\nname = 'x'\n[[tool.lakesql.models]]\na = 1", "wrong-type", "3"),
-        ("[tool.lakesql]\nname = 'x'\npaths = 'm'", "wrong-type", "3"),
-        ("[tool.lakesql]\nname = 'x'\npaths.modles = 'm'", "unknown-option", "3"),
-        ("[tool.lakesql]\nname = 'x'\npaths.models = ['m', 'n']", "wrong-type", "3"),
-        ("[tool.lakesql]\nname = 'x'\npaths = {models = '/etc'}", "outside-project", "3"),
-        ("[tool.lakesql]\nname = 'x'\npaths.macros = 'a/../../b'", "outside-project", "3"),
+        ("tool = 3", "wrong-type", "1:8"),
+        ("[tool]\nlakesql = 'x'", "wrong-type", "2:11"),
+        ("[[tool.lakesql]]\nname = 'x'", "wrong-type", "1:1"),
+        ("[tool.lakesql]\n", "missing-option", "1:1"),
+        ("[tool.lakesql]\nname = 'a b'", "bad-name", "2:8"),
+        ("[tool.lakesql]\nname = 3", "bad-name", "2:8"),
+        ("[tool.lakesql]\nname = 'x'\nnmae = 'x'", "unknown-option", "3:1"),
+        ("[tool.lakesql]\nname = 'x'\nprofile = ['x']", "wrong-type", "3:11"),
+        ("[tool.lakesql]\nname = 'x'\nvars = 3", "wrong-type", "3:8"),
+        ("[tool.lakesql]\nname = 'x'\nvars = []", "wrong-type", "3:8"),
+        ("[tool.lakesql]\nname = 'x'\nmodels = 'm'", "wrong-type", "3:10"),
+        ("[tool.lakesql]\nname = 'x'\n[[tool.lakesql.models]]\na = 1", "wrong-type", "3:1"),
+        ("[tool.lakesql]\nname = 'x'\npaths = 'm'", "wrong-type", "3:9"),
+        ("[tool.lakesql]\nname = 'x'\npaths.modles = 'm'", "unknown-option", "3:7"),
+        ("[tool.lakesql]\nname = 'x'\npaths.models = ['m', 'n']", "wrong-type", "3:16"),
+        ("[tool.lakesql]\nname = 'x'\npaths = {models = '/etc'}", "outside-project", "3:9"),
+        ("[tool.lakesql]\nname = 'x'\npaths.macros = 'a/../../b'", "outside-project", "3:16"),
         ("[tool.lakesql]\nname = \n", "toml-syntax", "2:8"),
     ],
 )
@@ -66,8 +66,8 @@ def test_what_is_wrong_has_a_name_and_a_place(text: str, condition: str, place: 
 
 def test_all_problems_are_told_at_once() -> None:
     assert problems("[tool.lakesql]\nprofile = 1\npaths.models = 2\nnope = 3\n") == [
-        ("unknown-option", "pyproject.toml:4"),
-        ("missing-option", "pyproject.toml:1"),
-        ("wrong-type", "pyproject.toml:2"),
-        ("wrong-type", "pyproject.toml:3"),
+        ("unknown-option", "pyproject.toml:4:1"),
+        ("missing-option", "pyproject.toml:1:1"),
+        ("wrong-type", "pyproject.toml:2:11"),
+        ("wrong-type", "pyproject.toml:3:16"),
     ]

@@ -168,6 +168,7 @@ TEMPLATES = [
     "{% if 0 %}a{% elif '' %}b{% else %}c{% endif %}{{ 'y' if [] else 'n' }}[{{ 'y' if none is none }}]",
     "{{ cents('x') }} {{ cents(column='y', digits=3) }} {{ total('z') }} {{ cents('a', 1) | upper }}",
     "{% call(v) twice('p') %}<{{ v }}>{% endcall %}",
+    "{% macro m(a) %}{{ 'y' if a in [1, 2] and a not in [3] else 'n' }}{% endmacro %}{{ m(1) }}{{ m(3) }}",
     "{% macro m(a, b=a ~ '!') %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}{{ m(1, 2) }}{{ m(b=3, a=4) }}",
     "{{ 1 + 2 * 3 - 4 / 2 }} {{ 7 // 2 }} {{ 7 % 4 }} {{ 2 ** 10 }} {{ -3 }} {{ +3 }} {{ 1.5e3 }} {{ 1_000 }}",
     "{{ 1 < 2 <= 2 }} {{ 1 == 1.0 }} {{ 'a' in 'cat' }} {{ 3 not in [1, 2] }} {{ 1 != 2 and not 0 or 5 }}",

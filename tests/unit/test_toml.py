@@ -40,35 +40,43 @@ def at(node: Node, *path: str | int) -> Node:
     return node
 
 
+def where(place: Place) -> tuple[int | None, int | None]:
+    return place.line, place.column
+
+
 ROOT = at(parse_toml("pyproject.toml", DOCUMENT), "tool", "lakesql")
 
 
 @pytest.mark.parametrize(
-    ("path", "line"),
+    ("path", "key", "value"),
     [
-        (("name",), 6),
-        (("paths",), 7),
-        (("paths", "models"), 7),
-        (("paths", "streams"), 8),
-        (("models",), 9),
-        (("models", "trigger"), 10),
-        (("models", "tags"), 11),
-        (("models", "tags", 1), 11),
-        (("models", "tags", 2, 1, "y", "z", 0), 11),
-        (("models", "quoted key"), 15),
-        (("models", "staging"), 16),
-        (("models", "staging", "orders"), 16),
-        (("models", "staging", "orders", "keys", 0), 17),
-        (("more",), 18),
-        (("more", 0, "a"), 19),
-        (("more", 1, "inner", "b"), 23),
-        (("vars",), 24),
+        (("name",), (6, 1), (6, 8)),
+        (("paths",), (7, 1), (7, 1)),
+        (("paths", "models"), (7, 7), (7, 16)),
+        (("paths", "streams"), (8, 9), (8, 26)),
+        (("models",), (9, 15), (9, 1)),
+        (("models", "trigger"), (10, 1), (10, 11)),
+        (("models", "tags"), (11, 1), (11, 8)),
+        (("models", "tags", 1), None, (11, 8)),
+        (("models", "tags", 2, 1, "x"), (11, 8), (11, 8)),
+        (("models", "tags", 2, 1, "y", "z", 0), None, (11, 8)),
+        (("models", "quoted key"), (15, 1), (15, 16)),
+        (("models", "staging"), (16, 22), (16, 22)),
+        (("models", "staging", "orders"), (16, 30), (16, 1)),
+        (("models", "staging", "orders", "keys", 0), None, (17, 8)),
+        (("more",), (18, 16), (18, 1)),
+        (("more", 0, "a"), (19, 1), (19, 5)),
+        (("more", 1), None, (18, 1)),
+        (("more", 1, "inner", "b"), (23, 1), (23, 5)),
+        (("vars",), (24, 15), (24, 1)),
     ],
 )
-def test_a_value_has_the_line_of_its_key(path: tuple[str | int, ...], line: int) -> None:
-    assert at(ROOT, *path).place == Place("pyproject.toml", line)
-    if isinstance(path[-1], str):
-        assert at(ROOT, *path[:-1]).keys[path[-1]] == Place("pyproject.toml", line)
+def test_keys_and_values_have_their_places(
+    path: tuple[str | int, ...], key: tuple[int, int] | None, value: tuple[int, int]
+) -> None:
+    assert where(at(ROOT, *path).place) == value
+    if key:
+        assert where(at(ROOT, *path[:-1]).keys[str(path[-1])]) == key
 
 
 def test_values_are_those_of_the_file() -> None:
@@ -88,19 +96,22 @@ def test_values_are_those_of_the_file() -> None:
 
 def test_lines_may_end_as_on_windows() -> None:
     root = parse_toml("f", DOCUMENT.replace("\n", "\r\n"))
-    assert at(root, "tool", "lakesql", "models", "quoted key").place.line == 15
+    assert where(at(root, "tool", "lakesql", "models", "quoted key").place) == (15, 16)
 
 
 def test_a_table_may_come_after_its_own_subtable() -> None:
     root = parse_toml("f", "[a.b]\nc = 1\n[a]\nd = 2\n")
-    assert [root.keys["a"].line, at(root, "a").keys["b"].line, at(root, "a").keys["d"].line] == [1, 1, 4]
+    assert where(root.keys["a"]) == (1, 2)
+    assert where(at(root, "a").place) == (3, 1)
+    assert where(at(root, "a").keys["b"]) == (1, 4)
+    assert where(at(root, "a").keys["d"]) == (4, 1)
 
 
 @pytest.mark.parametrize("quotes", ['"""', "'''"])
 def test_a_text_of_several_lines_may_end_in_quotes(quotes: str) -> None:
     root = parse_toml("f", f"a = {quotes}\nx = 1\n{quotes[0]}y{quotes[:2]}{quotes}\nb = 2\n")
     assert root.plain() == {"a": f"x = 1\n{quotes[0]}y{quotes[:2]}", "b": 2}
-    assert root.keys["b"].line == 4
+    assert where(root.keys["b"]) == (4, 1)
 
 
 @pytest.mark.parametrize(

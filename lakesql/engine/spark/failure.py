@@ -178,6 +178,14 @@ _CONFLICT = TransientFailure(
     re.compile(r"org\.apache\.iceberg\.exceptions\.CommitFailedException"),
 )
 
+_EXECUTOR_LOST = TransientFailure(
+    "executor-lost",
+    "An executor was lost, and with it what it held of the batch",
+    re.compile(r"org\.apache\.spark\.SparkException"),
+    re.compile(r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|ExecutorLostFailure"),
+    why=_INVISIBLE,
+)
+
 PASSING = (
     TransientFailure(
         "commit-unknown",
@@ -207,6 +215,12 @@ PASSING = (
         exceptions=re.compile(r"org\.apache\.spark\.SparkConcurrentModificationException"),
         says=re.compile(r"CONCURRENT_STREAM_LOG_UPDATE"),
         fix="The next try takes that batch up. The other runner ends by itself.",
+    ),
+    _EXECUTOR_LOST,
+    replace(
+        _EXECUTOR_LOST,
+        exceptions=re.compile(r"org\.apache\.spark\.shuffle\.(Metadata)?FetchFailedException"),
+        says=re.compile(""),
     ),
     TransientFailure(
         "connection-unreachable",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import string
 import subprocess
 import tempfile
@@ -154,7 +155,8 @@ def wait_for_jvm(jvm: Jvm) -> tuple[int, str]:
         if jvm.process.poll() is not None:
             if jvm.copier is not None:
                 jvm.copier.join(5)
-            last = jvm.output.read_text(errors="replace").splitlines()[-3:]
+            said = jvm.output.read_text(errors="replace").splitlines()
+            last = [line for line in said if not _OF_JAVA.match(line)][-3:]
             raise ProfileError.of(
                 "jvm-failed",
                 f"Java ended with status {jvm.process.returncode} before Spark was up.",
@@ -166,6 +168,10 @@ def wait_for_jvm(jvm: Jvm) -> tuple[int, str]:
     jvm.scratch.cleanup()
     size = int.from_bytes(address[4:8], "big")
     return int.from_bytes(address[:4], "big"), address[8 : 8 + size].decode()
+
+
+_OF_JAVA = re.compile(r"\[\d+[.,]\d+s\]\[")
+"""What Java says of itself, as of the classes that are not recorded, and not of why it ends."""
 
 
 def order_jars(jars: Sequence[Path]) -> list[Path]:
