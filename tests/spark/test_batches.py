@@ -35,7 +35,7 @@ def test_batches_without_rows_make_no_snapshot(project: Project) -> None:
     assert all(project.snapshot_ids(model) == [] for model in models)
 
 
-def test_a_batch_without_rows_in_a_table_that_may_not_be_cleaned(project: Project) -> None:
+def test_an_empty_batch_stays_invisible_where_gc_is_disabled(project: Project) -> None:
     """Iceberg refuses to expire a snapshot there: what was staged stays, and nobody reads it."""
     project.stream("s", COLUMNS)
     options = {"mode": "append", "properties": {"gc.enabled": "false"}}

@@ -97,7 +97,7 @@ def test_what_spark_does_not_take_is_the_profiles_fault(
 
 
 @pytest.mark.spark
-def test_a_preview_of_a_model_whose_upstream_has_no_table(tmp_path: Path) -> None:
+def test_a_preview_without_its_upstream_table_is_refused(tmp_path: Path) -> None:
     write_project(tmp_path, "shop")
     ended = run(tmp_path, "show", "order_states", "--preview")
     (problem,) = [json.loads(line) for line in ended.stderr.splitlines() if "problem" in line]

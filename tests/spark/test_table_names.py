@@ -25,7 +25,7 @@ ICEBERG_KEYWORDS = ("branch", "days", "fields", "locally", "ordered", "retain", 
 WORDS = ("select", "identifier", "values", "with", "order")
 
 
-def test_models_of_such_names_run_and_are_read(project: Project) -> None:
+def test_models_named_like_keywords_run_and_are_read(project: Project) -> None:
     project.stream("s", {"id": {"type": "int", "required": True}, "day": "date", "word": "string"})
     for word in WORDS:
         project.model(word, "SELECT id, day, word FROM {s}", mode="append", partition_by=["day"], namespace="table")

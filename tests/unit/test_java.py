@@ -66,7 +66,7 @@ def test_java_home_comes_before_path(tmp_path: Path) -> None:
     assert find_java(environ | {"JAVA_HOME": str(tmp_path / "nothing")}).version == "21.0.1"
 
 
-def test_a_java_that_does_not_fit_is_passed_over(tmp_path: Path) -> None:
+def test_a_java_home_of_another_version_is_skipped(tmp_path: Path) -> None:
     install(tmp_path / "old", printed("11.0.2"))
     fits = install(tmp_path / "b", printed("17.0.1"))
     environ = {"JAVA_HOME": str(tmp_path / "old"), "PATH": str(tmp_path / "b" / "bin")}
@@ -82,7 +82,7 @@ def test_other_versions_are_refused(tmp_path: Path, version: str) -> None:
     assert version in error.value.problems[0].why
 
 
-def test_no_java(tmp_path: Path) -> None:
+def test_a_machine_without_java_is_refused(tmp_path: Path) -> None:
     install(tmp_path / "stub", "Unable to locate a Java Runtime.", status=1)
     for environ in ({}, {"PATH": str(tmp_path)}, {"PATH": str(tmp_path / "stub" / "bin")}, {"JAVA_HOME": "/nowhere"}):
         with pytest.raises(ProfileError) as error:

@@ -144,7 +144,7 @@ def test_results_hold_the_run_and_each_model_in_its_order(tmp_path: Path) -> Non
     assert c["message"] == "b failed"
 
 
-def test_results_of_a_run_that_broke_off(tmp_path: Path) -> None:
+def test_results_of_an_interrupted_run_mark_unfinished_models_as_skipped(tmp_path: Path) -> None:
     path = tmp_path / "run_results.json"
     events = (STARTED, ENDS[1], QueryStarted("b", AT), BatchCommitted("b", 0, 9, 8, 1, 1, 1, "", AT))
     results = results_after(path, *events)
@@ -236,7 +236,7 @@ def test_the_log_rotates_by_size_and_loses_only_the_oldest(tmp_path: Path) -> No
     assert all(file.stat().st_size < 300 + 80 for file in files if file.exists())
 
 
-def test_the_log_of_two_runs_at_once(tmp_path: Path) -> None:
+def test_two_concurrent_runs_share_a_rotating_log(tmp_path: Path) -> None:
     path = tmp_path / "lakesql.log"
 
     def note(log: Emitter, number: int) -> None:

@@ -127,10 +127,10 @@ class TestColumns:
         assert plan(self.grown, policy="ignore") == ()
 
     @pytest.mark.parametrize("policy", ["ignore", "append_new_columns"])
-    def test_lost_ones_are_kept(self, policy: SchemaChange) -> None:
+    def test_missing_columns_are_kept_unless_synchronized(self, policy: SchemaChange) -> None:
         assert plan(self.shrunk, policy=policy) == ()
 
-    def test_new_ones_that_an_option_names_are_not_ignored(self) -> None:
+    def test_new_columns_that_an_option_names_are_refused_under_ignore(self) -> None:
         ordered = replace(self.grown, order_by=(SortField("NOTE"), SortField("order_id")))
         read = {"keys": ("city",), "sequence_by": ("City", "order_id")}
         for spec, said in [
@@ -142,7 +142,7 @@ class TestColumns:
             assert all(f"'{name}', which {option} " in found[at].what for at, (name, option) in enumerate(said))
             assert plan(spec, read=read)
 
-    def test_lost_ones_are_dropped_under_sync(self) -> None:
+    def test_missing_columns_are_dropped_under_sync(self) -> None:
         assert plan(self.shrunk, policy="sync_all_columns") == (drop_column(ORDERS, "amount"),)
 
     @pytest.mark.parametrize(
@@ -158,18 +158,18 @@ class TestColumns:
         assert all(name in problem.what for name in ("order_id", "note", "amount", "string", "bigint", "date"))
 
     @pytest.mark.parametrize("policy", ["ignore", "append_new_columns", "sync_all_columns"])
-    def test_a_lost_one_that_takes_no_null_is_an_error(self, policy: SchemaChange) -> None:
+    def test_a_missing_required_column_is_refused(self, policy: SchemaChange) -> None:
         state = having(StateColumn("order_id", "bigint"), StateColumn("amount", "decimal(12,2)", required=True))
         assert conditions(self.shrunk, state, policy) == ["column-required"]
 
-    def test_a_lost_one_that_shapes_the_table_is_not_dropped(self) -> None:
+    def test_a_missing_column_that_partitions_or_orders_is_refused(self) -> None:
         by_partition = replace(STATE, partition_by=(PartitionField("bucket", "AMOUNT", 4),))
         by_order = replace(STATE, order_by=(SortField("amount"),))
         assert conditions(self.shrunk, by_partition, "sync_all_columns") == ["column-required"]
         assert conditions(self.shrunk, by_order, "sync_all_columns") == ["column-required"]
         assert plan(self.shrunk, by_order) == ()
 
-    def test_a_lost_one_is_dropped_after_the_order_that_had_it(self) -> None:
+    def test_a_missing_column_is_dropped_after_the_sort_order_changes(self) -> None:
         spec = replace(self.shrunk, order_by=(SortField("order_id"),))
         assert plan(spec, replace(STATE, order_by=(SortField("amount"),)), "sync_all_columns") == (
             set_order(ORDERS, (SortField("order_id"),)),
@@ -203,7 +203,7 @@ class TestTypes:
     def test_other_changes_are_errors(self, policy: SchemaChange, old: str, new: str) -> None:
         assert conditions(with_columns(c=new), having(StateColumn("c", old)), policy) == ["type-change"]
 
-    def test_all_problems_come_at_once(self) -> None:
+    def test_all_problems_of_a_table_are_reported_together(self) -> None:
         state = having(StateColumn("a", "string"), StateColumn("b", "date"), StateColumn("c", "int", required=True))
         found = conditions(with_columns(a="int", b="int"), state, "append_new_columns")
         assert found == ["type-change", "type-change", "column-required"]
@@ -254,18 +254,18 @@ class TestShape:
 class TestAdoption:
     foreign = replace(STATE, properties={"format-version": "2", "owner": "somebody"}, ledger_models=frozenset())
 
-    def test_a_foreign_table_is_taken_over_with_the_properties_it_lacks(self) -> None:
+    def test_a_foreign_table_is_adopted_with_the_properties_it_lacks(self) -> None:
         lacking = {key: value for key, value in DEFAULT_PROPERTIES.items() if key != "format-version"}
         assert plan(state=self.foreign) == (adopt_table(self.foreign, lacking),)
 
-    def test_a_table_taken_over_is_taken_over_once(self) -> None:
+    def test_an_adopted_table_is_not_adopted_again(self) -> None:
         state = replace(self.foreign, properties={**self.foreign.properties, **DEFAULT_PROPERTIES})
         assert plan(state=state) == ()
 
     def test_a_foreign_table_that_does_not_fit_is_refused(self) -> None:
         assert conditions(with_columns(order_id="date"), self.foreign, "append_new_columns") == ["type-change"]
 
-    def test_the_table_of_another_model_is_taken_over(self) -> None:
+    def test_the_table_of_another_model_is_adopted(self) -> None:
         state = replace(STATE, ledger_models=frozenset({"purchases"}))
         assert plan(state=state) == (adopt_table(state, {}),)
         assert adopt_table(state, {}).statements == ()
@@ -278,7 +278,7 @@ class TestAdoption:
         assert plan(SPEC, state, "sync_all_columns")[0].is_takeover
         assert plan(with_columns(order_id="bigint"), state)[0].is_takeover
 
-    def test_a_changed_property_before_the_first_batch_is_no_takeover(self) -> None:
+    def test_a_changed_property_before_the_first_batch_is_no_adoption(self) -> None:
         spec = replace(SPEC, properties={**DEFAULT_PROPERTIES, "history.expire.min-snapshots-to-keep": "3"})
         state = replace(STATE, ledger_models=frozenset())
         assert plan(spec, state) == (set_properties(ORDERS, {"history.expire.min-snapshots-to-keep": "3"}),)
@@ -319,7 +319,7 @@ class TestAdoption:
         ),
     ],
 )
-def test_statements(step: Step, expected: tuple[str, ...]) -> None:
+def test_each_step_has_its_sql_statements(step: Step, expected: tuple[str, ...]) -> None:
     assert tuple(text.replace("`note`", "note") for text in step.statements) == expected
 
 

@@ -154,7 +154,7 @@ def test_an_output_that_is_a_cast_says_to_what(expression: str, cast: str | None
         ("SELECT 'SELECT' AS `SELECT` FROM raw;", f"SELECT {P}, 'SELECT' AS `SELECT` FROM raw"),
     ],
 )
-def test_the_position_is_carried_to_the_top_once(sql: str, carried: str) -> None:
+def test_the_position_is_carried_through_subqueries_to_the_outputs(sql: str, carried: str) -> None:
     query = read(sql)
     assert not query.stateful
     assert carry_position(query) == carried
@@ -180,7 +180,7 @@ def test_the_position_is_carried_to_the_top_once(sql: str, carried: str) -> None
         ("SELECT id FROM clicks UNION SELECT order_id FROM orders", False),
     ],
 )
-def test_state_shows_in_the_text(sql: str, aggregated: bool) -> None:
+def test_aggregates_distinct_joins_and_unions_are_stateful(sql: str, aggregated: bool) -> None:
     query = read(sql)
     assert query.stateful
     assert query.aggregated == aggregated
@@ -260,7 +260,7 @@ def test_the_state_hash_leaves_out_what_follows_the_keys() -> None:
     assert read(sql.format(1)).state == read(sql.format(2)).state
 
 
-def test_the_state_hash_passes_over_what_is_passed_on() -> None:
+def test_the_state_hash_ignores_columns_that_are_only_projected() -> None:
     sources = [
         "orders",
         "(SELECT * FROM orders)",
@@ -271,7 +271,7 @@ def test_the_state_hash_passes_over_what_is_passed_on() -> None:
     assert len(hashes) == 1
 
 
-def test_the_state_hash_leaves_out_what_no_key_is_made_of() -> None:
+def test_the_state_hash_ignores_expressions_outside_keys() -> None:
     below = "SELECT id AS k, {} AS x FROM orders"
     sql = f"SELECT k AS j, round(n) AS n FROM (SELECT k, count(*) AS n FROM ({below}) GROUP BY k)"
     assert read(sql.format("ts")).state == read(sql.format("id + 1")).state
@@ -501,7 +501,7 @@ def test_every_problem_is_reported_at_once() -> None:
         "SELECT * EXCEPT (b) FROM raw UNION ALL SELECT * EXCEPT (c) FROM raw",
     ],
 )
-def test_the_rest_of_spark_sql_is_left_alone(sql: str) -> None:
+def test_other_spark_sql_is_accepted(sql: str) -> None:
     assert read(sql).streams_read == ("raw",)
 
 

@@ -243,7 +243,7 @@ def test_javas_log_settings_mask_every_form_and_hold_none(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is a file of Linux")
-def test_java_goes_on_printing_where_the_disk_is_full() -> None:
+def test_a_full_disk_does_not_block_javas_output() -> None:
     program = [sys.executable, "-c", "print('x' * 80 + '\\n', end='' ); print('y' * 500_000)"]
     process = subprocess.Popen(program, stdout=subprocess.PIPE)
     _copy_output(process, Path("/dev/full"), SECRETS).join(30)
@@ -256,7 +256,7 @@ def test_java_does_not_hear_what_is_sent_to_end_a_run(tmp_path: Path) -> None:
     jvm.process.communicate()
 
 
-def test_what_java_has_printed_is_begun_anew_when_it_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_of_javas_output_is_rotated_when_it_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakesql.engine.spark.jvm.MAX_OUTPUT_BYTES", 10)
     output = tmp_path / "logs" / "spark.out"
     output.parent.mkdir()

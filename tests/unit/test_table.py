@@ -76,14 +76,14 @@ def test_a_level_of_compression_goes_with_its_codec() -> None:
     assert compressed(codec="gzip", level="BEST_SPEED") == ("gzip", "BEST_SPEED")
 
 
-def test_a_keyed_table_is_ordered_by_its_keys_unless_told_otherwise() -> None:
+def test_a_keyed_table_is_ordered_by_its_keys_unless_order_by_is_given() -> None:
     config = Upsert(keys=("id", "order day"))
     assert build_table_spec(NAME, COLUMNS, config, "").order_by == (SortField("id"), SortField("order day"))
     told = (SortField("x", descending=True),)
     assert build_table_spec(NAME, COLUMNS, replace(config, order_by=told), "").order_by == told
 
 
-def test_what_is_the_default_of_an_order_is_left_out() -> None:
+def test_the_default_direction_and_null_order_are_omitted() -> None:
     fields = [SortField("a", descending, nulls_first) for descending in (False, True) for nulls_first in (True, False)]
     assert [sort_text(field) for field in fields] == ["a", "a NULLS LAST", "a DESC NULLS FIRST", "a DESC"]
 
