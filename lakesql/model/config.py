@@ -180,7 +180,7 @@ class TableConfig:
         "What happens when the SELECT's columns and the table's differ.", default="append_new_columns"
     )
     max_dead_letter_ratio: float = option(
-        "Share of a batch's records that may be set aside; above it the batch fails.", default=1.0, read=_read_ratio
+        "Share of a batch's records that may be dead letters; above it the batch fails.", default=1.0, read=_read_ratio
     )
     tags: tuple[str, ...] = option("Words to select by.", default=())
     meta: Mapping[str, Any] = option(

@@ -23,5 +23,5 @@ class TableName:
 
     @property
     def dead_letter(self) -> TableName:
-        """The table of the records that were set aside on the way to this one."""
+        """The table of the dead letters: records that could not be written to this one."""
         return replace(self, name=self.name + DEAD_LETTER_SUFFIX)
