@@ -106,7 +106,7 @@ def dead_letter_spec(table: TableName) -> TableSpec:
         columns=DEAD_LETTER_COLUMNS,
         partition_by=(PartitionField("days", "rejected_at"),),
         properties={**DEFAULT_PROPERTIES, STAGING_PROPERTY: "true"},
-        comment=f"Records that were set aside on the way to {table}.",
+        comment=f"Dead letters of {table}: records that were rejected.",
     )
 
 
@@ -120,9 +120,9 @@ DEAD_LETTER_COLUMNS = (
     TableColumn("value", "BINARY", "The raw value."),
     TableColumn("reason", "STRING", "The name of the condition."),
     TableColumn("detail", "STRING", "What exactly was wrong."),
-    TableColumn("model", "STRING", "The model that set it aside."),
+    TableColumn("model", "STRING", "The model that rejected it."),
     TableColumn("batch", "BIGINT", "The batch in which it was."),
-    TableColumn("rejected_at", "TIMESTAMP", "When it was set aside."),
+    TableColumn("rejected_at", "TIMESTAMP", "When it was rejected."),
 )
 
 

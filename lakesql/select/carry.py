@@ -31,12 +31,8 @@ def carry_through(select: exp.Select, mark: int, sources: Sources, flowing: Rela
         else:
             before = None
     if len(carried) > 1:
-        walk.findings.add(
-            "duplicate-column",
-            walk.text.tokens[mark].start,
-            "This SELECT takes all columns of the stream twice.",
-            fix="Keep one * and name the other columns.",
-        )
+        what, fix = "This SELECT takes all columns of the stream twice.", "Keep one * and name the other columns."
+        walk.findings.add("duplicate-column", walk.text.tokens[mark].start, what, fix=fix)
     if carried:
         return carried[0]
     walk.inserts.add(mark)

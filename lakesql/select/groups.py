@@ -13,21 +13,8 @@ _WINDOWS = frozenset({"window", "session_window"})
 _WINDOW_ENDS = frozenset({"start", "end"})
 _HASHES = frozenset({"hash", "xxhash64"})
 _KEEPING = (
-    exp.Alias,
-    exp.Array,
-    exp.Coalesce,
-    exp.Concat,
-    exp.ConcatWs,
-    exp.DPipe,
-    exp.Hex,
-    exp.JSONFormat,
-    exp.MD5,
-    exp.Paren,
-    exp.PropertyEQ,
-    exp.SHA,
-    exp.SHA2,
-    exp.Struct,
-    exp.ToBase64,
+    *(exp.Alias, exp.Array, exp.Coalesce, exp.Concat, exp.ConcatWs, exp.DPipe, exp.Hex, exp.JSONFormat, exp.MD5),
+    *(exp.Paren, exp.PropertyEQ, exp.SHA, exp.SHA2, exp.Struct, exp.ToBase64),
 )
 """What surrogate keys are made with: the result differs where an argument does, collisions left out of account."""
 _KEEPING_TYPES = frozenset({exp.DType.TEXT, exp.DType.BINARY, exp.DType.BIGINT})

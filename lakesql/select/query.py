@@ -22,8 +22,6 @@ from lakesql.select.sqltext import Findings, Text, read_text, refuse_marker
 from lakesql.select.stateful import state_shape
 from lakesql.select.tree import read_relation
 
-__all__ = ["Output", "Query", "StreamShape", "carry_position", "read_expression", "read_query"]
-
 CARRY = f" {POSITION},"
 """What is inserted after SELECT. Unqualified, as no more than one relation of a stateless SELECT has this column."""
 

@@ -11,8 +11,6 @@ from lakesql.select.sqltext import clause
 
 _LIMITS = frozenset({TokenType.LIMIT, TokenType.FETCH, TokenType.OFFSET})
 _ORDERS = frozenset({TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY})
-_EACH_BATCH = "A stream has no end: this would hold for the rows of one batch only."
-
 
 _SELECT_PARTS = frozenset(
     {"with_", "hint", "distinct", "expressions", "into", "from_", "joins", "laterals", "where", "group", "having"}
@@ -55,22 +53,17 @@ def refuse_in_stream(select: exp.Select, mark: int, walk: Walk) -> None:
     findings, tokens = walk.findings, walk.text.tokens
     refuse_order(select, select, walk)
     for index in walk.text.windows.get(mark, ())[:1]:
-        findings.add(
-            "window-over-stream",
-            tokens[index].start,
-            "A window function over a stream would see the rows of one batch only.",
-        )
+        what = "A window function over a stream would see the rows of one batch only."
+        findings.add("window-over-stream", tokens[index].start, what)
     if select.args.get("sample"):
         _refuse_sample(offset_of(select.args["from_"].this), walk)
     if into := select.args.get("into"):
         findings.add("not-a-select", offset_of(into), "SELECT INTO writes a table.", fix="Leave INTO out.")
     for part in select.walk(prune=lambda node: isinstance(node, exp.Query) and node is not select):
         if isinstance(part, exp.Star) and not _is_counted_or_selected(part, select):
-            findings.add(
-                "star-in-function",
-                offset_of(part.find_ancestor(exp.Func, exp.Select) or part, tokens[mark].start),
-                "* inside a function takes in the columns that lakesql adds to a stream.",
-            )
+            offset = offset_of(part.find_ancestor(exp.Func, exp.Select) or part, tokens[mark].start)
+            what = "* inside a function takes in the columns that lakesql adds to a stream."
+            findings.add("star-in-function", offset, what)
 
 
 def _is_counted_or_selected(star: exp.Star, select: exp.Select) -> bool:
@@ -88,12 +81,10 @@ def refuse_order(query: exp.Expr, last: exp.Expr, walk: Walk) -> None:
         if any(query.args.get(key) for key in keys):
             mark = last_mark(last)
             found = clause(walk.text, mark, kinds)
-            walk.findings.add(
-                "order-over-stream",
-                walk.text.tokens[found[0] if found else mark].start,
-                f"{what} all rows, and a stream is never all there.",
-                _EACH_BATCH,
-            )
+            offset = walk.text.tokens[found[0] if found else mark].start
+            what = f"{what} all rows, and a stream is never all there."
+            why = "A stream has no end: this would hold for the rows of one batch only."
+            walk.findings.add("order-over-stream", offset, what, why)
 
 
 def refuse_on_stream(table: exp.Expr, walk: Walk) -> None:
@@ -113,11 +104,8 @@ def _refuse_sample(offset: int, walk: Walk) -> None:
 
 def refuse_inside(offset: int, relation: Relation, walk: Walk) -> None:
     """Notes that a query inside an expression reads a stream."""
-    walk.findings.add(
-        "stream-in-expression",
-        offset,
-        f"The stream '{relation.streams[0]}' is read inside an expression, which would see one batch of it only.",
-    )
+    what = f"The stream '{relation.streams[0]}' is read inside an expression, which would see one batch of it only."
+    walk.findings.add("stream-in-expression", offset, what)
 
 
 def refuse_alias(identifier: exp.Expr | None, walk: Walk) -> None:

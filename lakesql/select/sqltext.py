@@ -26,7 +26,7 @@ MAX_DEPTH = 200
 RECORD_FIELDS = frozenset({"topic", "partition", "offset", "timestamp", "key", "headers"})
 """The fields of `_record`."""
 
-_TAKES_COLUMNS_ONLY = "A model reads streams and tables, so that what it depends on can be seen and checked."
+READS_SEEN_ONLY = "A model reads streams and tables, so that what it depends on can be seen and checked."
 _VARIABLE = re.compile(r"\$\{(?:\w+?:)?\S+?\}")
 _LEXEMES = re.compile(
     r"""
@@ -155,11 +155,8 @@ def words(text: Text, first: int, last: int, owner: int | None = None) -> str:
 
 def _read_tokens(sql: str, findings: Findings) -> list[Token]:
     if match := _VARIABLE.search(sql):
-        findings.add(
-            "variable-substitution",
-            match.start(),
-            f"'{match.group()}' would be replaced by a setting or an environment variable before Spark reads the SQL.",
-        )
+        what = f"'{match[0]}' would be replaced by a setting or an environment variable before Spark reads the SQL."
+        findings.add("variable-substitution", match.start(), what)
     bare, quotes = _without_comments(sql, findings)
     try:
         tokens = Spark().tokenize(sql)
@@ -290,7 +287,7 @@ def _calls(
                 skip_until = closes.get(index, index)
             elif called in FORBIDDEN_FUNCTIONS:
                 what = f"{called}() {FORBIDDEN_FUNCTIONS[called]}."
-                findings.add("forbidden-function", tokens[before].start, what, _TAKES_COLUMNS_ONLY)
+                findings.add("forbidden-function", tokens[before].start, what, READS_SEEN_ONLY)
     return aggregates, windows
 
 
@@ -328,7 +325,7 @@ def _refuse_words(tokens: list[Token], findings: Findings) -> None:
         if kind is TokenType.PLACEHOLDER or kind is TokenType.PARAMETER:
             refuse_marker(token.text, token.start, findings)
         elif before is not None and before.token_type is TokenType.USING and kind is not TokenType.L_PAREN:
-            findings.add("script-transform", before.start, "TRANSFORM … USING runs a program.", _TAKES_COLUMNS_ONLY)
+            findings.add("script-transform", before.start, "TRANSFORM … USING runs a program.", READS_SEEN_ONLY)
         elif token.text[:1] == "_" and token.text.lower().startswith(RESERVED_PREFIX) and kind not in _TEXTS:
             findings.add("reserved-column", token.start, f"'{token.text}' is a name of lakesql's own.")
         before = token

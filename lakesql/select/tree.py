@@ -38,7 +38,7 @@ from lakesql.select.relation import (
     offset_of,
     start_of,
 )
-from lakesql.select.sqltext import Findings, Text
+from lakesql.select.sqltext import READS_SEEN_ONLY, Findings, Text
 from lakesql.select.stateful import columns_of, shape_of, shapes_below
 
 
@@ -232,12 +232,8 @@ def _named_table(table: exp.Table, names: Names, walk: Walk) -> Relation:
         return Relation()
     path = any(character in part for part in parts for character in "/:\\")
     if path or (len(parts) == 2 and (parts[0].lower() in PATH_FORMATS or "." in parts[0])):
-        walk.findings.add(
-            "path-in-from",
-            offset,
-            f"{'.'.join(parts)} reads files by their path.",
-            "A model reads streams and tables, so that what it depends on can be seen and checked.",
-        )
+        what = f"{'.'.join(parts)} reads files by their path."
+        walk.findings.add("path-in-from", offset, what, READS_SEEN_ONLY)
     walk.reads_tables = True
     return Relation()
 
@@ -258,12 +254,8 @@ def _table_function(function: exp.Expr, walk: Walk) -> Relation:
     written = walk.text.sql[offset : function.meta["end"] + 1] if offset is not None else function.key
     called = written.strip("`").lower()
     if called not in TABLE_FUNCTIONS and called not in FORBIDDEN_FUNCTIONS:
-        walk.findings.add(
-            "forbidden-function",
-            offset or 0,
-            f"{written}() is no function that a FROM of a model may read.",
-            fix=did_you_mean(called, TABLE_FUNCTIONS),
-        )
+        what = f"{written}() is no function that a FROM of a model may read."
+        walk.findings.add("forbidden-function", offset or 0, what, fix=did_you_mean(called, TABLE_FUNCTIONS))
     return Relation()
 
 
@@ -297,13 +289,12 @@ def _named(relation: Relation, alias: exp.Expr | None, walk: Walk) -> Relation:
 def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
     """UNION ALL and UNION: the branches from left to right, nested to the left as they are parsed."""
     branches: list[exp.Expr] = []
-    distinct = False
+    distinct = bool(union.args.get("distinct"))
     node: exp.Expr = union
-    while isinstance(node, exp.Union) and (node is union or not node.args.get("with_")):
-        if node is not union and node.args.get("distinct") != union.args.get("distinct"):
+    while isinstance(node, exp.Union) and bool(node.args.get("distinct")) == distinct:
+        if node is not union and node.args.get("with_"):
             break
         refuse_foreign(node, start_of(node.expression, walk), walk)
-        distinct = distinct or bool(node.args.get("distinct"))
         branches.append(node.args["expression"])
         node = node.this
     branches = [node, *reversed(branches)]
@@ -315,20 +306,14 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
     refuse_order(union, branches[-1], walk)
     for branch, relation in zip(branches, relations, strict=True):
         if not relation.streams:
-            walk.findings.add(
-                "union-without-stream",
-                start_of(branch, walk),
-                "This branch of the UNION reads no stream, so every batch would add its rows again.",
-            )
+            what = "This branch of the UNION reads no stream, so every batch would add its rows again."
+            walk.findings.add("union-without-stream", start_of(branch, walk), what)
     stateful = distinct or read.stateful
     carried = {relation.carried for relation in relations if relation.streams}
     if not stateful and (len(carried) > 1 or carried == {None}):
-        walk.findings.add(
-            "union-star",
-            start_of(branches[1], walk),
-            "The branches of the UNION put the stream's own columns in different places.",
-            "A * over a stream brings columns of lakesql's with it.",
-        )
+        what = "The branches of the UNION put the stream's own columns in different places."
+        why = "A * over a stream brings columns of lakesql's with it."
+        walk.findings.add("union-star", start_of(branches[1], walk), what, why)
     if distinct:
         walk.shapes[last_mark(union)] = "\n".join(("union distinct", *columns_of(read.selects, walk)))
     by_event_time = read.by_event_time or (distinct and any(column.event_time for column in columns or ()))
@@ -361,11 +346,8 @@ def _other_set_operation(operation: exp.SetOperation, names: Names, walk: Walk) 
     right = _query(operation.expression, names, walk)
     if not (left.streams or right.streams):
         return Relation(left.columns)
-    walk.findings.add(
-        "set-operation",
-        start_of(operation.expression, walk),
-        f"{operation.key.upper()} compares all rows, and a stream is never all there.",
-    )
+    what = f"{operation.key.upper()} compares all rows, and a stream is never all there."
+    walk.findings.add("set-operation", start_of(operation.expression, walk), what)
     return replace(left, streams=left.streams or right.streams)
 
 
