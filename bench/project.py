@@ -13,8 +13,9 @@ from lakesql.events import Event, ModelFinished
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
-from lakesql.run.prepare import RunContext, bind_streams
-from lakesql.run.spark import open_spark
+from lakesql.run.bind import BoundSelect, bind_selects
+from lakesql.run.prepare import RunContext
+from lakesql.run.spark import open_spark, session_settings
 
 SETTINGS = '[tool.lakesql]\nname = "bench"\n'
 CATALOG = "{name: lake, type: sql, uri: 'sqlite:///catalog.db', warehouse: warehouse}"
@@ -37,11 +38,16 @@ def read_manifest(root: Path) -> Manifest:
     return load_manifest(read_project(root), load_target("bench", None, [root], os.environ), {})
 
 
+def bound(manifest: Manifest, model: str) -> dict[str, BoundSelect]:
+    """The one model, as `run_selects` takes it."""
+    return bind_selects(manifest, build_selects(manifest, [model]))
+
+
 @contextmanager
 def open_project(manifest: Manifest, model: str) -> Iterator[RunContext]:
     """What the model runs in, Spark among it, which ends with this. A model that fails raises what it failed of."""
-    bindings = bind_streams(manifest, build_selects(manifest, [model])[model])
-    with open_spark(manifest, bindings, print) as (spark, catalog):
+    settings = session_settings(manifest, bound(manifest, model)[model].bindings, print)
+    with open_spark(settings) as (spark, catalog):
         yield RunContext(manifest, spark, catalog, report_failure)
 
 

@@ -30,8 +30,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from bench.project import open_project, report_failure, write_project
-from lakesql.compile.select import build_selects
+from bench.project import bound, open_project, report_failure, write_project
 from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.events import BatchCommitted, Event
 from lakesql.graph.manifest import Manifest
@@ -220,7 +219,7 @@ def merge_by_lakesql(around: RunContext, table: str) -> list[float]:
 
     manifest = write_orders_project(around.manifest.directory, table)
     now = replace(around, manifest=manifest, emit=hear)
-    assert run_selects(now, build_selects(manifest, ["orders"]), False, Interrupt())
+    assert run_selects(now, bound(manifest, "orders"), False, Interrupt())
     return seconds
 
 

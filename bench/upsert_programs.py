@@ -25,7 +25,6 @@ from bench.append import BY_HAND, FILES, say_ratios, write_flights, write_flight
 from bench.upsert import CONFIG
 from lakesql.catalog.connect import open_catalog
 from lakesql.engine.spark.jars import ensure_jars, user_cache
-from lakesql.engine.spark.java import find_java
 from lakesql.project.profiles import Catalog
 
 TABLE = ("bench", "flights")
@@ -84,7 +83,7 @@ def build_sides(root: Path) -> dict[str, Side]:
     ours = write_flights_project(root, config=CONFIG % "2").target.catalog
     name = BY_HAND.partition(".")[0]
     theirs = replace(ours, name=name, uri=f"sqlite:///{root}/{name}.db", warehouse=f"{root}/{name}")
-    jars = ensure_jars(frozenset({"core"}), find_java(os.environ), user_cache(os.environ), print)
+    jars = ensure_jars(frozenset({"core"}), user_cache(os.environ), print)
     by_hand = [sys.executable, "-m", "bench.merge_by_hand", str(root), *map(str, jars)]
     lakesql = [sys.executable, "-m", "lakesql", "run", "--select", "flights"]
     checkpoints = root / "checkpoints"

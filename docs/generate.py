@@ -287,7 +287,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "record": record_table,
     "dead-letters": dead_letter_table,
     "target": target_table,
-    "spark": lambda: option_table(fields_of(Spark)),
+    "spark": lambda: option_table(field for field in fields_of(Spark) if field.name != "places"),
     "retries": lambda: option_table(fields_of(Retries)),
     "catalog": lambda: option_table(field for field in fields_of(Catalog) if field.name != "properties"),
     "connections": connection_sections,

@@ -197,6 +197,11 @@ CONDITIONS: dict[str, Condition] = {
         "A kind of catalog needs a Python library that is not installed.",
         "Install lakesql with the extra that the message names.",
     ),
+    "executor-lost": Condition(
+        "An executor ended in the middle of a batch and took rows with it that nobody else had, or Spark gave up on a "
+        "task whose executors ended one after the other. The batch is tried again.",
+        "Nothing, if it passes. Else look into the cluster's logs: executors are often killed for want of memory.",
+    ),
     "expression-failed": Condition(
         "An expression of the SELECT failed on a value: a cast, an overflow, a division by zero.",
         "Correct the expression; to get NULL instead, use `try_cast`, `try_divide` and the like.",
@@ -226,8 +231,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "jars-unreachable": Condition(
         "The jars that Spark needs beside its own could not be fetched.",
-        "Check the network. Behind a proxy: `JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=… -Dhttps.proxyPort=…'`. "
-        "`LAKESQL_MAVEN_URL` names another Maven repository.",
+        "Check the network and the proxy (`HTTPS_PROXY`), or name another Maven repository in `LAKESQL_MAVEN_URL`.",
     ),
     "java-ended": Condition(
         "The Java process of Spark ended while models ran: it was killed, or ran out of memory.",
@@ -236,12 +240,13 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "java-missing": Condition(
         "There is no Java on this machine, or none that can be run.",
-        "Install Java 17 (a JRE is enough: Temurin 17, or your system's `openjdk-17-jre-headless`) and put it on "
-        "`PATH`, or point `JAVA_HOME` at it.",
+        "In lakesql's folder: `pip install '.[java]'`. Or put Java 17 or 21 on `PATH` (a JRE is enough), or point "
+        "`JAVA_HOME` at it.",
     ),
     "java-version": Condition(
-        "Java is installed, in a version that Spark does not run on.",
-        "Install Java 17 or 21 (a JRE is enough) and put it on `PATH`, or point `JAVA_HOME` at it.",
+        "Java is there, in a version that Spark does not run on.",
+        "In lakesql's folder: `pip install '.[java]'`. Or put Java 17 or 21 on `PATH` (a JRE is enough), or point "
+        "`JAVA_HOME` at it.",
     ),
     "jvm-failed": Condition(
         "Java ended before Spark was up.",
@@ -254,6 +259,10 @@ CONDITIONS: dict[str, Condition] = {
     "key-not-selected": Condition(
         "A column of `keys` is not among the columns of the SELECT.",
         "Select it, or correct the spelling.",
+    ),
+    "keys-changed": Condition(
+        "A model has other `keys` than the rows of its table were written by.",
+        "Put the keys back, or fill the table again: `lakesql drop MODEL`, and run it.",
     ),
     "lease-held": Condition(
         "Another runner runs the model.",
@@ -280,6 +289,10 @@ CONDITIONS: dict[str, Condition] = {
     "missing-option": Condition(
         "An option that must be given is missing.",
         "Add the option; the docs page of the thing it belongs to lists its values.",
+    ),
+    "mode-changed": Condition(
+        "A model is in another mode than the one in which the rows of its table were written.",
+        "Put the mode back, or fill the table again: `lakesql drop MODEL`, and run it.",
     ),
     "name-not-called": Condition(
         "A function, a macro or `target` is named without being used: `{{ stream }}`.",
@@ -436,6 +449,10 @@ CONDITIONS: dict[str, Condition] = {
         "Spark does not start with what the target says.",
         "Correct `spark` of the target in profiles.yml: its `master`, and its `conf`.",
     ),
+    "spark-unreachable": Condition(
+        "The Spark master that the target names does not take a connection.",
+        "Start it, or correct `master` of the target's `spark`; the message says what each of its addresses answered.",
+    ),
     "sql-syntax": Condition(
         "A model's SQL cannot be read, or Spark and lakesql would read it differently.",
         "Correct it at the place that the message names.",
@@ -446,7 +463,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "state-changed": Condition(
         "A model keeps other state between batches than its checkpoint holds.",
-        "`lakesql rewind MODEL --to start`, after dropping the table of a model without `keys`.",
+        "`lakesql drop MODEL`, and run it: rows of groups that are no more would stay otherwise.",
     ),
     "storage-unreachable": Condition(
         "The tables' warehouse cannot be used: there is no such bucket or folder, no answer, or no right to it.",

@@ -79,7 +79,8 @@ class BatchCommitted:
     """A batch is in the table.
 
     `records` arrived, `rows` were written (inserted or updated), `rejected` are dead letters (none where an earlier
-    try at the batch wrote them). `event_time` is the newest event, ISO 8601 in UTC, or empty.
+    try at the batch wrote them), `late` those that a watermark has dropped. `event_time` is the newest event, ISO 8601
+    in UTC, or empty.
     """
 
     model: str
@@ -91,6 +92,7 @@ class BatchCommitted:
     duration_ms: int
     event_time: str
     at_ms: int
+    late: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +106,17 @@ class BatchSkipped:
 
 @dataclass(frozen=True, slots=True)
 class BatchEmpty:
-    """A batch had no row to write: no commit was made. Its `rejected` records are dead letters all the same."""
+    """A batch had no row to write: no commit was made. Its `rejected` records are dead letters all the same.
+
+    `late` ones have been dropped by a watermark.
+    """
 
     model: str
     batch: int
     records: int
     rejected: int
     at_ms: int
+    late: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +170,7 @@ class ModelFinished:
     at_ms: int
     problems: tuple[Problem, ...] = ()
     because: str = ""
+    late: int = 0
 
 
 @dataclass(frozen=True, slots=True)

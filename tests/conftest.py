@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 """The first compiler alone: most of a test's code runs a few times only. With room for all of it: alone it gets 48 MB,
-and when those are full Java goes on without compiling."""
+and when those are full Java continues without compiling."""
 
 
 TIERS = ("long", "services", "crash")
@@ -103,7 +103,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
         master="local[2]",
         conf={"spark.driver.extraJavaOptions": JAVA_OPTIONS, "spark.driver.memory": "2g"},  # CI has two at once
         catalog=catalog,
-        jars=ensure_jars(frozenset(JARS), java, home, print),
+        jars=ensure_jars(frozenset(JARS), home, print),
         log_file=directory / "logs" / "spark.log",
         home=home,
         java=java,

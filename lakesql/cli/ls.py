@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakesql.cli.options import Command, Given, select_options
+from lakesql.cli.options import Command, Given, Options, select_options
 
 if TYPE_CHECKING:
     from lakesql.graph.graph import GraphNode
@@ -25,20 +25,45 @@ if TYPE_CHECKING:
     show_default=True,
     help="What a line holds; json: an object.",
 )
+@click.option(
+    "--orphans", is_flag=True, help="List tables and checkpoints instead that no model of the project has. Opens Spark."
+)
 @click.pass_obj
 def command(
-    given: Given, select: tuple[str, ...], exclude: tuple[str, ...], resource_type: str | None, output: str
+    given: Given,
+    select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    resource_type: str | None,
+    output: str,
+    orphans: bool,
 ) -> None:
     """List models and streams, each after those it reads."""
     from lakesql.cli import project
     from lakesql.cli.report import say
 
     manifest = project.load_project(given.options)
+    if orphans:
+        _list_orphans(manifest, given.options)
+        return
     nodes = project.select(manifest, select, exclude, given.options)
     shown = [node for node in nodes if resource_type in (None, node.resource_type)]
     if not shown:
         say("Nothing is selected.", given.options)
     click.echo("".join(f"{_line(manifest, node, output)}\n" for node in shown), nl=False)
+
+
+def _list_orphans(manifest: Manifest, options: Options) -> None:
+    """A line for each table and folder of a model that the project does not have: the model, what it is, and which."""
+    from lakesql.cli.report import say
+    from lakesql.run.drop import open_dropper
+
+    with open_dropper(manifest, lambda text: say(text, options)) as dropper:
+        found = dropper.find_orphans()
+    for model, remains in found.items():
+        for text in (*(f"table {table}" for table in remains.tables), *(f"folder {path}" for path in remains.folders)):
+            click.echo(f"{model} {text}")
+    if not found:
+        say("Every table and checkpoint has its model.", options)
 
 
 def _line(manifest: Manifest, node: GraphNode, output: str) -> str:

@@ -19,9 +19,15 @@ from lakesql.cli.options import Command, Given, select_options
     is_flag=True,
     help="Continue although unread records are gone from their topic. The table's ledger keeps which.",
 )
+@click.option("--fail-fast", is_flag=True, help="End the run with the first model that fails for good.")
 @click.pass_obj
 def command(
-    given: Given, select: tuple[str, ...], exclude: tuple[str, ...], once: bool | None, accept_data_loss: bool
+    given: Given,
+    select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    once: bool | None,
+    accept_data_loss: bool,
+    fail_fast: bool,
 ) -> int:
     """Run models: read what arrived in their streams, and write it to their tables.
 
@@ -49,4 +55,8 @@ def command(
 
     continuous = manifest.target.run == "continuous" if once is None else not once
     with open_emitter(options, outputs, shlex.join(sys.argv[1:])) as emit:
-        return 0 if run_models(manifest, compiled.selects(names), continuous, emit, accept_data_loss) else 1
+        selects = compiled.selects(names)
+        succeeded = run_models(
+            manifest, selects, continuous, emit, accept_data_loss=accept_data_loss, fail_fast=fail_fast
+        )
+        return 0 if succeeded else 1

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lakesql.errors import Problem, ProjectError
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.graph.parse_cache import digest_macros
-from lakesql.model.model import Model
 from lakesql.project.cache import CacheFile, digest
 from lakesql.project.codec import decoder, encode
-from lakesql.stream.stream import Column, Stream
+from lakesql.stream.stream import Column
 
 if TYPE_CHECKING:
     from lakesql.compile.select import Select
@@ -118,15 +117,13 @@ class CompiledFiles:
         return text
 
     def _key(self, name: str) -> str:
-        if name not in self._keys:
-            self._keys[name] = self._compute_key(self._manifest.models[name])
-        return self._keys[name]
-
-    def _compute_key(self, model: Model) -> str:
-        manifest, facts = self._manifest, model.facts
-        read_values = [[name, manifest.vars[name]] for name in sorted(facts.vars) if name in manifest.vars]
+        if name in self._keys:
+            return self._keys[name]
+        manifest, model = self._manifest, self._manifest.models[name]
+        facts = model.facts
+        read_values = [[var, manifest.vars[var]] for var in sorted(facts.vars) if var in manifest.vars]
         target = manifest.target
-        return digest(
+        self._keys[name] = digest(
             model.source,
             ".".join(model.fqn),
             str(model.table),
@@ -138,6 +135,7 @@ class CompiledFiles:
             _text_of({found.name: self._contract(found.name) for found in facts.streams}),
             _text_of([model.properties.description, [[it.name, it.description] for it in model.properties.columns]]),
         )
+        return self._keys[name]
 
     def _contract(self, stream: str) -> str:
         """What a reader of the stream depends on."""
@@ -145,13 +143,11 @@ class CompiledFiles:
         if read is not None:
             return self._key(read.name)
         if stream not in self._contracts:
-            self._contracts[stream] = _contract_of(self._manifest.streams[stream])
+            declared = self._manifest.streams[stream]
+            watermark = [declared.watermark.column, declared.watermark.delay] if declared.watermark else []
+            columns = [[column.name, column.type] for column in declared.columns]
+            self._contracts[stream] = digest(_text_of(columns), _text_of(watermark))
         return self._contracts[stream]
-
-
-def _contract_of(stream: Stream) -> str:
-    watermark = [stream.watermark.column, stream.watermark.delay] if stream.watermark else []
-    return digest(_text_of([[column.name, column.type] for column in stream.columns]), _text_of(watermark))
 
 
 def _text_of(value: object) -> str:

@@ -13,7 +13,7 @@ from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.model.config import mode_of
 from lakesql.model.model import Model
 from lakesql.model.writing import Writing, build_writing
-from lakesql.select.query import Query, carry_position, check_expression, read_query
+from lakesql.select.query import Query, carry_position, read_expression, read_query
 from lakesql.select.relation import StreamShape
 from lakesql.stream.stream import Column, Stream, model_stream
 from lakesql.template.evaluate import Names
@@ -81,34 +81,19 @@ def build_select(manifest: Manifest, name: str, built: dict[str, Select] | None 
 def build_selects(
     manifest: Manifest, names: Iterable[str], built: dict[str, Select] | None = None
 ) -> dict[str, Select]:
-    """The SELECTs of the models, as `build_select` builds them; the problems of all of them are raised at once."""
+    """The SELECTs of the models, as `build_select` builds them."""
     built = {} if built is None else built
-    names = list(names)
-    problems: dict[Problem, None] = {}
-    for name in names:
-        try:
-            build_select(manifest, name, built)
-        except ProjectError as error:
-            problems.update(dict.fromkeys(error.problems))
-    if problems:
-        raise ProjectError(problems)
-    return {name: built[name] for name in names}
+    return {name: build_select(manifest, name, built) for name in names}
 
 
 def output_columns(select: Select) -> tuple[Column, ...]:
     """The SELECT's columns with the types that are known without Spark; an unknown type is the empty text."""
-    return tuple(
-        Column(output.name, _known_type(select.streams, output.stream, output.column, output.cast))
-        for output in select.query.outputs or ()
-    )
-
-
-def _known_type(streams: Mapping[str, Stream], stream: str | None, column: str | None, cast: str | None) -> str:
-    if cast:
-        return cast
-    if stream and column:
-        return next((item.type for item in streams[stream].columns if item.name.lower() == column.lower()), "")
-    return ""
+    columns = []
+    for output in select.query.outputs or ():
+        declared = select.streams[output.stream].columns if output.stream else ()
+        plain = next((item.type for item in declared if item.name.lower() == (output.column or "").lower()), "")
+        columns.append(Column(output.name, output.cast or plain))
+    return tuple(columns)
 
 
 def _stream_of(manifest: Manifest, name: str, built: dict[str, Select]) -> Stream:
@@ -202,5 +187,5 @@ def _check_mode(select: Select) -> Iterable[Problem]:
                     model.option_place("keys"),
                 )
     for option, condition in writing.conditions.items():
-        if problem := check_expression(condition, select.columns):
+        if isinstance(problem := read_expression(condition, select.columns), Problem):
             yield problem.at(model.option_place(option))

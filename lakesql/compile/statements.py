@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from lakesql.compile.batch import MakeView, ReadBounds, Write, batch_steps
 from lakesql.compile.select import Select, output_columns
-from lakesql.compile.table import TableColumn, TableSpec, build_table_spec, create_table
+from lakesql.compile.table import TableColumn, build_table_spec, create_table
 from lakesql.model.config import mode_of
 
 
 def compiled_text(select: Select) -> str:
     """The statements of a model in the order in which they run, each ended by `;`, each under a line that says when."""
     model = select.model
+    columns = tuple(
+        TableColumn(column.name, column.type or None, model.properties.description_of(column.name))
+        for column in output_columns(select)
+    )
+    table = build_table_spec(model.table, columns, model.config, model.properties.description)
     parts = [f"-- {'.'.join(model.fqn)}: mode {mode_of(model.config)}, table {model.table}"]
-    parts.append(_section("when the table does not exist", *create_table(_table_spec(select))))
+    parts.append(_section("when the table does not exist", *create_table(table)))
     for step in batch_steps(select, select.columns):
         match step:
             case MakeView():
@@ -22,15 +27,6 @@ def compiled_text(select: Select) -> str:
             case ReadBounds():
                 pass  # it is no statement: the mark in the one that follows stands for it
     return "\n\n".join(parts) + "\n"
-
-
-def _table_spec(select: Select) -> TableSpec:
-    model = select.model
-    columns = tuple(
-        TableColumn(column.name, column.type or None, model.properties.description_of(column.name))
-        for column in output_columns(select)
-    )
-    return build_table_spec(model.table, columns, model.config, model.properties.description)
 
 
 def _section(when: str, *statements: str) -> str:

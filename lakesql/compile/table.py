@@ -66,79 +66,37 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
     """The table that a model's configuration asks for."""
     writing = build_writing(config)
     properties = {**DEFAULT_PROPERTIES, STAGING_PROPERTY: "true", **writing.properties}
+    if config.properties.get("write.parquet.compression-codec", "zstd") != "zstd":
+        del properties["write.parquet.compression-level"]  # a level goes with its codec: others count differently
     return TableSpec(
         name=name,
         columns=columns,
         partition_by=config.partition_by,
         order_by=config.order_by or writing.order_by,
-        properties=_with_own(properties, config.properties),
+        properties={**properties, **config.properties},
         comment=comment,
     )
-
-
-def _with_own(properties: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The default properties under an author's own. A level goes with its codec: others count differently."""
-    codec, level = "write.parquet.compression-codec", "write.parquet.compression-level"
-    left_out = {level} if own.get(codec, "zstd") != "zstd" else set()
-    return {**{key: value for key, value in properties.items() if key not in left_out}, **own}
-
-
-def create_namespace(catalog: str, namespace: str) -> str:
-    """CREATE NAMESPACE."""
-    return f"CREATE NAMESPACE IF NOT EXISTS {identifier(catalog)}.{identifier(namespace)}"
 
 
 def create_table(spec: TableSpec, if_not_exists: bool = False) -> tuple[str, ...]:
     """The statements that make the table: CREATE TABLE, and where rows are to be ordered the ALTER that says so."""
     create = "CREATE TABLE IF NOT EXISTS" if if_not_exists else "CREATE TABLE"
-    columns = ",\n".join(f"  {_column(column)}" for column in spec.columns) or f"  {_UNKNOWN_COLUMNS}"
-    lines = [f"{create} {table_name(spec.name)} (", columns, ")"]
-    lines.append("USING iceberg")
+    columns = ",\n".join(f"  {column_text(column)}" for column in spec.columns) or f"  {_UNKNOWN_COLUMNS}"
+    lines = [f"{create} {table_name(spec.name)} (", columns, ")", "USING iceberg"]
     if spec.partition_by:
-        lines.append(f"PARTITIONED BY ({', '.join(partition_text(field) for field in spec.partition_by)})")
+        lines.append(f"PARTITIONED BY ({', '.join(map(partition_text, spec.partition_by))})")
     if spec.comment:
         lines.append(f"COMMENT {text(spec.comment)}")
-    lines.append(f"TBLPROPERTIES (\n{_properties(spec.properties)}\n)")
+    lines.append(properties_text(spec.properties))
     statements = ["\n".join(lines)]
     if spec.order_by:
-        statements.append(set_order(spec.name, spec.order_by))
+        statements.append(alter_table(spec.name, order_text(spec.order_by)))
     return tuple(statements)
 
 
-def add_columns(table: TableName, columns: tuple[TableColumn, ...]) -> str:
-    """ALTER TABLE … ADD COLUMNS."""
-    return f"ALTER TABLE {table_name(table)} ADD COLUMNS ({', '.join(_column(column) for column in columns)})"
-
-
-def drop_column(table: TableName, column: str) -> str:
-    """ALTER TABLE … DROP COLUMN."""
-    return f"ALTER TABLE {table_name(table)} DROP COLUMN {identifier(column)}"
-
-
-def alter_type(table: TableName, column: str, wider: str) -> str:
-    """ALTER TABLE … ALTER COLUMN … TYPE, for the widenings that Iceberg knows."""
-    return f"ALTER TABLE {table_name(table)} ALTER COLUMN {identifier(column)} TYPE {wider}"
-
-
-def drop_partition(table: TableName, field: PartitionField) -> str:
-    """ALTER TABLE … DROP PARTITION FIELD."""
-    return f"ALTER TABLE {table_name(table)} DROP PARTITION FIELD {partition_text(field)}"
-
-
-def add_partition(table: TableName, field: PartitionField) -> str:
-    """ALTER TABLE … ADD PARTITION FIELD."""
-    return f"ALTER TABLE {table_name(table)} ADD PARTITION FIELD {partition_text(field)}"
-
-
-def set_order(table: TableName, order_by: tuple[SortField, ...]) -> str:
-    """ALTER TABLE … WRITE LOCALLY ORDERED BY."""
-    order = ", ".join(sort_text(field) for field in order_by)
-    return f"ALTER TABLE {table_name(table)} WRITE LOCALLY ORDERED BY {order}"
-
-
-def set_properties(table: TableName, properties: Mapping[str, str]) -> str:
-    """ALTER TABLE … SET TBLPROPERTIES."""
-    return f"ALTER TABLE {table_name(table)} SET TBLPROPERTIES (\n{_properties(properties)}\n)"
+def alter_table(table: TableName, change: str) -> str:
+    """ALTER TABLE with one change."""
+    return f"ALTER TABLE {table_name(table)} {change}"
 
 
 def dead_letter_spec(table: TableName) -> TableSpec:
@@ -183,10 +141,18 @@ def sort_text(field: SortField) -> str:
     return f"{identifier(field.column)}{direction}{nulls}"
 
 
-def _column(column: TableColumn) -> str:
+def order_text(order_by: tuple[SortField, ...]) -> str:
+    """The change of a table that orders what is written from now on."""
+    return f"WRITE LOCALLY ORDERED BY {', '.join(map(sort_text, order_by))}"
+
+
+def column_text(column: TableColumn) -> str:
+    """A column as CREATE TABLE reads it."""
     comment = f" COMMENT {text(column.comment)}" if column.comment else ""
     return f"{identifier(column.name)} {column.type or UNKNOWN_TYPE}{comment}"
 
 
-def _properties(properties: Mapping[str, str]) -> str:
-    return ",\n".join(f"  {text(key)} = {text(value)}" for key, value in properties.items())
+def properties_text(properties: Mapping[str, str]) -> str:
+    """The properties of a table as CREATE TABLE reads them."""
+    lines = ",\n".join(f"  {text(key)} = {text(value)}" for key, value in properties.items())
+    return f"TBLPROPERTIES (\n{lines}\n)"

@@ -100,33 +100,21 @@ def _read_sort(node: Node) -> SortField:
 
 def _read_partitions(node: Node) -> tuple[PartitionField, ...]:
     fields = read_each(_as_items(node), _read_partition)
-    for index, field in enumerate(fields):
-        earlier = next((other for other in fields[:index] if _is_redundant(field, other)), None)
-        if earlier is not None:
+    ways: set[tuple[str, str]] = set()
+    for field, item in zip(fields, _as_items(node), strict=True):
+        way = (field.column.lower(), "times" if field.transform in _TIMES else field.transform)
+        if way in ways:
             raise ProjectError.of(
                 "redundant-partition",
                 f"Column '{field.column}' is partitioned twice in one way.",
                 why="Iceberg takes one of years, months, days and hours of a column, one bucket and one truncate.",
-                place=_as_items(node)[index].place,
+                place=item.place,
             )
+        ways.add(way)
     return fields
 
 
 _TIMES = frozenset({"years", "months", "days", "hours"})
-
-
-def _is_redundant(field: PartitionField, other: PartitionField) -> bool:
-    if field.column.lower() != other.column.lower():
-        return False
-    return field.transform == other.transform or {field.transform, other.transform} <= _TIMES
-
-
-def _read_order(node: Node) -> tuple[SortField, ...]:
-    return read_each(_as_items(node), _read_sort)
-
-
-def _read_properties(node: Node) -> dict[str, str]:
-    return read_entries(node, _read_property)
 
 
 def _read_property(key: str, node: Node) -> str:
@@ -148,10 +136,6 @@ _FORMAT_VERSIONS = ("2", "3")
 """The versions of Iceberg's table format that a table may be made in."""
 
 
-def _read_meta(node: Node) -> Any:
-    return {key: entry.plain() for key, entry in node.entries().items()}
-
-
 def _read_ratio(node: Node) -> float:
     if isinstance(node.value, int | float) and not isinstance(node.value, bool) and 0 <= node.value <= 1:
         return float(node.value)
@@ -162,9 +146,9 @@ def _read_keys(node: Node) -> tuple[str, ...]:
     keys = read_each(_as_items(node), _read_key)
     if not keys:
         raise ProjectError.of("wrong-value", "Keys are names of columns, one at least.", place=node.place)
-    for index, key in enumerate(keys):
+    for index, (key, item) in enumerate(zip(keys, _as_items(node), strict=True)):
         if key.lower() in (earlier.lower() for earlier in keys[:index]):
-            raise ProjectError.of("duplicate-key", f"'{key}' stands twice.", place=_as_items(node)[index].place)
+            raise ProjectError.of("duplicate-key", f"'{key}' stands twice.", place=item.place)
     return keys
 
 
@@ -186,16 +170,22 @@ class TableConfig:
     partition_by: tuple[PartitionField, ...] = option(
         "Iceberg partition transforms.", default=(), read=_read_partitions
     )
-    order_by: tuple[SortField, ...] = option("The table's sort order.", default=(), read=_read_order)
-    properties: Mapping[str, str] = option("Table properties.", factory=dict, read=_read_properties)
+    order_by: tuple[SortField, ...] = option(
+        "The table's sort order.", default=(), read=lambda node: read_each(_as_items(node), _read_sort)
+    )
+    properties: Mapping[str, str] = option(
+        "Table properties.", factory=dict, read=lambda node: read_entries(node, _read_property)
+    )
     on_schema_change: SchemaChange = option(
         "What happens when the SELECT's columns and the table's differ.", default="append_new_columns"
     )
     max_dead_letter_ratio: float = option(
-        "Share of a batch's records that may be set aside; above it the batch fails.", default=1.0, read=_read_ratio
+        "Share of a batch's records that may be dead letters; above it the batch fails.", default=1.0, read=_read_ratio
     )
     tags: tuple[str, ...] = option("Words to select by.", default=())
-    meta: Mapping[str, Any] = option("Anything, for other tools.", factory=dict, read=_read_meta)
+    meta: Mapping[str, Any] = option(
+        "Anything, for other tools.", factory=dict, read=lambda node: read_entries(node, lambda _, item: item.plain())
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +208,6 @@ Config = Append | Upsert
 MODES: Mapping[str, type[Config]] = {"append": Append, "upsert": Upsert}
 """Modes by the word in `config(mode=…)`: the only place where that word is compared."""
 
-
 REMOVED: Mapping[str, str] = {
     "fence": "Each batch is staged and published by an atomic check. There is no other way to commit one.",
 }
@@ -239,21 +228,16 @@ def read_config(node: Node, defaults: Node) -> Config:
     merged = merge_config(defaults, node)
     mode = merged.get("mode")
     if mode is None:
-        raise ProjectError.of(
-            "missing-option",
-            "The model has no mode.",
-            fix=f"Add mode='…' to config(…). {did_you_mean('', MODES)}",
-            place=node.place,
-        )
+        fix = f"Add mode='…' to config(…). {did_you_mean('', MODES)}"
+        raise ProjectError.of("missing-option", "The model has no mode.", fix=fix, place=node.place)
     kind = MODES.get(mode.value) if isinstance(mode.value, str) else None
     if kind is None:
-        raise ProjectError.of(
-            "unknown-mode", f"{mode.shown} is not a mode.", fix=did_you_mean(str(mode.value), MODES), place=mode.place
-        )
+        fix = did_you_mean(str(mode.value), MODES)
+        raise ProjectError.of("unknown-mode", f"{mode.shown} is not a mode.", fix=fix, place=mode.place)
     inherited = set(defaults.entries()) - set(node.entries())
     foreign = inherited - {field.name for field in fields_of(kind)}
     what = f"mode '{mode.value}'"
-    removed = {key: _removed(key, merged) for key in REMOVED if key in merged.entries()}
+    removed = {key: _removed(key).at(merged.keys.get(key, merged.place)) for key in REMOVED if merged.get(key)}
     clients = {**find_client_options(merged, what), **removed}
     try:
         config = decode(merged, kind, what=what, ignore=frozenset({"mode", *foreign, *clients}))
@@ -264,9 +248,8 @@ def read_config(node: Node, defaults: Node) -> Config:
     return config
 
 
-def _removed(key: str, given: Node) -> Problem:
-    place = given.keys.get(key, given.place)
-    return Problem("removed-option", f"The option '{key}' was removed.", REMOVED[key], place=place)
+def _removed(key: str) -> Problem:
+    return Problem("removed-option", f"The option '{key}' was removed.", REMOVED[key])
 
 
 def merge_config(outer: Node, inner: Node) -> Node:
@@ -288,15 +271,13 @@ def folder_defaults(settings: Node, fqn: tuple[str, ...]) -> Node:
 
     In a folder's table, a key whose value is a table is a subfolder or a model, unless it is an option that takes one.
     """
-    merged = Node({}, settings.place)
-    level: Node | None = settings
-    for part in (*fqn[1:], None):
-        assert level is not None
+    merged, level = Node({}, settings.place), settings
+    for part in (*fqn[1:], ""):
         own = {key: node for key, node in level.entries().items() if not _is_folder(key, node)}
         merged = merge_config(merged, Node(own, level.place, level.keys))
-        child = level.entries().get(part) if part is not None else None
-        if child is None or not _is_folder(str(part), child):
-            return merged
+        child = level.get(part)
+        if child is None or not _is_folder(part, child):
+            break
         level = child
     return merged
 
@@ -311,7 +292,7 @@ def _check_default(key: str, node: Node) -> None:
     if _is_folder(key, node):
         check_defaults(node)
     elif key in REMOVED:
-        raise ProjectError([Problem("removed-option", f"The option '{key}' was removed.", REMOVED[key])])
+        raise ProjectError([_removed(key)])
     elif key not in known:
         raise ProjectError.of("unknown-option", f"No mode has an option '{key}'.", fix=did_you_mean(key, known))
 

@@ -30,12 +30,14 @@ PARTITIONED_UPSERT_PROPERTIES: Mapping[str, str] = {
 class Writing:
     """How a model's batches change its table.
 
-    `keys` identify a row, and `sequence_by` says which of two rows of a key is newer; both are empty where rows are not
-    told apart. `not_null` are the columns without which a row is a dead letter. `compared` are the table's columns that
-    a batch compares its rows with, by the option that names them; `conditions` the options that are conditions on a row
-    of the SELECT. `order_by` and `properties` are the table's where its model says nothing else.
+    `mode` is its word. `keys` identify a row, and `sequence_by` says which of two rows of a key is newer; both are
+    empty where rows are not told apart. `not_null` are the columns without which a row is a dead letter. `compared`
+    are the table's columns that a batch compares its rows with, by the option that names them; `conditions` the
+    options that are conditions on a row of the SELECT. `order_by` and `properties` are the table's where its model
+    says nothing else.
     """
 
+    mode: str
     keys: tuple[str, ...] = ()
     sequence_by: tuple[str, ...] = ()
     not_null: tuple[str, ...] = ()
@@ -63,6 +65,7 @@ def build_writing(config: Config, is_stateful: bool = False) -> Writing:
         case Append():
             spreads = config.partition_by and not config.order_by
             return Writing(
+                mode="append",
                 properties=PARTITIONED_APPEND_PROPERTIES if spreads else {},
                 is_positioned=False,
                 output_mode="append",
@@ -73,6 +76,7 @@ def build_writing(config: Config, is_stateful: bool = False) -> Writing:
             )
         case Upsert(keys=keys, sequence_by=sequence_by, delete_when=delete_when):
             return Writing(
+                mode="upsert",
                 keys=keys,
                 sequence_by=sequence_by,
                 not_null=(*keys, *sequence_by),

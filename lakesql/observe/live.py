@@ -110,7 +110,7 @@ class LiveView:
                 return False
 
     def _is_news(self, event: RecordsRejected) -> bool:
-        """Whether a model sets records aside for a new reason, or has not said for a while that it does."""
+        """Whether a model has dead letters for a new reason, or has not said for a while that it does."""
         last_at_ms, known = self._told.get(event.model, (0, frozenset()))
         reasons = {reason for reason, _ in event.reasons}
         if reasons <= known and event.at_ms - last_at_ms < REJECTED_EVERY_MS:
@@ -123,7 +123,7 @@ class LiveView:
         head = Text(f"{wall_time(event.at_ms, self._zone)} ", style="dim")
         if line.model:
             head.append(name_cell(line.model, self._run), style="not dim bold")
-        # A grid, so that a long text goes on below itself and not below the time.
+        # A grid, so that a long text continues below itself and not below the time.
         grid = Table.grid()
         grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")
@@ -174,6 +174,7 @@ COLUMNS = (
     Column("records", least=10, rank=1),
     Column("rows", least=10),
     Column("dead letters", rank=1),
+    Column("late", rank=1),
     Column("backlog", least=8),
     Column("last commit"),
 )
@@ -232,6 +233,7 @@ def _row(model: ModelTally, signs: Signs, now_ms: int) -> Row:
         number(model.records) if has_run else "",
         number(model.rows) if has_run else "",
         number(model.rejected) if model.rejected else "",
+        number(model.late) if model.late else "",
         f"{number(model.backlog)}{unit}" if runs and model.backlog is not None else "",
         age(now_ms - committed_at_ms) if runs and committed_at_ms is not None else "",
     )

@@ -43,7 +43,7 @@ class PlainLines:
     def _is_worth_a_line(self, event: Event) -> bool:
         match event:
             case BatchEmpty():
-                return event.rejected > 0
+                return event.rejected + event.late > 0
             case Progress():
                 last = self._progress_at_ms.setdefault(event.model, event.at_ms)
                 if not event.left or event.at_ms - last < PROGRESS_EVERY_MS:

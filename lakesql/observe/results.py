@@ -1,4 +1,4 @@
-"""`target/run_results.json`: what a run did, for whoever reads it after the run."""
+"""`target/run_results.json`: how a run stands, and what it has done, for other programs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from types import TracebackType
 from typing import Any, Self
 
 from lakesql import __version__
-from lakesql.events import Event, ModelFinished
+from lakesql.events import Event, ModelFinished, Retrying, RunFinished
 from lakesql.observe.emitter import Clock
 from lakesql.observe.tally import ModelTally, RunTally
 from lakesql.observe.text import headline, is_up_to_date, iso_time, totals
 from lakesql.project.files import write_atomically
 
+WRITE_EVERY_MS = 5_000
+
+BROKE_OFF = "the run broke off before its end"
+
 
 class RunResults:
-    """Writes the file when the run is over, also where it ends by an exception, as long as it had begun.
+    """Keeps the file as the run stands: from its first event on, and after its last one or where it breaks off.
 
-    `path` is written beside itself and moved into its place, so a reader meets the last run's file or this one's.
-    `command` is the command line as given, without the program's name.
+    A failure is written at once, anything else at most every `WRITE_EVERY_MS`. `path` is written beside itself
+    and moved into its place, so a reader meets a whole file. `command` is the command line as given, without the
+    program's name.
     """
 
     def __init__(self, path: Path, *, command: str, clock: Clock) -> None:
@@ -29,13 +34,16 @@ class RunResults:
         self._command = command
         self._clock = clock
         self._run = RunTally()
-        self._written = False
+        self._written_at_ms = 0
 
     def __call__(self, event: Event, run: RunTally) -> None:
-        """Keeps how the run stands; writes the file with the run's last event."""
+        """Writes how the run stands, where it is time to."""
         self._run = run
-        if run.finished:
-            self._write()
+        match event:
+            case RunFinished() | Retrying() | ModelFinished(status="error"):
+                self._write(is_running=run.finished is None)
+            case _ if run.started_at_ms and self._clock() - self._written_at_ms >= WRITE_EVERY_MS:
+                self._write(is_running=True)
 
     def __enter__(self) -> Self:
         return self
@@ -43,16 +51,19 @@ class RunResults:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._run.started_at_ms and not self._written:
-            self._write()
+        if self._run.started_at_ms and not self._run.finished:
+            self._write(is_running=False)
 
-    def _write(self) -> None:
-        self._written = True
-        write_atomically(self._path, render_results(self._run, command=self._command, at_ms=self._clock()))
+    def _write(self, is_running: bool) -> None:
+        now = self._written_at_ms = self._clock()
+        write_atomically(self._path, render_results(self._run, is_running, command=self._command, at_ms=now))
 
 
-def render_results(run: RunTally, *, command: str, at_ms: int) -> str:
-    """The text of the file: `metadata`, and one entry of `results` for each model in the run's order."""
+def render_results(run: RunTally, is_running: bool, *, command: str, at_ms: int) -> str:
+    """The text of the file: `metadata`, and one entry of `results` for each model in the run's order.
+
+    A run that is not over and not running any more broke off.
+    """
     over = run.finished
     metadata = {
         "lakesql_version": __version__,
@@ -61,25 +72,28 @@ def render_results(run: RunTally, *, command: str, at_ms: int) -> str:
         "command": command,
         "target": run.target,
         "continuous": run.continuous,
-        "interrupted": over.interrupted if over else True,
+        "running": is_running,
+        "interrupted": over.interrupted if over else not is_running,
         "elapsed_ms": over.duration_ms if over else at_ms - run.started_at_ms,
     }
-    results = [_result(model) for model in run.models.values()]
+    results = [_result(model, is_running, at_ms) for model in run.models.values()]
     return json.dumps({"metadata": metadata, "results": results}, indent=2) + "\n"
 
 
-def _result(model: ModelTally) -> Mapping[str, Any]:
-    finished = model.finished or model.finish(
-        "skipped" if model.phase == "waiting" else "error", 0, 0, because="the run broke off before it"
-    )
+def _result(model: ModelTally, is_running: bool, at_ms: int) -> Mapping[str, Any]:
+    """A model that is not done: its phase while the run goes on, failed or skipped where the run broke off."""
+    done = model.finished
+    finished = done or model.finish("skipped" if model.phase == "waiting" else "error", 0, at_ms, because=BROKE_OFF)
+    is_open = is_running and not done
     return {
         "name": model.name,
-        "status": finished.status,
-        "message": _message(finished),
+        "status": model.phase if is_open else finished.status,
+        "message": totals(finished) if is_open else _message(finished),
         "batches": finished.batches,
         "records": finished.records,
         "rows": finished.rows,
         "rejected": finished.rejected,
+        "late": finished.late,
         "skipped_batches": finished.skipped_batches,
         "execution_time_ms": finished.duration_ms,
         "problems": [asdict(problem) for problem in finished.problems],
@@ -93,4 +107,4 @@ def _message(finished: ModelFinished) -> str:
         case "skipped":
             return finished.because
         case "error":
-            return headline(finished.problems) if finished.problems else "the run broke off before its end"
+            return headline(finished.problems) if finished.problems else BROKE_OFF

@@ -64,19 +64,24 @@ def render_closing(run: RunTally) -> str:
 
 
 def render_remarks(run: RunTally) -> tuple[str, ...]:
-    """What the table has no room for: where the dead letters are, and why models were skipped."""
+    """What the table has no room for: where the dead letters are, what came too late, and why models were skipped."""
     models = run.models.values()
     dead_letters = (
         f"{model.name}: {count(model.rejected, 'dead letter')} in {model.dead_letter_table} ({reasons(model.reasons)})"
         for model in models
         if model.rejected and model.dead_letter_table
     )
+    late = (
+        f"{model.name}: {number(model.late)} dropped as late, older than its watermark; no dead letter has them"
+        for model in models
+        if model.late
+    )
     skipped = (
         f"{model.name}: skipped, {model.finished.because}"
         for model in models
         if model.finished and model.finished.status == "skipped"
     )
-    return tuple(printable(remark) for remark in (*dead_letters, *skipped))
+    return tuple(printable(remark) for remark in (*dead_letters, *late, *skipped))
 
 
 def render_failures(run: RunTally, read_line: ReadLine) -> tuple[str, ...]:

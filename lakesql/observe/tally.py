@@ -36,7 +36,8 @@ class ModelTally:
     """How a model stands, and what it has done so far.
 
     `retries` counts those since the last batch, whose number is `batch`. `backlog` is None where nobody knows, and
-    `lag` is the backlog of each partition of its topics. `rejected` are dead letters, `reasons` counts them.
+    `lag` is the backlog of each partition of its topics. `rejected` are dead letters, `reasons` counts them. `late`
+    are rows that a watermark has dropped.
     """
 
     name: str
@@ -47,6 +48,7 @@ class ModelTally:
     records: int = 0
     rows: int = 0
     rejected: int = 0
+    late: int = 0
     skipped_batches: int = 0
     records_per_second: float | None = None
     backlog: int | None = None
@@ -73,12 +75,13 @@ class ModelTally:
             at_ms=at_ms,
             problems=problems,
             because=because,
+            late=self.late,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class RunTally:
-    """How a run stands. `models` are in the run's order; `finished` is None while it goes on."""
+    """How a run stands. `models` are in the run's order; `finished` is None while it runs."""
 
     target: str = ""
     continuous: bool = False
@@ -128,13 +131,14 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 records=model.records + event.records,
                 rows=model.rows + event.rows,
                 committed_at_ms=event.at_ms,
+                late=model.late + event.late,
             )
         case BatchSkipped():
             skipped = model.skipped_batches + 1
             return replace(model, phase="running", retries=0, batch=event.batch, skipped_batches=skipped)
         case BatchEmpty():
-            records = model.records + event.records
-            return replace(model, phase="running", retries=0, batch=event.batch, records=records)
+            records, late = model.records + event.records, model.late + event.late
+            return replace(model, phase="running", retries=0, batch=event.batch, records=records, late=late)
         case RecordsRejected():
             return replace(
                 model,
@@ -160,6 +164,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 rows=event.rows,
                 rejected=event.rejected,
                 skipped_batches=event.skipped_batches,
+                late=event.late,
                 finished=event,
             )
         case _:

@@ -66,12 +66,12 @@ def _describe(event: Event) -> Line:
             retry = f"retry {event.attempt} of {event.attempts} in {duration(event.wait_ms)}"
             return Line(event.model, f"{headline(event.problems)} - {retry}", "warning")
         case BatchCommitted():
-            parts = [count(event.records, "record"), count(event.rows, "row"), _dead_letters(event.rejected)]
+            parts = [count(event.records, "record"), count(event.rows, "row"), *_lost(event.rejected, event.late)]
             return Line(event.model, f"batch {event.batch}: {_join(*parts, duration(event.duration_ms))}")
         case BatchSkipped():
             return Line(event.model, f"batch {event.batch}: in the table already, nothing written", "warning")
         case BatchEmpty():
-            parts = [count(event.records, "record"), "no row to write", _dead_letters(event.rejected)]
+            parts = [count(event.records, "record"), "no row to write", *_lost(event.rejected, event.late)]
             return Line(event.model, f"batch {event.batch}: {_join(*parts)}")
         case RecordsRejected():
             dead_letters = f"{count(event.count, 'dead letter')} in {event.table}"
@@ -103,7 +103,7 @@ def _describe_finished(event: ModelFinished) -> Line:
 
 def is_up_to_date(event: ModelFinished) -> bool:
     """Whether the model found nothing that its table did not hold."""
-    work = event.batches + event.records + event.rows + event.rejected + event.skipped_batches
+    work = event.batches + event.records + event.rows + event.rejected + event.late + event.skipped_batches
     return event.status == "success" and work == 0
 
 
@@ -114,7 +114,7 @@ def totals(event: ModelFinished) -> str:
         count(event.batches, "batch", "batches"),
         count(event.records, "record"),
         count(event.rows, "row"),
-        _dead_letters(event.rejected),
+        *_lost(event.rejected, event.late),
         known,
     )
 
@@ -217,5 +217,6 @@ def _join(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _dead_letters(rejected: int) -> str:
-    return count(rejected, "dead letter") if rejected else ""
+def _lost(rejected: int, late: int) -> tuple[str, str]:
+    """What did not become rows of the table, as far as there is any."""
+    return count(rejected, "dead letter") if rejected else "", f"{number(late)} dropped as late" if late else ""

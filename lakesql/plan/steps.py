@@ -7,11 +7,13 @@ stays as it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import assert_never
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from lakesql.compile import table as sql
+from lakesql.compile.quote import identifier
 from lakesql.compile.storable import find_unstorable, say_unstorable
 from lakesql.compile.table import TableColumn, TableSpec
 from lakesql.errors import Problem, RunError
@@ -20,96 +22,19 @@ from lakesql.model.table_name import TableName
 from lakesql.plan.table_state import StateColumn, TableState
 from lakesql.stream.types import stored_type
 
-
-@dataclass(frozen=True, slots=True)
-class CreateNamespace:
-    """Make a namespace."""
-
-    catalog: str
-    namespace: str
+F = TypeVar("F", PartitionField, SortField)
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTable:
-    """Make a table."""
+class Step:
+    """One change: a line that says it to people, and its SQL, in order.
 
-    spec: TableSpec
-
-
-@dataclass(frozen=True, slots=True)
-class AdoptTable:
-    """Take over a table that somebody else made, and set the properties that a table of lakesql's needs.
-
-    `writers` are the models that have written it until now, none where it was no model.
+    `is_takeover`: the table is somebody else's until now.
     """
 
-    table: TableName
-    writers: tuple[str, ...]
-    properties: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class AddColumns:
-    """Add columns, at the end; rows that are there have NULL in them."""
-
-    table: TableName
-    columns: tuple[TableColumn, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DropColumn:
-    """Drop a column that the SELECT has no longer."""
-
-    table: TableName
-    column: str
-
-
-@dataclass(frozen=True, slots=True)
-class WidenColumn:
-    """Give a column a type that holds all that the old one held."""
-
-    table: TableName
-    column: str
-    old: str
-    new: str
-
-
-@dataclass(frozen=True, slots=True)
-class ChangePartitions:
-    """Partition what is written from now on in another way; files that are there stay as they are."""
-
-    table: TableName
-    dropped: tuple[PartitionField, ...]
-    added: tuple[PartitionField, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SetOrder:
-    """Order what is written from now on in another way; files that are there stay as they are."""
-
-    table: TableName
-    order_by: tuple[SortField, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SetProperties:
-    """Set table properties."""
-
-    table: TableName
-    properties: Mapping[str, str]
-
-
-Step = (
-    CreateNamespace
-    | CreateTable
-    | AdoptTable
-    | AddColumns
-    | DropColumn
-    | WidenColumn
-    | ChangePartitions
-    | SetOrder
-    | SetProperties
-)
+    text: str
+    statements: tuple[str, ...]
+    is_takeover: bool = False
 
 
 def plan_table(
@@ -131,78 +56,75 @@ def plan_table(
     table cannot do without a column that the SELECT lacks), `unstorable-type` (Iceberg has no column of the type).
     """
     if state is None:
-        if problems := _unstorable(model, spec.columns, sql.format_version(spec.properties)):
+        if problems := list(_unstorable(model, spec.columns, sql.format_version(spec.properties))):
             raise RunError(problems)
         missing = spec.name.namespace not in namespaces
-        namespace = (CreateNamespace(spec.name.catalog, spec.name.namespace),) if missing else ()
-        return (*namespace, CreateTable(spec))
+        return (*((create_namespace(spec.name),) if missing else ()), create_table(spec))
     changes = _compare(spec, state)
-    problems = _problems(model, changes, policy, state)
-    if policy == "ignore":
-        problems += _lacking(model, changes, state.name, read)
-    if policy in ("append_new_columns", "sync_all_columns"):
-        problems += _unstorable(model, changes.added, sql.format_version({**state.properties, **changes.properties}))
-    if problems:
+    if problems := list(_problems(model, changes, policy, state, read)):
         raise RunError(problems)
     return tuple(_evolve(model, changes, policy, state))
 
 
-def statements(step: Step) -> tuple[str, ...]:
-    """The SQL that does a step, in order."""
-    match step:
-        case CreateNamespace(catalog, namespace):
-            return (sql.create_namespace(catalog, namespace),)
-        case CreateTable(spec):
-            return sql.create_table(spec)
-        case AdoptTable(table=table, properties=properties) | SetProperties(table=table, properties=properties):
-            return (sql.set_properties(table, properties),) if properties else ()
-        case AddColumns(table, columns):
-            return (sql.add_columns(table, columns),)
-        case DropColumn(table, column):
-            return (sql.drop_column(table, column),)
-        case WidenColumn(table, column, _, new):
-            return (sql.alter_type(table, column, new),)
-        case ChangePartitions(table, dropped, added):
-            return (
-                *(sql.drop_partition(table, field) for field in dropped),
-                *(sql.add_partition(table, field) for field in added),
-            )
-        case SetOrder(table, order_by):
-            return (sql.set_order(table, order_by),)
-        case _:
-            assert_never(step)
+def create_namespace(table: TableName) -> Step:
+    """Make the namespace of a table."""
+    name = f"{identifier(table.catalog)}.{identifier(table.namespace)}"
+    text = f"create namespace {table.catalog}.{table.namespace}"
+    return Step(text, (f"CREATE NAMESPACE IF NOT EXISTS {name}",))
 
 
-def describe(step: Step) -> str:
-    """A step in one line, for people."""
-    match step:
-        case CreateNamespace(catalog, namespace):
-            return f"create namespace {catalog}.{namespace}"
-        case CreateTable(spec):
-            shape = [_count(len(spec.columns), "column")]
-            if spec.partition_by:
-                shape.append(f"partitioned by {_partitions(spec.partition_by)}")
-            if spec.order_by:
-                shape.append(f"ordered by {_order(spec.order_by)}")
-            return f"create table {spec.name} ({', '.join(shape)})"
-        case AdoptTable(table, writers, properties):
-            sets = f" (sets {_assignments(properties)})" if properties else ""
-            return f"take over table {table}, {_by_whom(writers)}{sets}"
-        case AddColumns(table, columns):
-            added = ", ".join(f"{column.name} {column.type}" for column in columns)
-            return f"add {_count(len(columns), 'column')} to {table}: {added}"
-        case DropColumn(table, column):
-            return f"drop column {column} of {table}"
-        case WidenColumn(table, column, old, new):
-            return f"widen column {column} of {table} from {old} to {new}"
-        case ChangePartitions(table, dropped, added):
-            return f"partition {table} from now on {_partition_change(dropped, added)}"
-        case SetOrder(table, order_by):
-            return f"order {table} from now on by {_order(order_by)}"
-        case SetProperties(table, properties):
-            return f"set {_assignments(properties)} on {table}"
-        case _:
-            assert_never(step)
+def create_table(spec: TableSpec) -> Step:
+    """Make a table."""
+    shape = [_count(len(spec.columns), "column")]
+    shape += [f"partitioned by {_partitions(spec.partition_by)}"] if spec.partition_by else []
+    shape += [f"ordered by {_order(spec.order_by)}"] if spec.order_by else []
+    return Step(f"create table {spec.name} ({', '.join(shape)})", sql.create_table(spec))
+
+
+def adopt_table(state: TableState, properties: Mapping[str, str]) -> Step:
+    """Take over a table that somebody else made, and set the properties that a table of lakesql's needs."""
+    sets = f" (sets {_assignments(properties)})" if properties else ""
+    done = set_properties(state.name, properties).statements if properties else ()
+    return Step(f"take over table {state.name}, {_by_whom(state)}{sets}", done, is_takeover=True)
+
+
+def add_columns(table: TableName, columns: tuple[TableColumn, ...]) -> Step:
+    """Add columns, at the end; rows that are there have NULL in them."""
+    added = ", ".join(f"{column.name} {column.type}" for column in columns)
+    text = f"add {_count(len(columns), 'column')} to {table}: {added}"
+    return _alter(text, table, f"ADD COLUMNS ({', '.join(map(sql.column_text, columns))})")
+
+
+def drop_column(table: TableName, column: str) -> Step:
+    """Drop a column that the SELECT has no longer."""
+    return _alter(f"drop column {column} of {table}", table, f"DROP COLUMN {identifier(column)}")
+
+
+def widen_column(table: TableName, column: str, old: str, new: str) -> Step:
+    """Give a column a type that holds all that the old one held."""
+    text = f"widen column {column} of {table} from {old} to {new}"
+    return _alter(text, table, f"ALTER COLUMN {identifier(column)} TYPE {new}")
+
+
+def change_partitions(table: TableName, dropped: tuple[PartitionField, ...], added: tuple[PartitionField, ...]) -> Step:
+    """Partition what is written from now on in another way; files that are there stay as they are."""
+    drops = (f"DROP PARTITION FIELD {sql.partition_text(field)}" for field in dropped)
+    adds = (f"ADD PARTITION FIELD {sql.partition_text(field)}" for field in added)
+    return _alter(f"partition {table} from now on {_partition_change(dropped, added)}", table, *drops, *adds)
+
+
+def set_order(table: TableName, order_by: tuple[SortField, ...]) -> Step:
+    """Order what is written from now on in another way; files that are there stay as they are."""
+    return _alter(f"order {table} from now on by {_order(order_by)}", table, sql.order_text(order_by))
+
+
+def set_properties(table: TableName, properties: Mapping[str, str]) -> Step:
+    """Set table properties."""
+    return _alter(f"set {_assignments(properties)} on {table}", table, f"SET {sql.properties_text(properties)}")
+
+
+def _alter(text: str, table: TableName, *changes: str) -> Step:
+    return Step(text, tuple(sql.alter_table(table, change) for change in changes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +157,7 @@ def _compare(spec: TableSpec, state: TableState) -> _Changes:
     ]
     old_fields = {_folded(field): field for field in state.partition_by}
     new_fields = {_folded(field): field for field in spec.partition_by}
+    is_ordered = [*map(_folded, spec.order_by)] == [*map(_folded, state.order_by)]
     return _Changes(
         added=tuple(column for key, column in wanted.items() if key not in there),
         lost=tuple(column for key, column in there.items() if key not in wanted),
@@ -242,7 +165,7 @@ def _compare(spec: TableSpec, state: TableState) -> _Changes:
         clashing=tuple(change for change in retyped if not _widens(change.column.type, change.new)),
         unpartitioned=tuple(field for key, field in old_fields.items() if new_fields and key not in new_fields),
         partitioned=tuple(field for key, field in new_fields.items() if key not in old_fields),
-        order_by=spec.order_by if _folded_order(spec.order_by) != _folded_order(state.order_by) else (),
+        order_by=() if is_ordered else spec.order_by,
         properties={key: value for key, value in spec.properties.items() if not _is_set(key, value, state.properties)},
     )
 
@@ -253,23 +176,15 @@ def _holds(wide: str, narrow: str) -> bool:
 
 
 _WIDENINGS = {("int", "bigint"), ("float", "double")}
+_DECIMAL = re.compile(r"decimal\((?P<precision>\d+),(?P<scale>\d+)\)")
 
 
 def _widens(old: str, new: str) -> bool:
     """Whether Iceberg can turn a column of type `old` into one of type `new` (its specification, schema evolution)."""
-    if (old, new) in _WIDENINGS:
-        return True
-    old_digits, new_digits = _decimal(old), _decimal(new)
-    if old_digits is None or new_digits is None:
-        return False
-    return new_digits[1] == old_digits[1] and new_digits[0] > old_digits[0]
-
-
-def _decimal(kind: str) -> tuple[int, int] | None:
-    if not kind.startswith("decimal("):
-        return None
-    precision, scale = kind.removeprefix("decimal(").removesuffix(")").split(",")
-    return int(precision), int(scale)
+    before, after = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
+    if before and after:
+        return before["scale"] == after["scale"] and int(before["precision"]) < int(after["precision"])
+    return (old, new) in _WIDENINGS
 
 
 def _is_set(key: str, value: str, properties: Mapping[str, str]) -> bool:
@@ -279,29 +194,52 @@ def _is_set(key: str, value: str, properties: Mapping[str, str]) -> bool:
     return properties.get(key) == value
 
 
-def _folded(field: PartitionField) -> tuple[str, str, int | None]:
-    return field.transform, field.column.lower(), field.width
+def _folded(field: F) -> F:
+    return replace(field, column=field.column.lower())
 
 
-def _folded_order(order_by: tuple[SortField, ...]) -> tuple[tuple[str, bool, bool], ...]:
-    return tuple((field.column.lower(), field.descending, field.nulls_first) for field in order_by)
-
-
-def _problems(model: str, changes: _Changes, policy: SchemaChange, state: TableState) -> list[Problem]:
+def _problems(
+    model: str, changes: _Changes, policy: SchemaChange, state: TableState, read: Mapping[str, tuple[str, ...]]
+) -> Iterator[Problem]:
     if policy == "fail":
-        differences = _differences(changes)
-        return [_schema_change(model, state.name, differences)] if differences else []
-    problems = [_type_change(model, state.name, change) for change in changes.clashing]
+        if differences := _differences(changes):
+            yield Problem(
+                "schema-change",
+                f"The columns of model '{model}' and of table {state.name} differ: {'; '.join(differences)}.",
+                "The model says on_schema_change='fail'.",
+            )
+        return
+    for change in changes.clashing:
+        name, old = change.column.name, change.column.type
+        yield Problem(
+            "type-change",
+            f"Column '{name}' of model '{model}' is {change.new}, and in table {state.name} it is {old}.",
+            "Iceberg turns int into bigint, float into double and a decimal into one of more digits, nothing else.",
+            f"Cast it in the SELECT (CAST({name} AS {old})), or give the new one another name.",
+        )
     shaping = {field.column.lower() for field in state.partition_by}
     shaping |= {field.column.lower() for field in changes.order_by or state.order_by}
     for column in changes.lost:
-        if column.required:
-            problems.append(_column_required(model, state.name, column.name, "it takes no NULL"))
-        elif policy == "sync_all_columns" and column.name.lower() in shaping:
-            problems.append(_column_required(model, state.name, column.name, "it is partitioned or ordered by it"))
+        is_shaping = policy == "sync_all_columns" and column.name.lower() in shaping
+        if column.required or is_shaping:
+            reason = "it takes no NULL" if column.required else "it is partitioned or ordered by it"
+            yield Problem(
+                "column-required",
+                f"Model '{model}' has no column '{column.name}', and table {state.name} cannot do without: {reason}.",
+            )
     if policy == "sync_all_columns" and changes.lost and _is_foreign(model, changes, state):
-        problems.append(_foreign_loss(model, changes.lost, state))
-    return problems
+        yield Problem(
+            "schema-change",
+            f"Table {state.name}, {_by_whom(state)}, would lose what model '{model}' does not select: "
+            f"{', '.join(column.name for column in changes.lost)}.",
+            "on_schema_change='sync_all_columns' drops no column of a table that is taken over.",
+            "If it is the right table, drop them by hand, or take on_schema_change='append_new_columns'.",
+        )
+    if policy == "ignore":
+        yield from _lacking(model, changes, state.name, read)
+    else:
+        version = sql.format_version({**state.properties, **changes.properties})
+        yield from _unstorable(model, changes.added, version)
 
 
 def _differences(changes: _Changes) -> list[str]:
@@ -317,25 +255,6 @@ def _differences(changes: _Changes) -> list[str]:
     ]
 
 
-def _schema_change(model: str, table: TableName, differences: list[str]) -> Problem:
-    return Problem(
-        "schema-change",
-        f"The columns of model '{model}' and of table {table} differ: {'; '.join(differences)}.",
-        why="The model says on_schema_change='fail'.",
-    )
-
-
-def _foreign_loss(model: str, lost: tuple[StateColumn, ...], state: TableState) -> Problem:
-    writers = tuple(sorted(state.ledger_models))
-    return Problem(
-        "schema-change",
-        f"Table {state.name}, {_by_whom(writers)}, would lose what model '{model}' does not select: "
-        f"{', '.join(column.name for column in lost)}.",
-        why="on_schema_change='sync_all_columns' drops no column of a table that is taken over.",
-        fix="If it is the right table, drop them by hand, or take on_schema_change='append_new_columns'.",
-    )
-
-
 def _lacking(model: str, changes: _Changes, table: TableName, read: Mapping[str, tuple[str, ...]]) -> Iterator[Problem]:
     """Columns that do not land, and that an option names; each is told once: keys are the default order too."""
     added = {column.name.lower(): column.name for column in changes.added}
@@ -344,58 +263,37 @@ def _lacking(model: str, changes: _Changes, table: TableName, read: Mapping[str,
             yield Problem(
                 "schema-change",
                 f"Table {table} has no column '{name}', which {option} of model '{model}' names.",
-                why="The model says on_schema_change='ignore', so the column is not added.",
-                fix="Add it to the table by hand, or take on_schema_change='append_new_columns'.",
+                "The model says on_schema_change='ignore', so the column is not added.",
+                "Add it to the table by hand, or take on_schema_change='append_new_columns'.",
             )
 
 
-def _type_change(model: str, table: TableName, change: _Retyped) -> Problem:
-    name, old, new = change.column.name, change.column.type, change.new
-    return Problem(
-        "type-change",
-        f"Column '{name}' of model '{model}' is {new}, and in table {table} it is {old}.",
-        why="Iceberg turns int into bigint, float into double and a decimal into one of more digits, nothing else.",
-        fix=f"Cast it in the SELECT (CAST({name} AS {old})), or give the new one another name.",
-    )
-
-
-def _column_required(model: str, table: TableName, column: str, reason: str) -> Problem:
-    return Problem(
-        "column-required", f"Model '{model}' has no column '{column}', and table {table} cannot do without: {reason}."
-    )
-
-
-def _unstorable(model: str, columns: tuple[TableColumn, ...], version: int) -> list[Problem]:
-    return [
-        Problem(
-            "unstorable-type",
-            f"Column '{column.name}' of model '{model}' is of a type that no table can hold.",
-            *say_unstorable(column.type or "", part),
-        )
-        for column in columns
-        if (part := find_unstorable(column.type or "", version))
-    ]
+def _unstorable(model: str, columns: tuple[TableColumn, ...], version: int) -> Iterator[Problem]:
+    for column in columns:
+        if part := find_unstorable(column.type or "", version):
+            what = f"Column '{column.name}' of model '{model}' is of a type that no table can hold."
+            yield Problem("unstorable-type", what, *say_unstorable(column.type or "", part))
 
 
 def _evolve(model: str, changes: _Changes, policy: SchemaChange, state: TableState) -> Iterator[Step]:
     table = state.name
     if _is_foreign(model, changes, state):
-        yield AdoptTable(table, tuple(sorted(state.ledger_models)), changes.properties)
+        yield adopt_table(state, changes.properties)
     elif changes.properties:
-        yield SetProperties(table, changes.properties)
+        yield set_properties(table, changes.properties)
     if policy in ("append_new_columns", "sync_all_columns"):
         if changes.added:
-            yield AddColumns(table, changes.added)
+            yield add_columns(table, changes.added)
         for change in changes.widened:
-            yield WidenColumn(table, change.column.name, change.column.type, change.new)
+            yield widen_column(table, change.column.name, change.column.type, change.new)
         if changes.unpartitioned or changes.partitioned:
-            yield ChangePartitions(table, changes.unpartitioned, changes.partitioned)
+            yield change_partitions(table, changes.unpartitioned, changes.partitioned)
     if changes.order_by:
-        yield SetOrder(table, changes.order_by)
+        yield set_order(table, changes.order_by)
     if policy == "sync_all_columns":
         # Last: a column by which the table was ordered until now can be dropped now.
         for column in changes.lost:
-            yield DropColumn(table, column.name)
+            yield drop_column(table, column.name)
 
 
 def _is_foreign(model: str, changes: _Changes, state: TableState) -> bool:
@@ -409,8 +307,9 @@ def _is_foreign(model: str, changes: _Changes, state: TableState) -> bool:
     return bool(state.ledger_models) or any(key in sql.DEFAULT_PROPERTIES for key in changes.properties)
 
 
-def _by_whom(writers: tuple[str, ...]) -> str:
-    return f"written by {', '.join(writers)} until now" if writers else "made by somebody else"
+def _by_whom(state: TableState) -> str:
+    writers = ", ".join(sorted(state.ledger_models))
+    return f"written by {writers} until now" if writers else "made by somebody else"
 
 
 def _count(number: int, noun: str) -> str:

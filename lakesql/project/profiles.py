@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, assert_never
 
@@ -62,10 +62,20 @@ CONNECTIONS: Mapping[str, type[Connection]] = {"recorded": Recorded, "files": Fi
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """How Spark is started."""
+    """How Spark is started. `places` are those of the keys of `conf`, and of `spark.master`."""
 
     master: str = option("Spark's master.", default="local[*]")
     conf: Mapping[str, str] = option("Settings that override lakesql's own.", factory=dict, read=_plain_options)
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False)
+
+
+def _read_spark(node: Node) -> Spark:
+    master, conf = node.get("master"), node.get("conf")
+    entries = conf.value if conf and isinstance(conf.value, Mapping) else {}
+    places = {key: entry.place for key, entry in entries.items()}
+    if master:
+        places["spark.master"] = master.place
+    return decode(node, Spark, what="spark", given={"places": places})
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +146,7 @@ class Target:
     )
     threads: int = option("How many models run at the same time with --once.", default=4, read=read_positive)
     retries: Retries = option("How transient errors are retried.", factory=Retries)
-    spark: Spark = option("How Spark is started.", factory=Spark)
+    spark: Spark = option("How Spark is started.", factory=Spark, read=_read_spark)
     connections: Mapping[str, Connection] = option(
         "Where streams are read from, by name.",
         factory=dict,

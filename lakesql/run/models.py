@@ -17,38 +17,52 @@ from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted,
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
+from lakesql.run.bind import BoundSelect, bind_selects
 from lakesql.run.interrupt import Interrupt, catch_signals
-from lakesql.run.prepare import RunContext, bind_streams, checkpoint_of, prepare_model
-from lakesql.run.spark import open_spark
+from lakesql.run.prepare import RunContext, checkpoint_of, prepare_model
+from lakesql.run.spark import open_spark, session_settings
 from lakesql.run.supervise import POLL_S, Supervisor
 
 
 def run_models(
-    manifest: Manifest, selects: Mapping[str, Select], continuous: bool, emit: Emit, accept_data_loss: bool = False
+    manifest: Manifest,
+    selects: Mapping[str, Select],
+    continuous: bool,
+    emit: Emit,
+    *,
+    accept_data_loss: bool = False,
+    fail_fast: bool = False,
 ) -> bool:
     """Run the models of `selects` until all that is there has been taken (`continuous`: until somebody ends it).
 
     With `continuous` all queries run at once. Otherwise a model starts when those that it reads are done, as many side
     by side as the target's `threads`. A model that fails by something that may pass is tried again as the target's
     `retries` say; any other failure ends it alone, and those that wait for it are skipped. With `accept_data_loss`
-    records that are gone from their topics are passed over. Returns whether no model failed. Raises `ProjectError` and
-    `ProfileError` before anything is started or written.
+    records that are gone from their topics are passed over; with `fail_fast` the first failure ends the run. Returns
+    whether no model failed. Raises `ProjectError` and `ProfileError` before anything is started or written.
     """
-    bindings = [binding for select in selects.values() for binding in bind_streams(manifest, select)]
+    bound = bind_selects(manifest, selects)
+    bindings = [binding for each in bound.values() for binding in each.bindings]
+    settings = session_settings(manifest, bindings, lambda text: emit(Noted(text, now_ms())))
     started = time.monotonic()
     emit(RunStarted(manifest.target.name, tuple(selects), continuous, now_ms()))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
-    opening = open_spark(manifest, bindings, lambda text: emit(Noted(text, now_ms())))
-    with catch_signals() as interrupt, opening as (session, catalog):
+    with catch_signals() as interrupt, open_spark(settings) as (session, catalog):
         interrupt.arm()  # not before: a SparkContext sets a handler of its own
         emit(SessionStarted(_since(started), now_ms()))
         context = RunContext(manifest, session, catalog, emit, accept_data_loss)
-        succeeded = run_selects(context, selects, continuous, interrupt)
+        succeeded = run_selects(context, bound, continuous, interrupt, fail_fast)
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
     return succeeded
 
 
-def run_selects(context: RunContext, selects: Mapping[str, Select], continuous: bool, interrupt: Interrupt) -> bool:
+def run_selects(
+    context: RunContext,
+    selects: Mapping[str, BoundSelect],
+    continuous: bool,
+    interrupt: Interrupt,
+    fail_fast: bool = False,
+) -> bool:
     """What `run_models` does once the session is open, which stays open: run the models and say whether none failed."""
     ids = context.manifest.graph.predecessors_within(node_id("model", name) for name in selects)
     waits_for = {name: frozenset(id_.split(".", 1)[1] for id_ in ids[node_id("model", name)]) for name in selects}
@@ -61,6 +75,7 @@ def run_selects(context: RunContext, selects: Mapping[str, Select], continuous: 
         limit=len(selects) if continuous else target.threads,
         continuous=continuous,
         interrupt=interrupt,
+        fail_fast=fail_fast,
     )
     try:
         runs = supervisor.run(waits_for)
@@ -75,7 +90,7 @@ class LeasedQueries:
     """The queries of a run, each under its model's lease. `prepared` are the models whose checkpoints have stood."""
 
     context: RunContext
-    selects: Mapping[str, Select]
+    selects: Mapping[str, BoundSelect]
     continuous: bool
     leases: Leases
     prepared: set[str] = field(default_factory=set)
@@ -90,7 +105,7 @@ class LeasedQueries:
         session = new_session(context.session)
         query = ModelQuery(prepare_model(context, session, self.selects[model]))
         self.prepared.add(model)
-        trigger = self.selects[model].model.config.trigger if self.continuous else AvailableNow()
+        trigger = self.selects[model].select.model.config.trigger if self.continuous else AvailableNow()
         if self.continuous and isinstance(trigger, AvailableNow):
             because = "takes what is there and is done, as it has no interval for its trigger"
             emit(Noted(because, now_ms(), model))
@@ -111,7 +126,7 @@ class LeasedQueries:
             except RunError as lost:
                 if not lost.transient:
                     return lost
-        return explain(error, self.selects[model])
+        return explain(error, self.selects[model].select)
 
     def must_stop(self, model: str) -> RunError | None:
         """That the lease has passed to another runner, if it has."""

@@ -1,10 +1,10 @@
-"""From a checked model to a query that can start: its table is made or brought in line, its streams are found."""
+"""From a checked model to a query that can start: where it continues, and a table that can take its rows."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
@@ -18,14 +18,13 @@ from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.open import open_progress, restart
 from lakesql.engine.progress.progress import QueryIdentity
 from lakesql.engine.progress.state import StartFrom
-from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers
-from lakesql.errors import Problem, ProjectError, RunError, did_you_mean
+from lakesql.errors import Problem, RunError
 from lakesql.events import Emit, Noted, now_ms
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.names import DEAD_LETTER_SUFFIX
-from lakesql.project.profiles import Files, Target
-from lakesql.stream.avro_schema import read_avro_schema
+from lakesql.project.profiles import Target
+from lakesql.run.bind import BoundSelect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,14 +49,14 @@ class RunContext:
     reached: Callable[[str, Step], None] = lambda model, step: None
 
 
-def prepare_model(context: RunContext, session: SparkSession, select: Select) -> Sink:
-    """Find where the model's query goes on, bring its table in line with its SELECT, and say where its batches go.
+def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect) -> Sink:
+    """Find where the model's query continues, create or alter its table, and say where its batches go.
 
     `session` is the model's own. Raises what `decide`, planning and analysis raise; a step that was applied stays
     applied.
     """
+    select, bindings = bound.select, bound.bindings
     check_tables(context.manifest, context.catalog, select)
-    bindings = bind_streams(context.manifest, select)
     sources = read_sources(session, context.brokers, bindings)
     identities = query_identities(context.manifest.target, select)
     states = [read_state(session, identity, sources, context.accept_data_loss) for identity in identities]
@@ -100,6 +99,8 @@ def query_identities(target: Target, select: Select) -> tuple[QueryIdentity, ...
         model.table,
         folder,
         select.query.state,
+        select.writing.mode,
+        select.writing.keys,
         is_idempotent=select.writing.is_idempotent,
     )
     if not select.query.stateful:
@@ -126,36 +127,6 @@ def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> No
     ]
     if missing:
         raise RunError(missing)
-
-
-def bind_streams(manifest: Manifest, select: Select) -> tuple[StreamBinding, ...]:
-    """The model's streams as the target reads them. Raises `ProjectError` (`unknown-connection`)."""
-    return tuple(_bind_stream(manifest, select, name) for name in select.query.streams_read)
-
-
-def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding:
-    read = reads_model(manifest, name)
-    stream = select.streams[name]
-    if read is not None:
-        return StreamBinding(stream, TableSource(read.table))
-    if not stream.connection:
-        return StreamBinding(stream, Files(str(manifest.directory)))
-    connections = manifest.target.connections
-    if stream.connection not in connections:
-        raise ProjectError.of(
-            "unknown-connection",
-            f"Target '{manifest.target.name}' has no connection '{stream.connection}', by which '{name}' is read.",
-            fix=did_you_mean(stream.connection, connections),
-            place=stream.place,
-        )
-    binding = StreamBinding(stream, connections[stream.connection])
-    if stream.format in ("parquet", "avro") and not stream.schema and not isinstance(binding.source, Files):
-        raise ProjectError.of(
-            "format-needs-files",
-            f"Stream '{name}' has format '{stream.format}', and connection '{stream.connection}' brings no files.",
-            place=stream.place,
-        )
-    return replace(binding, schema=read_avro_schema(manifest.directory, stream)) if stream.schema else binding
 
 
 def checkpoint_of(target: Target, model: str) -> str:

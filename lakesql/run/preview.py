@@ -6,13 +6,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakesql.compile.select import Select, build_select
+from lakesql.compile.select import build_select
 from lakesql.engine.batch.sample import preview_rows
 from lakesql.engine.progress.inspect import read_sources
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.spark.failure import explained
-from lakesql.run.prepare import bind_streams, check_tables
-from lakesql.run.spark import open_spark
+from lakesql.run.bind import bind_select
+from lakesql.run.prepare import check_tables
+from lakesql.run.spark import open_spark, session_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,9 +37,10 @@ def preview_model(manifest: Manifest, name: str, limit: int, say: Callable[[str]
     Raises what compiling raises, `ProfileError` where Spark or the catalog is not to be had, `RunError` where the
     SELECT fails.
     """
-    select: Select = build_select(manifest, name)
-    bindings = bind_streams(manifest, select)
-    with open_spark(manifest, bindings, say) as (session, catalog), explained(select):
+    bound = bind_select(manifest, build_select(manifest, name))
+    select, bindings = bound.select, bound.bindings
+    settings = session_settings(manifest, bindings, say)
+    with open_spark(settings) as (session, catalog), explained(select):
         check_tables(manifest, catalog, select)
         with closing(Brokers()) as brokers:  # Spark would say after minutes that a broker or a topic is not there
             read_sources(session, brokers, bindings)

@@ -18,6 +18,7 @@ from lakesql.engine.spark.jars import ensure_jars, user_cache
 from lakesql.engine.spark.java import find_java
 from lakesql.errors import ProfileError, UsageError, did_you_mean
 from lakesql.graph.manifest import Manifest
+from lakesql.observe.download import download_bars
 from lakesql.project.files import write_atomically
 from lakesql.project.profiles import Kafka
 from lakesql.stream.recording import MASKABLE, Masking, column_type, mask_records, render_record
@@ -56,7 +57,8 @@ def record_stream(
     home = user_cache(os.environ)
     masking = Masking(_masked_types(stream, masks), _read_secret(home)) if masks else None
     java = find_java(os.environ)
-    jars = ensure_jars(frozenset({"kafka"}), java, home, say)
+    with download_bars() as show:
+        jars = ensure_jars(frozenset({"kafka"}), home, say, show=show)
     with open_java(java, jars) as jvm, open_broker(jvm, connection) as broker:
         topics = broker.find_topics(stream.origin, stream.place)
         folders = {topic: folder / quote(topic, safe="") for topic in topics}

@@ -1,4 +1,4 @@
-"""`lakesql rewind`: a new checkpoint for a model, that goes on elsewhere. No row of a table is written or removed."""
+"""`lakesql rewind`: a new checkpoint for a model, that continues elsewhere. No row of a table is written or removed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import check_checkpoints
-from lakesql.compile.select import Select, build_select
+from lakesql.compile.select import build_select
 from lakesql.engine.progress.checkpoint import CheckpointFiles, SeededSource, create_checkpoint, move_aside
 from lakesql.engine.progress.decide import decide
 from lakesql.engine.progress.inspect import read_sources, read_state
@@ -24,8 +24,9 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.spark.failure import explained
 from lakesql.errors import RunError
 from lakesql.graph.manifest import Manifest
-from lakesql.run.prepare import bind_streams, checkpoint_of, query_identities
-from lakesql.run.spark import open_spark
+from lakesql.run.bind import BoundSelect, bind_select
+from lakesql.run.prepare import checkpoint_of, query_identities
+from lakesql.run.spark import open_spark, session_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """A new checkpoint: where its model goes on, by stream, and where the old one is now, if there was one."""
+    """A new checkpoint: where its model continues, by stream, and where the old one is now, if there was one."""
 
     because: str
     positions: tuple[tuple[str, str], ...]
@@ -47,38 +48,39 @@ def rewind(
 
     Raises what that, compiling and opening Spark raise, and `RunError` (`lease-held`) where the model is being run.
     """
-    select = build_select(manifest, name)
+    bound = bind_select(manifest, build_select(manifest, name))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
-    opening = open_spark(manifest, bind_streams(manifest, select), say)
-    with opening as (session, _), closing(Leases(session)) as leases, explained(select):
+    settings = session_settings(manifest, bound.bindings, say)
+    with open_spark(settings) as (session, _), closing(Leases(session)) as leases, explained(bound.select):
         while not dry_run and not leases.claim(name, checkpoint_of(manifest.target, name), say):
             time.sleep(LOOK_EVERY_S)
-        return rewind_model(manifest, session, select, to, allow_duplicates=allow_duplicates, dry_run=dry_run)
+        return rewind_model(manifest, session, bound, to, allow_duplicates=allow_duplicates, dry_run=dry_run)
 
 
 def rewind_model(
     manifest: Manifest,
     session: SparkSession,
-    select: Select,
+    bound: BoundSelect,
     to: RewindTo,
     *,
     allow_duplicates: bool = False,
     dry_run: bool = False,
 ) -> Rewound:
-    """Make a checkpoint that goes on at `to`; the old one is renamed. With `dry_run` only say what would be done.
+    """Make a checkpoint that continues at `to`; the old one is renamed. With `dry_run` only say what would be done.
 
-    A stateful model's companion query, which sets bad records aside, keeps its checkpoint if that is sound. If it is
-    not, and the model's own is, to go on where the table stands means the companion alone: state is in no ledger.
+    A stateful model's companion query, which writes its dead letters, keeps its checkpoint if that is sound. If it is
+    not, and the model's own is, to continue where the table stands means the companion alone: state is in no ledger.
     Raises `RunError`: `rewind-impossible`, `rewind-duplicates`.
     """
-    bindings = bind_streams(manifest, select)
+    bindings = bound.bindings
     with closing(Brokers()) as brokers:
         sources = read_sources(session, brokers, bindings)
     (identity, state), *companions = [
-        (identity, read_state(session, identity, sources)) for identity in query_identities(manifest.target, select)
+        (identity, read_state(session, identity, sources))
+        for identity in query_identities(manifest.target, bound.select)
     ]
     moves = [(identity, found, _companion_start(found)) for identity, found in companions if not _is_sound(found)]
-    because = "keeps its state; what sets its bad records aside "
+    because = "keeps its state; the query of its dead letters "
     if not moves or to != "ledger" or not _is_sound(state):
         moves.insert(0, (identity, state, choose_start(state, to, allow_duplicates)))
         because = ""

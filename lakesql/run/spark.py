@@ -13,6 +13,7 @@ from lakesql.engine.spark.jars import ensure_jars, user_cache
 from lakesql.engine.spark.java import find_java
 from lakesql.engine.spark.session import SessionSettings, check_java, close_session, open_session
 from lakesql.graph.manifest import Manifest
+from lakesql.observe.download import download_bars
 from lakesql.project.catalog import jar_needs
 from lakesql.project.profiles import Kafka, Target
 from lakesql.stream.stream import Stream
@@ -23,34 +24,42 @@ if TYPE_CHECKING:
 LOG_FILE = "logs/spark.log"
 
 
-@contextmanager
-def open_spark(
+def session_settings(
     manifest: Manifest, bindings: Iterable[StreamBinding], say: Callable[[str], None]
-) -> Iterator[tuple[SparkSession, OpenCatalog]]:
-    """A session that can read `bindings`, and the catalog without Spark; `say` hears of what takes long.
+) -> SessionSettings:
+    """Find Java and the jars to read `bindings` and to write; `say` hears of jars that are fetched.
 
-    The session ends with the block. Raises `ProfileError`; and `RunError` (`java-ended`) for whatever the block raises
-    where Java has ended under it.
+    Raises `ProfileError`.
     """
     java = find_java(os.environ)
     home = user_cache(os.environ)
     target = manifest.target
-    jars = ensure_jars(find_needs(target, (binding.stream for binding in bindings)), java, home, say)
-    settings = SessionSettings(
+    with download_bars() as show:
+        jars = ensure_jars(find_needs(target, (binding.stream for binding in bindings)), home, say, show=show)
+    return SessionSettings(
         app_name=f"lakesql {manifest.settings.name}",
         master=target.spark.master,
         conf=target.spark.conf,
+        places=target.spark.places,
         catalog=target.catalog,
         jars=jars,
         log_file=manifest.directory / LOG_FILE,
         home=home,
         java=java,
     )
+
+
+@contextmanager
+def open_spark(settings: SessionSettings) -> Iterator[tuple[SparkSession, OpenCatalog]]:
+    """A session, which ends with the block, and the catalog without Spark.
+
+    Raises `ProfileError`; and `RunError` (`java-ended`) for whatever the block raises where Java has ended under it.
+    """
     opened: list[OpenCatalog] = []
 
     def reach_catalog() -> None:
-        check_warehouse(target.catalog)
-        opened.append(open_catalog(target.catalog))
+        check_warehouse(settings.catalog)
+        opened.append(open_catalog(settings.catalog))
 
     session = open_session(settings, reach_catalog)
     try:

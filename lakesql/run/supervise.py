@@ -14,6 +14,7 @@ from lakesql.engine.spark.failure import UNREACHABLE
 from lakesql.errors import LakesqlError, Problem, TransientError
 from lakesql.events import Emit, Event, Noted, Progress, QueryStarted, Retrying, Status, now_ms
 from lakesql.observe.tally import ModelTally, count_model_event
+from lakesql.observe.text import duration, headline
 from lakesql.project.profiles import Retries
 from lakesql.run.interrupt import Interrupt
 
@@ -26,6 +27,8 @@ ENDING = (
     f"ending once the batches that are under way are done, in {GIVES_UP_AFTER_S:.0f} s at most; if asked again, at "
     "once. Nothing is lost"
 )
+REMINDS_EVERY_MS = 600_000
+"""How often a continuous run says which models it is without."""
 UNFINISHED = f"its batch was not done within {GIVES_UP_AFTER_S:.0f} s; the next run writes it"
 FIRST_WAIT_MS = 1_000
 """How long is waited before the first retry; before each further one twice as long."""
@@ -58,7 +61,7 @@ class Queries(Protocol):
         """What an exception of the model means. A `TransientError` is worth a retry."""
 
     def must_stop(self, model: str) -> Exception | None:
-        """Why the query must not go on, if it must not: it may have nothing to do, and so no batch that would ask."""
+        """Why the query must not continue, if so: it may have nothing to do, and so no batch that would ask."""
 
     def release(self, model: str) -> None:
         """The model is done: others may have what was held for it."""
@@ -108,7 +111,8 @@ class ModelRun:
 class Supervisor:
     """Runs models by their queries, says so in events, and tries them again as `retries` say.
 
-    At most `limit` models run at once. With `continuous` a model starts as soon as those that it reads have begun.
+    At most `limit` models run at once. With `continuous` a model starts as soon as those that it reads have begun. With
+    `fail_fast` the first model that fails for good ends the run.
     """
 
     queries: Queries
@@ -117,6 +121,7 @@ class Supervisor:
     limit: int
     continuous: bool
     interrupt: Interrupt
+    fail_fast: bool = False
     clock: Clock = Clock()
 
     def run(self, waits_for: Mapping[str, frozenset[str]]) -> Mapping[str, ModelRun]:
@@ -124,25 +129,49 @@ class Supervisor:
 
         A model whose query fails by something transient is started again after a pause, from its checkpoint: a batch
         that was committed all the same is found in the ledger and skipped. Any other failure ends it alone; those that
-        wait for it are skipped, but with `continuous`. Once the run is asked to end, no batch is begun, and one
-        that takes too long is given up.
+        wait for it are skipped, but with `continuous`. Once the run is to end, no batch is begun, and one that takes
+        too long is given up.
         """
         runs = {name: ModelRun(ModelTally(name), others) for name, others in waits_for.items()}
-        ends_by: int | None = None
+        ends_by, reminded = None, self.clock.since()
         while any(run.status is None for run in runs.values()):
-            if self.interrupt.is_set() and ends_by is None:
+            ending = self._why_ending(runs.values())
+            if ending and ends_by is None:
                 ends_by = self.clock.since() + round(GIVES_UP_AFTER_S * 1000)
                 self.emit(Noted(ENDING, self.clock.epoch()))
             if ends_by is not None and self.clock.since() >= ends_by:
                 self._give_up(runs.values())
                 break
+            if self.continuous and self.clock.since() - reminded >= REMINDS_EVERY_MS:
+                reminded = self.clock.since()
+                self._remind(runs.values())
             for run in runs.values():
                 if run.query is not None:
-                    self._watch(run, run.query)
+                    self._watch(run, run.query, ending)
                 elif run.status is None:
-                    self._consider(run, runs)
+                    self._consider(run, runs, ending)
             self.clock.pause(POLL_S)
         return runs
+
+    def _why_ending(self, runs: Iterable[ModelRun]) -> str:
+        """Why the run is to end before its models are done; '' where it is not."""
+        if self.interrupt.is_set():
+            return ENDED
+        failed = [run.tally.name for run in runs if run.status == "error"]
+        return f"the run ended with the failure of {failed[0]}" if failed and self.fail_fast else ""
+
+    def _remind(self, runs: Iterable[ModelRun]) -> None:
+        for run in runs:
+            if run.status == "error" and run.tally.finished:
+                since = duration(self.clock.epoch() - run.tally.finished.at_ms)
+                problem = headline(run.tally.finished.problems)
+                self.emit(
+                    Noted(
+                        f"failed {since} ago, and the run continues without it: {problem}",
+                        self.clock.epoch(),
+                        run.tally.name,
+                    )
+                )
 
     def _give_up(self, runs: Iterable[ModelRun]) -> None:
         self.queries.kill()
@@ -150,13 +179,13 @@ class Supervisor:
             if run.status is None:
                 self._finish(run, "skipped", because=UNFINISHED)
 
-    def _consider(self, run: ModelRun, runs: Mapping[str, ModelRun]) -> None:
+    def _consider(self, run: ModelRun, runs: Mapping[str, ModelRun], ending: str) -> None:
         """Start a model that has no query, if its turn has come."""
         failed = [name for name in sorted(run.waits_for) if runs[name].status in ("error", "skipped")]
         if failed and not run.has_run and not self.continuous:
             self._finish(run, "skipped", because=f"{failed[0]} did not succeed")
-        elif self.interrupt.is_set():
-            self._finish(run, "skipped", because=ENDED)
+        elif ending:
+            self._finish(run, "skipped", because=ending)
         elif run.retry_at is not None:
             if self.clock.since() >= run.retry_at:
                 self._start(run)
@@ -186,17 +215,17 @@ class Supervisor:
             run.has_run = True
             self._emit(run, QueryStarted(run.tally.name, self.clock.epoch()))
 
-    def _watch(self, run: ModelRun, query: Query) -> None:
+    def _watch(self, run: ModelRun, query: Query, ending: str) -> None:
         is_over = not query.is_active()
         run.failure = run.failure or query.error() or (None if is_over else self.queries.must_stop(run.tally.name))
         if is_over:
             run.query = None
             if run.failure is not None:
-                self._fail(run, run.failure)
+                self._fail(run, run.failure, ending)
             else:
                 self._finish(run, "success")
             return
-        if self.interrupt.is_set() or run.failure is not None:
+        if ending or run.failure is not None:
             query.request_stop()
         if self.clock.since() - run.reported > PROGRESS_EVERY_S * 1000:
             run.reported = self.clock.since()
@@ -204,12 +233,12 @@ class Supervisor:
             now = self.clock.epoch()
             self._emit(run, Progress(run.tally.name, speed, backlog.count, backlog.unit, now, backlog.lag))
 
-    def _fail(self, run: ModelRun, raised: Exception) -> None:
+    def _fail(self, run: ModelRun, raised: Exception, ending: str = "") -> None:
         """End the model, or let it be started again, where the failure is transient."""
         name, retries = run.tally.name, run.tally.retries
         error = self.queries.explain(name, raised)
-        if isinstance(error, TransientError) and self.interrupt.is_set():
-            self._finish(run, "skipped", because=ENDED)  # the next run takes the batch up
+        if isinstance(error, TransientError) and ending:
+            self._finish(run, "skipped", because=ending)  # the next run takes the batch up
         elif self._is_worth_a_retry(run, error):
             wait_ms = min(FIRST_WAIT_MS << retries, self.retries.max_wait.length_ms)
             run.retry_at = self.clock.since() + wait_ms

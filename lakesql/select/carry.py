@@ -5,12 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from lakesql.select.columns import excepted, starred
-from lakesql.select.relation import Carried, Relation, Walk
+from lakesql.select.relation import Carried, Relation, Sources, Walk
 
 
-def carry_through(
-    select: exp.Select, mark: int, sources: list[tuple[str, Relation]], flowing: Relation, walk: Walk
-) -> Carried | None:
+def carry_through(select: exp.Select, mark: int, sources: Sources, flowing: Relation, walk: Walk) -> Carried | None:
     """Notes the insertion that takes the position through this SELECT, unless a star does. Says where it then is."""
     before: int | None = 0
     carried: list[Carried | None] = []

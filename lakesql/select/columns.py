@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import TokenType
 from lakesql.names import is_reserved
 from lakesql.select.groups import ordinal
 from lakesql.select.refusals import refuse_alias, refuse_foreign
-from lakesql.select.relation import Column, Relation, Walk, columns_of_one, columns_side_by_side, offset_of
+from lakesql.select.relation import Column, Relation, Sources, Walk, columns_of_one, columns_side_by_side, offset_of
 from lakesql.select.sqltext import projections
 from lakesql.stream.types import parse_type
 
@@ -18,9 +18,7 @@ _TIME_FUNCTIONS = frozenset({"window", "session_window", "window_time"})
 """What keeps a watermark of its first argument."""
 
 
-def read_columns(
-    select: exp.Select, mark: int, sources: list[tuple[str, Relation]], walk: Walk
-) -> tuple[Column, ...] | None:
+def read_columns(select: exp.Select, mark: int, sources: Sources, walk: Walk) -> tuple[Column, ...] | None:
     """What the SELECT gives, or None where a star stands for columns that nobody knows."""
     spans = projections(walk.text, mark)
     expressions = select.expressions
@@ -45,20 +43,14 @@ def read_columns(
                 refuse_alias(expression.args.get("alias"), walk)
             column = _column(expression, start, sources)
             if column.column is not None and any(source.source for _, source in sources):
-                column = _unless_alias(column, columns)
+                may_be_alias = column.column.lower() in {earlier.folded for earlier in columns}
+                column = replace(column, stream=None, column=None) if may_be_alias else column
             cast = _cast_type(expression, span, walk)
             columns.append(replace(column, cast=cast) if cast else column)
     return tuple(columns) if known else None
 
 
-def _unless_alias(column: Column, earlier: list[Column]) -> Column:
-    """The column, or one that says nothing where it has the name of an earlier alias, which it may mean."""
-    lowered = (column.column or "").lower()
-    named = any(before.folded == lowered for before in earlier)
-    return replace(column, stream=None, column=None) if named else column
-
-
-def _star(star: exp.Star | exp.Column, start: int, sources: list[tuple[str, Relation]]) -> list[Column] | None:
+def _star(star: exp.Star | exp.Column, start: int, sources: Sources) -> list[Column] | None:
     qualified = isinstance(star, exp.Column)
     over = starred(star, sources)
     dropped, cut = excepted(star, sources)
@@ -74,7 +66,7 @@ def _star(star: exp.Star | exp.Column, start: int, sources: list[tuple[str, Rela
     ]
 
 
-def excepted(star: exp.Expr, sources: list[tuple[str, Relation]]) -> tuple[frozenset[str], frozenset[str]]:
+def excepted(star: exp.Expr, sources: Sources) -> tuple[frozenset[str], frozenset[str]]:
     """The columns that `* EXCEPT (…)` drops, and those of which it drops a field; in small letters."""
     qualifiers = {name.lower() for name, _ in sources}
     dropped: set[str] = set()
@@ -86,7 +78,7 @@ def excepted(star: exp.Expr, sources: list[tuple[str, Relation]]) -> tuple[froze
     return frozenset(dropped), frozenset(cut)
 
 
-def starred(star: exp.Expr, sources: list[tuple[str, Relation]]) -> list[Relation]:
+def starred(star: exp.Expr, sources: Sources) -> list[Relation]:
     """The relations that a star stands for: none when it opens a struct."""
     if isinstance(star, exp.Star):
         return [source for _, source in sources]
@@ -94,26 +86,21 @@ def starred(star: exp.Expr, sources: list[tuple[str, Relation]]) -> list[Relatio
     return [source for name, source in sources if parts and name.lower() == parts[-1]][:1]
 
 
-def _column(expression: exp.Expr, start: int, sources: list[tuple[str, Relation]]) -> Column:
+def _column(expression: exp.Expr, start: int, sources: Sources) -> Column:
     """One expression of a SELECT as a column: its name, and what it plainly is."""
     match expression:
         case exp.Alias():
             alias = expression.args["alias"]
-            inner = _column(expression.this, start, sources)
-            offset = offset_of(alias, start)
-            return Column(alias.name, offset, inner.stream, inner.column, inner.cast, inner.event_time)
+            return replace(_column(expression.this, start, sources), name=alias.name, offset=offset_of(alias, start))
         case exp.Paren():
             return _column(expression.this, start, sources)
         case exp.Column():
-            found = _resolved(expression, sources)
-            return Column(expression.name, start, found.stream, found.column, found.cast, found.event_time)
+            return replace(_resolved(expression, sources), name=expression.name, offset=start)
         case exp.Dot() if isinstance(expression.expression, exp.Identifier):
             return Column(expression.expression.name, start)
         case exp.Cast():
-            inner = _column(expression.this, start, sources)
             # Spark names the cast of a plain column after it, and of anything else after the whole expression
-            name = inner.name if _is_plain(expression.this, sources) else None
-            return Column(name, start)
+            return Column(expression.this.name if _is_plain(expression.this, sources) else None, start)
         case exp.Anonymous() if expression.name.lower() in _TIME_FUNCTIONS and expression.expressions:
             return Column(None, start, event_time=_column(expression.expressions[0], start, sources).event_time)
         case _:
@@ -141,7 +128,7 @@ def _cast_type(expression: exp.Expr, span: tuple[int, int], walk: Walk) -> str |
     return parsed.text if parsed is not None else None
 
 
-def _is_plain(expression: exp.Expr, sources: list[tuple[str, Relation]]) -> bool:
+def _is_plain(expression: exp.Expr, sources: Sources) -> bool:
     """Whether this is the name of a column, and no field of a struct."""
     if not isinstance(expression, exp.Column) or len(expression.parts) > 2:
         return False
@@ -149,25 +136,22 @@ def _is_plain(expression: exp.Expr, sources: list[tuple[str, Relation]]) -> bool
     return qualifiers <= {name.lower() for name, _ in sources}
 
 
-def _resolved(column: exp.Column, sources: list[tuple[str, Relation]]) -> Column:
+def _resolved(column: exp.Column, sources: Sources) -> Column:
     """The column that a name means, or one that says nothing where that cannot be told."""
     parts = [part.name.lower() for part in column.parts]
     if len(parts) > 2:
         return Column(None, 0)
     if len(parts) == 2:
         sources = [(name, source) for name, source in sources if name.lower() == parts[0]]
-    for _, source in sources:
-        for candidate in source.columns or ():
-            if candidate.name is not None and candidate.name.lower() == parts[-1]:
-                return candidate
+    known = (column for _, source in sources for column in source.columns or () if column.name is not None)
+    if found := next((each for each in known if each.folded == parts[-1]), None):
+        return found
     if len(sources) == 1 and (name := sources[0][1].source) and not is_reserved(parts[-1]):
         return Column(column.name, 0, name, column.name)
     return Column(None, 0)
 
 
-def group_keys(
-    select: exp.Select, sources: list[tuple[str, Relation]], columns: tuple[Column, ...] | None
-) -> tuple[Column, ...]:
+def group_keys(select: exp.Select, sources: Sources, columns: tuple[Column, ...] | None) -> tuple[Column, ...]:
     """What the keys of a GROUP BY are, as far as that can be told; `columns` are those of the SELECT itself."""
     group = select.args.get("group")
     if group is None:

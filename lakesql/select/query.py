@@ -17,12 +17,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import POSITION, is_reserved
 from lakesql.select.groups import Group
-from lakesql.select.relation import Column, Relation, StreamShape, Walk
+from lakesql.select.relation import Column, StreamShape
 from lakesql.select.sqltext import Findings, Text, read_text, refuse_marker
 from lakesql.select.stateful import state_shape
 from lakesql.select.tree import read_relation
 
-__all__ = ["Output", "Query", "StreamShape", "carry_position", "check_expression", "read_expression", "read_query"]
+__all__ = ["Output", "Query", "StreamShape", "carry_position", "read_expression", "read_query"]
 
 CARRY = f" {POSITION},"
 """What is inserted after SELECT. Unqualified, as no more than one relation of a stateless SELECT has this column."""
@@ -79,9 +79,8 @@ def read_query(sql: str, streams: Mapping[str, StreamShape], place: Callable[[in
     try:
         query = _read(sql, streams, findings)
     except RecursionError:
-        findings.add("sql-syntax", 0, "The SELECT nests too deep to be read.", fix="Split it.")
-        query = None
-    if query is None or findings.problems:
+        findings.stop(0, "The SELECT nests too deep to be read.", "Split it.")
+    if findings.problems:
         raise ProjectError(findings.problems)
     return query
 
@@ -101,56 +100,28 @@ def read_expression(text: str, columns: Collection[str] | None) -> tuple[str, ..
 
     It is one scalar expression over `columns` (None: unknown): no query, no aggregate, no window.
     """
-    findings = Findings(lambda offset: Place("", 1, offset + 1))
     try:
-        read = _read_condition(text, columns, findings)
+        read = _read_condition(text, columns)
+    except ProjectError as error:
+        read = error.problems[0].what
     except RecursionError:
         read = "It nests too deep to be read."
-    if findings.problems:
-        read = findings.problems[0].what
     return Problem("bad-expression", f"'{text}': {read}") if isinstance(read, str) else read
 
 
-def check_expression(text: str, columns: Collection[str] | None) -> Problem | None:
-    """What is wrong with a configured condition, if anything: see `read_expression`."""
-    read = read_expression(text, columns)
-    return read if isinstance(read, Problem) else None
-
-
-def _read(sql: str, streams: Mapping[str, StreamShape], findings: Findings) -> Query | None:
+def _read(sql: str, streams: Mapping[str, StreamShape], findings: Findings) -> Query:
     text = read_text(sql, findings)
-    if text is None:
-        return None
     tree = _parse(text.tokens, sql, findings)
-    if tree is None:
-        return None
     if ":" in sql:
         _refuse_markers(tree, text, findings)
     relation, walk = read_relation(tree, text, streams, findings)
     if not relation.streams and not findings.problems:
-        findings.add(
-            "no-stream",
-            text.tokens[0].start,
-            "The model reads no stream.",
-            "A model is kept fresh by what arrives in a stream.",
-        )
-    outputs = _outputs(relation.columns, findings)
-    return _query(text, relation, walk, outputs)
-
-
-def _refuse_markers(tree: exp.Query, text: Text, findings: Findings) -> None:
-    """Notes the markers `:name`, which only the tree can tell from the fields of a struct type."""
-    names = {marker.name for marker in tree.find_all(exp.Placeholder)}
-    for colon, name in pairwise(text.tokens):
-        if colon.token_type is TokenType.COLON and name.text in names:
-            refuse_marker(f":{name.text}", colon.start, findings)
-
-
-def _query(text: Text, relation: Relation, walk: Walk, outputs: tuple[Output, ...] | None) -> Query:
+        why = "A model is kept fresh by what arrives in a stream."
+        findings.add("no-stream", text.tokens[0].start, "The model reads no stream.", why)
     stateful = relation.stateful
     return Query(
         sql=text.sql,
-        outputs=outputs,
+        outputs=_outputs(relation.columns, findings),
         streams_read=relation.streams,
         stateful=stateful,
         aggregated=relation.aggregated,
@@ -164,18 +135,24 @@ def _query(text: Text, relation: Relation, walk: Walk, outputs: tuple[Output, ..
     )
 
 
-def _parse(tokens: list[Token], sql: str, findings: Findings) -> exp.Query | None:
+def _refuse_markers(tree: exp.Query, text: Text, findings: Findings) -> None:
+    """Notes the markers `:name`, which only the tree can tell from the fields of a struct type."""
+    names = {marker.name for marker in tree.find_all(exp.Placeholder)}
+    for colon, name in pairwise(text.tokens):
+        if colon.token_type is TokenType.COLON and name.text in names:
+            refuse_marker(f":{name.text}", colon.start, findings)
+
+
+def _parse(tokens: list[Token], sql: str, findings: Findings) -> exp.Query:
     """The tree of the one SELECT that the tokens are."""
     try:
         trees = Spark().parser().parse(tokens, sql)
     except ParseError as error:
-        findings.add("sql-syntax", *_first_error(error, tokens))
-        return None
+        findings.stop(*_first_error(error, tokens))
     tree = trees[0] if trees else None
     if not isinstance(tree, exp.Query):
         what = tree.key.upper() if tree is not None else "nothing"
-        findings.add("not-a-select", tokens[0].start, f"The model is {what}, and not one SELECT.")
-        return None
+        findings.stop(tokens[0].start, f"The model is {what}, and not one SELECT.", condition="not-a-select")
     return tree
 
 
@@ -199,32 +176,31 @@ def _outputs(columns: tuple[Column, ...] | None, findings: Findings) -> tuple[Ou
     for column in columns:
         name = column.name
         if name is None:
-            findings.add(
-                "unnamed-column", column.offset, "This expression has no name.", "It becomes a column of the table."
-            )
+            what, why = "This expression has no name.", "It becomes a column of the table."
+            findings.add("unnamed-column", column.offset, what, why)
             continue
+        condition = what = ""
         if is_reserved(name):
-            findings.add("reserved-column", column.offset, f"'{name}' never lands in a table under its own name.")
+            condition, what = "reserved-column", f"'{name}' never lands in a table under its own name."
         elif not name or not name.isprintable() or any(character in name for character in ".`"):
-            findings.add(
-                "bad-column-name",
-                column.offset,
-                f"The column '{name}' has a dot, a backtick or a control character in its name, or none at all.",
-            )
+            what = f"The column '{name}' has a dot, a backtick or a control character in its name, or none at all."
+            condition = "bad-column-name"
         elif name.lower() in names:
-            findings.add(
-                "duplicate-column", column.offset, f"The model has two columns '{name}'. Capitals make no difference."
-            )
+            what = f"The model has two columns '{name}'. Capitals make no difference."
+            condition = "duplicate-column"
+        if condition:
+            findings.add(condition, column.offset, what)
         names.add(name.lower())
         outputs.append(Output(name, column.offset, column.stream, column.column, column.cast))
     return tuple(outputs)
 
 
-def _read_condition(text: str, columns: Collection[str] | None, findings: Findings) -> tuple[str, ...] | str:
+def _read_condition(text: str, columns: Collection[str] | None) -> tuple[str, ...] | str:
     prefix = "SELECT "
+    findings = Findings(lambda offset: Place("", 1, offset + 1))
     read = read_text(prefix + text, findings)
-    if read is None or findings.problems:
-        return ""
+    if findings.problems:
+        raise ProjectError(findings.problems)
     if len(read.sql) <= len(prefix):
         return "It is empty."
     if read.sql != (prefix + text).rstrip():
@@ -234,8 +210,6 @@ def _read_condition(text: str, columns: Collection[str] | None, findings: Findin
     if read.aggregates or read.windows:
         return "It reads other rows than its own: aggregates and windows have no place here."
     tree = _parse(read.tokens, prefix + text, findings)
-    if tree is None:
-        return ""
     given = {key for key, value in tree.args.items() if value}
     if not isinstance(tree, exp.Select) or given != {"expressions"} or len(tree.expressions) != 1:
         return "It is not one expression."

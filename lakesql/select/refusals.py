@@ -7,7 +7,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from lakesql.names import CHANGE, RECORD
 from lakesql.select.relation import Relation, Walk, last_mark, offset_of
-from lakesql.select.sqltext import clause, refuse_reserved
+from lakesql.select.sqltext import clause
 
 _LIMITS = frozenset({TokenType.LIMIT, TokenType.FETCH, TokenType.OFFSET})
 _ORDERS = frozenset({TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY})
@@ -123,4 +123,5 @@ def refuse_inside(offset: int, relation: Relation, walk: Walk) -> None:
 def refuse_alias(identifier: exp.Expr | None, walk: Walk) -> None:
     """Notes an alias that takes the name of a stream's own column."""
     if identifier is not None and identifier.name.lower() in (RECORD, CHANGE):
-        refuse_reserved(identifier.name, offset_of(identifier), walk.findings)
+        what = f"'{identifier.name}' is what a stream calls a column of its own."
+        walk.findings.add("reserved-column", offset_of(identifier), what)

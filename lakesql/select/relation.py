@@ -99,6 +99,9 @@ def _with_first(columns: list[Column], names: tuple[str, ...]) -> list[Column]:
     return [*first, *(column for column in columns if column not in first)]
 
 
+Sources: TypeAlias = list[tuple[str, Relation]]
+"""What a FROM reads, in order: each relation with the name that columns are qualified with, or ''."""
+
 Names: TypeAlias = Mapping[str, Relation]
 """The common table expressions in sight, by name in small letters."""
 
@@ -129,13 +132,16 @@ def mark_of(select: exp.Expr) -> int | None:
 
 def last_mark(query: exp.Expr) -> int:
     """The number of the last SELECT token inside a query."""
-    return max((mark for select in query.find_all(exp.Select) if (mark := mark_of(select)) is not None), default=0)
+    return max(_marks(query), default=0)
 
 
 def start_of(query: exp.Expr, walk: Walk) -> int:
     """Where the first SELECT of a query stands in the SQL."""
-    marks = (mark for select in query.find_all(exp.Select) if (mark := mark_of(select)) is not None)
-    return walk.text.tokens[min(marks, default=0)].start
+    return walk.text.tokens[min(_marks(query), default=0)].start
+
+
+def _marks(query: exp.Expr) -> list[int]:
+    return [mark for select in query.find_all(exp.Select) if (mark := mark_of(select)) is not None]
 
 
 def offset_of(node: exp.Expr, otherwise: int = 0) -> int:

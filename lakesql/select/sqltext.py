@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NoReturn
 
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from lakesql.errors import Place, Problem
-from lakesql.names import CHANGE, RECORD, RESERVED_PREFIX
+from lakesql.errors import Place, Problem, ProjectError
+from lakesql.names import RECORD, RESERVED_PREFIX
 from lakesql.select.functions import AGGREGATES, FORBIDDEN_FUNCTIONS
 
 MAX_DEPTH = 200
@@ -27,7 +28,6 @@ RECORD_FIELDS = frozenset({"topic", "partition", "offset", "timestamp", "key", "
 
 _TAKES_COLUMNS_ONLY = "A model reads streams and tables, so that what it depends on can be seen and checked."
 _VARIABLE = re.compile(r"\$\{(?:\w+?:)?\S+?\}")
-_RESERVED_WORD = re.compile(RESERVED_PREFIX + "|" + RECORD + "|" + CHANGE, re.IGNORECASE)
 _LEXEMES = re.compile(
     r"""
       (?P<comment> --[^\r\n]* | /\*(?!\+).*?\*/ )
@@ -51,23 +51,9 @@ _NAMES_TOO = frozenset({TokenType.LIMIT, TokenType.OFFSET, TokenType.WINDOW, Tok
 """Words of clauses that Spark takes for the name of a column as well."""
 
 _CLAUSES = frozenset(
-    {
-        TokenType.FROM,
-        TokenType.WHERE,
-        TokenType.GROUP_BY,
-        TokenType.HAVING,
-        TokenType.QUALIFY,
-        TokenType.WINDOW,
-        TokenType.ORDER_BY,
-        TokenType.SORT_BY,
-        TokenType.CLUSTER_BY,
-        TokenType.DISTRIBUTE_BY,
-        TokenType.LIMIT,
-        TokenType.OFFSET,
-        TokenType.UNION,
-        TokenType.INTERSECT,
-        TokenType.EXCEPT,
-    }
+    {TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY, TokenType.WINDOW}
+    | {TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY, TokenType.DISTRIBUTE_BY}
+    | {TokenType.LIMIT, TokenType.OFFSET, TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT}
 )
 
 
@@ -83,6 +69,11 @@ class Findings:
         problem = Problem(condition, what, why, fix, self.place(offset))
         if not any(known.condition == condition and known.place == problem.place for known in self.problems):
             self.problems.append(problem)
+
+    def stop(self, offset: int, what: str, fix: str = "", condition: str = "sql-syntax") -> NoReturn:
+        """Notes the last problem, after which the text cannot be read on, and raises them all."""
+        self.add(condition, offset, what, fix=fix)
+        raise ProjectError(self.problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,63 +96,49 @@ class Text:
     record_fields: frozenset[str]
 
 
-def read_text(sql: str, findings: Findings) -> Text | None:
-    """Tokenises `sql`, noting everything that its words alone forbid. None where it cannot be read at all."""
-    tokens = _read_tokens(sql, findings)
-    if tokens is None:
-        return None
-    tokens, inserts = _without_hints(tokens)
-    if not _is_one_select(sql, tokens, findings):
-        return None
+def read_text(sql: str, findings: Findings) -> Text:
+    """Tokenises `sql`, noting everything that its words alone forbid. Raises `ProjectError` if it cannot be read."""
+    tokens, inserts = _without_hints(_read_tokens(sql, findings))
+    _refuse_statements(sql, tokens, findings)
     owners, depths, closes = _brackets(tokens)
     if max(depths, default=0) > MAX_DEPTH or _type_depth(tokens) > MAX_DEPTH:
-        findings.add("sql-syntax", 0, f"Brackets nest deeper than {MAX_DEPTH} levels.", fix="Split the expression.")
-        return None
-    aggregates: dict[int, list[int]] = {}
-    windows: dict[int, list[int]] = {}
-    for index, owner in _calls(tokens, owners, closes, findings):
-        (aggregates if _is_aggregate(tokens, index, closes) else windows).setdefault(owner, []).append(index)
+        findings.stop(0, f"Brackets nest deeper than {MAX_DEPTH} levels.", "Split the expression.")
+    aggregates, windows = _calls(tokens, owners, closes, findings)
     _refuse_words(tokens, findings)
     if any(problem.condition == "sql-syntax" for problem in findings.problems):
-        return None
-    end = tokens[-1].end + 1
-    record_fields = _record_fields(tokens) if _RESERVED_WORD.search(sql) else frozenset[str]()
-    return Text(sql[:end], tokens, owners, depths, inserts, aggregates, windows, record_fields)
+        raise ProjectError(findings.problems)
+    record_fields = _record_fields(tokens) if RECORD in sql.lower() else frozenset[str]()
+    return Text(sql[: tokens[-1].end + 1], tokens, owners, depths, inserts, aggregates, windows, record_fields)
 
 
 def clause(text: Text, select: int, kinds: frozenset[TokenType]) -> tuple[int, int] | None:
     """The tokens of the last clause of these kinds which stands in the SELECT itself: first, and one past the last."""
-    depth = text.depths[select]
-    start: int | None = None
-    end = len(text.tokens)
-    for index in range(select + 1, len(text.tokens)):
-        if text.depths[index] < depth or (text.depths[index] == depth and text.owners[index] != select):
-            end = index
-            break
-        if text.depths[index] == depth and _starts_clause(text.tokens, index):
-            if text.tokens[index].token_type in kinds:
-                start, end = index, len(text.tokens)
-            elif start is not None and end == len(text.tokens):
-                end = index
-    return None if start is None else (start, end)
+    _, *clauses = _clauses(text, select)
+    return next((span for span in reversed(clauses) if text.tokens[span[0]].token_type in kinds), None)
 
 
 def projections(text: Text, select: int) -> list[tuple[int, int]]:
     """The tokens of each expression between SELECT and FROM: first, and one past the last."""
-    depth = text.depths[select]
-    start = select + 1
-    spans: list[tuple[int, int]] = []
-    index = start
-    while index < len(text.tokens) and text.depths[index] >= depth:
-        if text.depths[index] == depth:
-            if text.tokens[index].token_type is TokenType.COMMA:
-                spans.append((start, index))
-                start = index + 1
-            elif text.owners[index] != select or _starts_clause(text.tokens, index):
-                break
-        index += 1
-    spans.append((start, index))
-    return spans
+    first, last = next(_clauses(text, select))
+    commas = [
+        index
+        for index in range(first, last)
+        if text.tokens[index].token_type is TokenType.COMMA and text.depths[index] == text.depths[select]
+    ]
+    return list(zip([first, *(index + 1 for index in commas)], [*commas, last], strict=True))
+
+
+def _clauses(text: Text, select: int) -> Iterator[tuple[int, int]]:
+    """The tokens of a SELECT's expressions, then those of each of its clauses."""
+    start = end = select + 1
+    while end < len(text.tokens) and (inside := text.depths[end] - text.depths[select]) >= 0:
+        if inside == 0 and text.owners[end] != select:
+            break
+        if inside == 0 and _starts_clause(text.tokens, end):
+            yield start, end
+            start = end
+        end += 1
+    yield start, end
 
 
 def words(text: Text, first: int, last: int, owner: int | None = None) -> str:
@@ -176,93 +153,74 @@ def words(text: Text, first: int, last: int, owner: int | None = None) -> str:
     )
 
 
-def _read_tokens(sql: str, findings: Findings) -> list[Token] | None:
+def _read_tokens(sql: str, findings: Findings) -> list[Token]:
     if match := _VARIABLE.search(sql):
         findings.add(
             "variable-substitution",
             match.start(),
             f"'{match.group()}' would be replaced by a setting or an environment variable before Spark reads the SQL.",
         )
-    read = _without_comments(sql, findings)
-    if read is None:
-        return None
-    bare, quotes = read
+    bare, quotes = _without_comments(sql, findings)
     try:
         tokens = Spark().tokenize(sql)
     except TokenError as error:
-        findings.add("sql-syntax", 0, f"The SQL cannot be cut into words: {error}")
-        return None
+        findings.stop(0, f"The SQL cannot be cut into words: {error}")
+    if any(token.token_type is TokenType.COMMAND for token in tokens):
+        return tokens  # words like CALL swallow the rest of their statement: it is refused as a statement
     end = -1
     for token in tokens:
         gap = bare[end + 1 : token.start]
         if (gap and not gap.isspace()) or bare[token.start].isspace():
-            if any(known.token_type is TokenType.COMMAND for known in tokens):
-                break
-            findings.add("sql-syntax", end + 1, "Spark would read this text otherwise.", fix="Write it more plainly.")
-            return None
+            findings.stop(end + 1, "Spark would read this text otherwise.", "Write it more plainly.")
         end = token.end
-        if sql[end] in "'\"`":
-            quotes.discard(end)
-    else:
-        if not quotes:
-            return tokens
-        findings.add("sql-syntax", min(quotes), "Spark would end this text otherwise.", fix="Write it more plainly.")
-        return None
-    # words like CALL swallow the rest of their statement into one token: it is refused as a statement
+    if unread := quotes and quotes.difference(token.end for token in tokens):
+        findings.stop(min(unread), "Spark would end this text otherwise.", "Write it more plainly.")
     return tokens
 
 
-def _without_comments(sql: str, findings: Findings) -> tuple[str, set[int]] | None:
-    """`sql` with blanks for comments, as long as before, and where its strings and quoted names end for Spark.
-
-    None where the comments alone would be read otherwise.
-    """
+def _without_comments(sql: str, findings: Findings) -> tuple[str, set[int]]:
+    """`sql` with blanks for comments, as long as before, and where its strings and quoted names end for Spark."""
     pieces: list[str] = []
     quotes: set[int] = set()
     end = 0
     for match in _LEXEMES.finditer(sql):
         kind, found = match.lastgroup, match.group()
         if kind == "open":
-            findings.add("sql-syntax", match.start(), f"{found} is opened here and never closed.")
-            return None
+            findings.stop(match.start(), f"{found} is opened here and never closed.")
         if kind == "url":
-            findings.add("sql-syntax", match.start(), "An address can stand in a string only.")
-            return None
-        if kind == "comment" or kind == "hint":
-            if found.startswith("/*") and "/*" in found[2:]:
-                findings.add("sql-syntax", match.start(), "This comment holds another one.", fix="Use -- for one.")
-                return None
-            if found.endswith("\\") and found.startswith("--"):
-                findings.add("sql-syntax", match.end() - 1, "For Spark the comment goes on in the next line.")
-                return None
-        if kind == "comment":
+            findings.stop(match.start(), "An address can stand in a string only.")
+        if kind not in ("comment", "hint"):
+            quotes.add(match.end() - 1)
+        elif found.startswith("/*") and "/*" in found[2:]:
+            findings.stop(match.start(), "This comment holds another one.", "Use -- for one.")
+        elif found.startswith("--") and found.endswith("\\"):
+            findings.stop(match.end() - 1, "For Spark the comment goes on in the next line.")
+        elif kind == "comment":
             pieces += (sql[end : match.start()], " " * len(found))
             end = match.end()
-        elif kind != "hint":
-            quotes.add(match.end() - 1)
-    return ("".join((*pieces, sql[end:])) if pieces else sql), quotes
+    return "".join((*pieces, sql[end:])), quotes
 
 
 def _without_hints(tokens: list[Token]) -> tuple[list[Token], dict[int, int]]:
     """The tokens without hints, and for each SELECT the offset at which text may be inserted."""
     kept: list[Token] = []
     inserts: dict[int, int] = {}
-    select = -1
+    select = -2
     for index, token in enumerate(tokens):
         kind = token.token_type
+        if select == len(kept) - 1 and (kind is TokenType.HINT or kind is TokenType.ALL):
+            inserts[select] = token.end + 1
         if kind is TokenType.HINT:
-            if select == len(kept) - 1 and select >= 0:
-                inserts[select] = token.end + 1
             continue
         token.comments = []
         if kind is TokenType.SELECT:
             select = len(kept)
             inserts[select] = token.end + 1
             token.comments = [str(select)]
-        elif kind is TokenType.ALL and select == len(kept) - 1 and select >= 0:
-            inserts[select] = token.end + 1
-        elif kind is TokenType.WINDOW and not _names_window(tokens, index):
-            # the function `window(ts, '5 minutes')`, or what it makes: `window.start`
+        elif kind is TokenType.WINDOW and not (
+            _kind_at(tokens, index + 2) is TokenType.ALIAS and _kind_at(tokens, index + 3) is TokenType.L_PAREN
+        ):
+            # not the clause `WINDOW w AS (…)`: the function `window(ts, '5 minutes')`, or `window.start` of it
             token.token_type = TokenType.VAR
         kept.append(token)
     if kept and kept[-1].token_type is TokenType.SEMICOLON:
@@ -270,27 +228,18 @@ def _without_hints(tokens: list[Token]) -> tuple[list[Token], dict[int, int]]:
     return kept, inserts
 
 
-def _names_window(tokens: list[Token], index: int) -> bool:
-    """Whether WINDOW begins the clause `WINDOW w AS (…)`."""
-    return _kind_at(tokens, index + 2) is TokenType.ALIAS and _kind_at(tokens, index + 3) is TokenType.L_PAREN
-
-
-def _is_one_select(sql: str, tokens: list[Token], findings: Findings) -> bool:
+def _refuse_statements(sql: str, tokens: list[Token], findings: Findings) -> None:
     first = next((token for token in tokens if token.token_type is not TokenType.L_PAREN), None)
     if first is None:
-        findings.add("not-a-select", 0, "The model holds no SELECT.")
-        return False
+        findings.stop(0, "The model holds no SELECT.", condition="not-a-select")
     if first.token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.FROM):
-        findings.add("not-a-select", first.start, f"The model begins with {first.text}, and is not one SELECT.")
-        return False
+        what = f"The model begins with {first.text}, and is not one SELECT."
+        findings.stop(first.start, what, condition="not-a-select")
     for token in tokens if ";" in sql or "|>" in sql else ():
         if token.token_type is TokenType.SEMICOLON:
-            findings.add("many-statements", token.start, "The model holds more than one statement.")
-            return False
+            findings.stop(token.start, "The model holds more than one statement.", condition="many-statements")
         if token.token_type is TokenType.PIPE_GT:
-            findings.add("not-a-select", token.start, "|> is not read by lakesql.", fix="Write a SELECT with CTEs.")
-            return False
-    return True
+            findings.stop(token.start, "|> is not read by lakesql.", "Write a SELECT with CTEs.", "not-a-select")
 
 
 def _brackets(tokens: list[Token]) -> tuple[list[int], list[int], dict[int, int]]:
@@ -322,26 +271,27 @@ def _type_depth(tokens: list[Token]) -> int:
 
 def _calls(
     tokens: list[Token], owners: list[int], closes: dict[int, int], findings: Findings
-) -> Iterator[tuple[int, int]]:
-    """Each call of an aggregate, each OVER and QUALIFY, with its SELECT; calls of forbidden functions are noted."""
+) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """The calls that group rows, and those of windows with each OVER and QUALIFY; calls of forbidden ones are noted."""
+    aggregates: dict[int, list[int]] = {}
+    windows: dict[int, list[int]] = {}
     skip_until = -1
     for index, token in enumerate(tokens):
         kind = token.token_type
         if kind is TokenType.OVER or kind is TokenType.QUALIFY:
-            yield index, owners[index]
+            windows.setdefault(owners[index], []).append(index)
         elif kind is TokenType.L_PAREN and index:
-            called = tokens[index - 1].text.lower()
-            if called in AGGREGATES and index > skip_until and not _is_no_call(tokens, index - 1):
-                yield index - 1, owners[index - 1]
+            before = index - 1
+            called = tokens[before].text.lower()
+            if called in AGGREGATES and index > skip_until and not _is_no_call(tokens, before):
+                calls = aggregates if _is_aggregate(tokens, before, closes) else windows
+                calls.setdefault(owners[before], []).append(before)
             elif called == "pivot":
                 skip_until = closes.get(index, index)
             elif called in FORBIDDEN_FUNCTIONS:
-                findings.add(
-                    "forbidden-function",
-                    tokens[index - 1].start,
-                    f"{called}() {FORBIDDEN_FUNCTIONS[called]}.",
-                    _TAKES_COLUMNS_ONLY,
-                )
+                what = f"{called}() {FORBIDDEN_FUNCTIONS[called]}."
+                findings.add("forbidden-function", tokens[before].start, what, _TAKES_COLUMNS_ONLY)
+    return aggregates, windows
 
 
 def _is_no_call(tokens: list[Token], index: int) -> bool:
@@ -353,8 +303,6 @@ def _is_no_call(tokens: list[Token], index: int) -> bool:
 
 def _is_aggregate(tokens: list[Token], index: int, closes: dict[int, int]) -> bool:
     """Whether the call at `index` groups rows: `sum(x)`, `sum(x) FILTER (…)`, but not `sum(x) OVER (…)`."""
-    if tokens[index].token_type in (TokenType.OVER, TokenType.QUALIFY):
-        return False
     after = closes.get(index + 1, len(tokens)) + 1
     while after < len(tokens):
         text = tokens[after].text.upper()
@@ -374,32 +322,21 @@ def _refuse_words(tokens: list[Token], findings: Findings) -> None:
     before: Token | None = None
     for index, token in enumerate(tokens):
         kind = token.token_type
-        if before is not None and before.token_type in _NEEDS_MORE and _ends_list(tokens, index):
+        needs_more = before is not None and before.token_type in _NEEDS_MORE
+        if needs_more and (kind in _LIST_ENDS or (kind not in _NAMES_TOO and _starts_clause(tokens, index))):
             findings.add("sql-syntax", token.start, f"Something is missing before '{token.text}'.")
         if kind is TokenType.PLACEHOLDER or kind is TokenType.PARAMETER:
             refuse_marker(token.text, token.start, findings)
         elif before is not None and before.token_type is TokenType.USING and kind is not TokenType.L_PAREN:
             findings.add("script-transform", before.start, "TRANSFORM … USING runs a program.", _TAKES_COLUMNS_ONLY)
-        elif (kind is TokenType.VAR or kind is TokenType.IDENTIFIER) and token.text[:1] == "_":
-            lowered = token.text.lower()
-            if lowered.startswith(RESERVED_PREFIX):
-                findings.add("reserved-column", token.start, f"'{token.text}' is a name of lakesql's own.")
+        elif token.text[:1] == "_" and token.text.lower().startswith(RESERVED_PREFIX) and kind not in _TEXTS:
+            findings.add("reserved-column", token.start, f"'{token.text}' is a name of lakesql's own.")
         before = token
-
-
-def _ends_list(tokens: list[Token], index: int) -> bool:
-    kind = tokens[index].token_type
-    return kind in _LIST_ENDS or (kind not in _NAMES_TOO and _starts_clause(tokens, index))
 
 
 def refuse_marker(marker: str, offset: int, findings: Findings) -> None:
     """Notes a parameter marker: `?`, `:name`."""
     findings.add("parameter-marker", offset, f"'{marker}' is a parameter marker, and nothing gives it a value.")
-
-
-def refuse_reserved(name: str, offset: int, findings: Findings) -> None:
-    """Notes that something gets a name which every stream gives to a column of its own."""
-    findings.add("reserved-column", offset, f"'{name}' is what a stream calls a column of its own.")
 
 
 def _record_fields(tokens: list[Token]) -> frozenset[str]:

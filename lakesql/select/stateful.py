@@ -33,11 +33,17 @@ def shape_of(select: exp.Select, mark: int, walk: Walk, *, aggregated: bool, dis
         lines += ["distinct", *(words(text, *span) for span in spans)]
     if joined:
         found = clause(text, mark, frozenset({TokenType.FROM}))
-        lines.append(words(text, *found, owner=mark) if found else "join")
+        lines.append(words(text, *found, owner=mark) if found else words(text, _from_before(mark, text), mark))
         if any(not join.args.get("on") and not join.args.get("using") for join in select.args.get("joins") or ()):
             found = clause(text, mark, frozenset({TokenType.WHERE}))  # which says what `FROM a, b` is joined by
             lines += [words(text, *found)] if found else []
     return "\n".join(lines)
+
+
+def _from_before(mark: int, text: Text) -> int:
+    """The FROM of `FROM … SELECT`."""
+    kinds = ((at, text.tokens[at].token_type) for at in range(mark) if text.depths[at] == text.depths[mark])
+    return max((at for at, kind in kinds if kind is TokenType.FROM), default=mark)
 
 
 def shapes_below(shape: str, below: Collection[int], walk: Walk) -> Iterator[str]:

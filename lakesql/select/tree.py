@@ -6,7 +6,7 @@ the way. Names follow Spark: without regard to capitals, common table expression
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlglot import exp
@@ -29,6 +29,7 @@ from lakesql.select.relation import (
     Column,
     Names,
     Relation,
+    Sources,
     StreamShape,
     Walk,
     columns_side_by_side,
@@ -93,59 +94,62 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         return Relation()
     walk.seen.add(mark)
     refuse_foreign(select, walk.text.tokens[mark].start, walk)
-    sources = _sources(select, names, walk)
+    from_ = select.args.get("from_")
+    sources = _joined(_tables(from_.this, names, walk), select, names, walk) if from_ is not None else []
     _read_subqueries(select, names, walk)
+    columns = read_columns(select, mark, sources, walk)
     flowing = [source for _, source in sources if source.streams]
     if not flowing:
-        return Relation(read_columns(select, mark, sources, walk))
-    columns = read_columns(select, mark, sources, walk)
+        return Relation(columns)
     walk.flowing[mark] = select
-    below = _selects(flowing)
+    read = _together(flowing)
     refuse_in_stream(select, mark, walk)
     aggregated = mark in walk.text.aggregates or any(select.args.get(key) for key in ("group", "having"))
     distinct = bool(select.args.get("distinct"))
     joined = len(flowing) > 1
     if aggregated or distinct or joined:
         shape = shape_of(select, mark, walk, aggregated=aggregated, distinct=distinct, joined=joined)
-        walk.shapes[mark] = "\n".join((shape, *shapes_below(shape, below, walk)))
+        walk.shapes[mark] = "\n".join((shape, *shapes_below(shape, read.selects, walk)))
     keys = group_keys(select, sources, columns) if aggregated else ()
-    streams = tuple(dict.fromkeys(name for source in flowing for name in source.streams))
     named = None if columns is None else tuple(column.name or "" for column in columns)
     groups = None
     if aggregated:
-        groups = groups_of(select, mark, named, walk.text, [walk.flowing[each] for each in below])
+        groups = groups_of(select, mark, named, walk.text, [walk.flowing[each] for each in read.selects])
     elif len(sources) == 1:
         groups = groups_through(select, named, flowing[0].groups)
     if distinct:
         keys = (*keys, *(columns or ()))
         groups = distinct_groups(select, named)
-    return Relation(
-        columns,
-        streams,
-        stateful=aggregated or distinct or joined or any(source.stateful for source in flowing),
-        aggregated=aggregated or any(source.aggregated for source in flowing),
-        joined=joined or any(source.joined for source in flowing),
-        by_event_time=any(key.event_time for key in keys) or any(source.by_event_time for source in flowing),
+    return replace(
+        read,
+        columns=columns,
+        stateful=read.stateful or aggregated or distinct,
+        aggregated=read.aggregated or aggregated,
+        by_event_time=read.by_event_time or any(key.event_time for key in keys),
         carried=carry_through(select, mark, sources, flowing[0], walk) if not joined else None,
         groups=groups,
-        selects=below | {mark},
+        selects=read.selects | {mark},
     )
 
 
-def _sources(select: exp.Select, names: Names, walk: Walk) -> list[tuple[str, Relation]]:
-    """What the FROM reads, in order: each relation with the name that columns are qualified with, or ''."""
-    from_ = select.args.get("from_")
-    if from_ is None:
-        return []
-    sources = _joined(from_.this, select.args.get("joins") or (), names, walk)
-    return sources + [_lateral(lateral, names, walk) for lateral in select.args.get("laterals") or ()]
+def _tables(table: exp.Expr, names: Names, walk: Walk) -> Sources:
+    """A table of a FROM and what is joined to it, by brackets, by a later ON, or in `FROM … SELECT`."""
+    if _is_bracketed(table) and not table.alias and not table.args.get("pivots"):
+        sources = _tables(table.this, names, walk)
+    else:
+        sources = [_table(table, names, walk)]
+    return _joined(sources, table, names, walk)
 
 
-def _joined(first: exp.Expr, joins: Iterable[exp.Join], names: Names, walk: Walk) -> list[tuple[str, Relation]]:
-    sources = _table_with_joins(first, names, walk)
-    for join in joins:
+def _is_bracketed(table: exp.Expr) -> bool:
+    return isinstance(table, exp.Subquery) and isinstance(table.this, exp.Table)
+
+
+def _joined(sources: Sources, around: exp.Expr, names: Names, walk: Walk) -> Sources:
+    """The sources with the joins and the lateral views of a SELECT or a table, in order."""
+    for join in around.args.get("joins") or ():
         refuse_foreign(join, offset_of(join.this), walk)
-        right = _table_with_joins(join.this, names, walk)
+        right = _tables(join.this, names, walk)
         left_flows = any(source.streams for _, source in sources)
         right_flows = any(source.streams for _, source in right)
         side, kind = join.side.upper(), join.kind.upper()
@@ -165,10 +169,10 @@ def _joined(first: exp.Expr, joins: Iterable[exp.Join], names: Names, walk: Walk
         elif join.args.get("using") or join.method.upper() == "NATURAL":
             right = [(name, replace(source, using=_shared(source, join, sources))) for name, source in right]
         sources = sources + right
-    return sources
+    return sources + [_lateral(lateral, names, walk) for lateral in around.args.get("laterals") or ()]
 
 
-def _shared(right: Relation, join: exp.Join, sources: list[tuple[str, Relation]]) -> tuple[str, ...]:
+def _shared(right: Relation, join: exp.Join, sources: Sources) -> tuple[str, ...]:
     """The columns that the right side of a join by name shares with the left one, in small letters."""
     if using := join.args.get("using"):
         names = [identifier.name.lower() for identifier in using]
@@ -176,17 +180,6 @@ def _shared(right: Relation, join: exp.Join, sources: list[tuple[str, Relation]]
         names = [column.folded for _, source in sources for column in source.columns or ()]
     there = names if right.columns is None else [column.folded for column in right.columns]
     return tuple(name for name in dict.fromkeys(names) if name in there)
-
-
-def _table_with_joins(table: exp.Expr, names: Names, walk: Walk) -> list[tuple[str, Relation]]:
-    """A table and what is joined to it inside its own brackets."""
-    inner = table.this if isinstance(table, exp.Subquery) else None
-    if isinstance(inner, exp.Table) and not table.alias and not table.args.get("pivots"):
-        return _joined(inner, inner.args.get("joins") or (), names, walk) + [
-            _lateral(lateral, names, walk) for lateral in inner.args.get("laterals") or ()
-        ]
-    laterals = [_lateral(lateral, names, walk) for lateral in table.args.get("laterals") or ()]
-    return [_table(table, names, walk), *laterals]
 
 
 def _table(table: exp.Expr, names: Names, walk: Walk) -> tuple[str, Relation]:
@@ -199,9 +192,11 @@ def _table(table: exp.Expr, names: Names, walk: Walk) -> tuple[str, Relation]:
             refuse_foreign(table, offset_of(table), walk)
             name = name or table.name
             relation = _named_table(table, names, walk)
-        case exp.Subquery() if isinstance(table.this, exp.Table):
-            inner = _joined(table.this, table.this.args.get("joins") or (), names, walk)
-            relation = inner[0][1] if len(inner) == 1 else _merged(inner)
+        case exp.Subquery() if _is_bracketed(table):
+            inner = [source for _, source in _tables(table.this, names, walk)]
+            relation = inner[0]
+            if len(inner) > 1:
+                relation = replace(_together(inner), columns=columns_side_by_side(inner))
             if len(inner) > 1 and relation.stateful:
                 walk.shapes.setdefault(-offset_of(table), "join")
         case exp.Subquery():
@@ -273,14 +268,11 @@ def _table_function(function: exp.Expr, walk: Walk) -> Relation:
 
 
 def _lateral(lateral: exp.Expr, names: Names, walk: Walk) -> tuple[str, Relation]:
-    alias = lateral.args.get("alias")
-    relation = Relation()
-    if isinstance(lateral.this, exp.Subquery):
-        relation = _query(lateral.this, names, walk)
-        if relation.streams:
-            refuse_inside(start_of(lateral.this, walk), relation, walk)
-            relation = Relation()
-    return lateral.alias, _named(relation, alias, walk)
+    relation = _query(lateral.this, names, walk) if isinstance(lateral.this, exp.Subquery) else Relation()
+    if relation.streams:
+        refuse_inside(start_of(lateral.this, walk), relation, walk)
+        relation = Relation()
+    return lateral.alias, _named(relation, lateral.args.get("alias"), walk)
 
 
 def _named(relation: Relation, alias: exp.Expr | None, walk: Walk) -> Relation:
@@ -316,9 +308,9 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
         node = node.this
     branches = [node, *reversed(branches)]
     relations = [_query(branch, names, walk) for branch in branches]
-    streams = tuple(dict.fromkeys(name for relation in relations for name in relation.streams))
     columns = _agreed([relation.columns for relation in relations])
-    if not streams:
+    read = _together(relations, joined=False)
+    if not read.streams:
         return Relation(columns)
     refuse_order(union, branches[-1], walk)
     for branch, relation in zip(branches, relations, strict=True):
@@ -328,7 +320,7 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
                 start_of(branch, walk),
                 "This branch of the UNION reads no stream, so every batch would add its rows again.",
             )
-    stateful = distinct or any(relation.stateful for relation in relations)
+    stateful = distinct or read.stateful
     carried = {relation.carried for relation in relations if relation.streams}
     if not stateful and (len(carried) > 1 or carried == {None}):
         walk.findings.add(
@@ -337,20 +329,10 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
             "The branches of the UNION put the stream's own columns in different places.",
             "A * over a stream brings columns of lakesql's with it.",
         )
-    selects = _selects(relations)
     if distinct:
-        walk.shapes[last_mark(union)] = "\n".join(("union distinct", *columns_of(selects, walk)))
-    return Relation(
-        columns,
-        streams,
-        stateful=stateful,
-        aggregated=any(relation.aggregated for relation in relations),
-        joined=any(relation.joined for relation in relations),
-        by_event_time=any(relation.by_event_time for relation in relations)
-        or (distinct and any(column.event_time for column in columns or ())),
-        carried=relations[0].carried,
-        selects=selects,
-    )
+        walk.shapes[last_mark(union)] = "\n".join(("union distinct", *columns_of(read.selects, walk)))
+    by_event_time = read.by_event_time or (distinct and any(column.event_time for column in columns or ()))
+    return replace(read, columns=columns, stateful=stateful, by_event_time=by_event_time)
 
 
 def _agreed(branches: list[tuple[Column, ...] | None]) -> tuple[Column, ...] | None:
@@ -387,43 +369,28 @@ def _other_set_operation(operation: exp.SetOperation, names: Names, walk: Walk) 
     return replace(left, streams=left.streams or right.streams)
 
 
-def _merged(sources: list[tuple[str, Relation]]) -> Relation:
-    """Several relations under one name."""
-    flowing = [source for _, source in sources if source.streams]
+def _together(relations: list[Relation], joined: bool = True) -> Relation:
+    """What several relations are together, `joined` or united, but for their columns."""
+    flowing = [relation for relation in relations if relation.streams]
+    joined = joined and len(flowing) > 1
     return Relation(
-        columns_side_by_side(source for _, source in sources),
-        tuple(dict.fromkeys(name for source in flowing for name in source.streams)),
-        stateful=len(flowing) > 1 or any(source.stateful for source in flowing),
-        aggregated=any(source.aggregated for source in flowing),
-        joined=len(flowing) > 1 or any(source.joined for source in flowing),
-        by_event_time=any(source.by_event_time for source in flowing),
-        carried=flowing[0].carried if flowing and flowing[0] is sources[0][1] else None,
-        selects=_selects(flowing),
+        streams=tuple(dict.fromkeys(name for relation in flowing for name in relation.streams)),
+        stateful=joined or any(relation.stateful for relation in flowing),
+        aggregated=any(relation.aggregated for relation in flowing),
+        joined=joined or any(relation.joined for relation in flowing),
+        by_event_time=any(relation.by_event_time for relation in flowing),
+        carried=relations[0].carried,
+        selects=frozenset[int]().union(*(relation.selects for relation in flowing)),
     )
-
-
-def _selects(relations: Iterable[Relation]) -> frozenset[int]:
-    return frozenset[int]().union(*(relation.selects for relation in relations))
 
 
 def _read_subqueries(select: exp.Select, names: Names, walk: Walk) -> None:
     """Reads the queries inside the SELECT's expressions, which must not read a stream."""
-    mark = mark_of(select)
-    if len(walk.seen) == len(walk.text.inserts) or mark is None:
+    if len(walk.seen) == len(walk.text.inserts):
         return
-    inside = [value for key, value in select.args.items() if key not in ("with_", "from_")]
-    pending = [node for value in inside for node in (value if isinstance(value, list) else [value])]
-    while pending:
-        node = pending.pop()
-        if not isinstance(node, exp.Expr):
-            continue
-        if isinstance(node, exp.Join):
-            pending.append(node.args.get("on"))
-        elif isinstance(node, exp.Lateral):
-            pending.append(None if isinstance(node.this, exp.Subquery) else node.this)
-        elif isinstance(node, exp.Query):
-            relation = _query(node, names, walk)
+    for query in select.find_all(exp.Query):
+        around = query.find_ancestor(exp.Query, exp.From, exp.With)
+        if around is select and not isinstance(query.parent, exp.Join | exp.Lateral):
+            relation = _query(query, names, walk)
             if relation.streams:
-                refuse_inside(start_of(node, walk), relation, walk)
-        else:
-            pending.extend(node.iter_expressions())
+                refuse_inside(start_of(query, walk), relation, walk)

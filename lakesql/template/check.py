@@ -32,8 +32,7 @@ def check_model(reader: Reader, body: Iterable[nodes.Node]) -> None:
 
 def _check_local_macro(reader: Reader, node: nodes.Macro) -> None:
     if node.name in reader.macros or node.name in reader.locals:
-        what = f"There is a macro '{node.name}' already."
-        reader.report("duplicate-macro", node.lineno, what)
+        reader.report("duplicate-macro", node.lineno, f"There is a macro '{node.name}' already.")
     elif node.name in RESERVED | FUNCTIONS:
         reader.problems.append(reserved_name(node.name, reader.source.place(node.lineno)))
     else:
@@ -51,7 +50,7 @@ def check_macro(reader: Reader, node: nodes.Macro) -> Macro:
     _check_parameters_and_body(reader, node)
     called, reader.calls, reader.in_macro = frozenset(reader.calls), calls, before
     text = reader.source.text
-    last = max((child.lineno for child in node.find_all(nodes.Node)), default=node.lineno)
+    last = max((child.lineno for child in node.find_all((nodes.Expr, nodes.Stmt))), default=node.lineno)
     end = _END_OF_MACRO.search(text, last)
     own = text[max(text.rfind("{%", 0, node.lineno), 0) : end.end() if end else len(text)]
     return Macro(node, called, reader.source, own, local=not reader.pure)

@@ -37,7 +37,10 @@ def _read_entries(reader: Reader, given: Iterable[tuple[str, int, nodes.Expr]], 
 
 
 def _read_literal(reader: Reader, node: nodes.Expr) -> Node:
-    place = reader.source.place(_opening(reader, node) if isinstance(node, nodes.Tuple) else node.lineno)
+    at = node.lineno
+    if isinstance(node, nodes.Tuple) and node.items:  # whose node stands at one of its items
+        at = max(reader.source.text.rfind("(", 0, start_of(node)), 0)
+    place = reader.source.place(at)
     match node:
         case nodes.Const():
             if isinstance(node.value, str) and not is_unicode(node.value):
@@ -59,10 +62,3 @@ def _read_literal(reader: Reader, node: nodes.Expr) -> Node:
             what = "config(...) takes literals: it is read from the file, before anything is rendered."
             reader.report("config-not-literal", start_of(node), what)
             return Node(None, place)
-
-
-def _opening(reader: Reader, node: nodes.Tuple) -> int:
-    """The `(` of a tuple, whose node stands at one of its items."""
-    if not node.items:
-        return node.lineno
-    return max(reader.source.text.rfind("(", 0, start_of(node)), 0)

@@ -110,22 +110,4 @@ _LEXER = _OffsetLexer(_ENVIRONMENT)
 
 def start_of(node: nodes.Node) -> int:
     """The offset of an expression's first token, parentheses aside; Jinja's node may stand at a later one."""
-    match node:
-        case nodes.Name() | nodes.Const():
-            return node.lineno
-        case nodes.Call() | nodes.Getattr() | nodes.Getitem() | nodes.Filter() | nodes.Test() if node.node is not None:
-            return start_of(node.node)
-        case nodes.Not(node=nodes.Test() as test) if test.lineno == node.lineno:
-            return start_of(test)
-        case nodes.BinExpr():
-            return start_of(node.left)
-        case nodes.Compare():
-            return start_of(node.expr)
-        case nodes.Concat():
-            return start_of(node.nodes[0])
-        case nodes.CondExpr():
-            return start_of(node.expr1)
-        case nodes.Tuple(items=[first, *_]):
-            return start_of(first)
-        case _:
-            return node.lineno
+    return min(part.lineno for part in (node, *node.find_all(nodes.Expr)))

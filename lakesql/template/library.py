@@ -73,7 +73,7 @@ class Library(Budget):
         if name == "join":
             (items,) = arguments
             return self.call_filter("join", items, (value,), {})
-        function = _Formatter(self).format_text if name == "format" else getattr(kind, name)
+        function = _Formatter(self).format if name == "format" else getattr(kind, name)
         return self._call(rules[name], function, value, arguments, named)
 
     def _call(self, rule: Rule, function: Any, value: Any, arguments: Arguments, named: Named) -> Any:
@@ -97,9 +97,6 @@ class _Formatter(string.Formatter):
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-
-    def format_text(self, text: str, /, *arguments: Any, **named: Any) -> str:
-        return self.vformat(text, arguments, named)
 
     def get_field(self, field_name: str, args: Arguments, kwargs: Named) -> Any:
         if "." in field_name or "[" in field_name:

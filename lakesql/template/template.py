@@ -37,8 +37,6 @@ class Template:
     can reach; `reads` says which of `this`, `target`, `is_full_refresh` it reads.
     """
 
-    path: str
-    source: str
     config: Node
     streams: tuple[Reference, ...]
     refs: tuple[Reference, ...]
@@ -109,8 +107,6 @@ def parse_template(path: str, source: str, macros: Macros) -> Template:
     if reader.problems:
         raise ProjectError(reader.problems)
     return Template(
-        path,
-        source,
         reader.config or Node({}, Place(path, 1, 1)),
         tuple(reader.streams),
         tuple(reader.refs),
@@ -133,7 +129,7 @@ def render_template(template: Template, names: Names) -> Rendered:
     try:
         text, pieces = run(Run(template.lines.text, template.known, names.vars, edges, module), template.body)
     except TemplateError as fault:
-        place = Place(template.path) if fault.at is None else template.lines.place(fault.at)
+        place = Place(template.lines.path) if fault.at is None else template.lines.place(fault.at)
         why = " ".join(fault.inside)
         raise ProjectError.of(fault.condition, fault.what, why=why, fix=fault.fix, place=place) from None
     return Rendered(text, pieces, template.lines)

@@ -86,17 +86,19 @@ ERROR = '{{"error": {{"message": "no", "type": "NotNow", "code": {code}}}}}'
     ],
 )
 @pytest.mark.parametrize("login", [{}, {"credential": "me:hush-hush"}])
-def test_what_a_server_says(status: int, kind: str, body: str, expected: str, login: dict[str, str]) -> None:
+def test_each_answer_that_is_no_catalogs_has_its_condition(
+    status: int, kind: str, body: str, expected: str, login: dict[str, str]
+) -> None:
     with serving(status, kind, body) as uri:
         assert condition(Catalog("lake", "rest", uri, "wh", login)) == expected
 
 
-def test_a_rest_catalog_that_is_not_there() -> None:
+def test_a_rest_catalog_without_a_server_is_unreachable() -> None:
     assert condition(Catalog("lake", "rest", "http://127.0.0.1:9/catalog")) == "catalog-unreachable"
     assert condition(Catalog("lake", "rest", "http://nobody.invalid/catalog")) == "catalog-unreachable"
 
 
-def test_a_server_that_is_silent_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_is_unreachable_within_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "OPENS_WITHIN_S", 1.0)
     with silence() as address:
         assert condition(Catalog("lake", "rest", f"http://{address}/catalog")) == "catalog-unreachable"
@@ -105,7 +107,7 @@ def test_a_server_that_is_silent_is_not_waited_for(monkeypatch: pytest.MonkeyPat
         assert condition(Catalog("lake", "sql", "sqlite:////c.db", "s3://b/wh", s3)) == "storage-unreachable"
 
 
-def test_logins_and_warehouses_of_a_real_catalog(seaweed: Seaweed) -> None:
+def test_a_rest_catalog_refuses_wrong_logins_and_unknown_warehouses(seaweed: Seaweed) -> None:
     warehouse = seaweed.make_warehouse("logins")
     login = f"{seaweed.access_key}:{seaweed.secret_key}"
 
@@ -119,7 +121,7 @@ def test_logins_and_warehouses_of_a_real_catalog(seaweed: Seaweed) -> None:
     assert condition(catalog(login, "s3://nowhere")) == "catalog-not-found"
 
 
-def test_logins_and_databases_of_a_real_postgres(postgres: Postgres) -> None:
+def test_postgres_refuses_wrong_logins_and_unknown_databases(postgres: Postgres) -> None:
     uri = postgres.make_database("logins")
     login = {"jdbc.user": postgres.user, "jdbc.password": postgres.password}
     assert "lake (sql)" in check_catalog(Catalog("lake", "sql", uri, "/tmp/wh", login))
@@ -129,7 +131,7 @@ def test_logins_and_databases_of_a_real_postgres(postgres: Postgres) -> None:
     assert condition(Catalog("lake", "sql", "postgresql://127.0.0.1:9/db", "/tmp/wh")) == "catalog-unreachable"
 
 
-def test_buckets_and_keys_of_a_real_s3(seaweed: Seaweed, tmp_path: Path) -> None:
+def test_a_wrong_bucket_key_or_endpoint_makes_the_storage_unreachable(seaweed: Seaweed, tmp_path: Path) -> None:
     bucket, uri = seaweed.make_bucket("keys"), f"sqlite:///{tmp_path}/c.db"
 
     def catalog(place: str, **changed: str) -> Catalog:
@@ -144,7 +146,7 @@ def test_buckets_and_keys_of_a_real_s3(seaweed: Seaweed, tmp_path: Path) -> None
     assert condition(Catalog("lake", "sql", uri, str(tmp_path / "file" / "wh"))) == "storage-unreachable"
 
 
-def test_checkpoints(seaweed: Seaweed, tmp_path: Path) -> None:
+def test_a_checkpoint_folder_that_cannot_be_written_is_refused(seaweed: Seaweed, tmp_path: Path) -> None:
     bucket, catalog = seaweed.make_bucket("progress"), Catalog("lake", "sql", "", "", seaweed.s3_properties)
     (tmp_path / "file").write_text("")
     assert bucket in connect.check_checkpoints(f"{bucket}/deep/down", catalog)
@@ -160,7 +162,7 @@ def embedded(**changed: Any) -> dict[str, Any]:
     return {"catalog": {**catalog, **changed.pop("catalog", {})}, "checkpoints": "state/checkpoints", **changed}
 
 
-def test_commands_say_so_before_anything_is_written(tmp_path: Path, seaweed: Seaweed) -> None:
+def test_debug_and_run_refuse_a_bad_target_before_anything_is_written(tmp_path: Path, seaweed: Seaweed) -> None:
     s3 = seaweed.s3_properties
     with serving(200, "text/html", PAGE) as page:
         for number, (target, check, expected) in enumerate(
@@ -184,7 +186,7 @@ def test_commands_say_so_before_anything_is_written(tmp_path: Path, seaweed: Sea
             assert not any("Traceback" in done.out + done.err for done in found.values())
 
 
-def test_storage_that_only_spark_finds_out_about(tmp_path: Path, seaweed: Seaweed) -> None:
+def test_storage_that_refuses_only_spark_fails_the_run_as_unreachable(tmp_path: Path, seaweed: Seaweed) -> None:
     """The catalog lets one in, and makes the table; then the storage refuses, or nobody has told Spark of it."""
     warehouse = seaweed.make_warehouse("refusing")
     login = {"credential": f"{seaweed.access_key}:{seaweed.secret_key}"}

@@ -44,7 +44,7 @@ def test_a_file_is_made_by_one_alone(files: CheckpointFiles) -> None:
     assert files.read("1") == str(won.index(True))
 
 
-def test_a_lost_checkpoint_goes_on_from_the_ledger(rest_on_s3: Place, tmp_path: Path) -> None:
+def test_a_lost_checkpoint_is_rebuilt_from_the_ledger(rest_on_s3: Place, tmp_path: Path) -> None:
     project = Project(rest_on_s3.lake, tmp_path, "lost")
     project.checkpoints = f"{rest_on_s3.checkpoints}/lost"
     project.stream("orders", {"id": "bigint"})

@@ -34,7 +34,7 @@ CHANGES = {
 }
 
 
-def test_every_flight_stands_once_for_every_reader(
+def test_every_reader_finds_no_missing_and_no_duplicate_flight(
     rest_on_s3: Place, flights: tuple[source.Flight, ...], tmp_path: Path
 ) -> None:
     """Though the runner is killed with its Java, partitions are added, and the newest batches come again."""

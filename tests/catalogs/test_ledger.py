@@ -44,7 +44,7 @@ def check(project: Project, sent: list[Row], models: Sequence[str] = MODELS) -> 
     assert {row["id"]: row["orders"] for row in project.rows("counted")} == counts
 
 
-def test_a_batch_is_written_once(place: Place, project: Project) -> None:
+def test_a_replayed_batch_is_skipped_on_every_catalog(place: Place, project: Project) -> None:
     first = project.run().check()
     assert [len(first.of(BatchCommitted, model)) for model in MODELS] == [1, 1, 1]
     check(project, FIRST)
@@ -66,7 +66,7 @@ def test_a_batch_is_written_once(place: Place, project: Project) -> None:
     check(project, FIRST + SECOND)
 
 
-def test_a_commit_of_somebody_else_while_a_batch_is_staged(project: Project) -> None:
+def test_a_staged_batch_is_published_on_top_of_a_foreign_commit(project: Project) -> None:
     """The staged append is replayed on top of it, the staged MERGE is made again; both know their batch afterwards."""
     models = ("added", "newest")
     project.run(*models).check()

@@ -127,7 +127,9 @@ def find_leaks(texts: Mapping[str, str], environ: Mapping[str, str]) -> dict[tup
     }
 
 
-def test_a_run_that_succeeds(tmp_path: Path, rest: dict[str, Any], environ: dict[str, str], broker: Broker) -> None:
+def test_a_successful_run_shows_and_stores_no_secret(
+    tmp_path: Path, rest: dict[str, Any], environ: dict[str, str], broker: Broker
+) -> None:
     """From a broker that asks for a password, to a catalog and a storage that do."""
     broker.create_topic("guarded")
     broker.produce("guarded", [json.dumps({"id": number, "state": "new"}).encode() for number in range(3)])
@@ -153,7 +155,7 @@ def test_a_run_that_succeeds(tmp_path: Path, rest: dict[str, Any], environ: dict
     assert "lakesql.offsets" in kept["table"] and find_leaks(kept, environ) == {}
 
 
-def test_a_record_that_holds_a_secret_fails_its_batch(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_an_error_that_quotes_a_record_masks_the_secret_in_it(tmp_path: Path, environ: dict[str, str]) -> None:
     """Spark quotes the value that cannot be cast, in its log and in the error."""
     command = Command(tmp_path, environ)
     catalog = {"type": "sql", "uri": "sqlite:///state/c.db", "warehouse": "state/wh"}
@@ -206,7 +208,7 @@ def echo() -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ["debug", "run"])
 @pytest.mark.parametrize("login", [{"credential": env(CREDENTIAL)}, {"token": env(HEADER).replace("HEADER", "TOKEN")}])
-def test_a_server_that_quotes_the_login(
+def test_a_login_that_the_server_quotes_is_masked(
     tmp_path: Path, environ: dict[str, str], echo: str, login: dict[str, str], name: str
 ) -> None:
     command = Command(tmp_path, {**environ, "LAKESQL_SECRET_TOKEN": "eyJhbGciOi.J9-token_x"})
@@ -221,7 +223,7 @@ def test_a_server_that_quotes_the_login(
     check(command, done, processes)
 
 
-def test_a_login_in_a_uri(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_a_login_in_a_catalogs_uri_is_masked(tmp_path: Path, environ: dict[str, str]) -> None:
     uri = "postgresql://me:{}@127.0.0.1:9/db".format("{{ env_var('LAKESQL_SECRET_PASSWORD') }}")
     command = Command(tmp_path, environ)
     command.write({"catalog": {"type": "sql", "uri": uri, "warehouse": "wh"}})
@@ -237,16 +239,18 @@ import sys
 from pathlib import Path
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
-from lakesql.run.spark import open_spark
+from lakesql.run.spark import open_spark, session_settings
 
-with open_spark(load_project(Options()), [], print) as (session, _):
+with open_spark(session_settings(load_project(Options()), [], print)) as (session, _):
     for statement in ("SET", "SET -v"):
         for row in session.sql(statement).collect():
             print(row)
 """
 
 
-def test_sparks_listing_of_its_settings(tmp_path: Path, rest: dict[str, object], environ: dict[str, str]) -> None:
+def test_sparks_listing_of_its_settings_holds_no_secret(
+    tmp_path: Path, rest: dict[str, object], environ: dict[str, str]
+) -> None:
     command = Command(tmp_path, environ)
     command.write(rest)
     with Processes() as processes:
@@ -270,7 +274,7 @@ def test_a_secret_in_vars_is_refused(tmp_path: Path, environ: dict[str, str]) ->
     assert not (tmp_path / "target").exists()
 
 
-def test_the_test_finds_what_it_looks_for() -> None:
+def test_the_leak_check_finds_plain_quoted_and_base64_secrets() -> None:
     secret = "s3cret/K+y"
     for text in (secret, quote(secret, safe=""), base64.b64encode(f"user:{secret}".encode()).decode()):
         assert leaks(text, secret)

@@ -11,7 +11,7 @@ from tests.spark.project import sorted_rows
 from tests.spark.test_shop import TABLES, Shop
 
 
-def test_the_whole_shop(rest_on_s3: Place, tmp_path: Path) -> None:
+def test_every_shop_table_equals_the_oracle_for_spark_pyiceberg_and_duckdb(rest_on_s3: Place, tmp_path: Path) -> None:
     shop = Shop(rest_on_s3.lake, tmp_path / "shop")
     shop.checkpoints = rest_on_s3.checkpoints
 

@@ -59,7 +59,7 @@ def check(project: Project) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 503])
-def test_commits_that_were_made_and_answered_with_an_error(
+def test_a_commit_that_succeeded_but_was_answered_with_an_error_is_not_repeated(
     unreliable: Lake, proxy: Unreliable, tmp_path: Path, status: int
 ) -> None:
     """Every fourth commit of a table, which is the one or the other of the two that a staged batch takes."""
@@ -74,7 +74,9 @@ def test_commits_that_were_made_and_answered_with_an_error(
     assert ran.of(BatchSkipped)
 
 
-def test_a_storage_that_fails_for_a_while(lake: Lake, storage: Unreliable, seaweed: Seaweed, tmp_path: Path) -> None:
+def test_a_transient_storage_failure_is_retried_until_it_succeeds(
+    lake: Lake, storage: Unreliable, seaweed: Seaweed, tmp_path: Path
+) -> None:
     """For longer than Iceberg's client has patience with it."""
     patience = {"s3.retry.num-retries": "1", "s3.retry.min-wait-ms": "50", "s3.retry.max-wait-ms": "100"}
     properties = {**seaweed.s3_properties, "s3.endpoint": storage.uri, **patience}
@@ -88,7 +90,7 @@ def test_a_storage_that_fails_for_a_while(lake: Lake, storage: Unreliable, seawe
     assert tries and {problem.condition for event in tries for problem in event.problems} == {"storage-unreachable"}
 
 
-def test_a_catalog_that_is_away_for_a_while(
+def test_a_transient_catalog_outage_is_retried_until_it_answers(
     rest_without_login: Place, rest_server: RestCatalogServer, tmp_path: Path
 ) -> None:
     """It ends after a commit, and is back some seconds later; what is under way then is tried until it answers."""

@@ -59,7 +59,7 @@ def test_compile_loads_neither_spark_nor_iceberg_and_reads_no_sql_twice(shop: Pa
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_an_output_without_every_character(shop: Path, encoding: str) -> None:
+def test_characters_that_the_output_lacks_are_escaped_and_secrets_masked(shop: Path, encoding: str) -> None:
     """What it has not is written as an escape, and a secret is masked all the same."""
     model = shop / "models" / "orders.sql"
     model.write_text("-- 5 \N{EURO SIGN}, hushhush\n" + model.read_text("utf-8"), "utf-8")
@@ -71,7 +71,7 @@ def test_an_output_without_every_character(shop: Path, encoding: str) -> None:
     assert "hushhush" not in printed and "***" in printed
 
 
-def test_without_an_output(shop: Path) -> None:
+def test_a_closed_stdout_is_no_error(shop: Path) -> None:
     done = subprocess.run(["/bin/sh", "-c", f"{sys.executable} -m lakesql ls >&-"], cwd=shop, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
 

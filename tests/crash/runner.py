@@ -33,10 +33,11 @@ from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.observe.jsonl import render_json
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
+from lakesql.run.bind import bind_selects
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
-from lakesql.run.spark import open_spark
+from lakesql.run.spark import open_spark, session_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Order:
 
 
 def main(directory: str) -> None:
-    with open_spark(load(directory), (), say) as (session, catalog):
+    with open_spark(session_settings(load(directory), (), say)) as (session, catalog):
         run_order(session, catalog)
 
 
@@ -66,7 +67,7 @@ def run_order(session: SparkSession, catalog: OpenCatalog) -> None:
     order = Order(**json.loads(sys.stdin.readline()))
     manifest = load(order.project)
     models = [node.removeprefix("model.") for node in manifest.graph.nodes if node.startswith("model.")]
-    selects = build_selects(manifest, models)
+    selects = bind_selects(manifest, build_selects(manifest, models))
     fate = Fate(order, java, manifest.target.catalog.uri)
     context = RunContext(manifest, session, catalog, show, reached=fate.reached)
     with nullcontext() if order.has_ledger else without_ledger():

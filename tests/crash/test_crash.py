@@ -33,7 +33,7 @@ STEPS: tuple[Step, ...] = get_args(Step)
 CASES = [(model, step) for model in MODELS for step in STEPS]
 
 
-def test_two_runners_at_once(project: Project, runners: Runners, seed: int) -> None:
+def test_two_concurrent_runners_commit_no_batch_twice(project: Project, runners: Runners, seed: int) -> None:
     """One of them does what there is to do for a model; the other one is refused, or finds that all is done.
 
     They come first: Java ends by itself here, and leaves an archive of its classes with which the others start sooner.
@@ -50,7 +50,9 @@ def test_two_runners_at_once(project: Project, runners: Runners, seed: int) -> N
 
 
 @pytest.mark.parametrize(("model", "step"), CASES)
-def test_a_runner_that_is_killed(project: Project, runners: Runners, model: str, step: Step, seed: int) -> None:
+def test_a_runner_killed_at_any_step_loses_and_duplicates_no_row(
+    project: Project, runners: Runners, model: str, step: Step, seed: int
+) -> None:
     """Both processes, Python alone or Java alone; then something happens to the table or the checkpoint, or nothing."""
     chance = choose(seed, model, step)
     fate = chance.choice(("kill-both", "kill-python", "kill-java"))
@@ -71,7 +73,7 @@ def test_a_runner_that_is_killed(project: Project, runners: Runners, model: str,
 
 
 @pytest.mark.parametrize("step", [*STEPS, "anywhere"])
-def test_a_runner_that_sleeps_while_another_takes_over(
+def test_a_paused_runner_writes_nothing_after_another_took_over(
     project: Project, runners: Runners, step: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It wakes up in the middle of a batch that the other one has written meanwhile, or while rows are being staged."""
@@ -103,7 +105,7 @@ def test_a_runner_that_sleeps_while_another_takes_over(
     assert find_faults(project, FILES + 2) == []
 
 
-def test_without_the_ledger_rows_are_doubled(project: Project, runners: Runners) -> None:
+def test_without_the_ledger_the_harness_finds_duplicate_rows(project: Project, runners: Runners) -> None:
     """Or all the others would find nothing whatever happened."""
     make_project(project)
     for has_ledger in (True, False):

@@ -115,7 +115,7 @@ def test_the_scripts_can_be_read_by_bash(name: str) -> None:
     assert name == "prepare" or os.access(script, os.X_OK)
 
 
-def test_ci_runs_every_tier_and_the_night_what_is_left_of_it() -> None:
+def test_ci_runs_every_tier_and_nightly_runs_the_rest() -> None:
     """What is left are half of the crash cases, and most of the flights where brokers are killed."""
     assert "line=$(.venv/bin/python docs/readme.py 2)" in RUN
     assert calls_of_pytest(RUN) == {"-m long", "-m services", "-m crash --crash-share 1/2"}

@@ -69,7 +69,7 @@ def test_the_model_is_the_repository_s() -> None:
     assert compiled
 
 
-def test_the_sql_is_the_compiler_s_with_whole_sections_left_out(shop: Path) -> None:
+def test_the_sql_shown_is_a_choice_of_the_compilers_sections(shop: Path) -> None:
     shown = sections(fenced("sql")[1])
     compiled = sections(lakesql(shop, "compile", "--select", "orders"))
     assert [section for section in compiled if section in shown] == shown
@@ -79,7 +79,7 @@ def test_the_sql_is_the_compiler_s_with_whole_sections_left_out(shop: Path) -> N
 def test_set_up_is_two_lines() -> None:
     assert [len(block.strip().splitlines()) for block in fenced("bash")] == [1, 1]
     first, second = commands()
-    assert first[:2] == ["python3 -m venv .venv", ".venv/bin/pip install -q '.[spark]'"]
+    assert first[:2] == ["python3 -m venv .venv", ".venv/bin/pip install -q '.[spark,java]'"]
     assert second == ["python3 -m venv .venv", ".venv/bin/pip install -q '.[test]'", ".venv/bin/pytest"]
 
 
@@ -90,7 +90,7 @@ def test_the_extras_that_it_installs_exist() -> None:
     assert extras <= set(settings["project"]["optional-dependencies"])
 
 
-def test_the_error_that_the_docs_show(shop: Path) -> None:
+def test_the_error_in_the_docs_is_the_one_that_compile_prints(shop: Path) -> None:
     shown = re.findall(
         r"^```text\n(error\[.*?)^```$", (ROOT / "docs" / "errors.md").read_text(), re.DOTALL | re.MULTILINE
     )

@@ -66,7 +66,7 @@ def test_every_condition_has_its_heading() -> None:
     assert set(re.findall(r"^### (\S+)$", page("errors"), re.MULTILINE)) == set(CONDITIONS)
 
 
-def test_every_command_and_option_is_told_of() -> None:
+def test_every_command_and_option_is_documented() -> None:
     text = page("commands")
     context = click.Context(cli, info_name="lakesql")
     for name in COMMANDS:
@@ -82,7 +82,7 @@ def test_every_command_and_option_is_told_of() -> None:
                 assert option.help, (name, option.name)
 
 
-def test_every_selector_method_is_told_of() -> None:
+def test_every_selector_method_is_documented() -> None:
     table = page("commands").split("\nThe methods are:")[0]
     assert {method for method in METHODS if f"{method}:" not in table and f"{method}." not in table} == set()
 
@@ -108,11 +108,11 @@ def test_every_key_of_a_target_stands_in_its_table() -> None:
     text = page("targets")
     kinds = (Target, Spark, Catalog, *CONNECTIONS.values())
     keys = {field.name for kind in kinds for field in fields_of(kind)}
-    assert keys - {"name", "properties"} - first_cells(text) == set()
+    assert keys - {"name", "properties", "places"} - first_cells(text) == set()
     assert {name for name in CONNECTIONS if f"#### `type: {name}`" not in text} == set()
 
 
-def test_every_reason_of_a_dead_letter_is_told_of() -> None:
+def test_every_reason_of_a_dead_letter_is_documented() -> None:
     reasons = {
         parse.UNPARSABLE,
         parse.REQUIRED_MISSING,
@@ -123,13 +123,13 @@ def test_every_reason_of_a_dead_letter_is_told_of() -> None:
     assert reasons - first_cells(page("concepts")) == set()
 
 
-def test_every_key_of_the_ledger_is_told_of() -> None:
+def test_every_key_of_the_ledger_is_documented() -> None:
     keys = {value for name, value in vars(names).items() if name.startswith("LEDGER_")}
     assert len(keys) > 5
     assert keys - first_cells(page("architecture")) == set()
 
 
-def test_every_variable_of_the_environment_is_told_of() -> None:
+def test_every_environment_variable_is_documented() -> None:
     sources = "".join(path.read_text("utf-8") for path in Path(names.__file__).parent.rglob("*.py"))
     read = set(re.findall(r"""environ(?:\.get\(|\[)["']([A-Z_]+)["']""", sources))
     read -= {"XDG_CACHE_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"}  # what lakesql sets, or names inside another

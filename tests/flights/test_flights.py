@@ -94,7 +94,7 @@ def test_exactly_the_unreadable_records_are_dead_letters(flown: Flown) -> None:
 
 @pytest.mark.parametrize("reader", ["spark", "duckdb", "pyiceberg"])
 @pytest.mark.parametrize("model", MODELS)
-def test_every_flight_stands_once_for_every_reader(flown: Flown, model: str, reader: str) -> None:
+def test_every_reader_finds_no_missing_and_no_duplicate_flight(flown: Flown, model: str, reader: str) -> None:
     assert source.expected(model)[0] == (source.COUNT if model in APPENDED else source.DAILY_COUNT)
     assert READERS[reader](flown.project, model) == source.expected(model)
 

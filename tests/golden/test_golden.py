@@ -90,7 +90,9 @@ def pick(texts: Mapping[str, str], kind: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())
-def test_case(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def test_a_project_compiles_to_the_expected_sql_or_problems(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.chdir(tmp_path)
     case = parse_case(path.read_text("utf-8"))
     found = compile_case(case, tmp_path)
@@ -101,7 +103,9 @@ def test_case(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reque
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())
-def test_what_was_kept_says_the_same(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_project_equals_a_freshly_parsed_one(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Read once more, every case gives the same values out of the cache, and nothing is parsed."""
     monkeypatch.chdir(tmp_path)
     case = parse_case(path.read_text("utf-8"))

@@ -39,7 +39,7 @@ def ids(project: Project) -> list[int]:
     return [row["id"] for row in project.rows("landed", "id")]
 
 
-def test_it_goes_on_when_the_broker_is_back(new_project: Callable[[], Project], mortal: Broker) -> None:
+def test_a_run_resumes_when_its_broker_is_back(new_project: Callable[[], Project], mortal: Broker) -> None:
     project = new_project()
     build(project, mortal, **{"default.api.timeout.ms": "3000", "request.timeout.ms": "2000"})
     send(mortal, 1, 2, 3)

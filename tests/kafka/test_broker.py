@@ -36,7 +36,7 @@ def plain_py4j(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def jvm() -> Iterator[Any]:
     java, home = find_java(os.environ), user_cache(os.environ)
-    with open_java(java, ensure_jars(frozenset({"kafka"}), java, home, print)) as jvm:
+    with open_java(java, ensure_jars(frozenset({"kafka"}), home, print)) as jvm:
         yield jvm
 
 
@@ -46,7 +46,7 @@ def asked(jvm: Any, broker: Broker) -> Iterator[Asked]:
         yield asked
 
 
-def test_offsets(broker: Broker, asked: Asked) -> None:
+def test_beginning_and_end_offsets_are_read_for_each_partition(broker: Broker, asked: Asked) -> None:
     broker.create_topic("held", 3)
     broker.produce("held", [f"{number}".encode() for number in range(10)], partitioner="random")
     topics = asked.topics(["held"])
@@ -80,7 +80,7 @@ def test_a_topic_made_again_has_another_id(broker: Broker, asked: Asked) -> None
     assert asked.topics(["again"])["again"].id != before
 
 
-def test_topics_by_name_and_by_pattern(broker: Broker, asked: Asked) -> None:
+def test_topics_are_found_by_name_and_by_pattern(broker: Broker, asked: Asked) -> None:
     for name in ("shop.eu", "shop.us", "shops"):
         broker.create_topic(name)
     assert set(asked.find_topics(TopicPattern(r"shop\..*"))) == {"shop.eu", "shop.us"}
@@ -88,7 +88,7 @@ def test_topics_by_name_and_by_pattern(broker: Broker, asked: Asked) -> None:
     assert not asked.find_topics(TopicPattern("none.*"))
 
 
-def test_a_topic_that_is_not_there(broker: Broker, asked: Asked) -> None:
+def test_each_unknown_topic_is_reported_with_the_nearest_name(broker: Broker, asked: Asked) -> None:
     broker.create_topic("payments")
     with pytest.raises(LakesqlError) as caught:
         asked.find_topics(Topics(("payments", "paymnets", "refunds")), PLACE)
@@ -97,7 +97,7 @@ def test_a_topic_that_is_not_there(broker: Broker, asked: Asked) -> None:
     assert "'payments'" in caught.value.problems[0].fix
 
 
-def test_a_user_and_a_certificate_that_are_right(jvm: Any, broker: Broker) -> None:
+def test_right_credentials_and_certificates_connect(jvm: Any, broker: Broker) -> None:
     plain = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas()}
     scram = {**plain, "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas(module="scram.Scram")}
     ssl = {
@@ -111,7 +111,7 @@ def test_a_user_and_a_certificate_that_are_right(jvm: Any, broker: Broker) -> No
             assert isinstance(asked.topic_names(), frozenset)
 
 
-def test_what_is_wrong_with_a_connection(jvm: Any, broker: Broker) -> None:
+def test_each_wrong_connection_has_its_condition_within_the_time_limit(jvm: Any, broker: Broker) -> None:
     (closed,) = free_ports(1)
     sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas("wrong")}
     scram = {**sasl, "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas("wrong", module="scram.Scram")}
@@ -148,7 +148,7 @@ def test_what_is_wrong_with_a_connection(jvm: Any, broker: Broker) -> None:
     assert not slow
 
 
-def test_a_server_that_is_no_broker(jvm: Any) -> None:
+def test_a_server_that_is_no_broker_is_unreachable(jvm: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(LakesqlError) as caught:
         open_broker(jvm, Kafka(f"127.0.0.1:{server.getsockname()[1]}"))
     assert [problem.condition for problem in caught.value.problems] == ["connection-unreachable"]

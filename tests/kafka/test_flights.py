@@ -97,12 +97,12 @@ def fly(broker: Broker, runner: Runner, flights: tuple[source.Flight, ...]) -> F
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_every_flight_stands_once(flown: Flown, model: str) -> None:
+def test_no_flight_is_missing_or_duplicate(flown: Flown, model: str) -> None:
     assert source.sum_arrow(flown.table(model).scan().to_arrow()) == source.expected(model, flown.flights)
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_every_unreadable_record_is_a_dead_letter_once(flown: Flown, model: str) -> None:
+def test_each_unreadable_record_is_one_dead_letter(flown: Flown, model: str) -> None:
     found = dead_letters(flown.table(f"{model}__dead_letter"))
     assert len(found) == len(flown.bad) == source.BAD_COUNT
     assert found == flown.bad
@@ -113,7 +113,7 @@ def test_a_run_whose_java_is_killed_ends_and_one_that_is_asked_to_ends_well(flow
     assert [json.loads(line)["condition"] for line in flown.errors.splitlines()] == ["java-ended"]
 
 
-def test_each_batch_was_committed_once(flown: Flown) -> None:
+def test_no_batch_is_committed_twice(flown: Flown) -> None:
     for model in MODELS:
         told = [event["batch"] for events in flown.runs for event in of(events, "batch_committed", model)]
         assert told == sorted(set(told))

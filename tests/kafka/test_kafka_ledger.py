@@ -1,4 +1,4 @@
-"""The ledger over real topics: lost checkpoints, topics made anew, records that retention has taken."""
+"""The ledger over real topics: lost checkpoints, topics created again, records that retention has taken."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def checkpoint(project: Project, model: str) -> Path:
     return project.directory / "checkpoints" / model
 
 
-def test_a_lost_checkpoint(begun: Project, broker: Broker, topic: str) -> None:
+def test_a_lost_checkpoint_is_rebuilt_from_the_ledger_and_new_partitions_are_read(
+    begun: Project, broker: Broker, topic: str
+) -> None:
     """Partitions that were added meanwhile are read from their start."""
     for model in MODELS:
         shutil.rmtree(checkpoint(begun, model))
@@ -75,7 +77,7 @@ def test_a_lost_checkpoint(begun: Project, broker: Broker, topic: str) -> None:
     assert begun.run().check().of(BatchCommitted) == []
 
 
-def test_a_topic_that_was_deleted_and_made_again(begun: Project, broker: Broker, topic: str) -> None:
+def test_a_recreated_topic_is_refused_until_a_rewind(begun: Project, broker: Broker, topic: str) -> None:
     """Longer than before: the old offsets are offsets of the new one too, and Spark would skip its first records."""
     broker.delete_topic(topic)
     broker.create_topic(topic, 2)
@@ -89,7 +91,9 @@ def test_a_topic_that_was_deleted_and_made_again(begun: Project, broker: Broker,
 
 
 @pytest.mark.parametrize("is_lost", [False, True], ids=["checkpoint-there", "checkpoint-lost"])
-def test_records_that_are_gone(begun: Project, broker: Broker, topic: str, is_lost: bool) -> None:
+def test_records_removed_by_retention_are_refused_until_the_loss_is_accepted(
+    begun: Project, broker: Broker, topic: str, is_lost: bool
+) -> None:
     produce(broker, topic, range(20, 40))
     broker.delete_records(topic, 0, 15)  # ten were read of each partition
     if is_lost:
@@ -124,7 +128,9 @@ def stuck(project: Project, broker: Broker, topic: str) -> Project:
     return project
 
 
-def test_records_that_are_gone_before_the_first_batch_was_written(stuck: Project, broker: Broker, topic: str) -> None:
+def test_records_removed_before_the_first_commit_are_refused_as_lost(
+    stuck: Project, broker: Broker, topic: str
+) -> None:
     broker.delete_records(topic, 0, 4)
     ran = refuse(stuck, "data-lost", ("a",))
     assert f"{topic}-0: 0 to 3" in ran.finished("a").problems[0].what
@@ -132,9 +138,7 @@ def test_records_that_are_gone_before_the_first_batch_was_written(stuck: Project
     assert ids(stuck, "a") == [n for n in range(20) if n % 2 or n >= 8]
 
 
-def test_a_topic_that_was_made_anew_before_the_first_batch_was_written(
-    stuck: Project, broker: Broker, topic: str
-) -> None:
+def test_a_topic_recreated_before_the_first_commit_is_refused(stuck: Project, broker: Broker, topic: str) -> None:
     broker.delete_topic(topic)
     broker.create_topic(topic, 2)
     produce(broker, topic, range(100, 150))
@@ -145,7 +149,9 @@ def test_a_topic_that_was_made_anew_before_the_first_batch_was_written(
 
 
 @pytest.mark.parametrize("count", [20, 2], ids=["longer", "shorter"])
-def test_a_topic_that_is_made_anew_while_it_is_read(project: Project, broker: Broker, topic: str, count: int) -> None:
+def test_a_topic_recreated_during_a_run_is_refused_and_nothing_of_it_is_written(
+    project: Project, broker: Broker, topic: str, count: int
+) -> None:
     """Spark alone reads on at the old offset; where the new topic is shorter, it only says that an offset changed."""
     project.connections["broker"]["options"] = {"metadata.max.age.ms": "1000"}
     project.stream("s", {"id": "bigint"}, connection="broker", topic=topic)
@@ -167,7 +173,9 @@ def test_a_topic_that_is_made_anew_while_it_is_read(project: Project, broker: Br
     assert ids(project, "a") == [*range(5), *range(100, 100 + count)]
 
 
-def test_a_topic_of_a_pattern_that_is_deleted_while_it_is_read(project: Project, broker: Broker, topic: str) -> None:
+def test_a_topic_of_a_pattern_deleted_during_a_run_is_reported_as_lost(
+    project: Project, broker: Broker, topic: str
+) -> None:
     first, second = f"{topic}.1", f"{topic}.2"
     project.connections["broker"]["options"] = {"metadata.max.age.ms": "1000"}
     project.stream("s", {"id": "bigint"}, connection="broker", pattern=rf"{topic}\.\d")
@@ -190,14 +198,15 @@ def test_a_topic_of_a_pattern_that_is_deleted_while_it_is_read(project: Project,
     assert project.summaries("a")[-1]["lakesql.accepted-loss"] == f"{second}-0: 5 on"
 
 
-def test_from_a_time_on(begun: Project, broker: Broker, topic: str) -> None:
+def test_a_rewind_to_a_time_reads_the_records_since_then(begun: Project, broker: Broker, topic: str) -> None:
     from lakesql.compile.select import build_selects
+    from lakesql.run.bind import bind_selects
     from lakesql.run.rewind import rewind_model
 
     manifest = begun.manifest()
-    (select,) = build_selects(manifest, ["u"]).values()
+    (bound,) = bind_selects(manifest, build_selects(manifest, ["u"])).values()
     begun.sql(f"DELETE FROM {begun.table('u')}")
-    rewind_model(manifest, begun.lake.session, select, 1_772_400_000_000 + 14)
+    rewind_model(manifest, begun.lake.session, bound, 1_772_400_000_000 + 14)
     begun.run("u").check()
     assert ids(begun, "u") == list(range(14, 20))
 
@@ -250,7 +259,9 @@ def test_a_topic_that_appears_in_mid_run_is_known_by_its_id(project: Project, br
     refuse(project, "topic-recreated", ("a",))
 
 
-def test_a_stateful_model_that_came_too_late(project: Project, broker: Broker, topic: str) -> None:
+def test_a_rewind_after_data_loss_covers_both_queries_of_a_stateful_model(
+    project: Project, broker: Broker, topic: str
+) -> None:
     """What its second query has not read is gone too, and that one cannot be asked for a loss by itself."""
     broker.create_topic(topic, 1)
     project.stream("s", {"id": "int"}, connection="broker", topic=topic)

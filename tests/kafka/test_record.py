@@ -92,7 +92,7 @@ def without_time(row: dict[str, Any]) -> dict[str, Any]:
     return {key: each for key, each in row.items() if key not in ("rejected_at", "batch")}
 
 
-def test_the_newest_of_each_partition(project: Project, broker: Broker) -> None:
+def test_a_recording_of_n_rows_takes_the_newest_of_each_partition(project: Project, broker: Broker) -> None:
     broker.create_topic("recorded.many", 3)
     broker.produce("recorded.many", [Message(value(number), partition=number % 3) for number in range(60)])
     project.stream("s", COLUMNS, connection="broker", topic="recorded.many")
@@ -118,7 +118,7 @@ def test_a_recording_is_replaced_only_when_asked(
     assert [line["value"]["id"] for line in lines(project, "recorded.twice")] == [1]
 
 
-def test_a_recording_goes_where_nothing_of_the_topic_can_be_masked(project: Project, broker: Broker) -> None:
+def test_a_recording_is_removed_where_no_record_of_the_topic_can_be_masked(project: Project, broker: Broker) -> None:
     broker.create_topic("recorded.bare")
     broker.produce("recorded.bare", [b"Ada Lovelace"])
     project.stream("s", COLUMNS, connection="broker", topic="recorded.bare")
@@ -127,7 +127,9 @@ def test_a_recording_goes_where_nothing_of_the_topic_can_be_masked(project: Proj
     assert not old.exists()
 
 
-def test_masked_columns(project: Project, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_masked_values_are_equal_across_topics_keys_and_values(
+    project: Project, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "home" / "jars").mkdir(parents=True)
     broker.create_topic("recorded.people")
     broker.create_topic("recorded.orders")
@@ -172,7 +174,7 @@ def test_avro_is_recorded_in_base64(project: Project, broker: Broker) -> None:
         (["s", "--rows", "0"], "usage"),
     ],
 )
-def test_what_cannot_be_recorded(
+def test_a_recording_that_is_impossible_is_refused_and_writes_nothing(
     project: Project, capsys: pytest.CaptureFixture[str], arguments: list[str], condition: str
 ) -> None:
     project.stream("s", {**COLUMNS, "at": "timestamp"}, connection="broker", topic="recorded.none")

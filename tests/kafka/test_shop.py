@@ -52,7 +52,7 @@ def test_a_table_holds_what_plain_python_says(opened: tuple[Shop, Ran], name: st
     assert rows == sorted_rows(oracle.expected_tables(shop.recorded)[name])
 
 
-def test_the_same_dead_letters(opened: tuple[Shop, Ran]) -> None:
+def test_the_dead_letters_are_those_of_the_oracle(opened: tuple[Shop, Ran]) -> None:
     shop, _ = opened
     for name, letters in oracle.expected_dead_letters(shop.recorded).items():
         found = {(row["partition"], row["offset"], row["reason"]) for row in shop.rows(f"{name}__dead_letter")}

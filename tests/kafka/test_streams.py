@@ -14,7 +14,7 @@ import pytest
 from lakesql.compile.select import build_select
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted, Progress
-from lakesql.run.prepare import bind_streams
+from lakesql.run.bind import bind_select
 from tests.servers.broker import STORE_PASSWORD, Broker, Message, jaas
 from tests.servers.process import free_ports
 from tests.spark.project import Project
@@ -44,7 +44,7 @@ def ids(project: Project, name: str = "landed") -> list[int]:
     return [row["id"] for row in project.rows(name, "id")]
 
 
-def test_the_record_and_its_parts(project: Project, broker: Broker, topic: str) -> None:
+def test_record_fields_and_headers_arrive_as_they_were_sent(project: Project, broker: Broker, topic: str) -> None:
     broker.create_topic(topic, 2)
     headers = (("trace", b"a1"), ("trace", b"\xff\x00"), ("none", None))
     sent = [
@@ -74,7 +74,7 @@ def test_the_record_and_its_parts(project: Project, broker: Broker, topic: str) 
     assert not rows[1]["headers"]
 
 
-def test_what_cannot_be_read_is_set_aside_with_its_bytes(project: Project, broker: Broker, topic: str) -> None:
+def test_an_unreadable_record_is_a_dead_letter_with_its_bytes(project: Project, broker: Broker, topic: str) -> None:
     broker.create_topic(topic)
     bad = [b'{"id": 1', b"\xff\xfe", None, b'{"name": "x"}']
     broker.produce(topic, [value(1), *(Message(each, b"key") for each in bad), value(2)])
@@ -92,7 +92,7 @@ def test_what_cannot_be_read_is_set_aside_with_its_bytes(project: Project, broke
 
 
 @pytest.mark.parametrize("format_", ["string", "bytes", "csv"])
-def test_other_formats(project: Project, broker: Broker, topic: str, format_: str) -> None:
+def test_string_bytes_and_csv_values_are_read(project: Project, broker: Broker, topic: str, format_: str) -> None:
     broker.create_topic(topic)
     broker.produce(topic, [b"1,one", b"2,\xff"])
     columns = {"id": "bigint", "name": "string"} if format_ == "csv" else None
@@ -107,7 +107,7 @@ def test_other_formats(project: Project, broker: Broker, topic: str, format_: st
     assert project.reasons("landed") == ({} if format_ == "bytes" else {"unparsable": 1})
 
 
-def test_lists_and_patterns(project: Project, broker: Broker, topic: str) -> None:
+def test_topics_are_read_by_list_and_by_pattern(project: Project, broker: Broker, topic: str) -> None:
     for number, name in enumerate(("eu", "us", "other"), start=1):
         broker.create_topic(f"{topic}.{name}")
         broker.produce(f"{topic}.{name}", [value(number)])
@@ -129,7 +129,7 @@ def test_lists_and_patterns(project: Project, broker: Broker, topic: str) -> Non
     assert ids(project, "from_matched") == [1, 2, 4]
 
 
-def test_start(project: Project, broker: Broker, topic: str) -> None:
+def test_each_start_reads_the_records_from_there_on(project: Project, broker: Broker, topic: str) -> None:
     broker.create_topic(topic, 2)
     for number in range(1, 5):
         time = datetime(2026, 3, number, tzinfo=UTC)
@@ -148,7 +148,7 @@ def test_start(project: Project, broker: Broker, topic: str) -> None:
     assert ids(project, "from_latest") == ids(project, "from_future") == [5, 6]
 
 
-def test_batches_are_bounded(project: Project, broker: Broker, topic: str) -> None:
+def test_max_per_batch_limits_a_batch(project: Project, broker: Broker, topic: str) -> None:
     broker.create_topic(topic, 3)
     broker.produce(topic, [Message(value(number), partition=number % 3) for number in range(90)])
     project.stream("s", COLUMNS, connection="broker", topic=topic, max_per_batch=30)
@@ -159,7 +159,7 @@ def test_batches_are_bounded(project: Project, broker: Broker, topic: str) -> No
     assert project.run().check().of(BatchCommitted) == []
 
 
-def test_partitions_are_added_while_it_runs(project: Project, broker: Broker, topic: str) -> None:
+def test_partitions_added_during_a_run_are_read(project: Project, broker: Broker, topic: str) -> None:
     broker.create_topic(topic)
     broker.produce(topic, [value(1), value(2)])
     project.stream("s", COLUMNS, connection="broker", topic=topic)
@@ -179,7 +179,9 @@ def test_partitions_are_added_while_it_runs(project: Project, broker: Broker, to
     assert [(row["id"], row["partition"]) for row in project.rows("landed", "id")] == [(1, 0), (2, 0), (3, 1), (4, 2)]
 
 
-def test_transactions(project: Project, broker: Broker, topic: str) -> None:
+def test_only_committed_transactions_are_read_unless_the_connection_says_otherwise(
+    project: Project, broker: Broker, topic: str
+) -> None:
     broker.create_topic(topic)
     broker.produce(topic, [value(1)])
     broker.begin_transaction(topic, [value(2)]).abort_transaction(30)
@@ -205,7 +207,7 @@ def test_transactions(project: Project, broker: Broker, topic: str) -> None:
     assert ids(project) == [1, 3, 4]
 
 
-def test_a_user_and_a_certificate(project: Project, broker: Broker, topic: str) -> None:
+def test_credentials_and_certificates_of_a_connection_are_used(project: Project, broker: Broker, topic: str) -> None:
     modules = {"PLAIN": "plain.Plain", "SCRAM-SHA-512": "scram.Scram"}
     servers: dict[str, tuple[str, dict[str, str]]] = {
         mechanism.split("-")[0].lower(): (
@@ -239,7 +241,7 @@ def test_a_user_and_a_certificate(project: Project, broker: Broker, topic: str) 
     assert [ids(project, f"by_{name}") for name in servers] == [[1]] * 3
 
 
-def test_a_stateful_model(project: Project, broker: Broker, topic: str) -> None:
+def test_a_stateful_model_aggregates_and_writes_its_dead_letters(project: Project, broker: Broker, topic: str) -> None:
     broker.create_topic(topic, 2)
     broker.produce(topic, [value(number, "even" if number % 2 == 0 else "odd") for number in range(10)])
     broker.produce(topic, [b"broken"])
@@ -360,7 +362,9 @@ def avro(
     )
 
 
-def test_avro(project: Project, broker: Broker, topic: str) -> None:
+def test_avro_records_are_read_and_malformed_ones_are_dead_letters(
+    project: Project, broker: Broker, topic: str
+) -> None:
     good = [
         avro(1, 1999, 1_772_400_000_000_001, [(2, "lamp"), (1, "desk")], 1),
         avro(2, -5, None, [], 0, float("inf")),
@@ -421,7 +425,7 @@ def test_a_fraction_of_avro_is_no_whole_number(project: Project, broker: Broker,
     assert [row["detail"].split(":")[0] for row in project.rows("landed__dead_letter")] == ["weight"] * 3
 
 
-def test_avro_schemas_that_are_none(project: Project, broker: Broker, topic: str) -> None:
+def test_a_missing_or_unfit_avro_schema_is_refused(project: Project, broker: Broker, topic: str) -> None:
     broker.create_topic(topic)
     project.model("landed", "SELECT * FROM {s}", mode="append")
     project.write("schemas/text.avsc", "nothing")
@@ -431,11 +435,11 @@ def test_avro_schemas_that_are_none(project: Project, broker: Broker, topic: str
         path = f"schemas/{schema}.avsc"
         project.stream("s", AVRO_COLUMNS, connection="broker", topic=topic, format="avro", schema=path)
         with pytest.raises(ProjectError) as caught:
-            bind_streams(project.manifest(), build_select(project.manifest(), "landed"))
+            bind_select(project.manifest(), build_select(project.manifest(), "landed"))
         assert [problem.condition for problem in caught.value.problems] == ["avro-schema"]
 
 
-def test_the_lag_of_each_partition(project: Project, broker: Broker, topic: str) -> None:
+def test_the_lag_is_reported_for_each_partition_and_falls_to_zero(project: Project, broker: Broker, topic: str) -> None:
     broker.create_topic(topic, 2)
     broker.produce(topic, [Message(value(number), partition=number % 4 // 3) for number in range(80)])
     project.stream("s", COLUMNS, connection="broker", topic=topic, max_per_batch=8)
@@ -453,7 +457,7 @@ def test_the_lag_of_each_partition(project: Project, broker: Broker, topic: str)
     assert lefts == sorted(lefts, reverse=True) and lefts[0] > 8
 
 
-def test_records_that_are_gone_while_it_runs(project: Project, broker: Broker, topic: str) -> None:
+def test_records_removed_during_a_run_are_reported_as_lost(project: Project, broker: Broker, topic: str) -> None:
     broker.create_topic(topic)
     # Large ones: of small ones Kafka's client has all in its hands already.
     broker.produce(topic, [value(number, "x" * 300_000) for number in range(40)])

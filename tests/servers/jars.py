@@ -8,8 +8,9 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
-from lakesql.engine.spark.jars import render_ivy_settings, spark_jars, user_cache
+from lakesql.engine.spark.jars import spark_jars, user_cache
 from lakesql.engine.spark.java import find_java
 
 
@@ -93,6 +94,24 @@ def render_module(dependencies: tuple[Dependency, ...]) -> str:
     )
 
 
+def render_settings(repository: str | None) -> str:
+    """Ivy's settings: one Maven repository, Maven Central if it is None."""
+    root = f" root={quoteattr(repository.rstrip('/') + '/')}" if repository else ""
+    return "\n".join(
+        [
+            "<ivysettings>",
+            '  <settings defaultResolver="maven"/>',
+            "  <timeout-constraints>",  # or it waits for ever, whatever Java's own defaults are
+            '    <timeout-constraint name="bounded" connectionTimeout="20000" readTimeout="60000"/>',
+            "  </timeout-constraints>",
+            "  <resolvers>",
+            f'    <ibiblio name="maven" m2compatible="true" timeoutConstraint="bounded"{root}/>',
+            "  </resolvers>",
+            "</ivysettings>",
+        ]
+    )
+
+
 def _render(found: Dependency) -> str:
     attributes = f'org="{found.organisation}" name="{found.name}" rev="{found.revision}" conf="server->default"'
     attributes += ' transitive="false"' if found.alone else ""
@@ -108,8 +127,7 @@ def _render(found: Dependency) -> str:
 def _run_ivy(module: str, work: Path) -> None:
     """Retrieve a module's jars into `work`/jars."""
     (work / "ivy.xml").write_text(module)
-    settings = render_ivy_settings(os.environ.get("LAKESQL_MAVEN_URL"))
-    (work / "settings.xml").write_text(settings.replace('usepoms="false"', 'usepoms="true"'))
+    (work / "settings.xml").write_text(render_settings(os.environ.get("LAKESQL_MAVEN_URL")))
     command: list[str | Path] = [
         find_java(os.environ).binary,
         *("-jar", next(spark_jars().glob("ivy-*.jar"))),

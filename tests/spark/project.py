@@ -20,6 +20,7 @@ from lakesql.events import Event, ModelFinished
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
+from lakesql.run.bind import bind_selects
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
@@ -245,7 +246,7 @@ def run_manifest(
 
     selects = build_selects(manifest, [name for name in order if not names or name in names])
     context = RunContext(manifest, lake.session, lake.catalog, emit, accept_data_loss)
-    return Ran(run_selects(context, selects, continuous, interrupt), tuple(events))
+    return Ran(run_selects(context, bind_selects(manifest, selects), continuous, interrupt), tuple(events))
 
 
 def sorted_rows(rows: Iterable[Row], order: str | None = None) -> list[Row]:

@@ -35,7 +35,7 @@ def test_batches_without_rows_make_no_snapshot(project: Project) -> None:
     assert all(project.snapshot_ids(model) == [] for model in models)
 
 
-def test_a_batch_without_rows_in_a_table_that_may_not_be_cleaned(project: Project) -> None:
+def test_an_empty_batch_stays_invisible_where_gc_is_disabled(project: Project) -> None:
     """Iceberg refuses to expire a snapshot there: what was staged stays, and nobody reads it."""
     project.stream("s", COLUMNS)
     options = {"mode": "append", "properties": {"gc.enabled": "false"}}
@@ -77,11 +77,11 @@ def test_an_expression_that_fails_ends_its_model_alone(project: Project) -> None
     assert project.rows("fine") == [{"id": 1, "number": 7}, {"id": 2, "number": None}]
 
     project.model("bad", "SELECT id,\n  v,\n  try_cast(v AS int) AS number\nFROM {s}", mode="append")
-    mended = project.run("bad", "after", "after_after").check()
+    fixed = project.run("bad", "after", "after_after").check()
 
     assert [row["number"] for row in project.rows("bad")] == [7, None]
     assert [row["id"] for row in project.rows("after_after")] == [1, 2]
-    assert mended.finished("bad").rejected == 1
+    assert fixed.finished("bad").rejected == 1
     assert project.reasons("bad") == {"unparsable": 1}
 
 

@@ -42,7 +42,7 @@ def test_a_signal_to_all_of_its_processes_ends_it_as_well(tmp_path: Path) -> Non
     check_ended(process)
 
 
-def test_a_batch_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+def test_a_batch_that_outlasts_the_time_limit_is_abandoned_and_invisible(tmp_path: Path) -> None:
     """Of which nothing is visible: Java was killed, as in tests/crash."""
     write_shop(tmp_path)
     model = tmp_path / "models/clicks.sql"
@@ -61,7 +61,7 @@ def test_a_batch_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     assert [event["interrupted"] for event in seen if event["event"] == "run_finished"] == [True]
 
 
-def test_a_second_signal_ends_it_at_once_and_nothing_stays_behind(tmp_path: Path) -> None:
+def test_a_second_signal_ends_a_run_immediately_and_no_process_survives(tmp_path: Path) -> None:
     write_shop(tmp_path)
     process = start(tmp_path)
     read_until(process, "query_started")
@@ -77,7 +77,7 @@ def test_a_second_signal_ends_it_at_once_and_nothing_stays_behind(tmp_path: Path
         time.sleep(0.1)
 
 
-def test_a_java_that_is_killed_is_named_and_nothing_else_is_said(tmp_path: Path) -> None:
+def test_a_killed_java_is_the_only_error_that_is_printed(tmp_path: Path) -> None:
     write_shop(tmp_path)
     with running(Runner(tmp_path, "clicks")) as runner:
         runner.wait(lambda events: bool(of(events, "batch_committed")), 120)

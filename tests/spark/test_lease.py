@@ -65,7 +65,7 @@ def test_one_of_many_makes_a_file(lake: Lake, tmp_path: Path) -> None:
     assert sorted(files.names()) == sorted(map(str, range(20)))
 
 
-def test_a_lease_that_was_given_back_is_had_at_once(lake: Lake, tmp_path: Path) -> None:
+def test_a_released_lease_is_claimed_without_waiting(lake: Lake, tmp_path: Path) -> None:
     folder, clock = str(tmp_path / "m"), Clock()
     texts, say = said()
     for _ in range(3):
@@ -97,7 +97,7 @@ def test_a_second_runner_is_refused(lake: Lake, tmp_path: Path) -> None:
     assert condition(lambda: first.check("m")) == "lease-lost"
 
 
-def test_who_takes_over_waits_for_what_is_still_held(lake: Lake, tmp_path: Path) -> None:
+def test_a_patient_runner_waits_for_the_models_that_are_still_leased(lake: Lake, tmp_path: Path) -> None:
     """With none of them it is refused: somebody runs them all."""
     first, second = leases(lake, Clock()), leases(lake, clock := Clock())
     texts, say = said()
@@ -122,7 +122,7 @@ def test_who_takes_over_waits_for_what_is_still_held(lake: Lake, tmp_path: Path)
     assert asks("b")
 
 
-def test_a_lease_that_is_not_renewed_passes_on(lake: Lake, tmp_path: Path) -> None:
+def test_a_lease_that_is_not_renewed_expires_and_is_claimed_by_another(lake: Lake, tmp_path: Path) -> None:
     folder = str(tmp_path / "m")
     slept, awake = Clock(), Clock()
     texts, say = said()
@@ -218,7 +218,7 @@ def test_a_file_that_is_being_written_is_a_holder(lake: Lake, tmp_path: Path) ->
     assert asdict(runner._me)["host"]
 
 
-def test_storage_that_does_not_answer(lake: Lake, tmp_path: Path) -> None:
+def test_a_lease_on_unreachable_storage_is_a_transient_error(lake: Lake, tmp_path: Path) -> None:
     clock = Clock()
     runner = leases(lake, clock)
     assert runner.claim("m", str(tmp_path / "m"), lambda text: None)
@@ -237,7 +237,7 @@ def test_storage_that_does_not_answer(lake: Lake, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "m.lease").iterdir()] == ["0"]
 
 
-def test_a_runner_without_a_batch_learns_that_its_lease_has_passed_on(lake: Lake, tmp_path: Path) -> None:
+def test_an_idle_runner_learns_that_its_lease_was_claimed_by_another(lake: Lake, tmp_path: Path) -> None:
     folder, clock = str(tmp_path / "m"), Clock()
     first, second = leases(lake, clock), leases(lake, clock)
     assert first.claim("m", folder, lambda text: None)
@@ -272,7 +272,7 @@ def test_a_run_beside_a_run_writes_nothing(project: Project) -> None:
     assert beside.run().check().of(Noted) == []
 
 
-def test_a_lease_that_cannot_be_made_is_not_said_to_be_another_runners(project: Project) -> None:
+def test_a_lease_that_cannot_be_created_is_not_reported_as_held(project: Project) -> None:
     project.stream("s", {"id": "int"})
     project.model("m", "SELECT id FROM {s}", mode="append")
     project.record("s", [{"id": 1}])

@@ -1,4 +1,4 @@
-"""A checkpoint and a table that do not agree: refused before anything is written, and mended by the printed command."""
+"""A checkpoint and a table that do not agree: refused before anything is written, and fixed by the printed command."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import pytest
 from lakesql.compile.select import build_selects
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Noted
+from lakesql.run.bind import bind_selects
+from lakesql.run.drop import Dropper
 from lakesql.run.rewind import Rewound, rewind_model
 from tests.spark.project import Project, Ran, Row
 
@@ -57,15 +59,22 @@ def rewind(project: Project, command: str) -> Rewound:
     assert words[:2] == ["lakesql", "rewind"]
     to = words[words.index("--to") + 1] if "--to" in words else "ledger"
     manifest = project.manifest()
-    (select,) = build_selects(manifest, [words[2]]).values()
+    (bound,) = bind_selects(manifest, build_selects(manifest, [words[2]])).values()
     allow = "--allow-duplicates" in words
-    return rewind_model(manifest, project.lake.session, select, to, allow_duplicates=allow)  # type: ignore[arg-type]
+    return rewind_model(manifest, project.lake.session, bound, to, allow_duplicates=allow)  # type: ignore[arg-type]
+
+
+def drop(project: Project, command: str) -> None:
+    """Do what a `lakesql drop …` says."""
+    model = command.removeprefix("lakesql drop ")
+    dropper = Dropper(project.manifest(), project.lake.session, project.lake.catalog)
+    dropper.drop(model, dropper.find()[model], lambda text: None)
 
 
 def commands(ran: Ran, model: str) -> list[str]:
     """The commands that a refusal prints, in their order."""
     (problem,) = ran.finished(model).problems
-    return re.findall(r"lakesql rewind \w+(?: --to \w+)?(?: --allow-duplicates)?", problem.fix)
+    return re.findall(r"lakesql (?:rewind|drop) \w+(?: --to \w+)?(?: --allow-duplicates)?", problem.fix)
 
 
 def refuse(project: Project, condition: str, models: tuple[str, ...] = MODELS) -> Ran:
@@ -108,7 +117,7 @@ def test_a_lost_checkpoint_is_made_again_from_the_ledger(begun: Project) -> None
     check(begun, range(7))
 
 
-def test_a_lost_checkpoint_of_a_model_that_reads_a_model(begun: Project) -> None:
+def test_a_lost_checkpoint_of_a_model_that_reads_a_model_is_rebuilt(begun: Project) -> None:
     begun.model("c", "SELECT id FROM {a}", **APPEND)
     begun.run("c").check()
     shutil.rmtree(checkpoint(begun, "c"))
@@ -182,7 +191,9 @@ def newest_batch(folder: Path) -> int:
         damage_copied,
     ],
 )
-def test_a_damaged_checkpoint_is_refused_and_mended(begun: Project, damage: Callable[[Path], str]) -> None:
+def test_a_damaged_checkpoint_is_refused_and_repaired_by_the_printed_command(
+    begun: Project, damage: Callable[[Path], str]
+) -> None:
     conditions = {damage(checkpoint(begun, "a")), damage(checkpoint(begun, "u"))}
     record(begun, 4)
     (condition,) = conditions
@@ -203,7 +214,7 @@ def roll_back(project: Project, model: str, batches: int) -> None:
     project.sql(f"CALL lake.system.rollback_to_snapshot('{project.namespace}.{model}', {at})")
 
 
-def test_a_table_that_was_rolled_back(begun: Project) -> None:
+def test_a_table_that_was_rolled_back_is_refused_until_a_rewind(begun: Project) -> None:
     for model in MODELS:
         roll_back(begun, model, 2)
     record(begun, 4)
@@ -219,7 +230,7 @@ def test_a_table_that_was_rolled_back(begun: Project) -> None:
     assert {row["id"]: row["n"] for row in begun.rows("u")} == newest
 
 
-def test_a_table_that_is_rolled_back_while_its_model_runs(begun: Project) -> None:
+def test_a_table_rolled_back_during_a_run_is_refused(begun: Project) -> None:
     record(begun, 4, 5, 6)
 
     def intrude(event: Any) -> None:
@@ -234,7 +245,7 @@ def test_a_table_that_is_rolled_back_while_its_model_runs(begun: Project) -> Non
     check(begun, range(7), read_twice=2)
 
 
-def test_a_table_that_was_dropped_and_made_again(begun: Project) -> None:
+def test_a_recreated_table_is_refused_until_a_rewind(begun: Project) -> None:
     begun.sql(f"DROP TABLE {begun.table('a')}")
     columns = begun.sql(f"DESCRIBE {begun.table('u')}")
     begun.sql(f"DROP TABLE {begun.table('u')}")
@@ -251,7 +262,7 @@ def test_a_table_that_was_dropped_and_made_again(begun: Project) -> None:
     assert sorted(begun.rows("u"), key=str) == expected(range(4, 5))["u"]
 
 
-def test_a_table_that_was_rolled_back_to_its_first_batch(begun: Project) -> None:
+def test_a_table_rolled_back_to_its_first_batch_is_refused(begun: Project) -> None:
     """And past a commit of somebody else's."""
     for model in MODELS:
         begun.sql(f"INSERT INTO {begun.table(model)} VALUES (0, 0)")
@@ -263,7 +274,7 @@ def test_a_table_that_was_rolled_back_to_its_first_batch(begun: Project) -> None
     refuse(begun, "table-behind")
 
 
-def test_a_table_whose_history_has_no_batch_of_the_model(begun: Project) -> None:
+def test_a_table_without_a_ledger_entry_of_the_model_is_refused(begun: Project) -> None:
     """Replaced by a copy of its rows: read again, they would stand twice."""
     begun.sql(f"CREATE OR REPLACE TABLE {begun.table('a')} USING iceberg AS SELECT * FROM {begun.table('a')}")
     ran = refuse(begun, "ledger-missing", ("a",))
@@ -295,7 +306,7 @@ def test_batches_without_rows_are_no_reason_to_refuse(project: Project) -> None:
     refuse(project, "table-behind")
 
 
-def test_other_streams_on_a_checkpoint(begun: Project) -> None:
+def test_changed_streams_are_refused_until_a_rewind(begun: Project) -> None:
     begun.stream("f", {"id": "int", "n": "int"})
     begun.record("f", [{"id": 1000, "n": 1}])
     begun.model("a", "SELECT id, n FROM {e} UNION ALL SELECT id, n FROM {f}", **APPEND)
@@ -312,7 +323,7 @@ def test_other_streams_on_a_checkpoint(begun: Project) -> None:
     assert len(begun.rows("a")) == 61
 
 
-def test_another_stateful_shape_on_a_checkpoint(project: Project) -> None:
+def test_a_changed_stateful_shape_is_refused_until_a_rewind(project: Project) -> None:
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
     project.model("u", "SELECT id, count(*) AS n FROM {e} GROUP BY id", **UPSERT)
     record(project, 0, 1)
@@ -320,7 +331,7 @@ def test_another_stateful_shape_on_a_checkpoint(project: Project) -> None:
     project.model("u", "SELECT id, max(n) AS n FROM {e} GROUP BY id", **UPSERT)
     record(project, 2)
     ran = refuse(project, "state-changed", ("u",))
-    rewind(project, commands(ran, "u")[0])
+    drop(project, commands(ran, "u")[0])
     project.run().check()
     assert sorted(project.rows("u"), key=str) == expected(range(3))["u"]
     assert project.reasons("u") == {"unparsable": 3}
@@ -334,7 +345,69 @@ def test_another_stateful_shape_on_a_checkpoint(project: Project) -> None:
     assert project.reasons("u") == {"unparsable": 4}
 
 
-def test_the_query_of_dead_letters_is_mended_alone(project: Project) -> None:
+def test_groups_that_are_no_more_do_not_stay_after_a_change_of_a_window(project: Project) -> None:
+    columns = {"id": "int", "at": {"type": "timestamp", "required": False}}
+    project.stream("e", columns, watermark={"column": "at", "delay": "1 day"})
+    select = "SELECT window(at, '{}').start AS at, count(*) AS n FROM {{e}} GROUP BY window(at, '{}')"
+    project.model("w", select.format("1 hour", "1 hour"), mode="upsert", keys=["at"])
+    project.record("e", [{"id": number, "at": f"2026-03-01T12:{number:02}:00Z"} for number in range(60)])
+    project.run().check()
+    project.model("w", select.format("40 minutes", "40 minutes"), mode="upsert", keys=["at"])
+    ran = refuse(project, "state-changed", ("w",))
+    drop(project, commands(ran, "w")[0])
+    project.run().check()
+    assert sum(row["n"] for row in project.rows("w")) == 60
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "condition"),
+    [
+        ({"mode": "append"}, {"mode": "upsert", "keys": ["id"]}, "mode-changed"),
+        ({"mode": "upsert", "keys": ["id"]}, {"mode": "append"}, "mode-changed"),
+        ({"mode": "upsert", "keys": ["id"]}, {"mode": "upsert", "keys": ["id", "n"]}, "keys-changed"),
+    ],
+)
+def test_another_mode_or_other_keys_on_a_table_with_rows(
+    project: Project, before: dict[str, Any], after: dict[str, Any], condition: str
+) -> None:
+    project.stream("e", {"id": "int", "n": "int"})
+    project.model("m", "SELECT id, n FROM {e}", **before)
+    project.record("e", [{"id": number % 2, "n": number} for number in range(4)])
+    project.run().check()
+    project.model("m", "SELECT id, n FROM {e}", **after)
+    project.record("e", [{"id": 1, "n": 9}])
+    ran = refuse(project, condition, ("m",))
+    drop(project, commands(ran, "m")[0])
+    project.run().check()
+    assert len(project.rows("m")) == {"append": 5, "upsert": len(after.get("keys", ())) * 3 - 1}[after["mode"]]
+    project.model("m", "SELECT id, n FROM {e}", **before)
+    refuse(project, condition, ("m",))
+
+
+def test_a_table_without_rows_follows_its_model(project: Project) -> None:
+    project.stream("e", {"id": "int", "n": "int"})
+    project.model("m", "SELECT id, n FROM {e}", mode="append")
+    project.record("e", [{"id": 1, "n": 1}])
+    project.run().check()
+    project.sql(f"DELETE FROM {project.table('m')}")
+    project.model("m", "SELECT id, n FROM {e}", mode="upsert", keys=["id"])
+    project.record("e", [{"id": 2, "n": number} for number in range(3)])
+    project.run().check()
+    assert project.rows("m") == [{"id": 2, "n": 2}]
+
+
+def test_keys_in_another_order_or_spelling_are_the_same(project: Project) -> None:
+    project.stream("e", {"id": "int", "n": "int"})
+    project.model("m", "SELECT id, n FROM {e}", mode="upsert", keys=["id", "n"])
+    project.record("e", [{"id": 1, "n": 1}])
+    project.run().check()
+    project.model("m", "SELECT id, n FROM {e}", mode="upsert", keys=["N", "id"])
+    project.record("e", [{"id": 1, "n": 1}, {"id": 1, "n": 2}])
+    project.run().check()
+    assert project.rows("m", "n") == [{"id": 1, "n": 1}, {"id": 1, "n": 2}]
+
+
+def test_a_damaged_dead_letter_checkpoint_is_repaired_without_the_models_own(project: Project) -> None:
     """A stateful model's own query keeps its state and its checkpoint."""
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
     project.model("u", "SELECT id, count(*) AS n FROM {e} GROUP BY id", **UPSERT)
@@ -353,7 +426,7 @@ def test_the_query_of_dead_letters_is_mended_alone(project: Project) -> None:
     assert project.reasons("u") == {"unparsable": 3}
 
 
-def test_a_lost_checkpoint_of_plain_files(project: Project) -> None:
+def test_a_lost_checkpoint_of_plain_files_is_refused_until_a_rewind(project: Project) -> None:
     project.connections = {"disk": {"type": "files", "path": str(project.directory / "landing")}}
     project.stream("p", {"id": "int"}, connection="disk", path="*.json", format="json", max_per_batch=1)
     project.model("a", "SELECT * FROM {p}", **APPEND)
@@ -383,7 +456,7 @@ def test_a_lost_checkpoint_of_plain_files(project: Project) -> None:
     assert [row["id"] for row in project.rows("a", "id")] == [0, 1, 2, 3]
 
 
-def test_plain_files_from_a_time_on(project: Project) -> None:
+def test_a_rewind_to_a_time_reads_the_files_since_then(project: Project) -> None:
     import os
 
     from lakesql.engine.progress.start import RewindTo
@@ -398,17 +471,17 @@ def test_plain_files_from_a_time_on(project: Project) -> None:
             project.run().check()
     shutil.rmtree(checkpoint(project, "a"))
     manifest = project.manifest()
-    (select,) = build_selects(manifest, ["a"]).values()
+    (bound,) = bind_selects(manifest, build_selects(manifest, ["a"])).values()
     time: RewindTo = 1_700_000_003_000
     with pytest.raises(RunError) as caught:  # nothing says that the table has no file since then
-        rewind_model(manifest, project.lake.session, select, time)
+        rewind_model(manifest, project.lake.session, bound, time)
     assert [problem.condition for problem in caught.value.problems] == ["rewind-duplicates"]
-    rewind_model(manifest, project.lake.session, select, time, allow_duplicates=True)
+    rewind_model(manifest, project.lake.session, bound, time, allow_duplicates=True)
     project.run().check()
     assert [row["id"] for row in project.rows("a", "id")] == list(range(6))
 
 
-def test_reading_all_again_is_refused_where_rows_would_stand_twice(begun: Project) -> None:
+def test_a_rewind_to_start_is_refused_where_it_would_duplicate_rows(begun: Project) -> None:
     before = tree(checkpoint(begun, "a"))
     with pytest.raises(RunError) as caught:
         rewind(begun, "lakesql rewind a --to start")
@@ -420,7 +493,7 @@ def test_reading_all_again_is_refused_where_rows_would_stand_twice(begun: Projec
     assert sorted(begun.rows("a"), key=str) == expected(range(4))["a"]
 
 
-def test_a_replay_after_what_others_do_to_the_table(begun: Project) -> None:
+def test_a_replayed_batch_is_skipped_after_compaction_foreign_writes_and_expiry(begun: Project) -> None:
     """Compaction, foreign rows, foreign deletes, and an expiry of all but the newest snapshot."""
     for model in MODELS:
         name = f"{begun.namespace}.{model}"
@@ -441,7 +514,7 @@ def test_a_replay_after_what_others_do_to_the_table(begun: Project) -> None:
     check(begun, range(5))
 
 
-def test_a_lost_checkpoint_after_an_expiry(begun: Project) -> None:
+def test_the_ledger_entry_survives_an_expiry_of_snapshots(begun: Project) -> None:
     for model in MODELS:
         begun.sql(f"INSERT INTO {begun.table(model)} VALUES (9999, 9999)")
         begun.sql(f"INSERT INTO {begun.table(model)} VALUES (9999, 9999)")
@@ -456,6 +529,6 @@ def test_a_lost_checkpoint_after_an_expiry(begun: Project) -> None:
     check(begun, range(5))
 
 
-def test_accepting_a_loss_that_is_none(begun: Project) -> None:
+def test_accepting_a_loss_where_nothing_is_lost_is_refused(begun: Project) -> None:
     ran = begun.run(accept_data_loss=True)
     assert [ran.conditions(model) for model in MODELS] == [["nothing-lost"], ["nothing-lost"]]

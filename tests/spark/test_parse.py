@@ -217,7 +217,7 @@ def test_a_value_that_does_not_fit_is_unparsable(spark: SparkSession, ddl: str, 
         ("a map<string,int>", '{"a": {"x": 1}}', {"x": 1}),
     ],
 )
-def test_what_spark_reads_stays(spark: SparkSession, ddl: str, value: str, expected: Any) -> None:
+def test_a_value_that_spark_converts_is_accepted(spark: SparkSession, ddl: str, value: str, expected: Any) -> None:
     (row,) = parsed(spark, contract_of(ddl), [value.encode()])
     assert (row.a, row._lakesql_rejected) == (expected, None)
 
@@ -253,7 +253,7 @@ def test_a_record_without_a_value_is_a_tombstone(spark: SparkSession, form: Any)
     assert row._lakesql_rejected.reason == "tombstone"
 
 
-def test_csv(spark: SparkSession) -> None:
+def test_csv_records_are_read_and_unfit_ones_are_rejected(spark: SparkSession) -> None:
     contract = contract_of(
         "id bigint, at timestamp, name string", "id", format="csv", csv=Csv(header=True, delimiter=";", null_value="NA")
     )
@@ -274,7 +274,9 @@ def test_csv(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(("options", "reason"), [({}, "unparsable"), ({"timestamp_format": "HH:mm dd.MM.yyyy"}, None)])
-def test_a_time_alone_in_csv(spark: SparkSession, options: dict[str, str], reason: str | None) -> None:
+def test_a_csv_time_without_a_date_is_rejected(
+    spark: SparkSession, options: dict[str, str], reason: str | None
+) -> None:
     line = "1,12:30" if reason else f"1,12:30 {TODAY:%d.%m.%Y}"
     (row,) = parsed(spark, contract_of("id int, at timestamp", format="csv", csv=Csv(**options)), [line.encode()])
     assert (row._lakesql_rejected and row._lakesql_rejected.reason) == reason

@@ -78,7 +78,7 @@ def test_arrival_decides_through_every_shape_of_select(arrivals: Project) -> Non
         assert not [column for column in arrivals.rows(name)[0] if column.startswith("_")], name
 
 
-def test_union_of_two_streams_and_of_one_with_itself(project: Project) -> None:
+def test_a_union_of_streams_keeps_each_rows_position(project: Project) -> None:
     project.stream("a", COLUMNS)
     project.stream("b", {"key": "int", "text": "string"})
     two = "SELECT id, v FROM {a} UNION ALL SELECT key, text FROM {b} WHERE key > 1"
@@ -115,7 +115,7 @@ def test_union_of_two_streams_and_of_one_with_itself(project: Project) -> None:
         assert (name, commit.records, commit.rejected) == (name, records, 3 if records == 10 else 1)
 
 
-def test_a_record_that_becomes_several_rows(project: Project) -> None:
+def test_rows_exploded_from_one_record_share_its_position(project: Project) -> None:
     """The last of a record's rows has the record's position too: which one wins is the SELECT's to say."""
     project.stream("s", {"id": "int", "tags": "array<string>"})
     project.model("m", "SELECT id, tag FROM {s} LATERAL VIEW explode(tags) AS tag", mode="upsert", keys=["id", "tag"])

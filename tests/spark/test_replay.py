@@ -102,7 +102,7 @@ class Crash(Exception):  # noqa: N818
 
 
 @pytest.mark.parametrize("point", [RecordsRejected, BatchCommitted], ids=["before-publish", "after-publish"])
-def test_a_crash_on_the_way(project: Project, point: type[Event]) -> None:
+def test_a_crash_before_or_after_publishing_loses_and_duplicates_no_row(project: Project, point: type[Event]) -> None:
     """The second batch ends after its dead letters and before it is published, or right after it was."""
     write_models(project)
     write_batches(project, batches=1)
@@ -132,7 +132,7 @@ def test_a_crash_on_the_way(project: Project, point: type[Event]) -> None:
     assert len(project.rows("upsert_all")) == 9
 
 
-def test_a_foreign_commit_between_staging_and_publishing(project: Project) -> None:
+def test_a_foreign_commit_between_staging_and_publishing_keeps_both_writers_rows(project: Project) -> None:
     """An append is replayed on top of it, a MERGE is staged again; both know their batch afterwards."""
     models = STATELESS
     write_models(project)
@@ -193,7 +193,7 @@ def test_a_merge_that_only_inserts_is_made_again_where_the_table_has_moved(
     assert [row["id"] for row in project.rows("m", "id")] == [1, 2, 3]
 
 
-def test_a_batch_that_rejects_other_rows_when_it_is_tried_again(
+def test_a_retry_that_rejects_other_rows_writes_no_dead_letter_twice(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its keys come from a table that has changed. What was set aside by the first try is not set aside twice."""

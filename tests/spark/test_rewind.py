@@ -20,7 +20,7 @@ def lakesql(project: Project, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
 
 
-def test_the_command_that_a_refusal_prints(project: Project) -> None:
+def test_rewind_repairs_a_rolled_back_model_and_keeps_the_old_checkpoint(project: Project) -> None:
     write_models(project)
     record(project, *range(3))
     project.run().check()
@@ -42,11 +42,11 @@ def test_the_command_that_a_refusal_prints(project: Project) -> None:
 
 
 @pytest.mark.parametrize("to", ["", "yesterday", "batch 5", "-1"])
-def test_a_place_that_is_none(to: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_place_to_rewind_to_is_a_usage_error(to: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["rewind", "orders", "--to", to]) == 2
     assert "error[usage]" in capsys.readouterr().err
 
 
-def test_a_model_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rewinding_an_unknown_model_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["rewind", "order", "--project-dir", str(REPOSITORY)]) == 2
     assert "error[unknown-model]" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from tests.spark.project import Project
 POLICIES = ("append_new_columns", "sync_all_columns", "ignore", "fail")
 
 
-def test_each_policy(project: Project) -> None:
+def test_each_schema_change_policy_treats_new_wider_and_missing_columns(project: Project) -> None:
     """The stream's contract gets a column and a wider type, and the SELECT loses a column."""
     project.stream("s", {"id": "int", "n": "int", "old": "string"}, max_per_batch=1)
     project.record("s", [{"id": 1, "n": 1, "old": "o1"}])
@@ -66,7 +66,7 @@ def test_each_policy(project: Project) -> None:
         assert set(project.rows(model)[0]) == {"id", "n", "old"}
 
 
-def test_a_table_made_by_somebody_else_is_taken_over(project: Project) -> None:
+def test_a_table_made_by_another_writer_is_adopted(project: Project) -> None:
     project.stream("s", {"id": "int", "n": "bigint"})
     project.model("m", "SELECT * FROM {s}", mode="upsert", keys="id", sequence_by="n")
     project.sql(f"CREATE NAMESPACE lake.{project.namespace}")

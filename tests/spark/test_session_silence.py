@@ -10,6 +10,8 @@ import pytest
 
 from lakesql.cli.init import write_project
 
+HANGS_AFTER_S = 120
+
 PROGRAM = """
 import os, sys
 from pathlib import Path
@@ -22,7 +24,7 @@ from lakesql.project.profiles import Catalog, Target
 
 work, home, java = Path(sys.argv[1]), user_cache(os.environ), find_java(os.environ)
 catalog = Catalog("lake", "sql", f"sqlite:///{work}/catalog.db", f"{work}/warehouse")
-jars = ensure_jars(jar_needs(Target("t", catalog=catalog)), java, home, lambda _: None)
+jars = ensure_jars(jar_needs(Target("t", catalog=catalog)), home, lambda _: None)
 log_file = work / "logs" / "spark.log"
 settings = SessionSettings("silence", "local[2]", {}, catalog, jars, log_file, home, java, record=False)
 spark = open_session(settings, lambda: open_catalog(catalog))
@@ -66,18 +68,36 @@ def test_nothing_reaches_the_screen(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_a_master_that_spark_does_not_take_is_the_profiles_fault(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("spark", "said"),
+    [
+        ('{master: "local[many]"}', [("local[many]",)]),
+        ('{master: "local[0]"}', [("0 threads",)]),
+        (
+            '{master: "local[2]", conf: {spark.sql.shuffle.partitions: few, spark.sql.ui.retainedExecutions: all}}',
+            [("spark.sql.shuffle.partitions", "'few'"), ("spark.sql.ui.retainedExecutions", "'all'")],
+        ),
+    ],
+)
+def test_what_spark_does_not_take_is_the_profiles_fault(
+    tmp_path: Path, spark: str, said: list[tuple[str, ...]]
+) -> None:
     write_project(tmp_path, "shop")
     profiles = tmp_path / "profiles.yml"
-    profiles.write_text(profiles.read_text().replace("local[*]", "local[many]"))
+    profiles.write_text(profiles.read_text().replace('{master: "local[*]"}', spark))
     ended = run(tmp_path, "run", "--select", "orders")
-    (problem,) = [json.loads(line) for line in ended.stderr.splitlines()]
-    assert (ended.returncode, problem["condition"]) == (2, "spark-refused")
-    assert "local[many]" in problem["what"] and "\tat " not in problem["what"]
+    problems = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert ended.returncode == 2
+    for problem, words in zip(problems, said, strict=True):
+        assert problem["condition"] == "spark-refused"
+        assert all(word in problem["what"] for word in words) and "\tat " not in problem["what"]
+        if len(said) > 1:
+            line, column = problem["place"]["line"], problem["place"]["column"]
+            assert profiles.read_text().splitlines()[line - 1][column - 1 :].startswith(words[1].strip("'"))
 
 
 @pytest.mark.spark
-def test_a_preview_of_a_model_whose_upstream_has_no_table(tmp_path: Path) -> None:
+def test_a_preview_without_its_upstream_table_is_refused(tmp_path: Path) -> None:
     write_project(tmp_path, "shop")
     ended = run(tmp_path, "show", "order_states", "--preview")
     (problem,) = [json.loads(line) for line in ended.stderr.splitlines() if "problem" in line]
@@ -86,4 +106,4 @@ def test_a_preview_of_a_model_whose_upstream_has_no_table(tmp_path: Path) -> Non
 
 def run(project: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "lakesql", "--log-format", "json", *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=project, check=False)
+    return subprocess.run(command, capture_output=True, text=True, cwd=project, check=False, timeout=HANGS_AFTER_S)

@@ -69,7 +69,7 @@ def test_a_table_holds_what_plain_python_says(opened: Opened, name: str) -> None
 
 
 @pytest.mark.parametrize("name", sorted(oracle.READERS))
-def test_dead_letters(opened: Opened, name: str) -> None:
+def test_each_dead_letter_has_the_position_and_bytes_of_its_record(opened: Opened, name: str) -> None:
     letters = oracle.expected_dead_letters(opened.shop.recorded).get(name, [])
     found = opened.shop.rows(f"{name}__dead_letter")
     key = ("topic", "partition", "offset", "reason")

@@ -49,7 +49,7 @@ def spec_of(columns: dict[str, str], *fields: PartitionField, version: int = 2) 
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_types(makes: Makes, version: int) -> None:
+def test_types_that_are_refused_are_those_that_iceberg_cannot_store(makes: Makes, version: int) -> None:
     found = {kind: not find_unstorable(kind, version) for kind in TYPES}
     assert found == {kind: makes(spec_of({"c": kind}, version=version)) for kind in TYPES}
 
@@ -61,14 +61,14 @@ def test_a_variant_is_refused_though_iceberg_holds_it(makes: Makes, kind: str) -
     assert find_unstorable(kind, 3) == "variant"
 
 
-def test_transforms_of_types(makes: Makes) -> None:
+def test_transforms_that_are_refused_are_those_that_iceberg_refuses_for_the_type(makes: Makes) -> None:
     kinds = [kind for kind in TYPES if not find_unstorable(kind, 2)]
     cases = [(kind, field_of(word, "c")) for kind, word in product(kinds, TRANSFORMS)]
     found = {case: takes(case[1], case[0]) for case in cases}
     assert found == {case: makes(spec_of({"c": case[0]}, case[1])) for case in cases}
 
 
-def test_two_partitions_of_a_column(makes: Makes) -> None:
+def test_pairs_of_partitions_that_are_refused_are_those_that_iceberg_refuses(makes: Makes) -> None:
     columns = {"d": "timestamp", "s": "string"}
     times = [("identity", "d"), *((word, "d") for word in TRANSFORMS[1:5])]
     texts = [("identity", "s"), ("bucket", "s"), ("truncate", "s")]
@@ -76,7 +76,7 @@ def test_two_partitions_of_a_column(makes: Makes) -> None:
     assert {pair: is_accepted(*pair) for pair in cases} == {pair: makes(spec_of(columns, *pair)) for pair in cases}
 
 
-def test_names_of_partitions(makes: Makes) -> None:
+def test_partition_names_that_are_refused_are_those_that_iceberg_refuses(makes: Makes) -> None:
     suffixes = ("_year", "_month", "_day", "_hour", "_bucket", "_trunc", "_bucket_4")
     for word, suffix in product(TRANSFORMS, suffixes):
         kind = "string" if word == "truncate" else "timestamp"

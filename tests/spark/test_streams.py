@@ -77,7 +77,7 @@ def test_files_of_every_format(project: Project) -> None:
     assert {row["id"]: row["name"] for row in project.rows("keyed")} == {1: "again", 2: None, 3: "new"}
 
 
-def test_lines_of_json_that_are_no_records(project: Project) -> None:
+def test_malformed_json_lines_are_dead_letters_whatever_columns_are_selected(project: Project) -> None:
     columns = {"id": {"type": "int", "required": True}, "tiny": "tinyint", "size": "double", "in": "struct<a:int>"}
     project.stream("lines", columns, path="landing/*.json", format="json")
     project.model("all_of_them", "SELECT * FROM {lines}", mode="append")
@@ -104,7 +104,7 @@ def test_lines_of_json_that_are_no_records(project: Project) -> None:
     assert project.reasons("of_topic") == {"unparsable": 8}
 
 
-def test_topics_by_name_and_by_pattern(project: Project) -> None:
+def test_recorded_topics_are_read_by_name_and_by_pattern(project: Project) -> None:
     columns = {"n": "int"}
     for topic in ("shop.a", "shop.b", "shopXa", "other"):
         project.record(topic, [{"n": 1}, {"n": 2}])
@@ -125,7 +125,7 @@ def test_topics_by_name_and_by_pattern(project: Project) -> None:
     assert len(project.rows("m_matched")) == 5
 
 
-def test_recorded_lines_of_every_shape(project: Project) -> None:
+def test_recorded_tombstones_and_malformed_lines_are_dead_letters(project: Project) -> None:
     """A value as JSON or as text, a tombstone, and a line that is no record."""
     project.stream("s", {"n": "int", "d": "double"})
     project.model("m", "SELECT n, d, _record.offset AS o FROM {s}", mode="append")
@@ -145,7 +145,7 @@ def test_recorded_lines_of_every_shape(project: Project) -> None:
         assert {row["key"] for row in letters if row["reason"] == "tombstone"} == {b"gone", b"k"}
 
 
-def test_numbers_and_dates_of_json_files_that_are_none(project: Project) -> None:
+def test_malformed_numbers_and_dates_of_json_files_are_dead_letters(project: Project) -> None:
     project.stream("s", {"id": "int", "m": "decimal(7,2)", "d": "date", "big": "decimal(20,3)"}, path="m/*.jsonl")
     project.model("m", "SELECT * FROM {s}", mode="append")
     lines = [
@@ -166,7 +166,7 @@ def test_numbers_and_dates_of_json_files_that_are_none(project: Project) -> None
     assert project.reasons("m") == {"unparsable": 3}
 
 
-def test_a_join_whose_streams_are_named_in_another_order_goes_on(project: Project) -> None:
+def test_a_join_resumes_where_its_streams_are_named_in_another_order(project: Project) -> None:
     """Spark reads the common table expressions in their order, and the ledger has to say which stream is which."""
     project.stream("o", {"id": "int"})
     project.stream("e", {"id": "int", "v": "string"})

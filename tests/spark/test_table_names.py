@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
 
-from lakesql.compile import table as sql
 from lakesql.compile.insert import insert_statement
 from lakesql.compile.merge import merge_parts
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.table import TableColumn, TableSpec
 from lakesql.model.config import PartitionField, SortField, Upsert
 from lakesql.model.table_name import TableName
-from lakesql.plan.steps import ChangePartitions, CreateNamespace, SetOrder, SetProperties, statements
+from lakesql.plan import steps
 from lakesql.select.query import read_query
 from lakesql.select.relation import StreamShape
 from tests.spark.project import Lake, Project
@@ -25,7 +25,7 @@ ICEBERG_KEYWORDS = ("branch", "days", "fields", "locally", "ordered", "retain", 
 WORDS = ("select", "identifier", "values", "with", "order")
 
 
-def test_models_of_such_names_run_and_are_read(project: Project) -> None:
+def test_models_named_like_keywords_run_and_are_read(project: Project) -> None:
     project.stream("s", {"id": {"type": "int", "required": True}, "day": "date", "word": "string"})
     for word in WORDS:
         project.model(word, "SELECT id, day, word FROM {s}", mode="append", partition_by=["day"], namespace="table")
@@ -73,15 +73,18 @@ def test_models_of_such_names_run_and_are_read(project: Project) -> None:
 def statements_of(table: TableName, name: str) -> list[str]:
     column, partition = TableColumn(name, "INT"), PartitionField("identity", name)
     bucket, order = PartitionField("bucket", name, 4), (SortField(name),)
+    made = [
+        steps.create_namespace(table),
+        steps.create_table(TableSpec(table, (column,), (partition, bucket), order)),
+        steps.add_columns(table, (column,)),
+        steps.drop_column(table, name),
+        steps.widen_column(table, name, "int", "BIGINT"),
+        steps.change_partitions(table, (partition, bucket), (partition, bucket)),
+        steps.set_order(table, order),
+        steps.set_properties(table, {"a": "b"}),
+    ]
     return [
-        *statements(CreateNamespace(table.catalog, table.namespace)),
-        *sql.create_table(TableSpec(table, (column,), (partition, bucket), order)),
-        sql.add_columns(table, (column,)),
-        sql.drop_column(table, name),
-        sql.alter_type(table, name, "BIGINT"),
-        *statements(ChangePartitions(table, (partition, bucket), (partition, bucket))),
-        *statements(SetOrder(table, order)),
-        *statements(SetProperties(table, {"a": "b"})),
+        *chain.from_iterable(step.statements for step in made),
         insert_statement(table, (name,)),
         insert_statement(table, None),
         "true".join(merge_parts(table, Upsert(keys=(name,)), (name,))),

@@ -70,7 +70,7 @@ def pair(a: int, b: str, seq: int, sub: int, v: str) -> Row:
     return {"a": a, "b": b, "seq": seq, "sub": sub, "v": v}
 
 
-def test_a_key_of_two_columns_and_a_sequence_of_two(project: Project) -> None:
+def test_composite_keys_and_sequences_keep_the_newest_row(project: Project) -> None:
     batches = [
         [pair(1, "x", 5, 1, "first"), pair(1, "x", 5, 2, "second"), pair(1, "x", 5, 1, "late"), pair(1, "y", 1, 1, "")],
         [pair(1, "x", 5, 1, "older"), pair(1, "y", 1, 1, "equal"), pair(2, "x", 0, 0, "new"), pair(1, "x", 4, 9, "o")],
@@ -101,7 +101,7 @@ def test_without_a_sequence_the_source_position_decides(project: Project) -> Non
     assert {row["k"]: row["v"] for row in project.rows("m")} == {1: "last", 2: "partition 1", 3: "c"}
 
 
-def test_deletes(project: Project) -> None:
+def test_delete_when_deletes_a_key_unless_the_stored_row_is_newer(project: Project) -> None:
     columns = {"id": "int", "seq": "int", "op": "string"}
     batches = [
         [{"id": 1, "seq": 1, "op": "put"}, {"id": 2, "seq": 1, "op": "put"}, {"id": 3, "seq": 5, "op": "put"}],
@@ -148,7 +148,7 @@ def test_rows_without_a_key_or_a_sequence_are_dead_letters(project: Project) -> 
 
 
 @pytest.mark.parametrize("connection", ["recorded", "files"])
-def test_a_copy_on_write_table(project: Project, connection: str) -> None:
+def test_a_copy_on_write_table_keeps_the_newest_row_of_each_key(project: Project, connection: str) -> None:
     batches = [[pair(1, "x", 1, 1, "a"), pair(2, "x", 1, 1, "b")], [pair(1, "x", 0, 0, "c"), pair(3, "x", 1, 1, "d")]]
     project.model(
         "m",
@@ -197,7 +197,7 @@ def test_a_bulk_load_is_merged_in_one_pass(project: Project, write_mode: str) ->
     assert ["lakesql.event-time" in summary for summary in project.summaries("m")] == [True, False, rewrites, True]
 
 
-def test_what_a_merge_reads_with_is_given_back(project: Project) -> None:
+def test_arrow_memory_of_a_merge_is_released(project: Project) -> None:
     project.stream("s", PAIRS, max_per_batch=1)
     project.model("m", "SELECT * FROM {s}", mode="upsert", keys=["a", "b"])
     write(project, [[pair(1, "x", number, 0, "")] for number in range(3)])
@@ -285,7 +285,7 @@ def far_away() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("far_away")
-def test_keys_of_every_type(project: Project) -> None:
+def test_keys_of_every_type_are_updated_and_not_duplicated(project: Project) -> None:
     """Each key is written twice: if the MERGE's literal bounds left one out, it would stand twice."""
     for kind, (type_, values) in KINDS.items():
         project.stream(f"s_{kind}", {"k": type_, "v": "int"}, max_per_batch=1)
@@ -321,7 +321,9 @@ def _json(value: Any) -> str:
         (range(0, 10 * FEW + 10, 10), KeyRange("id", low=0, high=10 * FEW)),
     ],
 )
-def test_the_bound_of_so_many_keys(lake: Lake, ids: range, bound: KeyRange) -> None:
+def test_sparse_keys_are_bounded_by_their_values_and_others_by_their_range(
+    lake: Lake, ids: range, bound: KeyRange
+) -> None:
     batch = lake.session.range(ids.start, ids.stop, ids.step)
     assert read_keys(batch, ("id",)) == (bound,)
     assert read_keys(batch.where("false"), ("id",)) is None
@@ -356,7 +358,7 @@ def test_keys_are_found_whatever_their_case(project: Project) -> None:
     assert project.rows("m") == [{"Id": 1, "Seq": 2, "v": 2}]
 
 
-def test_a_key_that_is_no_text(project: Project) -> None:
+def test_string_keys_that_are_not_utf8_stay_distinct(project: Project) -> None:
     """Bytes that are no UTF-8 in a string column: Python would see the same character for all of them."""
     project.stream("s", {"h": "string", "v": "int"}, max_per_batch=1)
     project.model("m", "SELECT CAST(unhex(h) AS string) AS k, v FROM {s}", mode="upsert", keys="k")
@@ -389,7 +391,9 @@ RECORDS = st.fixed_dictionaries(
     suppress_health_check=list(HealthCheck),
 )
 @given(batches=st.lists(st.lists(RECORDS, min_size=15, max_size=40), min_size=3, max_size=3))
-def test_any_batches(new_project: Callable[[], Project], batches: list[list[Row]]) -> None:
+def test_any_batches_give_the_rows_of_a_replay_in_python(
+    new_project: Callable[[], Project], batches: list[list[Row]]
+) -> None:
     """Two models read the same records: one by sequence, one by arrival, one without deletes."""
     project = new_project()
     project.stream("s", {"a": "int", "b": "string", "seq": "int", "gone": "boolean", "v": "int"}, max_per_batch=1)
@@ -410,7 +414,7 @@ def test_any_batches(new_project: Callable[[], Project], batches: list[list[Row]
     assert project.reasons("sequenced").total() == rejected
 
 
-def test_a_table_that_changes_while_a_batch_is_made(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_reads_one_version_of_a_joined_table(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch's keys and its rows are of one version of it, or a key that was not looked for stands twice."""
     project.stream("arrived", {"customer": "int"})
     project.stream("orders", {"id": "int", "customer": "int", "v": "int"}, max_per_batch=1)
@@ -433,7 +437,9 @@ def test_a_table_that_changes_while_a_batch_is_made(project: Project, monkeypatc
     assert project.rows("m", "id") == [{"id": 1, "v": 2}, {"id": 5, "v": 1}]
 
 
-def test_a_table_that_loses_a_column_while_a_batch_is_made(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_joined_table_that_loses_a_column_during_a_batch_causes_a_retry(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Spark refuses the plan that it has made, and takes the next one: the batch is tried again."""
     project.stream("arrived", {"customer": "int", "name": "string"})
     project.stream("orders", {"id": "int", "customer": "int"})
@@ -443,22 +449,22 @@ def test_a_table_that_loses_a_column_while_a_batch_is_made(project: Project, mon
     project.record("arrived", [{"customer": 1, "name": "x"}])
     project.run("customers").check()
     project.record("orders", [{"id": 1, "customer": 1}])
-    keyed_rows, changed = BatchCounters.keyed_rows, []
+    count, changed = BatchCounters.rows, []
 
     def change(watch: BatchCounters, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
         if not changed:
             project.sql(f"ALTER TABLE {project.table('customers')} DROP COLUMN name")
             changed.append(True)
-        return keyed_rows(watch, rows, not_null)
+        return count(watch, rows, not_null)
 
-    monkeypatch.setattr(BatchCounters, "keyed_rows", change)
+    monkeypatch.setattr(BatchCounters, "rows", change)
     ran = project.run("m").check()
 
     assert [event.problems[0].condition for event in ran.of(Retrying)] == ["commit-conflict"]
     assert project.rows("m") == [{"id": 1}]
 
 
-def test_a_table_that_is_compacted_while_a_batch_is_merged(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compaction_during_a_merge_causes_a_retry(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files in which the MERGE has found its rows are gone when it commits: the batch is tried again."""
     project.stream("s", {"id": "int", "v": "int"}, max_per_batch=1)
     project.model("m", "SELECT * FROM {s}", mode="upsert", keys="id")
@@ -466,7 +472,7 @@ def test_a_table_that_is_compacted_while_a_batch_is_merged(project: Project, mon
         project.record("s", [{"id": number, "v": 0}])
     project.run().check()
     project.record("s", [{"id": 0, "v": 1}])
-    keyed_rows = BatchCounters.keyed_rows
+    count = BatchCounters.rows
     merging, compacted = project.directory / "merging", project.directory / "compacted"
 
     def wait_for(file: Path) -> bool:
@@ -487,9 +493,9 @@ def test_a_table_that_is_compacted_while_a_batch_is_merged(project: Project, mon
         return wait_for(compacted)
 
     def watch_rows(watch: BatchCounters, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
-        return keyed_rows(watch, rows.where(meet.asNondeterministic()()), not_null)
+        return count(watch, rows.where(meet.asNondeterministic()()), not_null)
 
-    monkeypatch.setattr(BatchCounters, "keyed_rows", watch_rows)
+    monkeypatch.setattr(BatchCounters, "rows", watch_rows)
     monkeypatch.setattr("lakesql.engine.batch.bounds.BULK", 0)  # the rows are made while they are merged
     with ThreadPoolExecutor() as pool:
         other = pool.submit(compact)
@@ -500,7 +506,7 @@ def test_a_table_that_is_compacted_while_a_batch_is_merged(project: Project, mon
     assert project.rows("m", "id") == [{"id": 0, "v": 1}, {"id": 1, "v": 0}]
 
 
-def test_a_foreign_commit_of_a_key_of_the_batch(project: Project) -> None:
+def test_a_foreign_commit_of_a_key_of_the_batch_makes_no_duplicate(project: Project) -> None:
     """A MERGE that only inserts looks like an append, which Iceberg would replay on top of the foreign row."""
     project.stream("s", {"id": "int", "v": "string"}, max_per_batch=1)
     project.model("m", "SELECT * FROM {s}", mode="upsert", keys="id")

@@ -27,6 +27,7 @@ MODES: Mapping[str, type[Config]] = {"append": Append, "upsert": Upsert, "insert
 
 MEANT = """        case InsertNew(keys=keys):
             return Writing(
+                mode="insert_new",
                 keys=keys,
                 not_null=keys,
                 compared={"keys": keys},
@@ -43,7 +44,7 @@ WRITTEN = """        case InsertNew(keys=keys):
             names = ", ".join(keys)
             unknown = f"({names}) NOT IN (SELECT {names} FROM {table})"
             insert = f"INSERT INTO {table} SELECT * FROM {ROWS_VIEW} WHERE {unknown}"
-            return rows, Write(COMMIT, insert)
+            return rows, Write(COMMIT, insert, is_unchecked=True)
 """
 
 

@@ -32,7 +32,7 @@ def watched(clock: Clock, late_s: float = 100, wait_s: float = 0) -> tuple[Alloc
     return AllocatorCleaner(lambda: ran.append(clock.now), 10, late_s, wait_s), ran
 
 
-def test_it_runs_before_a_block_now_and_then(clock: Clock) -> None:
+def test_the_cleaner_runs_before_a_block_when_it_is_due(clock: Clock) -> None:
     moments, ran = watched(clock, late_s=1000)
 
     for clock.now in (5, 10, 11, 12, 21, 22, 40):
@@ -42,7 +42,7 @@ def test_it_runs_before_a_block_now_and_then(clock: Clock) -> None:
     assert ran == [11, 22, 40]
 
 
-def test_it_does_not_run_while_a_block_is_open(clock: Clock) -> None:
+def test_the_cleaner_does_not_run_while_a_block_is_open(clock: Clock) -> None:
     moments, ran = watched(clock, late_s=1000)
 
     with moments.reading():
@@ -73,7 +73,7 @@ def test_a_block_waits_for_those_that_are_open_where_it_is_late(clock: Clock) ->
     assert ran == [101]
 
 
-def test_a_block_that_waited_in_vain_begins(clock: Clock) -> None:
+def test_a_block_begins_without_cleaning_when_the_wait_times_out(clock: Clock) -> None:
     moments, ran = watched(clock, wait_s=0.01)
 
     with moments.reading():

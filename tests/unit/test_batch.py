@@ -41,7 +41,7 @@ def test_a_batch_begins_with_its_rows_and_ends_with_its_one_write(name: str) -> 
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_bounds_are_read_of_a_view_that_was_made_and_are_all_that_differs_from_the_printed_write(name: str) -> None:
+def test_bounds_are_read_from_an_existing_view_and_alone_change_the_printed_write(name: str) -> None:
     select = build(*MODELS[name])
     steps = batch_steps(select, select.columns)
     views: set[str] = set()

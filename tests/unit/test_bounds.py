@@ -20,7 +20,7 @@ def snapshot(total: int, added: int, model: str = "m") -> Snapshot:
         (0, 0, True),
     ],
 )
-def test_the_last_batch_says_what_the_next_costs(total: int, added: int, expected: bool) -> None:
+def test_bounds_pay_unless_the_last_batch_was_a_bulk_load(total: int, added: int, expected: bool) -> None:
     assert bounds_pay([snapshot(total, added)], "m") is expected
 
 
@@ -34,6 +34,6 @@ def test_the_first_batch_is_taken_to_be_small() -> None:
     assert bounds_pay([], "m")
 
 
-def test_rows_that_were_written_anew_are_not_the_batch() -> None:
+def test_rows_rewritten_by_copy_on_write_do_not_count_as_the_batch() -> None:
     bulk = snapshot(BULK, BULK)
     assert bounds_pay([Snapshot(1, {**bulk.summary, "deleted-data-files": "4"})], "m")

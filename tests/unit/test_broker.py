@@ -38,11 +38,11 @@ def test_options_are_handed_on_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("name", OWNED)
-def test_options_that_lakesql_sets(name: str) -> None:
+def test_options_that_lakesql_sets_itself_are_refused(name: str) -> None:
     assert refused(**{name: "x"}) == ["kafka-option"]
 
 
-def test_options_that_are_none() -> None:
+def test_names_that_are_no_kafka_options_are_refused() -> None:
     assert (
         refused(kafka__security__protocol="SSL", startingOffsets="latest", failOnDataLoss="false")
         == ["kafka-option"] * 3
@@ -53,7 +53,7 @@ def test_options_that_are_none() -> None:
 @pytest.mark.parametrize(
     "form", ['{} required username="a" password="b;c";', " {}\n  required\n  k='v';", "{} optional;"]
 )
-def test_login_modules_that_are_known(module: str, form: str) -> None:
+def test_known_login_modules_are_accepted(module: str, form: str) -> None:
     options = {"sasl.jaas.config": form.format(module)}
     assert read_client_options(node_of(options, PLACE)) == options
 
@@ -92,7 +92,7 @@ def test_other_login_modules_are_refused_and_not_shown(text: str) -> None:
         'username="u"; x.Y required',
     ],
 )
-def test_options_of_a_login_that_kafka_would_quote(options: str) -> None:
+def test_login_options_that_kafka_would_quote_are_refused_and_not_shown(options: str) -> None:
     with pytest.raises(ProjectError) as caught:
         read_client_options(node_of({"sasl.jaas.config": f"{LOGIN_MODULES[0]} required {options};"}, PLACE))
     (problem,) = caught.value.problems
@@ -109,12 +109,12 @@ def test_options_of_a_login_that_kafka_would_quote(options: str) -> None:
         ' useKeyTab=true storeKey=true keyTab="/etc/kafka.keytab" principal="k/h@R"',
     ],
 )
-def test_options_of_a_login(options: str) -> None:
+def test_well_formed_login_options_are_accepted(options: str) -> None:
     text = f"{LOGIN_MODULES[0]} required{options};"
     assert read_client_options(node_of({"sasl.jaas.config": text}, PLACE)) == {"sasl.jaas.config": text}
 
 
-def test_a_name_that_can_be_none_is_no_defect() -> None:
+def test_a_malformed_host_name_is_unreachable_and_no_internal_error() -> None:
     with pytest.raises(LakesqlError) as caught:
         reach_broker("kafka..svc:9092")
     assert [problem.condition for problem in caught.value.problems] == ["connection-unreachable"]
@@ -142,7 +142,7 @@ def test_a_consumer_fetches_as_the_profile_says() -> None:
     assert consumer_options(Kafka("b:1", own)).items() >= {**FETCHES, **own}.items()
 
 
-def test_lag() -> None:
+def test_lag_is_the_difference_of_offsets_for_each_partition() -> None:
     assert lag_of({"a": {0: 5, 1: 9}}, {"a": {0: 8, 1: 9, 2: 4}}) == {"a": {0: 3, 1: 0, 2: 4}}
     assert lag_of({}, {}) == {}
 

@@ -167,7 +167,9 @@ class TestOpening:
             (ServerError("Received unexpected JSON Payload: <html>"), "not-a-catalog"),
         ],
     )
-    def test_an_answer_that_is_an_error(self, profile: Catalog, error: Exception, found: str) -> None:
+    def test_each_error_of_a_rest_catalog_has_its_condition(
+        self, profile: Catalog, error: Exception, found: str
+    ) -> None:
         assert _judge_answer(replace(profile, type="rest"), error)[0] == found
 
     def test_of_a_long_answer_no_piece_of_a_secret_is_shown(
@@ -183,7 +185,7 @@ class TestOpening:
             open_catalog(Catalog(uri=uri))
         assert condition(caught.value) == "catalog-uri"
 
-    def test_an_unknown_type(self) -> None:
+    def test_an_unknown_catalog_type_is_refused_with_the_nearest(self) -> None:
         with pytest.raises(ProfileError) as caught:
             open_catalog(Catalog(type="rests", uri="http://127.0.0.1:9"))
         assert condition(caught.value) == "unknown-catalog-type"
@@ -205,7 +207,9 @@ class TestState:
         assert load_table_state(opened, ORDERS) is None
         assert load_table_state(opened, TableName("lake", "nowhere", "orders")) is None
 
-    def test_a_new_table(self, opened: OpenCatalog) -> None:
+    def test_the_state_of_a_new_table_has_its_columns_partitions_order_and_properties(
+        self, opened: OpenCatalog
+    ) -> None:
         opened.iceberg.create_table(
             ("shop", "orders"),
             SCHEMA,
@@ -274,7 +278,7 @@ class TestState:
         assert before is not None and after is not None
         assert [column.name for column in after.columns] == [*(column.name for column in before.columns), "note"]
 
-    def test_a_table_whose_metadata_is_gone(self, opened: OpenCatalog) -> None:
+    def test_a_table_without_its_metadata_file_is_unreadable(self, opened: OpenCatalog) -> None:
         table = opened.iceberg.create_table(("shop", "orders"), SCHEMA)
         Path(table.metadata_location.removeprefix("file://")).unlink()
         with pytest.raises(RunError) as caught:
@@ -282,7 +286,7 @@ class TestState:
         assert condition(caught.value) == "table-unreadable"
         assert "drop the table" in caught.value.problems[0].fix
 
-    def test_metadata_that_pyiceberg_does_not_understand(self, opened: OpenCatalog) -> None:
+    def test_metadata_that_pyiceberg_cannot_parse_is_unreadable(self, opened: OpenCatalog) -> None:
         place = make_v3_table(opened, "variant")
         with pytest.raises(RunError) as caught:
             load_table_state(opened, ORDERS)
@@ -297,7 +301,7 @@ class TestState:
         ("change", "expected"),
         [({}, "table-unreadable"), ({"metadata": None}, "not-a-catalog"), (None, "not-a-catalog")],
     )
-    def test_metadata_in_the_answer_of_a_rest_catalog(
+    def test_rest_answers_without_usable_metadata_have_their_condition(
         self, opened: OpenCatalog, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any] | None, expected: str
     ) -> None:
         answer = {"metadata": json.loads(make_v3_table(opened, "variant").read_text())}
@@ -381,7 +385,7 @@ class TestRows:
             (text, date(1970, 1, 1), {"far": text, "near": "1970-01-01"}, [text], {"1970-01-01": text})
         ]
 
-    def test_a_table_that_is_missing(self, opened: OpenCatalog) -> None:
+    def test_a_missing_table_is_reported_with_those_that_exist(self, opened: OpenCatalog) -> None:
         opened.iceberg.create_table(("shop", "orders"), SCHEMA)
         with pytest.raises(RunError) as caught:
             read_rows(opened, TableName("lake", "shop", "order"), 10)
@@ -395,7 +399,7 @@ class TestRows:
         assert read_rows(opened, ORDERS, 10) == (("counts",), [({"a": 1},), (None,)])
 
 
-def test_rows_of_maps_and_of_years_beyond_pythons() -> None:
+def test_arrow_maps_and_years_beyond_pythons_become_python_values() -> None:
     """As `show` writes them, and a preview."""
     at = pa.array([None, 300_000_000_000_000_000], pa.timestamp("us", "UTC"))
     maps = pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int64()))

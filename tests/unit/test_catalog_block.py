@@ -37,7 +37,7 @@ def test_keys_that_are_not_lakesqls_reach_both_as_they_are() -> None:
         assert (properties["type"], properties["uri"], properties["warehouse"]) == ("rest", "http://catalog/", "wh")
 
 
-def test_the_region_is_told_in_both_words() -> None:
+def test_the_region_reaches_spark_and_pyiceberg_under_either_key() -> None:
     for catalog in (rest(s3__region="eu-1"), rest(client__region="eu-1")):
         assert spark_properties(catalog)["client.region"] == "eu-1"
         assert python_properties(catalog)["s3.region"] == "eu-1"

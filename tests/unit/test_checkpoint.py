@@ -35,7 +35,7 @@ def singles(first: int, end: int) -> dict[str, range]:
     return {f"{n}.compact" if n % 10 == 9 else str(n): range(0 if n % 10 == 9 else n, n + 1) for n in range(first, end)}
 
 
-def test_all_parts_are_there() -> None:
+def test_every_seen_file_is_read_from_single_and_compact_parts() -> None:
     files = Files(singles(0, 25))
     for first, last in ((0, 0), (3, 3), (0, 8), (0, 9), (0, 24), (5, 12), (9, 9), (20, 24)):
         assert numbers(files, first, last) == list(range(first, last + 1))
@@ -48,7 +48,7 @@ def test_parts_before_a_later_compact_file_are_gone() -> None:
     assert numbers(files, 0, 120) == list(range(121))
 
 
-def test_a_part_that_is_nowhere() -> None:
+def test_a_missing_part_makes_a_rewind_impossible() -> None:
     with pytest.raises(RunError) as caught:
         numbers(Files({"3": range(3, 4), "5": range(5, 6)}), 0, 5)
     assert caught.value.problems[0].condition == "rewind-impossible"

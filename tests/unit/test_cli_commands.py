@@ -64,7 +64,7 @@ def test_ls_lists_each_node_after_those_it_reads(run: Run, shop: Path) -> None:
     assert "shop.reports.visits_per_day" in names
 
 
-def test_ls_of_one_kind(run: Run, shop: Path) -> None:
+def test_ls_lists_one_resource_type(run: Run, shop: Path) -> None:
     assert run("ls", "--resource-type", "stream")[1].splitlines() == [
         "stream:shop.customers",
         "stream:shop.orders",
@@ -73,7 +73,7 @@ def test_ls_of_one_kind(run: Run, shop: Path) -> None:
     assert len(run("ls", "--resource-type", "model")[1].splitlines()) == 7
 
 
-def test_ls_of_paths(run: Run, shop: Path) -> None:
+def test_ls_prints_the_paths_of_the_selection(run: Run, shop: Path) -> None:
     assert run("ls", "-s", "+checkouts", "-o", "path")[1].splitlines() == [
         "streams/shop.yml",
         "models/clicks.sql",
@@ -81,7 +81,7 @@ def test_ls_of_paths(run: Run, shop: Path) -> None:
     ]
 
 
-def test_ls_as_json_lines(run: Run, shop: Path) -> None:
+def test_ls_prints_a_json_object_for_each_node(run: Run, shop: Path) -> None:
     _, out, _ = run("ls", "-s", "stream:page_views", "clicks", "order_states", "--output", "json")
     found = {line["unique_id"]: line for line in map(json.loads, out.splitlines())}
     clicks, states = found["model.clicks"], found["model.order_states"]
@@ -99,7 +99,7 @@ def test_ls_as_json_lines(run: Run, shop: Path) -> None:
     assert found["stream.page_views"]["table"] is None
 
 
-def test_a_selection_of_nothing_is_said_and_is_no_error(run: Run, shop: Path) -> None:
+def test_a_selection_that_matches_nothing_is_noted_and_is_no_error(run: Run, shop: Path) -> None:
     for command in ("ls", "compile", "run"):
         code, out, err = run(command, "--log-format", "json", "-s", "ordesr", "tag:none")
         notes = [json.loads(line)["text"] for line in err.splitlines()]
@@ -112,13 +112,15 @@ def test_a_method_that_does_not_exist_is_a_usage_error(run: Run, shop: Path) -> 
     assert (code, out, conditions(err)) == (2, "", ["bad-selector"])
 
 
-def test_there_is_no_project_here(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_a_project_is_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     code, _, err = run("ls", "--log-format", "json")
     assert (code, conditions(err)) == (2, ["no-project"])
 
 
-def test_a_project_without_profiles(run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_project_without_profiles_is_refused_unless_home_has_one(
+    run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.move("profiles.yml", "elsewhere.yml")
     monkeypatch.setenv("HOME", str(shop.parent))
     code, _, err = run("ls", "--log-format", "json")
@@ -128,7 +130,7 @@ def test_a_project_without_profiles(run: Run, shop: Path, monkeypatch: pytest.Mo
     assert run("ls")[0] == 0
 
 
-def test_a_file_that_is_not_text(run: Run, shop: Path) -> None:
+def test_a_model_that_is_not_utf8_is_refused(run: Run, shop: Path) -> None:
     (shop / "models" / "odd.sql").write_bytes(b"SELECT '\xff'")
     code, _, err = run("ls", "--log-format", "json")
     assert (code, conditions(err)) == (2, ["not-text"])
@@ -306,7 +308,7 @@ def test_show_reads_rows_of_a_table(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("clicks")
-def test_show_of_what_is_not_there(run: Run) -> None:
+def test_show_refuses_missing_tables_unknown_models_and_bad_options(run: Run) -> None:
     for arguments, code, expected in (
         (["show", "orders"], 1, ["table-missing"]),
         (["show", "clikcs"], 2, ["unknown-model"]),
@@ -324,7 +326,7 @@ def test_no_dead_letters_are_no_error(run: Run) -> None:
     assert "lake.shop.clicks__dead_letter" in err
 
 
-def test_a_table_of_rows() -> None:
+def test_rows_are_printed_as_an_aligned_table() -> None:
     columns = ("id", "text", "at", "nested")
     rows = [
         (1, "a\nb", datetime(2026, 3, 1, 12, tzinfo=UTC), {"x": [1, None]}),
@@ -341,7 +343,7 @@ def test_a_table_of_rows() -> None:
     ]
 
 
-def test_a_wide_table_is_turned() -> None:
+def test_a_table_wider_than_the_terminal_is_printed_by_row() -> None:
     columns = ("id", "a_long_name", "日本")
     rows = [(1, "x" * 30, None), (20, "日本" * 12, {"k": [1]})]
     assert render_rows(columns, rows, 200) == render_rows(columns, rows, sys.maxsize)
@@ -433,7 +435,7 @@ def test_debug_makes_nothing(run: Run, shop: Path) -> None:
     assert not (shop / ".lakesql").exists()
 
 
-def test_connections(tmp_path: Path) -> None:
+def test_each_connection_is_reachable_or_refused(tmp_path: Path) -> None:
     assert check_connection(Files(str(tmp_path)))
     assert check_connection(Recorded("s3://somewhere/else"))
     assert check_connection(Rate())

@@ -47,7 +47,7 @@ def conditions(stderr: str) -> list[str]:
 # The group
 
 
-def test_version(run: Run) -> None:
+def test_version_prints_the_packages_version(run: Run) -> None:
     assert run("--version") == (0, f"lakesql {__version__}\n", "")
 
 
@@ -147,7 +147,7 @@ def test_vars_are_yaml_or_json(run: Run, shop: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[1]", "7", "{a: 1", "!!python/name:os.system x"])
-def test_vars_that_are_no_mapping(run: Run, shop: Path, text: str) -> None:
+def test_vars_that_are_no_mapping_are_refused(run: Run, shop: Path, text: str) -> None:
     code, _, err = run("--log-format", "json", "ls", "--vars", text)
     assert (code, conditions(err)) == (2, ["bad-vars"])
 
@@ -229,7 +229,7 @@ def test_the_line_is_found_from_another_directory(run: Run, shop: Path, monkeypa
     assert "  1 | {{ config(mode='append', keyz=1) }}\n" in run("ls", "--project-dir", "shop")[2]
 
 
-def test_problems_as_json_lines(run: Run, shop: Path) -> None:
+def test_each_problem_is_a_json_line_with_its_place(run: Run, shop: Path) -> None:
     (shop / "models" / "clicks.sql").write_text(BROKEN)
     code, out, err = run("ls", "--log-format", "json")
     assert (code, out) == (2, "")
@@ -272,7 +272,7 @@ def test_a_defect_is_reported_in_one_problem(
     assert ("Traceback" in err, err.count("error[internal]")) == (traced, 1)
 
 
-def test_a_file_that_the_machine_refuses(run: Run, shop: Path) -> None:
+def test_a_file_in_the_place_of_target_is_reported_as_not_accessible(run: Run, shop: Path) -> None:
     (shop / "target").write_text("a file where lakesql wants a folder")
     code, out, err = run("compile", "--log-format", "json")
     assert (code, out, conditions(err)) == (2, "", ["not-accessible"])

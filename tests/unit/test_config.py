@@ -53,7 +53,7 @@ def test_a_mode_is_enough_for_append_and_keys_for_upsert() -> None:
     assert (mode_of(Append()), mode_of(Upsert(keys=("a",)))) == ("append", "upsert")
 
 
-def test_everything_can_be_said() -> None:
+def test_every_option_of_a_model_is_read() -> None:
     options = """
         mode='upsert', keys=['id', 'größe'], sequence_by='at', delete_when="status = 'gone'",
         trigger='1 hour 30 minutes', namespace='other', table='t', partition_by=['days(at)', 'bucket(16, `order id`)'],
@@ -107,7 +107,7 @@ def test_partitions_are_transforms_of_columns(text: str, field: PartitionField) 
         *("'days(days(a))'", "'a; DROP TABLE x'", "'``'", "'a`b'", "3", "none", "['a']", "{'days': 'a'}"),
     ],
 )
-def test_anything_else_is_no_partition(value: str) -> None:
+def test_a_text_that_is_no_partition_transform_is_refused(value: str) -> None:
     assert problems(f"partition_by=['a', {value}], mode='append'") == [("bad-partition", "m.sql:1:30")]
 
 
@@ -127,7 +127,7 @@ def test_an_order_is_columns_with_directions(text: str, field: SortField) -> Non
 
 
 @pytest.mark.parametrize("value", ["''", "'a b'", "'a down'", "'a nulls'", "'days(a)'", "'a, b'", "3", "none", "{}"])
-def test_anything_else_is_no_order(value: str) -> None:
+def test_a_text_that_is_no_sort_order_is_refused(value: str) -> None:
     assert problems(f"order_by=[{value}], mode='append'") == [("bad-order", "m.sql:1:21")]
 
 
@@ -176,12 +176,12 @@ def test_anything_else_is_no_order(value: str) -> None:
         ("sequence_by=3, keys='a', mode='upsert'", "wrong-type", 23),
     ],
 )
-def test_what_is_wrong_has_a_name_and_a_place(options: str, condition: str, column: int) -> None:
+def test_each_mistake_has_a_condition_and_a_place(options: str, condition: str, column: int) -> None:
     found = problems(options)
     assert found == [(condition, f"m.sql:1:{column}")]
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_of_a_config_call_are_reported_together() -> None:
     assert problems("mode='upsert', partition_by=['x(', 'y('], properties={'a': [], 'b': {}}, nope=1") == [
         ("unknown-option", "m.sql:1:84"),
         ("bad-partition", "m.sql:1:40"),
@@ -246,7 +246,7 @@ def test_defaults_come_from_the_outer_folder_to_the_model(fqn: tuple[str, ...], 
     assert folder_defaults(settings(DEFAULTS), fqn).plain() == options
 
 
-def test_a_model_says_the_last_word() -> None:
+def test_options_of_a_model_override_those_of_its_folders() -> None:
     defaults = folder_defaults(settings(DEFAULTS), ("shop", "staging", "clicks"))
     found = read("trigger='5 minutes', tags=['own'], properties={'b': 'y'}, meta={'owner': 'me'}", defaults)
     assert found == Append(
@@ -257,7 +257,7 @@ def test_a_model_says_the_last_word() -> None:
     )
 
 
-def test_a_default_of_another_mode_is_passed_over_but_not_in_the_model_itself() -> None:
+def test_an_option_of_another_mode_is_ignored_in_defaults_and_refused_in_a_model() -> None:
     defaults = settings("keys = ['id']\ndelete_when = 'gone'\n")
     assert read("mode='append'", defaults) == Append()
     assert read("mode='upsert'", defaults) == Upsert(keys=("id",), delete_when="gone")
@@ -278,7 +278,7 @@ def test_a_wrong_default_is_placed_where_it_stands() -> None:
     ]
 
 
-def test_every_default_that_no_mode_has_is_told() -> None:
+def test_every_default_that_no_mode_has_is_refused() -> None:
     check_defaults(settings(DEFAULTS))
     with pytest.raises(ProjectError) as caught:
         check_defaults(settings("trigr = 'x'\n[tool.lakesql.models.a.b]\nkeyz = 'x'\ntags = 'y'\nowner = 'z'\n"))
@@ -290,7 +290,7 @@ def test_every_default_that_no_mode_has_is_told() -> None:
 
 
 @pytest.mark.parametrize("text", ["meta = 3", "properties = ['a']"])
-def test_what_merges_is_a_mapping(text: str) -> None:
+def test_meta_and_properties_that_are_no_mapping_are_refused(text: str) -> None:
     with pytest.raises(ProjectError) as caught:
         merge_config(settings(text), call("meta={}, properties={}"))
     assert [problem.condition for problem in caught.value.problems] == ["wrong-type"]

@@ -58,7 +58,7 @@ def refusal(given: ProgressState) -> str:
         decide(given)
     (problem,) = caught.value.problems
     assert problem.what and problem.fix
-    assert "lakesql r" in problem.fix or "--accept-data-loss" in problem.fix
+    assert "lakesql r" in problem.fix or "lakesql drop" in problem.fix or "--accept-data-loss" in problem.fix
     return problem.condition
 
 
@@ -68,6 +68,19 @@ def outcome(given: ProgressState) -> Decision | str:
         return decide(given)
     except RunError as error:
         return error.problems[0].condition
+
+
+@pytest.mark.parametrize("there", [checkpoint(5, 5), None])
+def test_rows_of_another_mode_or_of_other_keys_are_refused(there: Checkpoint | None) -> None:
+    written = entry(5, mode="upsert", keys=("id", "Day"))
+    assert refusal(state(there, written, mode="append")) == "mode-changed"
+    assert refusal(state(there, written, mode="upsert", keys=("id",))) == "keys-changed"
+    for same in (
+        state(there, written, mode="upsert", keys=("day", "id")),
+        state(there, written, mode="append", has_rows=False),
+        state(there, entry(5), mode="append"),
+    ):
+        assert isinstance(decide(same), Resume if there else StartFrom)
 
 
 def test_nothing_there_is_a_fresh_start() -> None:
@@ -83,13 +96,13 @@ def test_a_checkpoint_in_which_nothing_was_planned_is_none() -> None:
 
 
 @pytest.mark.parametrize("done", [0, 5])
-def test_an_agreeing_checkpoint_goes_on(done: int) -> None:
+def test_a_checkpoint_that_agrees_with_the_ledger_resumes(done: int) -> None:
     assert decide(state(checkpoint(done, done), entry(done))) == Resume(done)
     assert decide(state(checkpoint(done + 1, done), entry(done))) == Resume(done)
     assert decide(state(checkpoint(done + 1, done), entry(done + 1))) == Resume(done + 1)
 
 
-def test_every_combination_of_files_and_ledger() -> None:
+def test_every_combination_of_checkpoint_files_and_ledger_matches_an_oracle() -> None:
     """Over all sets of files of four batches, and each place where the table may stand: an oracle of its own words."""
     numbers = range(4)
     sets = [frozenset(some) for some in chain.from_iterable(combinations(numbers, size) for size in range(5))]
@@ -137,12 +150,12 @@ def test_old_files_are_gone_as_spark_removes_them() -> None:
         checkpoint(5, 5, planned=frozenset({5})),
     ],
 )
-def test_files_that_do_not_go_together(there: Checkpoint) -> None:
+def test_inconsistent_checkpoint_files_are_refused(there: Checkpoint) -> None:
     assert refusal(state(there, entry(5))) == "checkpoint-inconsistent"
     assert refusal(state(there, None)) == "checkpoint-inconsistent"
 
 
-def test_a_table_that_was_rolled_back() -> None:
+def test_a_table_behind_its_checkpoint_is_refused() -> None:
     assert refusal(state(checkpoint(5, 5), entry(4))) == "table-behind"
     assert refusal(state(checkpoint(5, 5), entry(0))) == "table-behind"
     assert refusal(state(checkpoint(5, 5), None)) == "ledger-missing"
@@ -161,20 +174,20 @@ def test_batches_without_rows_are_no_roll_back() -> None:
     assert refusal(state(checkpoint(5, 5, origin=through(3, 5)), None)) == "ledger-missing"
 
 
-def test_a_checkpoint_has_run_and_the_table_knows_nothing_of_it() -> None:
+def test_a_checkpoint_that_has_run_without_a_ledger_entry_is_refused() -> None:
     assert refusal(state(checkpoint(5, 5, origin=None), None)) == "ledger-missing"
     follows = origin(follows=Batch("c-0", 9))
     assert refusal(state(checkpoint(5, 5, origin=follows), None)) == "ledger-missing"
 
 
-def test_a_checkpoint_of_somebody_else() -> None:
+def test_a_checkpoint_of_another_model_or_table_is_refused() -> None:
     assert refusal(state(checkpoint(5, 5), entry(5, "c-2"))) == "checkpoint-foreign"
     assert refusal(state(checkpoint(5, 5, origin=None), entry(5, "c-2"))) == "checkpoint-foreign"
     assert refusal(state(checkpoint(5, 5, origin=origin(model="clicks")), entry(5))) == "checkpoint-foreign"
     assert refusal(state(checkpoint(5, 5, origin=origin(model="clicks")), None)) == "checkpoint-foreign"
 
 
-def test_a_checkpoint_that_follows_another_one() -> None:
+def test_a_seeded_checkpoint_resumes_only_after_the_batch_that_it_follows() -> None:
     seeded = origin(follows=Batch("c-0", 9), empty_through=0)
     assert decide(state(checkpoint(0, 0, origin=seeded), entry(9, "c-0"))) == Resume(-1)
     assert decide(state(checkpoint(1, 0, origin=seeded), entry(9, "c-0"))) == Resume(-1)
@@ -183,13 +196,13 @@ def test_a_checkpoint_that_follows_another_one() -> None:
     assert refusal(state(checkpoint(0, 0, origin=seeded), entry(8, "c-0"))) == "checkpoint-foreign"
 
 
-def test_a_checkpoint_older_than_the_table() -> None:
+def test_a_checkpoint_behind_its_table_is_refused() -> None:
     assert refusal(state(checkpoint(4, 4), entry(5))) == "checkpoint-behind"
     assert refusal(state(checkpoint(4, 3), entry(5))) == "checkpoint-behind"
     assert refusal(state(checkpoint(3, 3), entry(5))) == "checkpoint-behind"
 
 
-def test_a_batch_that_was_planned_differently() -> None:
+def test_a_batch_planned_with_other_offsets_than_the_tables_is_refused() -> None:
     """Skipping it, because its number is in the table, would lose what is in this one and not in that."""
     other = {"shop.orders": {"0": 50, "1": 7}}
     there = checkpoint(5, 4, positions={4: (READ,), 5: (other,)})
@@ -201,13 +214,13 @@ def test_a_batch_that_was_planned_differently() -> None:
     assert decide(state(there, newest, sources=(recorded,))) == Resume(5)
 
 
-def test_a_table_that_was_made_anew() -> None:
+def test_a_recreated_table_is_refused() -> None:
     for table_id in ("uuid-2", ""):
         for newest in (None, entry(5)):
             assert refusal(state(checkpoint(5, 5), newest, table_id=table_id)) == "table-recreated"
 
 
-def test_other_streams() -> None:
+def test_changed_streams_are_refused() -> None:
     clicks = Source("clicks", "recorded")
     assert refusal(state(checkpoint(5, 5), entry(5), sources=(SOURCE, clicks))) == "streams-changed"
     assert refusal(state(checkpoint(5, 5), entry(5), sources=(clicks,))) == "streams-changed"
@@ -218,14 +231,14 @@ def test_other_streams() -> None:
 
 
 @pytest.mark.parametrize(("before", "now"), [("", "s"), ("s", ""), ("s", "t")])
-def test_another_stateful_shape(before: str, now: str) -> None:
+def test_a_changed_stateful_shape_is_refused(before: str, now: str) -> None:
     there = checkpoint(5, 5, origin=origin(state=before))
     assert refusal(state(there, entry(5, state=before), shape=now)) == "state-changed"
     assert refusal(state(replace(there, origin=None), entry(5, state=before), shape=now)) == "state-changed"
     assert decide(state(there, entry(5, state=before), shape=before)) == Resume(5)
 
 
-def test_a_lost_checkpoint_goes_on_where_the_table_stands() -> None:
+def test_a_lost_checkpoint_starts_from_the_ledgers_positions() -> None:
     found = decide(state(None, entry(5, accepted="x-0: 1 to 2")))
     assert isinstance(found, StartFrom)
     assert (found.positions, found.follows, found.accepted) == ({"orders": READ}, Batch(ID, 5), "x-0: 1 to 2")
@@ -246,7 +259,9 @@ def test_a_lost_checkpoint_goes_on_where_the_table_stands() -> None:
         ("recorded", None, False),
     ],
 )
-def test_which_positions_are_enough(kind: SourceKind, position: Any, is_enough: bool) -> None:
+def test_a_lost_checkpoint_needs_positions_that_its_kind_of_source_can_start_from(
+    kind: SourceKind, position: Any, is_enough: bool
+) -> None:
     assert can_start_from(kind, position) is is_enough
     sources = (SOURCE if kind == "kafka" else Source("orders", kind),)
     given = state(None, entry(5, positions={"orders": position}), sources=sources)
@@ -272,7 +287,7 @@ def test_dead_letters_leave_no_trace_of_most_batches() -> None:
     assert refusal(state(checkpoint(5, 3), entry(2), **companion)) == "checkpoint-inconsistent"
 
 
-def test_the_query_of_dead_letters_is_mended_by_a_rewind_of_its_model() -> None:
+def test_a_refused_dead_letter_query_advises_a_rewind_of_its_model() -> None:
     """Which makes a checkpoint for that query alone, and so reads nothing again."""
     owner = "orders__dead_letter"
     made = origin(model=owner)
@@ -310,7 +325,7 @@ STANDS: dict[SourceKind, Any] = {
 
 
 @pytest.mark.parametrize(("before", "now"), [(a, b) for a, b in product(STANDS, STANDS) if a != b])
-def test_a_stream_that_was_moved_elsewhere(before: SourceKind, now: SourceKind) -> None:
+def test_a_position_of_another_kind_of_source_is_refused(before: SourceKind, now: SourceKind) -> None:
     """A position of another kind of source is no place in this one."""
     stands, sources = STANDS[before], (Source("orders", now, *((SOURCE.topics,) if now == "kafka" else ())),)
     newest = entry(5, positions={"orders": stands})
@@ -343,7 +358,7 @@ def test_a_topic_may_be_called_as_a_mark_of_other_positions(topic: str) -> None:
 
 
 @pytest.mark.parametrize("kind", STANDS)
-def test_a_position_of_its_own_kind(kind: SourceKind) -> None:
+def test_a_position_is_recognized_by_its_own_kind_of_source(kind: SourceKind) -> None:
     assert is_position_of(kind, STANDS[kind]) and is_position_of(kind, None)
 
 
@@ -357,7 +372,7 @@ def test_the_first_batch_is_compared_as_well() -> None:
     assert decide(state(rewound, entry(9, "c-0"))) == Resume(-1)
 
 
-def test_a_table_whose_history_has_lost_what_a_checkpoint_follows() -> None:
+def test_a_seeded_checkpoint_whose_predecessor_has_expired_is_refused() -> None:
     made = checkpoint(0, 0, origin=origin(follows=Batch("c-0", 9), empty_through=0))
     assert refusal(state(made, None)) == "ledger-missing"
 
@@ -370,7 +385,7 @@ FROM_FILES = state(checkpoint(5, 5), entry(5), sources=(Source("orders", "files"
 @pytest.mark.parametrize(
     ("given", "said", "unsaid"),
     [
-        # The table is right: a new checkpoint goes on from it, unless there is state, which no ledger holds.
+        # The table is right: a new checkpoint continues from it, unless there is state, which no ledger holds.
         (state(BROKEN, entry(5)), "lakesql rewind orders. ", "--to start"),
         (state(WITH_STATE, entry(5, state="s"), shape="s"), "--to start", "orders. "),
         (state(BROKEN, None), "lakesql rewind orders --to start", "--to checkpoint"),
@@ -384,7 +399,7 @@ FROM_FILES = state(checkpoint(5, 5), entry(5), sources=(Source("orders", "files"
         (state(checkpoint(5, 5), entry(5), sources=(Source("orders", "table"),)), "--to start --allow", "--to TIME"),
     ],
 )
-def test_what_is_advised(given: ProgressState, said: str, unsaid: str) -> None:
+def test_a_refusal_advises_the_commands_that_duplicate_nothing(given: ProgressState, said: str, unsaid: str) -> None:
     with pytest.raises(RunError) as caught:
         decide(given)
     (problem,) = caught.value.problems

@@ -79,7 +79,7 @@ x-anchors: {anything: 1}
     assert isinstance(read("{name: n, ratio: 1}").ratio, float)
 
 
-def test_what_is_left_out_has_its_default() -> None:
+def test_a_missing_field_has_its_default() -> None:
     assert read("name: n") == Outer("n", 3, 0.5, False, "x", None, {}, ())
     assert read("{name: n, size: ~, inner: null}") == Outer("n", size=None, inner=None)
 
@@ -111,11 +111,11 @@ def test_what_is_left_out_has_its_default() -> None:
         ("many: [{a: 1}, {b: x}]", "missing-option", 16),
     ],
 )
-def test_what_is_wrong_has_a_name_and_a_place(line: str, condition: str, column: int) -> None:
+def test_each_mistake_has_a_condition_and_a_place(line: str, condition: str, column: int) -> None:
     assert problems(f"name: n\n{line}") == [(condition, 2, column)]
 
 
-def test_all_problems_of_a_tree_are_told_at_once() -> None:
+def test_all_problems_of_a_tree_are_reported_together() -> None:
     assert problems("size: x\nkind: z\nsice: 1\nmany: [{a: x}, 3, {a: y}]") == [
         ("unknown-option", 3, 1),
         ("missing-option", 1, 1),
@@ -140,7 +140,7 @@ def test_a_field_that_the_caller_gives_is_no_option() -> None:
     assert [problem.condition for problem in caught.value.problems] == ["unknown-option"]
 
 
-def test_ignored_keys_are_passed_over() -> None:
+def test_ignored_keys_are_no_unknown_options() -> None:
     node = parse_yaml("f", "{name: n, other: 1}")
     assert decode(node, Outer, what="x", ignore=frozenset({"other"})) == Outer("n")
 

@@ -33,7 +33,7 @@ def test_an_interval_has_one_spelling_that_spark_reads(text: str, canonical: str
         *(None, 30, True, ["5 minutes"], {"minutes": 5}),
     ],
 )
-def test_anything_else_is_none(value: Any) -> None:
+def test_a_text_that_is_no_interval_is_refused(value: Any) -> None:
     with pytest.raises(ProjectError) as caught:
         parse_duration(node_of(value, Place("f", 2, 3)))
     assert [(problem.condition, problem.place) for problem in caught.value.problems] == [

@@ -37,7 +37,7 @@ def test_a_problem_keeps_the_place_that_it_has() -> None:
     assert Problem("cycle", "x").at(Place("b")).place == Place("b")
 
 
-def test_only_named_conditions_can_be_told() -> None:
+def test_an_undeclared_condition_is_an_internal_error() -> None:
     with pytest.raises(InternalError) as caught:
         Problem("no-such-condition", "x")
     assert [problem.condition for problem in caught.value.problems] == ["internal"]

@@ -57,6 +57,20 @@ def trace(*causes: str) -> str:
             )
         ),
         (
+            f"{JOB}: org.apache.spark.SparkException: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block …",
+            "executor-lost",
+        ),
+        (
+            f"{JOB}: ExecutorLostFailure (executor 4 exited caused by one of the running tasks) Reason: …",
+            "executor-lost",
+        ),
+        (
+            f"{JOB.partition('Task 0')[0]}ResultStage 8 (sql) has failed the maximum allowable number of times: 4. "
+            "Most recent failure reason:\n"
+            "org.apache.spark.shuffle.FetchFailedException: Connection refused\n\tat org.apache.spark.X.run(X.scala:1)",
+            "executor-lost",
+        ),
+        (
             trace(
                 "org.apache.kafka.common.KafkaException: Failed to create new KafkaAdminClient",
                 "org.apache.kafka.common.config.ConfigException: No resolvable bootstrap urls given in …",
@@ -134,7 +148,7 @@ def trace(*causes: str) -> str:
         ),
     ],
 )
-def test_what_may_pass(text: str, condition: str) -> None:
+def test_each_transient_failure_has_its_condition(text: str, condition: str) -> None:
     kind, said = next(find_transient(Py4JError(text)))
     assert kind.condition == condition
     assert said and said in text
@@ -164,7 +178,7 @@ def test_what_may_pass(text: str, condition: str) -> None:
         "The text org.apache.iceberg.exceptions.RESTException: stands in a sentence.",
     ],
 )
-def test_what_does_not_pass(text: str) -> None:
+def test_a_permanent_failure_is_not_found_transient(text: str) -> None:
     assert list(find_transient(Py4JError(text))) == []
 
 
@@ -208,7 +222,7 @@ CAST = Place("models/m.sql", 3, 3)
         (OSError("something"), "batch-failed", Place("models/m.sql")),
     ],
 )
-def test_what_ends_the_model(error: Exception, condition: str, place: Place) -> None:
+def test_each_permanent_failure_has_its_condition_and_place(error: Exception, condition: str, place: Place) -> None:
     found = explain(error, SELECT)
     (problem,) = found.problems
     assert type(found) is RunError
@@ -223,7 +237,7 @@ def test_an_exception_without_a_cause_is_named() -> None:
     assert problem.what == "ValidationException: No such ref"
 
 
-def test_what_may_pass_is_said_so() -> None:
+def test_a_transient_failure_is_explained_as_a_transient_error() -> None:
     found = explain(Py4JError(trace("java.io.UncheckedIOException: x", "java.net.ConnectException: refused")), SELECT)
     assert type(found) is TransientError
     assert [(each.condition, each.place) for each in found.problems] == [("catalog-unreachable", Place("models/m.sql"))]
@@ -241,13 +255,13 @@ SOME_DATA = "Some data may have been lost because they are not available in Kafk
     ],
 )
 def test_records_that_are_gone_are_named_by_the_next_try(error: Exception) -> None:
-    """Which looks at the topics before it reads: one that was made anew needs another command than lost records."""
+    """Which looks at the topics before it reads: one that was created again needs another command than lost records."""
     found = explain(error, SELECT)
     assert type(found) is TransientError
     assert [(each.condition, each.place) for each in found.problems] == [("data-lost", Place("models/m.sql"))]
 
 
-def test_a_text_of_a_record_that_looks_like_javas() -> None:
+def test_a_records_text_that_looks_like_a_java_error_is_not_transient() -> None:
     quoted = "a\nCaused by: java.net.ConnectException: refused"
     said = f"[CAST_INVALID_INPUT] The value '{quoted}' of the type \"STRING\" cannot be cast. SQLSTATE: 22018"
     found = explain(Py4JError(trace(f"org.apache.spark.SparkNumberFormatException: {said}")), SELECT)

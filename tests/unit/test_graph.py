@@ -68,7 +68,7 @@ def test_a_model_and_a_stream_may_share_a_name() -> None:
         (9, {"model.b", "model.a", "stream.a"}),
     ],
 )
-def test_upstream(depth: int | None, expected: set[str]) -> None:
+def test_upstream_holds_what_is_read_within_the_depth(depth: int | None, expected: set[str]) -> None:
     assert graph_of(CHAIN).upstream(["model.c"], depth) == expected
 
 
@@ -81,7 +81,7 @@ def test_upstream(depth: int | None, expected: set[str]) -> None:
         (2, {"model.a", "model.b", "model.d"}),
     ],
 )
-def test_downstream(depth: int | None, expected: set[str]) -> None:
+def test_downstream_holds_the_readers_within_the_depth(depth: int | None, expected: set[str]) -> None:
     assert graph_of(CHAIN).downstream(["stream.a"], depth) == expected
 
 
@@ -111,7 +111,7 @@ def test_order_does_not_depend_on_the_order_of_the_files() -> None:
     assert list(forwards.nodes) == list(backwards.nodes)
 
 
-def test_order_holds_through_nodes_that_are_left_out() -> None:
+def test_order_holds_through_nodes_that_are_not_selected() -> None:
     graph = graph_of({"z": ["stream.s"], "m": ["model.z"], "a": ["model.m"]})
     assert graph.order(["model.a", "model.z"]) == ("model.z", "model.a")
     assert graph.predecessors_within(["model.a", "model.z"]) == {
@@ -173,7 +173,7 @@ def test_a_long_chain_needs_no_deep_stack() -> None:
 
 
 @pytest.mark.parametrize("nodes", [[model("a", ["model.gone"])], [model("a", []), model("a", [])]])
-def test_unknown_and_doubled_ids_are_our_own_mistake(nodes: list[GraphNode]) -> None:
+def test_unknown_and_duplicate_ids_are_internal_errors(nodes: list[GraphNode]) -> None:
     with pytest.raises(InternalError):
         build_graph(nodes)
 

@@ -33,7 +33,7 @@ def test_no_terminal_is_given_nothing() -> None:
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, b"")
 
 
-def test_a_signal_that_does_nothing_by_default() -> None:
+def test_a_second_signal_ends_the_first_process_of_a_container() -> None:
     """As for the first process of a container."""
     program = PROGRAM.replace("with catch", "signal.raise_signal = lambda number: None\nwith catch")
     done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=False)
@@ -51,6 +51,6 @@ finally:
 """
 
 
-def test_sigterm_before_anything_is_written() -> None:
+def test_sigterm_before_a_run_begins_closes_what_is_open() -> None:
     done = subprocess.run([sys.executable, "-c", STARTING], stdout=subprocess.PIPE, check=False)
     assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, b"closed\n")

@@ -1,22 +1,21 @@
-"""The cache of jars. Ivy itself, which needs Java, is used in the tests that are marked so."""
+"""The cache of jars, and how they get there from a repository on loopback."""
 
+import base64
 import hashlib
 import os
 import re
-import shutil
+import socket
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from lakesql.engine.spark import jars
-from lakesql.engine.spark.jars import JARS, Jar, ensure_jars, fetch_jars, render_ivy, render_ivy_settings, user_cache
-from lakesql.engine.spark.java import Java, find_java
+from lakesql.engine.spark.jars import JARS, Jar, ensure_jars, fetch_jars, user_cache
 from lakesql.errors import ProfileError
-
-needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="runs Ivy")
-NO_JAVA = Java(Path("/nowhere"), Path("/nowhere/bin/java"), "17.0.1", "")
 
 
 def jar_of(content: bytes, name: str = "thing") -> Jar:
@@ -25,9 +24,9 @@ def jar_of(content: bytes, name: str = "thing") -> Jar:
 
 def publish(repository: Path, jar: Jar, content: bytes) -> str:
     """Put a jar where a Maven repository has it; the repository's address."""
-    folder = repository / jar.organisation.replace(".", "/") / jar.name / jar.revision
-    folder.mkdir(parents=True)
-    (folder / jar.file).write_bytes(content)
+    file = repository / jar.path
+    file.parent.mkdir(parents=True)
+    file.write_bytes(content)
     return repository.as_uri()
 
 
@@ -45,8 +44,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ensure(home: Path, *needs: str, repository: str = "file:///nowhere") -> tuple[Path, ...]:
-    java = find_java(os.environ) if shutil.which("java") else NO_JAVA
-    return ensure_jars(frozenset(needs), java, home, lambda _: None, {"LAKESQL_MAVEN_URL": repository})
+    return ensure_jars(frozenset(needs), home, lambda _: None, {"LAKESQL_MAVEN_URL": repository})
 
 
 def test_every_jar_is_pinned() -> None:
@@ -58,7 +56,7 @@ def test_every_jar_is_pinned() -> None:
 
 def test_a_jar_that_is_there_is_not_fetched(cached: Path) -> None:
     said: list[str] = []
-    found = ensure_jars(frozenset({"core"}), NO_JAVA, cached, said.append, {})
+    found = ensure_jars(frozenset({"core"}), cached, said.append, {})
     assert found == (cached / "jars" / "thing-1.0.jar",)
     assert said == []
 
@@ -101,7 +99,6 @@ def test_a_note_that_cannot_be_read_or_replaced_is_none(cached: Path) -> None:
     assert condition(error) == "jar-checksum"
 
 
-@needs_java
 def test_what_is_missing_is_fetched_and_nothing_else_stays(cached: Path, tmp_path: Path) -> None:
     address = publish(tmp_path / "maven", jar_of(b"more", "more"), b"more")
     found = ensure(cached, "core", "kafka", repository=address)
@@ -112,45 +109,149 @@ def test_what_is_missing_is_fetched_and_nothing_else_stays(cached: Path, tmp_pat
     ]
 
 
-@needs_java
 def test_a_fetched_jar_with_other_content_is_refused(cached: Path, tmp_path: Path) -> None:
     address = publish(tmp_path / "maven", jar_of(b"more", "more"), b"evil")
     with pytest.raises(ProfileError) as error:
         ensure(cached, "kafka", repository=address)
     assert condition(error) == "jar-checksum"
-    assert not (cached / "jars" / "more-1.0.jar").exists()
+    assert [file.name for file in (cached / "jars").iterdir()] == ["thing-1.0.jar"]
 
 
-@needs_java
 def test_a_repository_that_cannot_be_reached_is_named(cached: Path) -> None:
-    address = "http://127.0.0.1:9/maven"
     with pytest.raises(ProfileError) as error:
-        ensure(cached, "kafka", repository=address)
+        ensure(cached, "kafka", repository="http://somebody:secret@127.0.0.1:9/maven")
     assert condition(error) == "jars-unreachable"
-    assert f"{address}/org/example/more/1.0/more-1.0.jar" in error.value.problems[0].why
+    assert "http://127.0.0.1:9/maven/org/example/more/1.0/more-1.0.jar" in error.value.problems[0].why
+    assert "secret" not in str(error.value.problems)
 
 
-@needs_java
-def test_two_may_fetch_at_once(tmp_path: Path) -> None:
-    content = b"x" * 1_000_000
-    address = publish(tmp_path / "maven", jar_of(content), content)
-    java, folder = find_java(os.environ), tmp_path / "jars"
+class Repository(ThreadingHTTPServer):
+    """A Maven repository on loopback that serves `content`, whatever is asked for; `asked` are the requests' headers.
+
+    Each answer breaks off after so many bytes of `breaks`, while there are any. `status` is what it answers instead.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.content = content
+        self.breaks: list[int] = []
+        self.status = 0
+        self.has_ranges = True
+        self.asked: list[dict[str, str]] = []
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/maven"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Repository
+
+    def do_GET(self) -> None:
+        self.server.asked.append({"path": self.path, **self.headers})
+        first = int(self.headers.get("Range", "bytes=0-")[6:-1]) if self.server.has_ranges else 0
+        body = self.server.content[first:]
+        if self.server.status or (first and not body):
+            self.send_error(self.server.status or 416)
+            return
+        self.send_response(206 if first else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: self.server.breaks.pop(0)] if self.server.breaks else body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def repository() -> Iterator[Repository]:
+    with Repository(b"0123456789" * 1000) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def fetch(repository: Repository, folder: Path) -> bytes:
+    jar = jar_of(b"0123456789" * 1000)
+    fetch_jars([jar], folder, repository.address)
+    assert [file.name for file in folder.iterdir()] == [jar.file]
+    return (folder / jar.file).read_bytes()
+
+
+def test_a_connection_that_breaks_is_resumed(repository: Repository, tmp_path: Path) -> None:
+    repository.breaks = [4000, 1]
+    assert fetch(repository, tmp_path) == repository.content
+    assert [asked.get("Range") for asked in repository.asked] == [None, "bytes=4000-", "bytes=4001-"]
+
+
+def test_what_an_earlier_try_has_fetched_is_not_fetched_again(repository: Repository, tmp_path: Path) -> None:
+    repository.breaks = [4000, 0, 0]
+    with pytest.raises(ProfileError) as error:
+        fetch(repository, tmp_path)
+    assert condition(error) == "jars-unreachable"
+    assert "4,000 of 10,000 bytes" in error.value.problems[0].why
+    assert fetch(repository, tmp_path) == repository.content
+    assert repository.asked[-1]["Range"] == "bytes=4000-"
+
+
+def test_a_file_that_was_complete_but_not_in_place_is_taken(repository: Repository, tmp_path: Path) -> None:
+    (tmp_path / ".thing-1.0.jar.part").write_bytes(repository.content)
+    assert fetch(repository, tmp_path) == repository.content
+
+
+def test_a_server_without_ranges_sends_all_of_it_again(repository: Repository, tmp_path: Path) -> None:
+    repository.breaks, repository.has_ranges = [4000], False
+    assert fetch(repository, tmp_path) == repository.content
+
+
+@pytest.mark.parametrize(("status", "tries"), [(404, 1), (403, 1), (503, 3)])
+def test_a_server_that_has_no_jar_is_asked_again_only_where_that_helps(
+    repository: Repository, tmp_path: Path, status: int, tries: int
+) -> None:
+    repository.status = status
+    with pytest.raises(ProfileError) as error:
+        fetch(repository, tmp_path)
+    assert condition(error) == "jars-unreachable"
+    assert str(status) in error.value.problems[0].why
+    assert len(repository.asked) == tries
+
+
+def test_a_login_in_the_address_is_sent(repository: Repository, tmp_path: Path) -> None:
+    address = repository.address.replace("//", "//some%40body:pass@")
+    fetch_jars([jar_of(repository.content)], tmp_path, address)
+    (asked,) = repository.asked
+    assert asked["Authorization"] == f"Basic {base64.b64encode(b'some@body:pass').decode()}"
+    assert asked["path"] == "/maven/org/example/thing/1.0/thing-1.0.jar"
+
+
+def test_the_usual_variables_name_a_proxy(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", repository.address.removesuffix("/maven"))
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    fetch_jars([jar_of(repository.content)], tmp_path, "http://maven.invalid/root")
+    assert repository.asked[0]["path"] == "http://maven.invalid/root/org/example/thing/1.0/thing-1.0.jar"
+
+
+def test_a_server_that_keeps_silent_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "SILENT_AFTER_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(ProfileError) as error:
+        fetch_jars([jar_of(b"")], tmp_path, f"http://127.0.0.1:{server.getsockname()[1]}")
+    assert condition(error) == "jars-unreachable"
+    assert "timed out" in error.value.problems[0].why
+
+
+def test_of_two_that_fetch_at_once_one_waits(repository: Repository, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda _: fetch_jars([jar_of(content)], java, folder, address), range(2)))
-    assert [file.read_bytes() for file in folder.iterdir()] == [content]
+        list(pool.map(lambda _: fetch_jars([jar_of(repository.content)], tmp_path, repository.address), range(4)))
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [repository.content]
+    assert len(repository.asked) == 1
 
 
-def test_ivy_gets_exact_versions_and_nothing_transitive() -> None:
-    module = ElementTree.fromstring(render_ivy(JARS["core"]))
-    asked = [dict(entry.attrib) for entry in module.iter("dependency")]
-    assert [(entry["name"], entry["rev"]) for entry in asked] == [(jar.name, jar.revision) for jar in JARS["core"]]
-    assert {entry["transitive"] for entry in asked} == {"false"}
-
-
-def test_a_mirror_is_the_root_and_no_host_is_named_without_one() -> None:
-    mirror = ElementTree.fromstring(render_ivy_settings('http://mirror/a&"b'))
-    assert [entry.get("root") for entry in mirror.iter("ibiblio")] == ['http://mirror/a&"b/']
-    assert "http" not in render_ivy_settings(None)
+def test_a_jar_is_where_maven_has_it() -> None:
+    (jar,) = JARS["avro"]
+    assert jar.path == f"org/apache/spark/spark-avro_2.13/{jar.revision}/spark-avro_2.13-{jar.revision}.jar"
 
 
 def test_the_cache_is_the_users_unless_it_is_moved(tmp_path: Path) -> None:

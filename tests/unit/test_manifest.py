@@ -155,7 +155,9 @@ def test_vars_of_the_command_line_go_over_those_of_the_settings() -> None:
         ({"models/m.sql": "SELECT 1"}, ("missing-option", "models/m.sql:1:1")),
     ],
 )
-def test_what_does_not_go_together_has_a_name_and_a_place(files: Mapping[str, str], found: tuple[str, str]) -> None:
+def test_each_conflict_between_files_has_a_condition_and_a_place(
+    files: Mapping[str, str], found: tuple[str, str]
+) -> None:
     assert problems(files) == [found]
 
 
@@ -167,7 +169,7 @@ def test_one_broken_file_brings_no_other_problems() -> None:
     assert problems(described) == [("unknown-mode", "models/bad.sql:1:16")]
 
 
-def test_the_problems_of_all_files_are_told_at_once() -> None:
+def test_the_problems_of_all_files_are_reported_together() -> None:
     files = {
         "streams/t.yml": "streams: [{name: 3}, {nme: x}]",
         "models/p.yml": "models: [{name: m, descr: x}]",

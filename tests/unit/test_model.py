@@ -13,7 +13,7 @@ def test_an_option_stands_where_the_model_gives_it() -> None:
     assert model.option_place("trigger") == Place("models/m.sql", 2, 4)
 
 
-def test_a_table_and_the_one_beside_it() -> None:
+def test_the_dead_letter_table_is_named_after_its_table() -> None:
     table = TableName("lake", "shop", "orders")
     assert str(table) == "lake.shop.orders"
     assert table.dead_letter == TableName("lake", "shop", "orders__dead_letter")

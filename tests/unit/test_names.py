@@ -27,7 +27,7 @@ def test_a_plain_word_is_a_name(name: str) -> None:
         *(None, 3, True, 1.5, ["a"], {"a": 1}),
     ],
 )
-def test_anything_else_is_none(value: Any) -> None:
+def test_a_text_that_is_no_plain_word_is_refused_as_a_name(value: Any) -> None:
     with pytest.raises(ProjectError) as caught:
         check_name(node_of(value, PLACE))
     assert conditions(caught) == [("bad-name", PLACE)]

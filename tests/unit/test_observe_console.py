@@ -229,7 +229,7 @@ def test_a_wide_screen_shows_every_figure_and_an_80_column_one_the_important() -
     head = {width: render_live(run, width, 24, AT, PICTURES).plain.split("\n")[1].split() for width in (80, 120)}
     assert head[80] == ["model", "batch", "records/s", "rows", "backlog", "last", "commit"]
     assert head[120] == [
-        *("model", "batch", "records/s", "records", "rows", "dead", "letters", "backlog", "last", "commit")
+        *("model", "batch", "records/s", "records", "rows", "dead", "letters", "late", "backlog", "last", "commit")
     ]
 
 

@@ -85,7 +85,7 @@ def test_renderers_are_open_within_and_closed_after_even_when_the_run_fails() ->
     assert emit.failures == []
 
 
-def test_a_renderer_that_fails_is_left_out_and_the_others_are_told_once() -> None:
+def test_a_failed_renderer_is_dropped_and_the_others_get_one_note() -> None:
     kept, broken = Kept(), Broken(1)
     with Emitter([broken, kept]) as emit:
         for number in range(4):
@@ -111,7 +111,7 @@ def test_the_last_renderer_may_fail_too() -> None:
     assert len(emit.failures) == 2
 
 
-def test_a_renderer_that_cannot_be_left_does_not_keep_the_others_open() -> None:
+def test_a_renderer_that_fails_to_close_does_not_keep_others_open() -> None:
     class Stuck(Kept):
         def __exit__(self, *_: object) -> None:
             raise OSError

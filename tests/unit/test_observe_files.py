@@ -26,7 +26,7 @@ from lakesql.events import (
 from lakesql.observe.emitter import Emitter, Renderer
 from lakesql.observe.jsonl import JsonLines
 from lakesql.observe.logfile import LogFile
-from lakesql.observe.results import RunResults
+from lakesql.observe.results import WRITE_EVERY_MS, RunResults
 from lakesql.project.files import write_atomically
 
 AT = 1_772_366_585_123
@@ -70,6 +70,7 @@ def test_an_event_is_one_line_of_json() -> None:
         "snapshot": snapshot,
         "duration_ms": 812,
         "event_time": "2026-03-01T00:00:00Z",
+        "late": 0,
     }
 
 
@@ -129,6 +130,7 @@ def test_results_hold_the_run_and_each_model_in_its_order(tmp_path: Path) -> Non
         "command": "run --select a+",
         "target": "dev",
         "continuous": False,
+        "running": False,
         "interrupted": False,
         "elapsed_ms": 1_600,
     }
@@ -142,7 +144,7 @@ def test_results_hold_the_run_and_each_model_in_its_order(tmp_path: Path) -> Non
     assert c["message"] == "b failed"
 
 
-def test_results_of_a_run_that_broke_off(tmp_path: Path) -> None:
+def test_results_of_an_interrupted_run_mark_unfinished_models_as_skipped(tmp_path: Path) -> None:
     path = tmp_path / "run_results.json"
     events = (STARTED, ENDS[1], QueryStarted("b", AT), BatchCommitted("b", 0, 9, 8, 1, 1, 1, "", AT))
     results = results_after(path, *events)
@@ -150,6 +152,34 @@ def test_results_of_a_run_that_broke_off(tmp_path: Path) -> None:
     assert results["metadata"]["elapsed_ms"] == 5
     assert [result["status"] for result in results["results"]] == ["success", "error", "skipped"]
     assert [result["rows"] for result in results["results"]] == [37, 8, 0]
+
+
+def test_results_are_written_while_the_run_goes_on(tmp_path: Path) -> None:
+    path, now = tmp_path / "run_results.json", AT
+    results = RunResults(path, command="run", clock=lambda: now)
+
+    def read_after(*events: Event) -> tuple[dict[str, Any], list[tuple[str, int]]]:
+        emit(*events)
+        written = json.loads(path.read_text("utf-8"))
+        return written["metadata"], [(result["status"], result["rows"]) for result in written["results"]]
+
+    with Emitter([results]) as emitter:
+
+        def emit(*events: Event) -> None:
+            for event in events:
+                emitter(event)
+
+        metadata, models = read_after(STARTED)
+        assert (metadata["running"], metadata["interrupted"]) == (True, False)
+        assert models == [("waiting", 0)] * 3
+        batch = BatchCommitted("a", 0, 9, 8, 1, 1, 1, "", AT)
+        assert read_after(QueryStarted("a", AT), batch)[1] == models  # not for each event
+        now += WRITE_EVERY_MS
+        assert read_after(batch)[1][0] == ("running", 16)
+        assert read_after(batch, ENDS[0])[1] == [("running", 24), ("error", 4), ("waiting", 0)]
+    metadata, models = read_after()
+    assert (metadata["running"], metadata["interrupted"]) == (False, True)
+    assert [status for status, _ in models] == ["error", "error", "skipped"]
 
 
 def test_results_of_the_run_before_stay_where_this_one_never_began(tmp_path: Path) -> None:
@@ -206,7 +236,7 @@ def test_the_log_rotates_by_size_and_loses_only_the_oldest(tmp_path: Path) -> No
     assert all(file.stat().st_size < 300 + 80 for file in files if file.exists())
 
 
-def test_the_log_of_two_runs_at_once(tmp_path: Path) -> None:
+def test_two_concurrent_runs_share_a_rotating_log(tmp_path: Path) -> None:
     path = tmp_path / "lakesql.log"
 
     def note(log: Emitter, number: int) -> None:
@@ -222,14 +252,6 @@ def test_the_log_of_two_runs_at_once(tmp_path: Path) -> None:
     kept = [line.split()[2] for file in tmp_path.iterdir() for line in file.read_text("utf-8").splitlines()]
     assert len(kept) == len(set(kept)) and set(kept) >= {f"{number:02}" for number in range(40, 60)}
     assert len(list(tmp_path.iterdir())) > 5
-
-
-def test_the_log_can_be_kept_in_one_file(tmp_path: Path) -> None:
-    path = tmp_path / "lakesql.log"
-    tell(LogFile(path, max_bytes=1, kept=0), STARTED, STARTED)
-    assert list(tmp_path.iterdir()) == []
-    tell(LogFile(path, max_bytes=1_000_000, kept=0), STARTED)
-    assert list(tmp_path.iterdir()) == [path] and path.read_text()
 
 
 def test_nothing_is_made_where_nothing_happens(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ from lakesql.events import (
     SessionStarted,
 )
 from lakesql.observe.live import most_telling
+from lakesql.observe.summary import render_remarks
 from lakesql.observe.tally import ModelTally, RunTally, count_event
+from lakesql.observe.text import describe, is_up_to_date
 
 
 def tally(*events: Event) -> RunTally:
@@ -49,6 +51,22 @@ def test_figures_add_up_over_batches_of_every_kind() -> None:
     assert run.models["b"].rows == 90
     assert run.models["c"].phase == "waiting"
     assert run.spark_is_up
+
+
+def test_rows_that_came_too_late_add_up_and_are_said() -> None:
+    late = BatchCommitted("a", 0, 3, 2, 0, 1, 5, "", 4, late=2)
+    run = tally(STARTED, late, BatchEmpty("a", 1, 5, 0, 5, late=5))
+    finished = run.models["a"].finish("success", 9, 6)
+    assert (run.models["a"].late, finished.late) == (7, 7)
+    assert "2 dropped as late" in describe(late).text
+    assert "7 dropped as late" in describe(finished).text
+    assert render_remarks(run) == ("a: 7 dropped as late, older than its watermark; no dead letter has them",)
+
+
+def test_a_model_whose_records_all_came_too_late_is_not_up_to_date() -> None:
+    finished = tally(STARTED, BatchEmpty("a", 1, 5, 0, 5, late=5)).models["a"].finish("success", 9, 6)
+    assert not is_up_to_date(finished)
+    assert is_up_to_date(tally(STARTED).models["a"].finish("success", 9, 6))
 
 
 def test_an_empty_batch_is_not_a_commit() -> None:

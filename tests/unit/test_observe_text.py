@@ -24,7 +24,7 @@ SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
         (12 * DAY + 3 * HOUR, "12 d 03 h"),
     ],
 )
-def test_durations(ms: int, text: str) -> None:
+def test_a_duration_is_written_in_its_largest_units(ms: int, text: str) -> None:
     assert duration(ms) == text
 
 
@@ -40,16 +40,16 @@ def test_durations(ms: int, text: str) -> None:
         (3 * DAY, "3 d ago"),
     ],
 )
-def test_ages(ms: int, text: str) -> None:
+def test_an_age_is_written_in_its_largest_unit(ms: int, text: str) -> None:
     assert age(ms) == text
 
 
 @pytest.mark.parametrize(("ms", "text"), [(-1, "0:00"), (42_900, "0:42"), (3 * HOUR + 7 * SECOND, "3:00:07")])
-def test_the_stopwatch(ms: int, text: str) -> None:
+def test_the_stopwatch_is_written_with_minutes_and_hours(ms: int, text: str) -> None:
     assert stopwatch(ms) == text
 
 
-def test_counts() -> None:
+def test_a_count_has_its_plural_and_thousands_separators() -> None:
     assert count(1, "row") == "1 row"
     assert count(0, "row") == "0 rows"
     assert count(1_204, "batch", "batches") == "1,204 batches"
@@ -70,7 +70,7 @@ def test_a_batch_without_dead_letters_does_not_speak_of_them() -> None:
 
 
 @pytest.mark.parametrize("speed", [float("nan"), float("inf")])
-def test_a_speed_that_is_no_number_is_left_out(speed: float) -> None:
+def test_a_rate_that_is_not_a_number_is_omitted(speed: float) -> None:
     assert describe(Progress("orders", speed, 12, "records", 0)).text == "backlog 12 records"
 
 
@@ -89,7 +89,7 @@ def test_a_retry_says_its_reason_its_number_and_when_it_comes() -> None:
     )
 
 
-def test_a_model_that_found_nothing_is_not_said_to_have_written() -> None:
+def test_a_model_without_batches_is_reported_as_up_to_date() -> None:
     finished = ModelFinished("orders", "success", 0, 0, 0, 0, 0, 90, 0)
     worked = ModelFinished("orders", "success", 0, 0, 0, 0, 1, 90, 0)
     assert "up to date" in describe(finished).text
@@ -97,12 +97,12 @@ def test_a_model_that_found_nothing_is_not_said_to_have_written() -> None:
 
 
 @given(st.text())
-def test_no_text_gets_past_its_line_or_at_the_terminal(text: str) -> None:
+def test_the_text_of_any_event_is_one_printable_line(text: str) -> None:
     assert describe(Noted(text, 0, text)).text.isprintable()
     assert describe(Noted(text, 0, text)).model.isprintable()
 
 
-def test_what_is_not_printable_can_still_be_told() -> None:
+def test_unprintable_characters_are_escaped() -> None:
     assert printable("a\x1b[31mb\nc\u202ed") == "a\\x1b[31mb c\\u202ed"
     assert printable("a\tb\nc", keep="\t\n") == "a\tb\nc"
     assert printable("Größe 数") == "Größe 数"

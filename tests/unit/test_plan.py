@@ -12,19 +12,17 @@ from lakesql.errors import Problem, RunError
 from lakesql.model.config import PartitionField, SchemaChange, SortField
 from lakesql.model.table_name import TableName
 from lakesql.plan.steps import (
-    AddColumns,
-    AdoptTable,
-    ChangePartitions,
-    CreateNamespace,
-    CreateTable,
-    DropColumn,
-    SetOrder,
-    SetProperties,
     Step,
-    WidenColumn,
-    describe,
+    add_columns,
+    adopt_table,
+    change_partitions,
+    create_namespace,
+    create_table,
+    drop_column,
     plan_table,
-    statements,
+    set_order,
+    set_properties,
+    widen_column,
 )
 from lakesql.plan.table_state import StateColumn, TableState
 
@@ -72,13 +70,13 @@ def having(*columns: StateColumn) -> TableState:
 
 
 def test_a_table_that_is_not_there_is_created() -> None:
-    assert plan(state=None) == (CreateTable(SPEC),)
+    assert plan(state=None) == (create_table(SPEC),)
 
 
 def test_a_namespace_that_is_not_there_is_created_first() -> None:
     assert plan_table("orders", SPEC, "fail", None, frozenset({"other"}), {}) == (
-        CreateNamespace("lake", "shop"),
-        CreateTable(SPEC),
+        create_namespace(ORDERS),
+        create_table(SPEC),
     )
 
 
@@ -123,16 +121,16 @@ class TestColumns:
 
     @pytest.mark.parametrize("policy", EVOLVING)
     def test_new_ones_are_added_in_one_step(self, policy: SchemaChange) -> None:
-        assert plan(self.grown, policy=policy) == (AddColumns(ORDERS, self.grown.columns[2:]),)
+        assert plan(self.grown, policy=policy) == (add_columns(ORDERS, self.grown.columns[2:]),)
 
     def test_new_ones_are_ignored(self) -> None:
         assert plan(self.grown, policy="ignore") == ()
 
     @pytest.mark.parametrize("policy", ["ignore", "append_new_columns"])
-    def test_lost_ones_are_kept(self, policy: SchemaChange) -> None:
+    def test_missing_columns_are_kept_unless_synchronized(self, policy: SchemaChange) -> None:
         assert plan(self.shrunk, policy=policy) == ()
 
-    def test_new_ones_that_an_option_names_are_not_ignored(self) -> None:
+    def test_new_columns_that_an_option_names_are_refused_under_ignore(self) -> None:
         ordered = replace(self.grown, order_by=(SortField("NOTE"), SortField("order_id")))
         read = {"keys": ("city",), "sequence_by": ("City", "order_id")}
         for spec, said in [
@@ -144,8 +142,8 @@ class TestColumns:
             assert all(f"'{name}', which {option} " in found[at].what for at, (name, option) in enumerate(said))
             assert plan(spec, read=read)
 
-    def test_lost_ones_are_dropped_under_sync(self) -> None:
-        assert plan(self.shrunk, policy="sync_all_columns") == (DropColumn(ORDERS, "amount"),)
+    def test_missing_columns_are_dropped_under_sync(self) -> None:
+        assert plan(self.shrunk, policy="sync_all_columns") == (drop_column(ORDERS, "amount"),)
 
     @pytest.mark.parametrize(
         "spec", [grown, shrunk, with_columns(order_id="string", amount="decimal(14,2)")], ids=["new", "lost", "types"]
@@ -160,22 +158,22 @@ class TestColumns:
         assert all(name in problem.what for name in ("order_id", "note", "amount", "string", "bigint", "date"))
 
     @pytest.mark.parametrize("policy", ["ignore", "append_new_columns", "sync_all_columns"])
-    def test_a_lost_one_that_takes_no_null_is_an_error(self, policy: SchemaChange) -> None:
+    def test_a_missing_required_column_is_refused(self, policy: SchemaChange) -> None:
         state = having(StateColumn("order_id", "bigint"), StateColumn("amount", "decimal(12,2)", required=True))
         assert conditions(self.shrunk, state, policy) == ["column-required"]
 
-    def test_a_lost_one_that_shapes_the_table_is_not_dropped(self) -> None:
+    def test_a_missing_column_that_partitions_or_orders_is_refused(self) -> None:
         by_partition = replace(STATE, partition_by=(PartitionField("bucket", "AMOUNT", 4),))
         by_order = replace(STATE, order_by=(SortField("amount"),))
         assert conditions(self.shrunk, by_partition, "sync_all_columns") == ["column-required"]
         assert conditions(self.shrunk, by_order, "sync_all_columns") == ["column-required"]
         assert plan(self.shrunk, by_order) == ()
 
-    def test_a_lost_one_is_dropped_after_the_order_that_had_it(self) -> None:
+    def test_a_missing_column_is_dropped_after_the_sort_order_changes(self) -> None:
         spec = replace(self.shrunk, order_by=(SortField("order_id"),))
         assert plan(spec, replace(STATE, order_by=(SortField("amount"),)), "sync_all_columns") == (
-            SetOrder(ORDERS, (SortField("order_id"),)),
-            DropColumn(ORDERS, "amount"),
+            set_order(ORDERS, (SortField("order_id"),)),
+            drop_column(ORDERS, "amount"),
         )
 
 
@@ -186,7 +184,7 @@ class TestTypes:
     )
     def test_widenings_that_iceberg_knows_are_done(self, policy: SchemaChange, old: str, new: str) -> None:
         state = having(StateColumn("C", old))
-        assert plan(with_columns(c=new), state, policy) == (WidenColumn(ORDERS, "C", old, new),)
+        assert plan(with_columns(c=new), state, policy) == (widen_column(ORDERS, "C", old, new),)
         assert plan(with_columns(c=new), state, "ignore") == ()
 
     @pytest.mark.parametrize("policy", ["ignore", "append_new_columns", "sync_all_columns"])
@@ -205,7 +203,7 @@ class TestTypes:
     def test_other_changes_are_errors(self, policy: SchemaChange, old: str, new: str) -> None:
         assert conditions(with_columns(c=new), having(StateColumn("c", old)), policy) == ["type-change"]
 
-    def test_all_problems_come_at_once(self) -> None:
+    def test_all_problems_of_a_table_are_reported_together(self) -> None:
         state = having(StateColumn("a", "string"), StateColumn("b", "date"), StateColumn("c", "int", required=True))
         found = conditions(with_columns(a="int", b="int"), state, "append_new_columns")
         assert found == ["type-change", "type-change", "column-required"]
@@ -218,7 +216,7 @@ class TestShape:
     @pytest.mark.parametrize("policy", EVOLVING)
     def test_partitions_follow_the_configuration(self, policy: SchemaChange) -> None:
         state = replace(STATE, partition_by=(self.by_day,))
-        change = ChangePartitions(ORDERS, (self.by_day,), (self.by_hour,))
+        change = change_partitions(ORDERS, (self.by_day,), (self.by_hour,))
         assert plan(replace(SPEC, partition_by=(self.by_hour,)), state, policy) == (change,)
 
     def test_partitions_stay_under_ignore_and_fail(self) -> None:
@@ -238,90 +236,95 @@ class TestShape:
     @pytest.mark.parametrize("policy", POLICIES)
     def test_order_follows_the_configuration(self, policy: SchemaChange) -> None:
         newest_first = (SortField("Order_Id", descending=True, nulls_first=False),)
-        assert plan(replace(SPEC, order_by=newest_first), policy=policy) == (SetOrder(ORDERS, newest_first),)
+        assert plan(replace(SPEC, order_by=newest_first), policy=policy) == (set_order(ORDERS, newest_first),)
         state = replace(STATE, order_by=(SortField("order_id", descending=True, nulls_first=False),))
         assert plan(replace(SPEC, order_by=newest_first), state, policy) == ()
 
     @pytest.mark.parametrize("policy", POLICIES)
     def test_properties_follow_the_configuration(self, policy: SchemaChange) -> None:
         spec = replace(SPEC, properties={**DEFAULT_PROPERTIES, "write.wap.enabled": "true"})
-        assert plan(spec, policy=policy) == (SetProperties(ORDERS, {"write.wap.enabled": "true"}),)
+        assert plan(spec, policy=policy) == (set_properties(ORDERS, {"write.wap.enabled": "true"}),)
 
     @pytest.mark.parametrize(("version", "changed"), [("1", {"format-version": "2"}), ("2", {}), ("3", {})])
     def test_the_format_version_only_goes_up(self, version: str, changed: dict[str, str]) -> None:
         state = replace(STATE, properties={**DEFAULT_PROPERTIES, "format-version": version})
-        assert plan(state=state) == ((SetProperties(ORDERS, changed),) if changed else ())
+        assert plan(state=state) == ((set_properties(ORDERS, changed),) if changed else ())
 
 
 class TestAdoption:
     foreign = replace(STATE, properties={"format-version": "2", "owner": "somebody"}, ledger_models=frozenset())
 
-    def test_a_foreign_table_is_taken_over_with_the_properties_it_lacks(self) -> None:
+    def test_a_foreign_table_is_adopted_with_the_properties_it_lacks(self) -> None:
         lacking = {key: value for key, value in DEFAULT_PROPERTIES.items() if key != "format-version"}
-        assert plan(state=self.foreign) == (AdoptTable(ORDERS, (), lacking),)
+        assert plan(state=self.foreign) == (adopt_table(self.foreign, lacking),)
 
-    def test_a_table_taken_over_is_taken_over_once(self) -> None:
+    def test_an_adopted_table_is_not_adopted_again(self) -> None:
         state = replace(self.foreign, properties={**self.foreign.properties, **DEFAULT_PROPERTIES})
         assert plan(state=state) == ()
 
     def test_a_foreign_table_that_does_not_fit_is_refused(self) -> None:
         assert conditions(with_columns(order_id="date"), self.foreign, "append_new_columns") == ["type-change"]
 
-    def test_the_table_of_another_model_is_taken_over(self) -> None:
+    def test_the_table_of_another_model_is_adopted(self) -> None:
         state = replace(STATE, ledger_models=frozenset({"purchases"}))
-        assert plan(state=state) == (AdoptTable(ORDERS, ("purchases",), {}),)
-        assert statements(AdoptTable(ORDERS, ("purchases",), {})) == ()
+        assert plan(state=state) == (adopt_table(state, {}),)
+        assert adopt_table(state, {}).statements == ()
 
     @pytest.mark.parametrize("state", [foreign, replace(STATE, ledger_models=frozenset({"purchases"}))])
     def test_a_foreign_table_loses_no_column(self, state: TableState) -> None:
         (problem,) = problems(with_columns(order_id="bigint"), state, "sync_all_columns")
         assert problem.condition == "schema-change"
         assert "amount" in problem.what and "order_id" not in problem.what
-        assert isinstance(plan(SPEC, state, "sync_all_columns")[0], AdoptTable)
-        assert isinstance(plan(with_columns(order_id="bigint"), state)[0], AdoptTable)
+        assert plan(SPEC, state, "sync_all_columns")[0].is_takeover
+        assert plan(with_columns(order_id="bigint"), state)[0].is_takeover
 
-    def test_a_changed_property_before_the_first_batch_is_no_takeover(self) -> None:
+    def test_a_changed_property_before_the_first_batch_is_no_adoption(self) -> None:
         spec = replace(SPEC, properties={**DEFAULT_PROPERTIES, "history.expire.min-snapshots-to-keep": "3"})
         state = replace(STATE, ledger_models=frozenset())
-        assert plan(spec, state) == (SetProperties(ORDERS, {"history.expire.min-snapshots-to-keep": "3"}),)
+        assert plan(spec, state) == (set_properties(ORDERS, {"history.expire.min-snapshots-to-keep": "3"}),)
 
 
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        (CreateNamespace("lake", "shop"), ("CREATE NAMESPACE IF NOT EXISTS lake.shop",)),
+        (create_namespace(ORDERS), ("CREATE NAMESPACE IF NOT EXISTS lake.shop",)),
         (
-            AddColumns(ORDERS, (TableColumn("note", "string"), TableColumn("a b", "int"))),
-            ("ALTER TABLE lake.shop.orders ADD COLUMNS (note string, `a b` int)",),
+            add_columns(ORDERS, (TableColumn("note", "string"), TableColumn("a b", "int", "it's"))),
+            (r"ALTER TABLE lake.shop.orders ADD COLUMNS (note string, `a b` int COMMENT 'it\'s')",),
         ),
-        (DropColumn(ORDERS, "note"), ("ALTER TABLE lake.shop.orders DROP COLUMN note",)),
+        (drop_column(ORDERS, "note"), ("ALTER TABLE lake.shop.orders DROP COLUMN note",)),
+        (drop_column(ORDERS, "a b"), ("ALTER TABLE lake.shop.orders DROP COLUMN `a b`",)),
         (
-            WidenColumn(ORDERS, "amount", "decimal(9,2)", "decimal(12,2)"),
+            widen_column(ORDERS, "a b", "int", "bigint"),
+            ("ALTER TABLE lake.shop.orders ALTER COLUMN `a b` TYPE bigint",),
+        ),
+        (
+            widen_column(ORDERS, "amount", "decimal(9,2)", "decimal(12,2)"),
             ("ALTER TABLE lake.shop.orders ALTER COLUMN amount TYPE decimal(12,2)",),
         ),
         (
-            ChangePartitions(ORDERS, (PartitionField("days", "ts"),), (PartitionField("bucket", "id", 8),)),
+            change_partitions(ORDERS, (PartitionField("days", "ts"),), (PartitionField("bucket", "id", 8),)),
             (
                 "ALTER TABLE lake.shop.orders DROP PARTITION FIELD days(ts)",
                 "ALTER TABLE lake.shop.orders ADD PARTITION FIELD bucket(8, id)",
             ),
         ),
         (
-            SetOrder(ORDERS, (SortField("id"), SortField("ts", descending=True, nulls_first=False))),
+            set_order(ORDERS, (SortField("id"), SortField("ts", descending=True, nulls_first=False))),
             ("ALTER TABLE lake.shop.orders WRITE LOCALLY ORDERED BY id, ts DESC",),
         ),
         (
-            SetProperties(ORDERS, {"write.wap.enabled": "true"}),
+            set_properties(ORDERS, {"write.wap.enabled": "true"}),
             ("ALTER TABLE lake.shop.orders SET TBLPROPERTIES (\n  'write.wap.enabled' = 'true'\n)",),
         ),
     ],
 )
-def test_statements(step: Step, expected: tuple[str, ...]) -> None:
-    assert tuple(text.replace("`note`", "note") for text in statements(step)) == expected
+def test_each_step_has_its_sql_statements(step: Step, expected: tuple[str, ...]) -> None:
+    assert tuple(text.replace("`note`", "note") for text in step.statements) == expected
 
 
 def test_creating_a_table_orders_it_in_a_second_statement() -> None:
-    create, order = statements(CreateTable(replace(SPEC, order_by=(SortField("order_id"),))))
+    create, order = create_table(replace(SPEC, order_by=(SortField("order_id"),))).statements
     assert create.startswith("CREATE TABLE lake.shop.orders (")
     assert order.endswith("WRITE LOCALLY ORDERED BY order_id")
 
@@ -329,21 +332,23 @@ def test_creating_a_table_orders_it_in_a_second_statement() -> None:
 @pytest.mark.parametrize(
     ("step", "facts"),
     [
-        (CreateNamespace("lake", "shop"), ["lake.shop"]),
+        (create_namespace(ORDERS), ["lake.shop"]),
         (
-            CreateTable(replace(SPEC, partition_by=(TestShape.by_day,), order_by=(SortField("order_id"),))),
+            create_table(replace(SPEC, partition_by=(TestShape.by_day,), order_by=(SortField("order_id"),))),
             ["lake.shop.orders", "2 columns", "days(created_at)", "order_id"],
         ),
-        (AdoptTable(ORDERS, ("purchases",), {"a": "b"}), ["lake.shop.orders", "purchases", "a=b"]),
-        (AddColumns(ORDERS, (TableColumn("note", "string"),)), ["lake.shop.orders", "note string", "1 column"]),
-        (DropColumn(ORDERS, "note"), ["lake.shop.orders", "note"]),
-        (WidenColumn(ORDERS, "c", "int", "bigint"), ["lake.shop.orders", "c", "int", "bigint"]),
-        (ChangePartitions(ORDERS, (TestShape.by_day,), (TestShape.by_hour,)), ["days(", "hours("]),
-        (SetOrder(ORDERS, (SortField("ts", descending=True, nulls_first=False),)), ["lake.shop.orders", "ts DESC"]),
-        (SetProperties(ORDERS, {"a": "b"}), ["lake.shop.orders", "a=b"]),
+        (
+            adopt_table(replace(STATE, ledger_models=frozenset({"purchases"})), {"a": "b"}),
+            ["lake.shop.orders", "purchases", "a=b"],
+        ),
+        (add_columns(ORDERS, (TableColumn("note", "string"),)), ["lake.shop.orders", "note string", "1 column"]),
+        (drop_column(ORDERS, "note"), ["lake.shop.orders", "note"]),
+        (widen_column(ORDERS, "c", "int", "bigint"), ["lake.shop.orders", "c", "int", "bigint"]),
+        (change_partitions(ORDERS, (TestShape.by_day,), (TestShape.by_hour,)), ["days(", "hours("]),
+        (set_order(ORDERS, (SortField("ts", descending=True, nulls_first=False),)), ["lake.shop.orders", "ts DESC"]),
+        (set_properties(ORDERS, {"a": "b"}), ["lake.shop.orders", "a=b"]),
     ],
 )
 def test_a_step_says_its_facts_in_one_line(step: Step, facts: list[str]) -> None:
-    line = describe(step)
-    assert [fact for fact in facts if fact not in line] == []
-    assert "\n" not in line
+    assert [fact for fact in facts if fact not in step.text] == []
+    assert "\n" not in step.text

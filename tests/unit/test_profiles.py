@@ -92,7 +92,7 @@ def test_a_number_in_quotes_is_a_text(tmp_path: Path) -> None:
     assert [problem.condition for problem in caught.value.problems] == ["wrong-value"]
 
 
-def test_everything_can_be_said(tmp_path: Path) -> None:
+def test_every_key_of_a_target_is_read(tmp_path: Path) -> None:
     text = output("""\
 run: continuous
 threads: 2
@@ -132,6 +132,15 @@ connections:
             "d": Kafka("h:1", {"security.protocol": "SASL_SSL", "retries": "3"}),
         },
     )
+
+
+def test_the_settings_of_spark_have_their_places(tmp_path: Path) -> None:
+    spark = load(tmp_path, output("spark:\n  master: 'yarn'\n  conf: {a: 1,\n    b: x}")).spark
+    assert {key: (place.line, place.column) for key, place in spark.places.items()} == {
+        "spark.master": (5, 17),
+        "a": (6, 19),
+        "b": (7, 14),
+    }
 
 
 @pytest.mark.parametrize(
@@ -248,7 +257,7 @@ def test_nothing_else_of_jinja_is_there(tmp_path: Path, text: str) -> None:
         (b"shop: \xff", ("not-text", None, None)),
     ],
 )
-def test_a_profile_that_cannot_be_found_or_read(
+def test_a_missing_or_malformed_profile_is_refused(
     tmp_path: Path, text: str | bytes, found: tuple[str, int | None, int | None]
 ) -> None:
     assert problems(tmp_path, text) == [found]
@@ -290,13 +299,13 @@ def test_a_profile_that_cannot_be_found_or_read(
         ("connections: {a: {type: rate, rows_per_second: 0}}", "wrong-value", 54),
     ],
 )
-def test_what_is_wrong_with_an_output_has_a_name_and_a_place(
+def test_each_mistake_of_an_output_has_a_condition_and_a_place(
     tmp_path: Path, block: str, condition: str, column: int
 ) -> None:
     assert problems(tmp_path, output(block), environ={"SECRET": SECRET}) == [(condition, 4, column)]
 
 
-def test_all_problems_of_an_output_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_of_an_output_are_reported_together(tmp_path: Path) -> None:
     block = "run: x\nconnections:\n  a: {type: x}\n  b: {type: rate, rows_per_second: x}\ncatalog: {k: [], l: []}"
     assert problems(tmp_path, output(block)) == [
         ("wrong-type", 8, 20),

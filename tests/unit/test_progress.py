@@ -1,4 +1,4 @@
-"""What a query learns of topics that appear, or are made anew, while it runs."""
+"""What a query learns of topics that appear, or are created again, while it runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_topic_that_is_gone_again_is_not_asked_for_twice() -> None:
     assert learned(before, Asked({"a": "1"}), {"a": {"0": 1}, "b": {"0": 1}}) == ([{"a": "1", "b": ""}], 1)
 
 
-def test_sources_in_another_order_are_no_news() -> None:
+def test_sources_in_another_order_cause_no_request_to_the_broker() -> None:
     before = (Source("o", "kafka", {"a": "1"}), Source("c", "kafka", {"b": "2"}), Source("r", "rate"))
     assert learned(before, Asked(), {"b": {"0": 1}}, 7, {"a": {"0": 1}})[1] == 0
     assert learned(before, Asked(), None, {"a": {"0": 1}}, {"b": {"0": 1}})[1] == 0
@@ -71,7 +71,9 @@ def test_sources_in_another_order_are_no_news() -> None:
         ((RunError.of("unknown-topic", "There is no topic 'a'."),), "unknown-topic"),
     ],
 )
-def test_topics_are_looked_at_when_all_is_read(now: tuple[Mapping[str, str] | Exception, ...], condition: str) -> None:
+def test_a_topic_recreated_or_deleted_during_a_batch_is_a_transient_error(
+    now: tuple[Mapping[str, str] | Exception, ...], condition: str
+) -> None:
     """One whose id was not known may have any. Whatever is wrong, the next try says what to do about it."""
     sources = (Source("o", "kafka", {"a": "1"}), Source("c", "kafka", {"x": ""}), Source("r", "rate"))
     met = ""

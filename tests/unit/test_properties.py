@@ -25,7 +25,7 @@ def test_a_file_may_say_nothing(text: str) -> None:
     assert read_sections(parse_yaml("p.yml", text)) == ((), ())
 
 
-def test_everything_can_be_said_of_a_model() -> None:
+def test_every_property_of_a_model_is_read() -> None:
     (node,), _ = read_sections(
         parse_yaml(
             "p.yml",
@@ -67,11 +67,11 @@ def test_everything_can_be_said_of_a_model() -> None:
         ("models: [{name: a, columns: [{name: b, type: int}]}]", "unknown-option", "1:40"),
     ],
 )
-def test_what_is_wrong_has_a_name_and_a_place(text: str, condition: str, place: str) -> None:
+def test_each_mistake_has_a_condition_and_a_place(text: str, condition: str, place: str) -> None:
     assert problems(text) == [(condition, f"p.yml:{place}")]
 
 
-def test_all_problems_of_a_model_are_told_at_once() -> None:
+def test_all_problems_of_a_model_are_reported_together() -> None:
     assert problems("models: [{name: a b, columns: {b: c}, tests: []}]") == [
         ("unknown-option", "p.yml:1:39"),
         ("bad-name", "p.yml:1:17"),

@@ -96,6 +96,6 @@ def test_a_literal_has_its_value_and_its_type(value: Literal, written: str) -> N
 
 
 @pytest.mark.parametrize("value", [None, 1.5, float("nan"), b"x", [1]])
-def test_what_has_no_exact_literal_has_none(value: Any) -> None:
+def test_a_value_without_an_exact_literal_is_refused(value: Any) -> None:
     with pytest.raises(InternalError):
         literal(value)

@@ -12,7 +12,7 @@ from lakesql.errors import ProfileError
 from lakesql.run.record import SECRET_BYTES, SECRET_FILE, _read_secret, _write_secret
 
 
-def test_the_key_is_made_once_for_its_user_alone(tmp_path: Path) -> None:
+def test_the_masking_key_is_stable_and_readable_by_its_user_alone(tmp_path: Path) -> None:
     home = tmp_path / "home"
     secret = _read_secret(home)
     assert len(secret) == SECRET_BYTES and _read_secret(home) == secret
@@ -46,7 +46,9 @@ def test_the_key_that_is_there_first_stays(tmp_path: Path) -> None:
     assert _read_secret(tmp_path) == secret
 
 
-def test_a_file_system_without_links_holds_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_masking_key_is_created_on_a_file_system_without_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 

@@ -54,7 +54,7 @@ def value_of(found: RawRecord | None) -> Any:
         (None, ""),
     ],
 )
-def test_a_line(value: bytes | None, expected: str) -> None:
+def test_a_value_is_recorded_as_json_text_or_base64(value: bytes | None, expected: str) -> None:
     start = '{"partition":1,"offset":12,"timestamp":1772400000000,"key":"k"'
     assert render_record(record(value), True) == start + ("," if expected else "") + expected + "}"
 
@@ -63,7 +63,7 @@ def test_an_object_of_another_format_is_text() -> None:
     assert json.loads(render_record(record(b'{"a": 1}'), False))["value"] == '{"a": 1}'
 
 
-def test_keys_and_headers() -> None:
+def test_keys_and_headers_that_are_not_utf8_are_recorded_in_base64() -> None:
     line = render_record(record(b"v", b"\xfe", a=b"1", b=None, c=b"\xff"), True)
     found = json.loads(line)
     assert "key" not in found and found["key_base64"] == "/g=="
@@ -107,7 +107,7 @@ def test_numbers_stay_numbers_of_their_type(kind: str) -> None:
     assert len(set(found)) > 50
 
 
-def test_one_text_in_columns_of_two_types() -> None:
+def test_a_value_in_columns_of_two_types_is_masked_by_each_type() -> None:
     found = value_of(masked({"id": 7, "name": "7"}, {"id": "bigint", "name": "string"}))
     assert isinstance(found["id"], int) and isinstance(found["name"], str) and found["name"] != "7"
 
@@ -116,7 +116,7 @@ def test_nothing_is_invented_and_other_fields_stay() -> None:
     assert value_of(masked({"a": None, "b": 1}, {"a": "string", "c": "string"})) == {"a": None, "b": 1}
 
 
-def test_nested_fields_and_capitals() -> None:
+def test_nested_fields_are_masked_whatever_their_case() -> None:
     value = {"Address": {"City": "Oslo", "zip": "1"}, "lines": [{"sku": "x"}, {"sku": "y"}, 3]}
     found = value_of(masked(value, {"address.city": "string", "lines.sku": "string"}))
     assert found["Address"]["zip"] == "1" and found["Address"]["City"] != "Oslo"
@@ -132,18 +132,18 @@ def test_keys_and_headers_that_say_it_too_are_masked() -> None:
     assert as_object is not None and as_object.key == b'{"id":' + shown + b"}"
 
 
-def test_what_cannot_be_masked_is_left_out() -> None:
+def test_a_record_that_cannot_be_masked_is_dropped() -> None:
     for value in (b'{"email": "a@b.c"', b"a@b.c", b"[1]", b"\xff", b""):
         assert masked_all([record(value, None)], {"email": "string"}) == []
 
 
 @pytest.mark.parametrize("key", [b"x", b"7", b'"x"', b'["x"]', b"\xff"])
-def test_a_tombstone_whose_key_nothing_tells_of_is_left_out(key: bytes) -> None:
+def test_a_tombstone_whose_key_is_not_known_from_a_record_is_dropped(key: bytes) -> None:
     assert masked_all([record(None, key)], {"id": "string"}) == []
 
 
 @pytest.mark.parametrize("key", [None, b"", b'{"a":"x"}'])
-def test_a_tombstone_whose_key_can_be_told_stays(key: bytes | None) -> None:
+def test_a_tombstone_whose_key_holds_no_masked_value_is_kept(key: bytes | None) -> None:
     assert masked(None, {"id": "string"}, key) == record(None, key)
 
 
@@ -188,7 +188,7 @@ def test_what_is_not_there_is_not_masked(text: str) -> None:
     assert found is not None and (found.key, dict(found.headers)) == (None, {"none": None, "within": b"[null]"})
 
 
-def test_types_of_columns_and_of_fields_in_them() -> None:
+def test_the_type_of_a_nested_field_is_found_by_its_path() -> None:
     columns = {"id": "bigint", "a": "struct<city:string,at:array<struct<`x y`:int>>>", "m": "map<string,int>"}
     entry = {"name": "s", "connection": "c", "topic": "t", "columns": columns}
     stream: Stream = read_stream(node_of(entry, Place("s.yml")))
@@ -213,7 +213,9 @@ def test_types_of_columns_and_of_fields_in_them() -> None:
         ((0, 0), 5, (0, 0)),
     ],
 )
-def test_shares_of_partitions(sizes: tuple[int, ...], count: int, taken: tuple[int, ...]) -> None:
+def test_the_newest_records_are_shared_evenly_among_partitions(
+    sizes: tuple[int, ...], count: int, taken: tuple[int, ...]
+) -> None:
     first = {"t": dict.fromkeys(range(len(sizes)), 5)}
     end = {"t": {number: 5 + size for number, size in enumerate(sizes)}}
     begin_at = newest_shares(first, end, count)

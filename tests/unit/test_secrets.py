@@ -92,11 +92,11 @@ def test_other_variables_and_the_shortest_values_are_none() -> None:
     assert SECRETS.redact("visible") == "visible"
 
 
-def test_of_a_secret_that_begins_another_nothing_is_left() -> None:
+def test_of_overlapping_secrets_the_longest_is_masked() -> None:
     assert find_secrets({"LAKESQL_SECRET_A": "abcd", "LAKESQL_SECRET_B": "abcd-efgh"}).redact("abcd-efgh") == MASK
 
 
-def test_an_environment_without_them() -> None:
+def test_secrets_are_removed_from_an_environment() -> None:
     assert without_secrets({"LAKESQL_SECRET_X": "a", "PATH": "b"}) == {"PATH": "b"}
 
 

@@ -98,7 +98,9 @@ def test_places_are_those_of_the_authors_text() -> None:
         ("mode='upsert', keys='id', delete_when='id = 1;'", "bad-expression", "1:49"),
     ],
 )
-def test_an_option_that_does_not_fit_the_select(config: str, condition: str, place: str) -> None:
+def test_an_option_that_does_not_fit_the_select_is_refused_at_its_place(
+    config: str, condition: str, place: str
+) -> None:
     found = problems(config, "SELECT id, Status, at FROM {{ stream('orders') }}")
     assert found == [(condition, f"models/m.sql:{place}")]
 

@@ -229,7 +229,7 @@ def test_nothing_said_is_everything() -> None:
         ("staging,tag:core archive", "orders archive"),
     ],
 )
-def test_selected(word: str, expected: str) -> None:
+def test_a_selector_selects_the_expected_nodes(word: str, expected: str) -> None:
     result = selected(word)
     assert result.ids == ids(expected)
     assert result.unmatched == (() if expected else (word,))
@@ -250,7 +250,7 @@ def test_several_values_are_a_union() -> None:
         (("orders",), ("shop",), ""),
     ],
 )
-def test_excluded(select: tuple[str, ...], exclude: tuple[str, ...], expected: str) -> None:
+def test_excluded_nodes_are_not_selected(select: tuple[str, ...], exclude: tuple[str, ...], expected: str) -> None:
     assert selected(*select, exclude=exclude) == Selected(frozenset(ids(expected)), ())
 
 
@@ -301,7 +301,7 @@ def test_words_that_match_nothing_are_named_as_they_were_written() -> None:
     ],
 )
 @pytest.mark.parametrize("option", ["select", "exclude"])
-def test_refused(word: str, option: str) -> None:
+def test_a_malformed_selector_is_refused(word: str, option: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_selection((word,) if option == "select" else (), (word,) if option == "exclude" else ())
     assert {problem.condition for problem in caught.value.problems} == {"bad-selector"}

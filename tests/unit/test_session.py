@@ -1,6 +1,7 @@
 """What Spark and Java are told, without starting them."""
 
 import re
+import socket
 import stat
 import subprocess
 import sys
@@ -21,10 +22,19 @@ from lakesql.engine.spark.jvm import (
     start_jvm,
     wait_for_jvm,
 )
-from lakesql.engine.spark.session import SessionSettings, build_conf, build_launch, catalog_conf, render_redaction
-from lakesql.errors import ProfileError
+from lakesql.engine.spark.session import (
+    SessionSettings,
+    build_conf,
+    build_launch,
+    catalog_conf,
+    check_master,
+    open_session,
+    render_redaction,
+)
+from lakesql.errors import Place, ProfileError
 from lakesql.project.profiles import Catalog
 from lakesql.secrets import find_secrets
+from tests.servers.process import LOOPBACK, free_ports
 
 EMBEDDED = Catalog("lake", "sql", "sqlite:////data/catalog.db", "/data/warehouse")
 
@@ -98,7 +108,9 @@ def test_an_archive_is_for_one_java_one_set_of_jars_and_options(tmp_path: Path) 
 
 
 def launch(tmp_path: Path, program: str) -> Launch:
-    """A launch whose Java is the shell script `program`."""
+    """A launch whose Java is the shell script `program`, and brings an archive of its own classes."""
+    (tmp_path / "lib" / "server").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "lib" / "server" / "classes.jsa").touch()
     binary = tmp_path / "java"
     binary.write_text(f"#!/bin/sh\n{program}\n")
     binary.chmod(binary.stat().st_mode | stat.S_IXUSR)
@@ -147,6 +159,53 @@ def test_a_java_that_ends_at_once_is_an_error_with_its_last_words(tmp_path: Path
     assert time.monotonic() - started < 30
 
 
+def test_what_java_says_of_classes_that_it_does_not_record_is_not_why_it_ended(tmp_path: Path) -> None:
+    of_classes = "echo '[4.321s][warning][cds] Skipping org/apache/X: Old class has been linked';"
+    with pytest.raises(ProfileError) as error:
+        wait_for_jvm(start_jvm(launch(tmp_path, f"echo No such option; {of_classes * 3} exit 1")))
+    assert error.value.problems[0].why == "No such option"
+
+
+def test_a_master_that_is_away_is_named_in_seconds() -> None:
+    (nobody,) = free_ports(1)
+    master, place = f"spark://{LOOPBACK}:{nobody}", Place("profiles.yml", 5, 16)
+    away = replace(settings(master), places={"spark.master": place})
+    started = time.monotonic()
+    with pytest.raises(ProfileError) as error:
+        open_session(away)
+    (problem,) = error.value.problems
+    assert (problem.condition, problem.place) == ("spark-unreachable", place)
+    assert master in problem.what
+    assert time.monotonic() - started < 20
+
+
+def test_one_of_several_masters_is_enough() -> None:
+    (nobody,) = free_ports(1)
+    with socket.create_server((LOOPBACK, 0)) as somebody:
+        check_master(f"spark://{LOOPBACK}:{nobody},{LOOPBACK}:{somebody.getsockname()[1]}")
+    with pytest.raises(ProfileError):
+        check_master(f"spark://{LOOPBACK}:{nobody},{LOOPBACK}")
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[*]", "local[2]", "local[*, 4]", "local-cluster[2,1,1024]", "yarn", "k8s://https://a:443"]
+)
+def test_every_other_master_is_for_spark_to_reach(master: str) -> None:
+    check_master(master)
+
+
+@pytest.mark.parametrize(
+    "master", ["locl[2]", "local[]", "local[many]", "local[2", "localhost:7077", "spark://", "mesos://host:5050", ""]
+)
+def test_what_is_no_master_is_refused_at_its_place_before_java_is_started(master: str) -> None:
+    place = Place("profiles.yml", 5, 16)
+    with pytest.raises(ProfileError) as error:
+        open_session(replace(settings(master), places={"spark.master": place}))  # there is no such Java
+    (problem,) = error.value.problems
+    assert (problem.condition, problem.place) == ("spark-refused", place)
+    assert f"'{master}'" in problem.what
+
+
 def test_an_unwritable_cache_is_no_obstacle(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file where the folder should be")
     jvm = start_jvm(launch(tmp_path, ANSWER))
@@ -184,7 +243,7 @@ def test_javas_log_settings_mask_every_form_and_hold_none(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is a file of Linux")
-def test_java_goes_on_printing_where_the_disk_is_full() -> None:
+def test_a_full_disk_does_not_block_javas_output() -> None:
     program = [sys.executable, "-c", "print('x' * 80 + '\\n', end='' ); print('y' * 500_000)"]
     process = subprocess.Popen(program, stdout=subprocess.PIPE)
     _copy_output(process, Path("/dev/full"), SECRETS).join(30)
@@ -197,7 +256,7 @@ def test_java_does_not_hear_what_is_sent_to_end_a_run(tmp_path: Path) -> None:
     jvm.process.communicate()
 
 
-def test_what_java_has_printed_is_begun_anew_when_it_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_of_javas_output_is_rotated_when_it_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakesql.engine.spark.jvm.MAX_OUTPUT_BYTES", 10)
     output = tmp_path / "logs" / "spark.out"
     output.parent.mkdir()

@@ -18,7 +18,7 @@ def test_a_name_is_enough() -> None:
     assert settings.vars.plain() == {} and settings.models.plain() == {}
 
 
-def test_everything_can_be_said() -> None:
+def test_every_setting_of_a_project_is_read() -> None:
     settings = parse_settings(
         "pyproject.toml",
         "[tool.other]\nname = 1\n[tool.lakesql]\nname = 'shop'\nprofile = 'lake-house'\nx-note = 'any'\n"
@@ -33,7 +33,7 @@ def test_everything_can_be_said() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[tool]\n", "[tool.other]\nlakesql = 1\n", "[lakesql]\nname = 'x'\n"])
-def test_a_project_without_settings_is_told(text: str) -> None:
+def test_a_project_without_settings_is_refused(text: str) -> None:
     assert problems(text) == [("no-settings", "pyproject.toml")]
 
 
@@ -60,11 +60,11 @@ def test_a_project_without_settings_is_told(text: str) -> None:
         ("[tool.lakesql]\nname = \n", "toml-syntax", "2:8"),
     ],
 )
-def test_what_is_wrong_has_a_name_and_a_place(text: str, condition: str, place: str) -> None:
+def test_each_mistake_has_a_condition_and_a_place(text: str, condition: str, place: str) -> None:
     assert problems(text) == [(condition, f"pyproject.toml:{place}")]
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_of_the_settings_are_reported_together() -> None:
     assert problems("[tool.lakesql]\nprofile = 1\npaths.models = 2\nnope = 3\n") == [
         ("unknown-option", "pyproject.toml:4:1"),
         ("missing-option", "pyproject.toml:1:1"),

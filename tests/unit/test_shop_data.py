@@ -105,7 +105,7 @@ def test_no_page_view_is_later_than_the_watermark_however_batches_are_cut():
         ahead[row["partition"]] = row["viewed_at"]
 
 
-def test_expected_tables():
+def test_the_oracles_tables_cover_the_cases_that_tests_need():
     tables = oracle.expected_tables()
     sizes = {name: len(rows) for name, rows in tables.items()}
     accepted = {model: len(oracle.accepted(model)) for model in oracle.READERS}

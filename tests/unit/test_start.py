@@ -1,4 +1,4 @@
-"""Where a model goes on by an operator's word."""
+"""Where a model continues by an operator's word."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def chosen(given: ProgressState, to: Any, allow_duplicates: bool = False) -> Sta
         return problem.condition
 
 
-def test_going_on_where_the_table_stands() -> None:
+def test_a_rewind_to_the_ledger_starts_from_the_tables_positions() -> None:
     for there in (None, checkpoint(9, 9), checkpoint(3, 3, damage="broken")):
         found = chosen(state(there, entry(5, accepted="x")), "ledger")
         assert isinstance(found, StartFrom)
@@ -52,7 +52,7 @@ def test_a_stream_that_was_moved_is_read_from_its_start() -> None:
     assert isinstance(chosen(moved, "start", allow_duplicates=True), StartFrom)
 
 
-def test_going_on_where_the_checkpoint_stands() -> None:
+def test_a_rewind_to_the_checkpoint_starts_from_its_positions() -> None:
     before, after = {"shop.orders": {"0": 30}}, {"shop.orders": {"0": 50}}
     there = checkpoint(6, 5, positions={5: (before,), 6: (after,)})
     for newest, stands in ((entry(3), before), (None, before), (entry(6), after)):
@@ -79,7 +79,7 @@ def test_where_a_checkpoint_stands_is_by_the_streams_that_it_was_made_for() -> N
     assert chosen(state(of_another_number, entry(5)), "checkpoint") == "rewind-impossible"
 
 
-def test_reading_all_again() -> None:
+def test_a_rewind_to_start_is_refused_where_it_would_duplicate_rows() -> None:
     given = state(checkpoint(5, 5), entry(5))
     assert chosen(given, "start") == "rewind-duplicates"
     assert isinstance(chosen(given, "start", allow_duplicates=True), StartFrom)
@@ -89,7 +89,7 @@ def test_reading_all_again() -> None:
     assert isinstance(found, StartFrom) and (found.positions, found.follows, found.start_ms) == ({}, None, None)
 
 
-def test_reading_from_a_time_on() -> None:
+def test_a_rewind_to_a_time_is_refused_where_it_would_duplicate_rows() -> None:
     assert chosen(state(None, entry(5), has_rows=True), 1_700_000_000_000) == "rewind-duplicates"
     found = chosen(state(None, entry(5), has_rows=True), 1_700_000_000_000, allow_duplicates=True)
     assert isinstance(found, StartFrom)
@@ -101,8 +101,8 @@ def test_reading_from_a_time_on() -> None:
         assert chosen(state(None, entry(5), sources=sources), 1, allow_duplicates=True) == "rewind-impossible"
 
 
-def test_what_a_rewound_checkpoint_leads_to() -> None:
-    """Each place to go on from gives a checkpoint that the next run goes on with."""
+def test_the_next_run_resumes_from_a_rewound_checkpoint() -> None:
+    """Each place to continue from gives a checkpoint that the next run continues with."""
     given = state(checkpoint(5, 3), entry(5), is_idempotent=True)
     for to in ("ledger", "checkpoint", "start", 1):
         found = chosen(given, to)

@@ -39,7 +39,7 @@ def problems(*lines: str) -> list[tuple[str, str]]:
 NAME, COLUMNS = "name: orders", "columns: {id: bigint, at: timestamp}"
 
 
-def test_everything_can_be_said() -> None:
+def test_every_option_of_a_stream_is_read() -> None:
     found = read(
         "name: orders",
         "description: what arrives",
@@ -82,7 +82,7 @@ def test_everything_can_be_said() -> None:
     assert found.column_names == ("id", "amount", "größe in cm", "at")
 
 
-def test_what_is_left_out_has_its_default() -> None:
+def test_a_missing_option_of_a_stream_has_its_default() -> None:
     found = read(NAME, "topic: t", COLUMNS)
     assert (found.format, found.key, found.watermark, found.start, found.max_per_batch, found.csv) == (
         "json",
@@ -187,7 +187,7 @@ def test_a_start_is_a_word_or_a_time(written: str, start: object) -> None:
         ("csv: [header]", "wrong-type", "3:6"),
     ],
 )
-def test_what_is_wrong_has_a_name_and_a_place(line: str, condition: str, place: str) -> None:
+def test_each_mistake_has_a_condition_and_a_place(line: str, condition: str, place: str) -> None:
     assert problems(NAME, COLUMNS, line) == [(condition, place)]
 
 
@@ -218,7 +218,7 @@ def test_what_is_wrong_has_a_name_and_a_place(line: str, condition: str, place: 
         ("format: parquet", "missing-option", "1:1"),
     ],
 )
-def test_what_is_wrong_with_a_contract_has_a_name_and_a_place(line: str, condition: str, place: str) -> None:
+def test_each_mistake_of_a_contract_has_a_condition_and_a_place(line: str, condition: str, place: str) -> None:
     assert problems(NAME, "topic: t", line) == [(condition, place)]
 
 
@@ -235,7 +235,7 @@ def test_a_stream_comes_from_one_place() -> None:
     assert problems(NAME, COLUMNS, "topic: x", "topics: [t]", "pattern: y") == [("stream-origin", "4:1")]
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_of_a_stream_are_reported_together() -> None:
     assert problems("topic: 3", "sasl.mechanism: x", "columns: {a: b, c: {}}", "options: {}", "foo: 1") == [
         ("client-option", "4:1"),
         ("client-option", "2:1"),

@@ -6,7 +6,7 @@ from lakesql.engine.batch.streaming_query import Backlog, backlog_of
 from lakesql.events import PartitionLag
 
 
-def test_what_is_left_is_summed_over_partitions() -> None:
+def test_the_backlog_is_summed_over_partitions_and_files() -> None:
     kafka = {
         "endOffset": {"a": {"0": 10, "1": 4}, "b": {"0": 0}},
         "latestOffset": {"a": {"0": 15, "1": 4, "2": 3}, "b": {"0": 1}},

@@ -16,7 +16,7 @@ from lakesql.events import BatchCommitted, BatchSkipped, Emit, Event, ModelFinis
 from lakesql.project.duration import Duration
 from lakesql.project.profiles import Retries
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.supervise import ENDING, GIVES_UP_AFTER_S, UNFINISHED, Clock, ModelRun, Supervisor
+from lakesql.run.supervise import ENDING, GIVES_UP_AFTER_S, REMINDS_EVERY_MS, UNFINISHED, Clock, ModelRun, Supervisor
 
 AWAY = TransientError.of("connection-unreachable", "No broker answers.")
 BUSY = TransientError.of("commit-conflict", "Somebody else writes.")
@@ -114,7 +114,12 @@ class World:
             self.at.pop(moment)()
 
     def run(
-        self, waits_for: Mapping[str, set[str]] | None = None, continuous: bool = False, limit: int = 9, **retries: int
+        self,
+        waits_for: Mapping[str, set[str]] | None = None,
+        continuous: bool = False,
+        limit: int = 9,
+        fail_fast: bool = False,
+        **retries: int,
     ) -> Mapping[str, ModelRun]:
         supervisor = Supervisor(
             queries=self,
@@ -123,6 +128,7 @@ class World:
             limit=limit,
             continuous=continuous,
             interrupt=self.interrupt,
+            fail_fast=fail_fast,
             clock=Clock(lambda: self.now, lambda: self.now, self.pause),
         )
         waiting = waits_for or {}
@@ -287,6 +293,32 @@ def test_an_interrupt_is_noted_at_once() -> None:
     world = World({"a": [[0]]})
     world.run()
     assert world.of(Noted) == []
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+def test_fail_fast_ends_the_run_with_the_first_failure(continuous: bool) -> None:
+    lives = {"a": [["wait", BROKEN]], "b": [[*range(100_000)]], "c": [[0]], "d": [[BUSY, "at start"], [0]]}
+    world = World(lives)
+    runs = world.run({"c": {"b"}} if not continuous else {}, continuous, fail_fast=True)
+    assert runs["a"].status == "error"
+    assert {name: run.status for name, run in runs.items() if name in "bd"} == {"b": "success", "d": "skipped"}
+    assert runs["c"].status == ("success" if continuous else "skipped")
+    assert {event.because for event in world.of(ModelFinished)} - {""} == {"the run ended with the failure of a"}
+    assert world.now < 1_000
+
+
+def test_fail_fast_ends_nothing_where_a_failure_is_transient() -> None:
+    world = World({"a": [[0, BUSY], [1]], "b": [["wait"] * 50]})
+    assert {run.status for run in world.run(fail_fast=True).values()} == {"success"}
+
+
+def test_a_continuous_run_says_again_and_again_which_models_it_is_without() -> None:
+    world = World({"a": [["wait", BROKEN]], "b": [["wait"] * 100_000]})
+    world.at[2 * REMINDS_EVERY_MS + 1_000] = world.interrupt.set
+    world.run(continuous=True)
+    reminders = [event for event in world.of(Noted) if event.model == "a"]
+    assert [event.at_ms for event in reminders] == pytest.approx([REMINDS_EVERY_MS, 2 * REMINDS_EVERY_MS], abs=100)
+    assert all("batch-failed" in event.text for event in reminders)
 
 
 def test_queries_are_killed_where_a_batch_takes_too_long_to_end() -> None:

@@ -8,14 +8,10 @@ from lakesql.compile.table import (
     DEFAULT_PROPERTIES,
     TableColumn,
     TableSpec,
-    add_columns,
-    alter_type,
     build_table_spec,
     create_table,
     dead_letter_spec,
-    drop_column,
     partition_text,
-    set_properties,
     sort_text,
 )
 from lakesql.model.config import Append, PartitionField, SortField, Upsert
@@ -80,23 +76,14 @@ def test_a_level_of_compression_goes_with_its_codec() -> None:
     assert compressed(codec="gzip", level="BEST_SPEED") == ("gzip", "BEST_SPEED")
 
 
-def test_a_keyed_table_is_ordered_by_its_keys_unless_told_otherwise() -> None:
+def test_a_keyed_table_is_ordered_by_its_keys_unless_order_by_is_given() -> None:
     config = Upsert(keys=("id", "order day"))
     assert build_table_spec(NAME, COLUMNS, config, "").order_by == (SortField("id"), SortField("order day"))
     told = (SortField("x", descending=True),)
     assert build_table_spec(NAME, COLUMNS, replace(config, order_by=told), "").order_by == told
 
 
-def test_tables_change_by_single_statements() -> None:
-    assert add_columns(NAME, (TableColumn("a b", "int", "it's"), TableColumn("c", "string"))) == (
-        r"ALTER TABLE lake.shop.orders ADD COLUMNS (`a b` int COMMENT 'it\'s', c string)"
-    )
-    assert drop_column(NAME, "a b") == "ALTER TABLE lake.shop.orders DROP COLUMN `a b`"
-    assert alter_type(NAME, "a b", "bigint") == "ALTER TABLE lake.shop.orders ALTER COLUMN `a b` TYPE bigint"
-    assert set_properties(NAME, {"a": "b"}) == "ALTER TABLE lake.shop.orders SET TBLPROPERTIES (\n  'a' = 'b'\n)"
-
-
-def test_what_is_the_default_of_an_order_is_left_out() -> None:
+def test_the_default_direction_and_null_order_are_omitted() -> None:
     fields = [SortField("a", descending, nulls_first) for descending in (False, True) for nulls_first in (True, False)]
     assert [sort_text(field) for field in fields] == ["a", "a NULLS LAST", "a DESC NULLS FIRST", "a DESC"]
 

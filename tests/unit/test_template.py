@@ -168,6 +168,7 @@ TEMPLATES = [
     "{% if 0 %}a{% elif '' %}b{% else %}c{% endif %}{{ 'y' if [] else 'n' }}[{{ 'y' if none is none }}]",
     "{{ cents('x') }} {{ cents(column='y', digits=3) }} {{ total('z') }} {{ cents('a', 1) | upper }}",
     "{% call(v) twice('p') %}<{{ v }}>{% endcall %}",
+    "{% macro m(a) %}{{ 'y' if a in [1, 2] and a not in [3] else 'n' }}{% endmacro %}{{ m(1) }}{{ m(3) }}",
     "{% macro m(a, b=a ~ '!') %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}{{ m(1, 2) }}{{ m(b=3, a=4) }}",
     "{{ 1 + 2 * 3 - 4 / 2 }} {{ 7 // 2 }} {{ 7 % 4 }} {{ 2 ** 10 }} {{ -3 }} {{ +3 }} {{ 1.5e3 }} {{ 1_000 }}",
     "{{ 1 < 2 <= 2 }} {{ 1 == 1.0 }} {{ 'a' in 'cat' }} {{ 3 not in [1, 2] }} {{ 1 != 2 and not 0 or 5 }}",
@@ -328,7 +329,7 @@ def test_every_character_of_the_sql_has_its_place(newline: str) -> None:
     assert str(rendered.place(len(rendered.text) + 100)) == "models/m.sql:4:72"
 
 
-def test_places_of_an_empty_text() -> None:
+def test_an_empty_text_has_a_place() -> None:
     assert str(render("").place(0)) == "models/m.sql:1:1"
 
 
@@ -394,7 +395,7 @@ def test_places_of_an_empty_text() -> None:
         ("{{ twice('a') }}", "template-failed", "1:4"),
     ],
 )
-def test_refused(source: str, condition: str, place: str | None) -> None:
+def test_a_forbidden_template_is_refused_at_its_place(source: str, condition: str, place: str | None) -> None:
     problem = problems_of(source)[0]
     assert problem.condition == condition
     assert problem.place
@@ -613,7 +614,7 @@ def test_a_format_that_does_not_fit_its_values_is_refused(source: str) -> None:
     assert (problem.condition, bool(problem.place and problem.place.column)) == ("template-failed", True)
 
 
-def test_all_problems_of_a_template_come_at_once() -> None:
+def test_all_problems_of_a_template_are_reported_together() -> None:
     found = problems_of("{{ config(a=b) }}\n{{ stream(x) }}\n{{ y }}\n{{ 'a' | nope }}\n{{ ''.__class__ }}")
     assert [(problem.condition, problem.place and problem.place.line) for problem in found] == [
         ("config-not-literal", 1),

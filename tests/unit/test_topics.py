@@ -15,7 +15,7 @@ from lakesql.errors import RunError
 from tests.unit.test_decide import ID, READ, SOURCE, checkpoint, entry, origin, outcome, refusal, state
 
 
-def test_a_topic_that_was_made_anew() -> None:
+def test_a_recreated_topic_is_refused() -> None:
     anew = (replace(SOURCE, topics={"shop.orders": "id-2"}),)
     assert refusal(state(checkpoint(5, 5), entry(5), sources=anew)) == "topic-recreated"
     assert refusal(state(None, entry(5), sources=anew)) == "topic-recreated"
@@ -30,7 +30,7 @@ def test_a_topic_that_was_made_anew() -> None:
     assert ledger_positions((SOURCE, Source("new", "kafka")), entry(5)) == {"orders": READ}
 
 
-def test_a_checkpoint_that_was_made_for_the_new_topic_goes_on() -> None:
+def test_a_checkpoint_made_for_the_recreated_topic_resumes() -> None:
     """Also where its first batch had no row, so that the ledger still knows the old one."""
     anew = (replace(SOURCE, topics={"shop.orders": "id-2"}),)
     made = origin(topics={"shop.orders": "id-2"}, follows=Batch(ID, 5), empty_through=1)
@@ -103,7 +103,7 @@ def test_what_is_gone_is_shown_in_order_of_topics_and_partitions() -> None:
     }
 
 
-def test_a_topic_that_is_not_found_any_more() -> None:
+def test_a_topic_that_no_longer_exists_is_refused_as_lost() -> None:
     """It was deleted, or the stream names others now: with the checkpoint, without it, and accepted."""
     read = {**READ, "old": {"0": 3, "1": 0}}
     for there in (checkpoint(5, 5, positions={5: (read,)}), None):
@@ -119,7 +119,7 @@ def test_a_topic_that_is_not_found_any_more() -> None:
         assert (found.positions, found.accepted) == ({"orders": READ}, "old-0: 3 on, old-1: 0 on")
 
 
-def test_a_partition_that_ends_before_what_was_read() -> None:
+def test_a_partition_that_ends_before_the_read_offset_is_refused() -> None:
     """Or before what was planned and must be read again. What may be seen of it later would be skipped."""
     short = (replace(SOURCE, ends={"shop.orders": {0: 39, 1: 7}}),)
     for accepts in (False, True):
@@ -137,7 +137,7 @@ def test_a_partition_that_ends_before_what_was_read() -> None:
     assert decide(state(checkpoint(5, 5), entry(5), sources=level)) == Resume(5)
 
 
-def test_a_loss_is_accepted_once_it_is_there() -> None:
+def test_an_accepted_loss_is_recorded_and_the_next_offsets_are_read() -> None:
     sources = (replace(SOURCE, beginnings=LOST),)
     before = entry(5, accepted="shop.orders-1: 2 to 3")
     found = decide(state(checkpoint(5, 5), before, sources=sources, accept_data_loss=True))
@@ -150,7 +150,7 @@ def test_a_loss_is_accepted_once_it_is_there() -> None:
 
 
 @pytest.mark.parametrize(("there", "newest"), [(checkpoint(5, 5), entry(5)), (None, entry(5)), (None, None)])
-def test_accepting_a_loss_that_is_none(there: Checkpoint | None, newest: Entry | None) -> None:
+def test_accepting_a_loss_where_nothing_is_lost_is_refused(there: Checkpoint | None, newest: Entry | None) -> None:
     assert refusal(state(there, newest, accept_data_loss=True)) == "nothing-lost"
 
 

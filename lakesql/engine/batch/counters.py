@@ -22,20 +22,20 @@ from lakesql.stream.stream import Stream
 class Counts:
     """What one pass over a batch saw.
 
-    `records` arrived; `bad` of them were rejected as they were read. Of a keyed model's rows, `keyless` lack a key or
-    what orders the rows of a key; the others are `keyed`. `event_us` is the newest event among the good records, in
+    `records` arrived; `bad` of them were rejected as they were read. Of the SELECT's rows, `keyless` lack a key or what
+    orders the rows of a key; the others are `usable`. `event_us` is the newest event among the good records, in
     microseconds since the epoch: a datetime would come in some time zone.
     """
 
     records: int
     bad: int
     keyless: int
-    keyed: int
+    usable: int
     event_us: int | None
 
     @property
     def rejected(self) -> int:
-        """How many are set aside."""
+        """How many are dead letters."""
         return self.bad + self.keyless
 
 
@@ -54,7 +54,7 @@ class BatchCounters:
         """Rows of a stateful SELECT, watched: each is a record of the batch that arrives here."""
         return _watch(self._records, rows, _stateful_counts())
 
-    def keyed_rows(self, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
+    def rows(self, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
         """`rows`, watched for those in which one of the columns is NULL."""
         return _watch(self._rows, rows, _row_counts(not_null))
 
@@ -67,7 +67,7 @@ class BatchCounters:
             records=sum(row["records"] for row in seen),
             bad=sum(row["bad"] for row in seen),
             keyless=sum(row["keyless"] for row in rows),
-            keyed=sum(row["rows"] - row["keyless"] for row in rows),
+            usable=sum(row["rows"] - row["keyless"] for row in rows),
             event_us=max(times) if times else None,
         )
 
@@ -110,7 +110,7 @@ def _stateful_counts() -> tuple[Column, ...]:
 
 @cache
 def _row_counts(not_null: tuple[str, ...]) -> tuple[Column, ...]:
-    is_keyless = reduce(or_, (F.col(identifier(name)).isNull() for name in not_null))
+    is_keyless = reduce(or_, (F.col(identifier(name)).isNull() for name in not_null), F.lit(False))
     return F.count("*").alias("rows"), count_of(is_keyless).alias("keyless")
 
 

@@ -1,4 +1,4 @@
-"""Dead letters: records that were set aside, each with everything that is needed to find it and read it again."""
+"""Dead letters: records that could not be used, each with everything that is needed to find it and read it again."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _FOUND = ("stream", "topic", "partition", "offset", "timestamp", "key", "value",
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """What was set aside: how many, and how many for each reason."""
+    """How many dead letters were written, and how many for each reason."""
 
     count: int
     reasons: tuple[tuple[str, int], ...]

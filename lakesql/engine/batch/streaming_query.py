@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakesql.compile.quote import identifier
+from lakesql.engine.batch.arrivals import count_arrivals, read_arrivals
 from lakesql.engine.batch.write import Sink, write_batch, write_dead_letter_batch
 from lakesql.engine.sources.broker import Offsets, lag_of
 from lakesql.engine.sources.parsed import good_records, parse_binding, read_records
@@ -43,7 +44,7 @@ class Backlog:
 
 
 class ModelQuery:
-    """The running query of a model; a stateful model has a second one beside it that sets bad records aside.
+    """The running query of a model; a stateful model has a second one beside it that writes its dead letters.
 
     It stops between batches: a stop in the middle of one makes Spark print what looks like a crash.
     """
@@ -62,7 +63,8 @@ class ModelQuery:
         if not select.query.stateful:
             self._start(read_records(session, select, bindings), self.sink, write_batch, "append", trigger)
             return
-        self._start(self._stateful_rows(session), self.sink, write_batch, select.writing.output_mode, trigger)
+        sink = replace(self.sink, arrivals=lambda: read_arrivals(session, self.sink.progress.identity.owner))
+        self._start(self._stateful_rows(session), sink, write_batch, select.writing.output_mode, trigger)
         assert self.sink.companion is not None
         companion = replace(self.sink, progress=self.sink.companion)
         self._start(read_records(session, select, bindings), companion, write_dead_letter_batch, "append", trigger)
@@ -105,7 +107,8 @@ class ModelQuery:
         """The author's SELECT as a streaming query over the good records of its streams."""
         select = self.sink.select
         for binding in self.sink.bindings:
-            records = good_records(parse_binding(read_raw(session, binding), binding, select))
+            records = parse_binding(read_raw(session, binding), binding, select)
+            records = good_records(count_arrivals(records, binding.stream))
             watermark = binding.stream.watermark
             if watermark:
                 records = records.withWatermark(watermark.column, watermark.delay)

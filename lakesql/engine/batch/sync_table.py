@@ -1,4 +1,4 @@
-"""A model's table, brought in line with the rows that its SELECT makes."""
+"""A model's table, created or altered to take the rows that its SELECT makes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakesql.compile.select import Select
 from lakesql.compile.table import build_table_spec
 from lakesql.engine.batch.analyze import landing_columns
 from lakesql.events import Emit, Noted, StepApplied, now_ms
-from lakesql.plan.steps import AdoptTable, describe, plan_table, statements
+from lakesql.plan.steps import plan_table
 
 
 class TableSync:
@@ -42,10 +42,10 @@ class TableSync:
         state = load_table_state(self._catalog, model.table)
         policy, compared = model.config.on_schema_change, self._select.writing.compared
         for step in plan_table(model.name, spec, policy, state, list_namespaces(self._catalog), compared):
-            for statement in statements(step):
+            for statement in step.statements:
                 self._session.sql(statement)
-            noted = Noted(describe(step), now_ms(), model.name) if isinstance(step, AdoptTable) else None
-            self._emit(noted or StepApplied(model.name, describe(step), now_ms()))
+            noted = Noted(step.text, now_ms(), model.name) if step.is_takeover else None
+            self._emit(noted or StepApplied(model.name, step.text, now_ms()))
         if state is None or policy != "ignore":
             return tuple(column.name for column in columns)
         stored = {column.name.lower() for column in state.columns}

@@ -15,6 +15,7 @@ from lakesql.compile.batch import MakeView, ReadBounds, Write, batch_steps
 from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
+from lakesql.engine.batch.arrivals import Arrivals
 from lakesql.engine.batch.bounds import bounds_pay, read_keys
 from lakesql.engine.batch.counters import BatchCounters, Counts
 from lakesql.engine.batch.dead_letter import (
@@ -48,8 +49,9 @@ PUBLISH_TRIES = 5
 class Sink:
     """Where a model's batches go, and what they need on the way: fixed for as long as its query runs.
 
-    `companion` is the progress of the query that writes a stateful model's dead letters. `reached` is told before each
-    step which one it is, and raises where this runner must not go on.
+    `companion` is the progress of the query that writes a stateful model's dead letters. `arrivals` is what a stateful
+    model's query has read in its batch, once its rows have been computed. `reached` is told before each
+    step which one it is, and raises where this runner must not continue.
     """
 
     select: Select
@@ -58,6 +60,7 @@ class Sink:
     table: TableSync
     emit: Emit
     companion: Progress | None = None
+    arrivals: Callable[[], Arrivals] | None = None
     reached: Callable[[Step], None] = lambda step: None
 
     @property
@@ -97,6 +100,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         snapshot = _stage(sink, session, write) if write else None
         counts = rows.counters.read()
         _check_ratio(session, model, counts, snapshot)
+        arrivals = sink.arrivals() if sink.arrivals else Arrivals(counts.records, 0)
         sink.progress.check_topics()  # now that all is read
         sink.reached("dead-letter")
         letters = _dead_letters(sink, rows, counts) if counts.rejected else []
@@ -104,7 +108,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         sink.reached("publish")
         if write is None or snapshot is None:
             sink.progress.note_empty(entry)
-            sink.emit(BatchEmpty(model.name, batch, counts.records, rejected, now_ms()))
+            sink.emit(BatchEmpty(model.name, batch, arrivals.records, rejected, now_ms(), arrivals.late))
             return
         head = _publish(sink, session, write, snapshot)
     sink.progress.note_written(entry)
@@ -113,13 +117,14 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         BatchCommitted(
             model=model.name,
             batch=batch,
-            records=counts.records,
+            records=arrivals.records,
             rows=snapshot.added,
             rejected=rejected,
             snapshot=head.id,
             duration_ms=round((time.monotonic() - started) * 1000),
             event_time=_iso(counts),
             at_ms=now_ms(),
+            late=arrivals.late,
         )
     )
 
@@ -158,12 +163,14 @@ def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
         records = _open_streams(sink, arrived, counters)
         rows = session.sql(select.text)
     steps = batch_steps(select, sink.table.columns(rows.schema))
-    if select.writing.not_null:
-        rows = counters.keyed_rows(rows, select.writing.not_null)
-        if select.query.reads_tables and not select.query.stateful:
-            # Made once, and for good. Spark reads a table's newest version whenever a plan is run, also where its rows
-            # are persisted: the keys that bound the MERGE, its rows and the dead letters could be of three versions.
-            rows = rows.localCheckpoint()
+    writing = select.writing
+    if writing.not_null or writing.empty_when == "no rows arrived":
+        rows = counters.rows(rows, writing.not_null)
+    is_read_again = writing.not_null or any(isinstance(step, ReadBounds) for step in steps)
+    if is_read_again and select.query.reads_tables and not select.query.stateful:
+        # Made once, and for good. Spark reads a table's newest version whenever a plan is run, also where its rows are
+        # persisted: the keys that bound the MERGE, its rows and the dead letters could be of three versions.
+        rows = rows.localCheckpoint()
     rows.createOrReplaceTempView(ROWS_VIEW)
     return _Rows(rows, records, steps, counters)
 
@@ -213,7 +220,8 @@ def _prepare_write(
                     if found is None:
                         return None
                     bounds = found
-                    entry = replace(entry, event_time=_iso(rows.counters.read()))
+                    late = sink.arrivals().late if sink.arrivals else 0
+                    entry = replace(entry, event_time=_iso(rows.counters.read()), late=late)
             case Write(is_unchecked=is_unchecked):
                 return _PreparedWrite(step.text(bounds), is_unchecked, entry, rows.counters)
             case _:
@@ -237,7 +245,7 @@ def _stage(sink: Sink, session: SparkSession, write: _PreparedWrite) -> Snapshot
         case "no rows added":
             is_empty = not snapshot.added
         case "no rows arrived":
-            is_empty = not write.counters.read().keyed
+            is_empty = not write.counters.read().usable
     if is_empty:
         snapshots.drop_staged(table, snapshot)
         return None

@@ -17,6 +17,9 @@ from lakesql.names import (
     LEDGER_BATCH,
     LEDGER_CHECKPOINT,
     LEDGER_EVENT_TIME,
+    LEDGER_KEYS,
+    LEDGER_LATE,
+    LEDGER_MODE,
     LEDGER_MODEL,
     LEDGER_OFFSETS,
     LEDGER_QUERY,
@@ -32,10 +35,12 @@ SOURCE_SNAPSHOT = "source-snapshot-id"
 class Entry:
     """One batch of one model, as its commit records it.
 
-    `model` is the name of its query (`Facts.owner`). `offsets` is JSON: the source positions after the batch, by
-    stream. `query` and `state` are hashes of the SELECT and of its stateful shape. `event_time` is the newest event,
+    `model` is the name of its query (`ProgressState.owner`). `offsets` is JSON: the source positions after the batch,
+    by stream. `query` and `state` are hashes of the SELECT and of its stateful shape. `event_time` is the newest event,
     ISO 8601 in UTC, or empty where the batch's own pass does not know it before the commit. `topics` are the ids of
-    Kafka's topics, `accepted` the records that somebody has accepted to lose.
+    Kafka's topics, `accepted` the records that somebody has accepted to lose. `mode` and `keys` are the model's
+    when it wrote the batch, both empty where dead letters are written. `late` are the rows that a watermark has
+    dropped, as far as the batch's own pass knows them before the commit.
     """
 
     model: str
@@ -47,6 +52,9 @@ class Entry:
     event_time: str = ""
     topics: Mapping[str, str] = field(default_factory=dict)
     accepted: str = ""
+    mode: str = ""
+    keys: tuple[str, ...] = ()
+    late: int = 0
 
     @property
     def positions(self) -> dict[str, Any]:
@@ -100,6 +108,9 @@ def summary_of(entry: Entry) -> dict[str, str]:
         LEDGER_EVENT_TIME: entry.event_time,
         LEDGER_TOPICS: json.dumps(entry.topics, separators=(",", ":"), sort_keys=True) if entry.topics else "",
         LEDGER_ACCEPTED: entry.accepted,
+        LEDGER_MODE: entry.mode,
+        LEDGER_KEYS: json.dumps(entry.keys, ensure_ascii=False) if entry.keys else "",
+        LEDGER_LATE: str(entry.late or ""),
     }
     return {key: value for key, value in summary.items() if value}
 
@@ -118,24 +129,23 @@ def newest_entry(
             source = find(int(summary[SOURCE_SNAPSHOT]))
             summary = source.summary if source else summary
         if summary.get(LEDGER_MODEL) == model and checkpoint in (None, summary.get(LEDGER_CHECKPOINT)):
-            return _entry_of(summary)
+            return Entry(
+                model=summary[LEDGER_MODEL],
+                checkpoint=summary[LEDGER_CHECKPOINT],
+                batch=int(summary[LEDGER_BATCH]),
+                offsets=summary.get(LEDGER_OFFSETS, ""),
+                query=summary.get(LEDGER_QUERY, ""),
+                state=summary.get(LEDGER_STATE, ""),
+                event_time=summary.get(LEDGER_EVENT_TIME, ""),
+                topics=json.loads(summary.get(LEDGER_TOPICS, "{}")),
+                accepted=summary.get(LEDGER_ACCEPTED, ""),
+                mode=summary.get(LEDGER_MODE, ""),
+                keys=tuple(json.loads(summary.get(LEDGER_KEYS, "[]"))),
+                late=int(summary.get(LEDGER_LATE, 0)),
+            )
     return None
 
 
 def overtaken(what: str) -> RunError:
     """The error of a runner that would write what another one has written; `what` says how it is known."""
     return RunError.of("batch-published", what)
-
-
-def _entry_of(summary: Mapping[str, str]) -> Entry:
-    return Entry(
-        model=summary[LEDGER_MODEL],
-        checkpoint=summary[LEDGER_CHECKPOINT],
-        batch=int(summary[LEDGER_BATCH]),
-        offsets=summary.get(LEDGER_OFFSETS, ""),
-        query=summary.get(LEDGER_QUERY, ""),
-        state=summary.get(LEDGER_STATE, ""),
-        event_time=summary.get(LEDGER_EVENT_TIME, ""),
-        topics=json.loads(summary.get(LEDGER_TOPICS, "{}")),
-        accepted=summary.get(LEDGER_ACCEPTED, ""),
-    )

@@ -1,1 +1,1 @@
-"""Where a query stands between checkpoint and ledger, and where it may go on."""
+"""Where a query stands between checkpoint and ledger, and where it may continue."""

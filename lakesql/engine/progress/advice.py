@@ -1,4 +1,4 @@
-"""What an operator is told where a checkpoint and its table do not agree: the command that mends it. Pure."""
+"""What an operator is told where a checkpoint and its table do not agree: the command that fixes it. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def fix_by_rewind(state: ProgressState) -> str:
     """What to do where the table is right, and its checkpoint is not."""
     if not state.is_companion and (state.shape or state.entry is None):
         return fix_by_refill(state)
-    return f"To go on where the table stands: lakesql rewind {state.model}. The old checkpoint is kept."
+    return f"To continue where the table stands: lakesql rewind {state.model}. The old checkpoint is kept."
 
 
 def fix_by_refill(state: ProgressState) -> str:
@@ -27,7 +27,17 @@ def fix_by_refill(state: ProgressState) -> str:
     checkpoint = state.checkpoint
     if state.shape or checkpoint is None or checkpoint.damage or not checkpoint.positions:
         return again
-    return f"{again}. To go on with what has not been read yet: lakesql rewind {state.model} --to checkpoint"
+    return f"{again}. To continue with what has not been read yet: lakesql rewind {state.model} --to checkpoint"
+
+
+def fix_by_fill(state: ProgressState) -> str:
+    """What to do where rows of the table would stay that nothing replaces, however often the streams are read."""
+    if state.is_companion:
+        return fix_by_rewind(state)
+    return (
+        f"To fill the table again from what the streams still have: lakesql drop {state.model}, then "
+        f"lakesql run --select {state.model}"
+    )
 
 
 def fix_by_reread(state: ProgressState) -> str:

@@ -132,6 +132,10 @@ class CheckpointFiles:
         """Remove a file."""
         self._system.delete(self._path(name), False)
 
+    def remove_all(self) -> None:
+        """Remove the whole checkpoint, if it is there."""
+        self._system.delete(self._path(""), True)
+
     def move_to(self, folder: str) -> None:
         """Rename the whole checkpoint."""
         if not self._system.rename(self._path(""), self._jvm.org.apache.hadoop.fs.Path(folder)):

@@ -1,8 +1,8 @@
-"""Where a model's query goes on: its checkpoint and its table's ledger, compared before anything is written. Pure.
+"""Where a model's query continues: its checkpoint and its table's ledger, compared before anything is written. Pure.
 
-A query may go on only where the two agree. Where they do not, somebody has rolled a table back, lost, copied or
+A query may continue only where the two agree. Where they do not, somebody has rolled a table back, lost, copied or
 restored a checkpoint, or changed what the checkpoint was made for: each has a condition that names both sides and the
-command that mends it. A checkpoint that is gone is made again from the ledger, which needs no command.
+command that fixes it. A checkpoint that is gone is made again from the ledger, which needs no command.
 
 What is compared is in `state.py`. Where a decision reads on from topics of Kafka, `topics.py` checks them. Where an
 operator says where to go on, `start.py` decides.
@@ -14,7 +14,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from lakesql.engine.ledger.entry import Entry
-from lakesql.engine.progress.advice import fix_by_refill, fix_by_reread, fix_by_rewind, fix_by_time, say_entry
+from lakesql.engine.progress.advice import (
+    fix_by_fill,
+    fix_by_refill,
+    fix_by_reread,
+    fix_by_rewind,
+    fix_by_time,
+    say_entry,
+)
 from lakesql.engine.progress.position import KIND_NAMES, Position, Positions, can_start_from, spark_position
 from lakesql.engine.progress.state import Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
 from lakesql.engine.progress.topics import check_topics
@@ -25,8 +32,9 @@ RETAINED = 100
 
 
 def decide(state: ProgressState) -> Decision:
-    """Where the query goes on. Raises `RunError` where the checkpoint and the ledger do not agree."""
+    """Where the query continues. Raises `RunError` where the checkpoint and the ledger do not agree."""
     checkpoint, entry = state.checkpoint, state.entry
+    _check_identity(state)
     decision: Decision
     if checkpoint is None or _has_never_run(state, checkpoint):
         decision = Fresh() if entry is None else _start_from_ledger(state, entry)
@@ -50,6 +58,32 @@ def decide_all(queries: Sequence[ProgressState]) -> list[Decision]:
     if unlost and len(unlost) == len(queries):
         raise unlost[0]
     return decisions
+
+
+def _check_identity(state: ProgressState) -> None:
+    """How the table's rows were told apart when they were written against how they are now.
+
+    A table without a row follows its model, and an entry that does not say is not compared.
+    """
+    entry = state.entry
+    if entry is None or not entry.mode or not state.has_rows:
+        return
+    if entry.mode != state.mode:
+        raise RunError.of(
+            "mode-changed",
+            f"Model '{state.model}' is in mode '{state.mode}', and the rows of table {state.table} were written in "
+            f"mode '{entry.mode}'.",
+            why="A row that is in the table would not be told apart as the new mode needs it.",
+            fix=f"Put mode='{entry.mode}' back. {fix_by_fill(state)}",
+        )
+    if {key.casefold() for key in entry.keys} != {key.casefold() for key in state.keys}:
+        raise RunError.of(
+            "keys-changed",
+            f"Model '{state.model}' has the keys {_list(state.keys)}, and the rows of table {state.table} were written "
+            f"by {_list(entry.keys)}.",
+            why="Rows that were apart may have one key now, and those of one key may come to stand side by side.",
+            fix=f"Put the keys back. {fix_by_fill(state)}",
+        )
 
 
 # --- a checkpoint that is there
@@ -94,7 +128,7 @@ def _check_files(state: ProgressState, checkpoint: Checkpoint) -> None:
     if damage:
         raise RunError.of(
             "checkpoint-inconsistent",
-            f"The checkpoint at {state.folder} cannot be gone on with: {damage}.",
+            f"The checkpoint at {state.folder} cannot be continued: {damage}.",
             why=f"Table {state.table} stands at {say_entry(state.entry)}.",
             fix=fix_by_rewind(state),
         )
@@ -140,7 +174,7 @@ def _without_ledger(state: ProgressState, checkpoint: Checkpoint) -> RunError:
         "ledger-missing",
         f"The checkpoint at {state.folder} has run up to batch {checkpoint.newest_committed}, and table "
         f"{state.table} has no batch of model '{state.owner}' in its history.",
-        why="The table was made anew, rolled back to before them, or its history was expired by somebody else.",
+        why="The table was created again, rolled back to before them, or its history was expired by somebody else.",
         fix=fix_by_refill(state),
     )
 
@@ -175,7 +209,7 @@ def _check_order(state: ProgressState, checkpoint: Checkpoint, last: int) -> Non
             f"Table {state.table} stands at {f'batch {last}' if last >= 0 else 'no batch'}; the checkpoint at "
             f"{state.folder} has written up to batch {done}.",
             why="Somebody has rolled the table back, or restored it.",
-            fix=f"To write again what is missing: lakesql rewind {state.model}. To leave it out, and go on after it: "
+            fix=f"To write again what is missing: lakesql rewind {state.model}. To leave it out: "
             f"lakesql rewind {state.model} --to checkpoint"
             if not state.shape
             else fix_by_refill(state),
@@ -201,7 +235,7 @@ def _check_shape(state: ProgressState, checkpoint: Checkpoint) -> None:
             f"Model '{state.model}' {_keeps(state.shape)}, and its checkpoint at {state.folder} {_keeps(shape)}.",
             why="What the query keeps between batches follows its GROUP BY, its aggregates, its joins and DISTINCT. "
             "What was kept for the old ones is of no use to the new ones.",
-            fix=fix_by_refill(state) if state.shape else fix_by_rewind(state),
+            fix=fix_by_fill(state) if state.shape else fix_by_rewind(state),
         )
 
 
@@ -213,9 +247,9 @@ def _check_streams(state: ProgressState, before: tuple[str, ...]) -> None:
         "streams-changed",
         f"Model '{state.model}' reads {_list(now)}, and its checkpoint at {state.folder} was made for {_list(before)}.",
         why="A checkpoint numbers its streams by their place in the SELECT.",
-        fix=fix_by_refill(state)
+        fix=fix_by_fill(state)
         if state.shape
-        else f"To go on with those that stay, and begin with those that are new: lakesql rewind {state.model}",
+        else f"To continue with those that stay, and begin with those that are new: lakesql rewind {state.model}",
     )
 
 
@@ -239,7 +273,7 @@ def _start_from_ledger(state: ProgressState, entry: Entry) -> StartFrom:
         gone = f"There is no checkpoint at {state.folder}"
     else:
         gone = f"The checkpoint at {state.folder} has never run"
-    because = f"{gone}: a new one goes on where table {state.table} stands, after {say_entry(entry)}"
+    because = f"{gone}: a new one continues where table {state.table} stands, after {say_entry(entry)}"
     if state.shape:
         raise RunError.of(
             "checkpoint-lost",

@@ -37,6 +37,8 @@ def read_state(
         shape=identity.shape,
         checkpoint=read_checkpoint(CheckpointFiles(session, identity.folder)),
         entry=entry,
+        mode=identity.mode,
+        keys=identity.keys,
         is_idempotent=identity.is_idempotent,
         has_rows=head is not None and not head.is_empty,
         is_companion=identity.is_companion,

@@ -32,7 +32,7 @@ from lakesql.errors import RunError, TransientError, first_line
 
 RENEW_EVERY_S = 3.0
 LASTS_S = 10.0
-"""How long after its last renewal a holder goes on without making sure that the lease is still its own."""
+"""How long after its last renewal a holder continues without making sure that the lease is still its own."""
 
 PASSES_ON_AFTER_S = 15.0
 """How long somebody else watches a lease that is not renewed before he takes it."""

@@ -1,4 +1,4 @@
-"""From a model's checkpoint and its table's ledger to the progress that its query goes on with."""
+"""From a model's checkpoint and its table's ledger to the progress that its query continues with."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def open_progress(
     bindings: Sequence[StreamBinding],
     query_hash: str,
 ) -> Progress:
-    """Do what was decided: go on with the checkpoint, or make one. The table is there by now."""
+    """Do what was decided: continue with the checkpoint, or make one. The table is there by now."""
     files = CheckpointFiles(session, identity.folder)
     now = new_origin(state, id_of(session, identity.table))
     checkpoint, entry = state.checkpoint, state.entry
@@ -75,7 +75,7 @@ def seed(
     old: CheckpointFiles,
     old_origin: Origin | None,
 ) -> tuple[Origin, tuple[SeededSource, ...]]:
-    """A checkpoint that goes on where `start` says. `old` is the one that it replaces: it knows what it has seen."""
+    """A checkpoint that continues where `start` says. `old` is the one that it replaces: it knows what it has seen."""
     streams = old_origin.streams if old_origin else now.streams
     seeded = tuple(_seed(session, binding, start, old, streams) for binding in bindings)
     is_started = any(found.position is not None for found in seeded)

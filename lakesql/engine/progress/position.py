@@ -88,7 +88,7 @@ def can_start_from(kind: SourceKind, position: Position) -> bool:
 
 def ledger_positions(sources: tuple[Source, ...], entry: Entry) -> dict[str, Position]:
     """Where the ledger says that each of the streams stands: without topics that were deleted, and at the beginning of
-    those that were made anew, whatever the stream's `start`."""
+    those that were created again, whatever the stream's `start`."""
     stands = entry.positions
     found = {}
     for source in sources:

@@ -30,6 +30,8 @@ class QueryIdentity:
     table: TableName
     folder: str
     shape: str = ""
+    mode: str = ""
+    keys: tuple[str, ...] = ()
     is_idempotent: bool = False
     is_companion: bool = False
 
@@ -87,6 +89,8 @@ class Progress:
             state=self._origin.state,
             topics=topic_ids(self._sources),
             accepted=self._origin.accepted,
+            mode=self.identity.mode,
+            keys=self.identity.keys,
         )
 
     def holds(self, table: JavaTable, entry: Entry) -> bool:
@@ -119,7 +123,7 @@ class Progress:
             fix=f"To write again what is missing: lakesql rewind {model}. To leave it out: lakesql rewind {model} "
             "--to checkpoint"
             if can_rewind
-            else f"Run it again, to hear which command goes on: lakesql run --select {model}",
+            else f"Run it again, to hear which command continues: lakesql run --select {model}",
         )
 
     def note_written(self, entry: Entry) -> None:
@@ -134,7 +138,7 @@ class Progress:
         save_origin(self._files, self._origin)
 
     def check_topics(self) -> None:
-        """Raise `TransientError` where a topic was made anew since its id was learnt: what was read may be its.
+        """Raise `TransientError` where a topic was created again since its id was learnt: what was read may be its.
 
         Spark reads on at the old offset, so that its first records would be skipped. What to do about it depends on
         more than is known here: the next try says.
@@ -143,7 +147,7 @@ class Progress:
             return
         try:
             found = self._look()
-        except RunError as error:  # a topic is gone, or is being made anew just now
+        except RunError as error:  # a topic is gone, or is being created again just now
             raise TransientError(error.problems) from None
         for source, ids in zip(self._sources, found, strict=True):
             for topic in ids.keys() & source.topics.keys():
@@ -196,12 +200,12 @@ def check_same(written: Entry, planned: Entry, model: str) -> None:
         raise RunError.of(
             "checkpoint-inconsistent",
             f"Batch {planned.batch} of the checkpoint ends at {here}, in the table it ends at {there}.",
-            fix=f"To go on where the table stands: lakesql rewind {model}. The old checkpoint is kept.",
+            fix=f"To continue where the table stands: lakesql rewind {model}. The old checkpoint is kept.",
         )
 
 
 def _overtaken(entry: Entry, newest: Entry) -> RunError:
     return overtaken(
-        f"Another runner has gone on with model '{entry.model}': its table stands at batch {newest.batch} of "
+        f"Another runner has continued model '{entry.model}': its table stands at batch {newest.batch} of "
         f"checkpoint {newest.checkpoint}. This one was to write batch {entry.batch} of checkpoint {entry.checkpoint}."
     )

@@ -1,4 +1,4 @@
-"""Where a model goes on by an operator's word: `lakesql rewind`. Pure."""
+"""Where a model continues by an operator's word: `lakesql rewind`. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from lakesql.engine.progress.state import Batch, ProgressState, StartFrom, newes
 from lakesql.errors import RunError
 
 RewindTo = Literal["ledger", "checkpoint", "start"] | int
-"""Where an operator has a model go on: where its table stands, where its checkpoint stands, where its streams start, or
-at a time, in milliseconds since the epoch."""
+"""Where an operator has a model continue: where its table stands, where its checkpoint stands, where its streams
+start, or at a time, in milliseconds since the epoch."""
 
 
 def choose_start(state: ProgressState, to: RewindTo, allow_duplicates: bool = False) -> StartFrom:
@@ -20,11 +20,11 @@ def choose_start(state: ProgressState, to: RewindTo, allow_duplicates: bool = Fa
     match to:
         case "ledger":
             positions = _ledger_start(state)
-            stands = f"goes on where the table stands, after {say_entry(state.entry)}"
+            stands = f"continues where the table stands, after {say_entry(state.entry)}"
             return StartFrom(positions, follows, stands, accepted=_loss(state))
         case "checkpoint":
             positions = _checkpoint_start(state)
-            return StartFrom(positions, follows, "goes on where the checkpoint stands", accepted=_loss(state))
+            return StartFrom(positions, follows, "continues where the checkpoint stands", accepted=_loss(state))
         case _:
             start_ms = None if to == "start" else to
             if start_ms is not None and any(source.kind in ("table", "rate") for source in state.sources):
@@ -104,5 +104,5 @@ def _check_kinds(state: ProgressState, positions: Positions) -> None:
 
 def _impossible(state: ProgressState, because: str, fix: str) -> RunError:
     return RunError.of(
-        "rewind-impossible", f"Model '{state.model}' cannot go on from there: {because}.", why="", fix=fix
+        "rewind-impossible", f"Model '{state.model}' cannot continue from there: {because}.", why="", fix=fix
     )

@@ -70,10 +70,11 @@ class Checkpoint:
 class ProgressState:
     """All that is compared. `table_id` is empty where there is no table, `shape` where the model is stateless.
 
-    `model` is what commands take, `owner` the name of the query in the ledger and in its checkpoint. `is_idempotent`:
-    reading the streams again leaves each row once. `has_rows`: the table has some, whoever wrote
-    them. `is_companion`: the query sets a stateful model's bad records aside; its batches without a row leave no trace,
-    neither in the table nor in the checkpoint.
+    `mode` and `keys` are the model's now, empty for the query of dead letters. `model` is what commands take,
+    `owner` the name of the query in the ledger and in its checkpoint. `is_idempotent`: reading the streams again
+    leaves each row once. `has_rows`: the table has some, whoever wrote them. `is_companion`: the query writes a
+    stateful model's dead letters; its batches without a row leave no trace, neither in the table nor in the
+    checkpoint.
     """
 
     model: str
@@ -85,6 +86,8 @@ class ProgressState:
     shape: str
     checkpoint: Checkpoint | None
     entry: Entry | None
+    mode: str = ""
+    keys: tuple[str, ...] = ()
     is_idempotent: bool = False
     has_rows: bool = False
     is_companion: bool = False
@@ -117,14 +120,14 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """The checkpoint goes on. `last` is its newest batch in the table, -1 before the first."""
+    """The checkpoint continues. `last` is its newest batch in the table, -1 before the first."""
 
     last: int
 
 
 @dataclass(frozen=True, slots=True)
 class StartFrom:
-    """A new checkpoint is made that goes on at `positions`, after the batch `follows` of the table's ledger.
+    """A new checkpoint is made that continues at `positions`, after the batch `follows` of the table's ledger.
 
     `start_ms` is the time at which sources without a position start, if not the streams' own. `because` says why, for
     people; `accepted` which records are lost by it.

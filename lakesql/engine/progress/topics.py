@@ -1,6 +1,6 @@
 """Whether what a query is to read next is still what Kafka's topics hold. Pure.
 
-Topics may have been made anew, and records may be gone from the broker. Topics are known by what was read last.
+Topics may have been created again, and records may be gone from the broker. Topics are known by what was read last.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def check_topics(state: ProgressState, decision: Decision) -> Decision:
     if state.accept_data_loss:
         raise RunError.of(
             "nothing-lost",
-            f"Model '{state.model}' was to go on with a loss of records, and none is lost.",
+            f"Model '{state.model}' was to continue with a loss of records, and none is lost.",
             why="Accepting a loss that nobody has seen would hide the next one.",
             fix="Run it without --accept-data-loss. Where that says that records are gone all the same, read again. "
             f"{fix_by_reread(state)}",
@@ -177,7 +177,7 @@ def _go_on_without(state: ProgressState, positions: Positions, lost: Mapping[str
             "data-lost",
             " ".join(said),
             why=" ".join(reasons),
-            fix="Bring them back if there is a copy, or go on without them, which the table's ledger keeps: lakesql "
+            fix="Bring them back if there is a copy, or continue without them, which the table's ledger keeps: lakesql "
             f"run --select {state.model} --accept-data-loss",
         )
     moved = {name: _move(positions.get(name), found) for name, found in lost.items()}

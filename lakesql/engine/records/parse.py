@@ -103,18 +103,10 @@ Reader = Callable[[Column, T.StructType], Column]
 """Reads a text as a struct whose last field gets the text when it does not fit."""
 
 
-def _once(column: Column) -> Column:
-    """The same column, of which Spark makes no copies: it pushes filters through deterministic projections only.
-
-    Without this a filter on `_lakesql_rejected` repeats the parsing many times over.
-    """
-    return F.when(F.spark_partition_id() >= 0, column)
-
-
 def _with_each(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     """The frame with each column added by a projection of its own, over those before it."""
     for name, column in columns.items():
-        frame = frame.withColumn(name, _once(column))
+        frame = frame.withColumn(name, F.when(F.spark_partition_id() >= 0, column))
     return frame
 
 

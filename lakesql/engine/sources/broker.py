@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import Any, Self, TypeVar
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from lakesql.engine.spark.address import first_reachable
 from lakesql.engine.spark.jars import spark_jars
 from lakesql.engine.spark.java import Java
 from lakesql.errors import LakesqlError, Place, Problem, ProfileError, RunError, TransientError, did_you_mean
@@ -34,10 +34,9 @@ T = TypeVar("T")
 Offsets = Mapping[str, Mapping[int, int]]
 """By topic and partition: an offset, as in Spark's checkpoints."""
 
-CONNECT_TIMEOUT_S = 3.0
 REQUEST_TIMEOUT_MS = 4_000
 ANSWER_TIMEOUT_MS = 8_000
-"""How long an address, a request and a question may take. Brokers answer in milliseconds."""
+"""How long a request and a question may take. Brokers answer in milliseconds."""
 
 MAX_SHOWN = 600
 """How many characters of the client's own words an error shows."""
@@ -179,7 +178,15 @@ class Broker:
             for record in consumer.poll(wait).records(place):
                 deadline = time.monotonic() + ANSWER_TIMEOUT_MS / 1000
                 if record.offset() < until:
-                    yield _raw_record(record)
+                    yield RawRecord(
+                        topic=str(record.topic()),
+                        partition=int(record.partition()),
+                        offset=int(record.offset()),
+                        timestamp_ms=int(record.timestamp()),
+                        key=record.key(),
+                        value=record.value(),
+                        headers=tuple((str(header.key()), header.value()) for header in record.headers().toArray()),
+                    )
             if time.monotonic() > deadline:
                 raise _unreachable(self._connection.bootstrap_servers, f"{place.toString()} gives no records.")
 
@@ -284,18 +291,10 @@ def consumer_options(connection: Kafka) -> dict[str, str]:
 
 def reach_broker(servers: str) -> str:
     """The first address of `servers` that takes a connection; a client needs one to find the others."""
-    failures = []
-    for server in (part.strip() for part in servers.split(",")):
-        host, _, port = server.rpartition(":")
-        if not port.isdecimal():
-            failures.append(f"{server}: no port")
-            continue
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
-            return server
-        except (OSError, OverflowError, UnicodeError) as error:  # of a port, and of a name
-            failures.append(f"{server}: {error}")
-    raise _unreachable(servers, "; ".join(failures))
+    try:
+        return first_reachable(servers)
+    except ConnectionError as error:
+        raise _unreachable(servers, str(error)) from None
 
 
 def lag_of(end: Offsets, latest: Offsets) -> dict[str, dict[int, int]]:
@@ -328,19 +327,6 @@ def _properties(jvm: Any, settings: Mapping[str, str]) -> Any:
     for key, value in settings.items():
         properties.setProperty(key, value)
     return properties
-
-
-def _raw_record(record: Any) -> RawRecord:
-    """A record of Kafka's client."""
-    return RawRecord(
-        topic=str(record.topic()),
-        partition=int(record.partition()),
-        offset=int(record.offset()),
-        timestamp_ms=int(record.timestamp()),
-        key=record.key(),
-        value=record.value(),
-        headers=tuple((str(header.key()), header.value()) for header in record.headers().toArray()),
-    )
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def explain(error: Exception, select: Select) -> LakesqlError:
     if not isinstance(error, Py4JError | PySparkException | OSError):
         _log.error("Model '%s' met a defect", select.model.name, exc_info=error)
         return InternalError.of_defect(error)
-    failure = _read_failure(error)
+    failure = _Failure(error, str(error), *read_cause(error))
     about_value = _find_value_problem(failure)  # quotes a value, which may be a text that looks like Java's
     passing = next(find_transient(error), None)
     if passing is not None and about_value is None:
@@ -82,10 +82,6 @@ def read_cause(error: Exception) -> tuple[str, str]:
     message = str(error)  # with the causes in it: the last one is at the bottom of it
     found = [*_CONDITION.finditer(message)][-1:] or [*_CAUSE.finditer(message)][-1:]
     return (found[0][1], found[0][2]) if found else ("", message.strip().split("\n")[0])
-
-
-def _read_failure(error: Exception) -> _Failure:
-    return _Failure(error, str(error), *read_cause(error))
 
 
 _CAST = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW")
@@ -182,6 +178,14 @@ _CONFLICT = TransientFailure(
     re.compile(r"org\.apache\.iceberg\.exceptions\.CommitFailedException"),
 )
 
+_EXECUTOR_LOST = TransientFailure(
+    "executor-lost",
+    "An executor was lost, and with it what it held of the batch",
+    re.compile(r"org\.apache\.spark\.SparkException"),
+    re.compile(r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|ExecutorLostFailure"),
+    why=_INVISIBLE,
+)
+
 PASSING = (
     TransientFailure(
         "commit-unknown",
@@ -211,6 +215,12 @@ PASSING = (
         exceptions=re.compile(r"org\.apache\.spark\.SparkConcurrentModificationException"),
         says=re.compile(r"CONCURRENT_STREAM_LOG_UPDATE"),
         fix="The next try takes that batch up. The other runner ends by itself.",
+    ),
+    _EXECUTOR_LOST,
+    replace(
+        _EXECUTOR_LOST,
+        exceptions=re.compile(r"org\.apache\.spark\.shuffle\.(Metadata)?FetchFailedException"),
+        says=re.compile(""),
     ),
     TransientFailure(
         "connection-unreachable",

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import fcntl
 import hashlib
+import http.client
 import os
-import subprocess
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import ssl
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
+from typing import IO
+from urllib.error import HTTPError
+from urllib.parse import unquote, urlsplit
+from urllib.request import HTTPSHandler, Request, build_opener
 
-from lakesql.engine.spark.java import Java
 from lakesql.errors import ProfileError, not_installed
 from lakesql.project.files import write_atomically
-from lakesql.secrets import without_secrets
+
+MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
+SILENT_AFTER_S = 30.0
+"""How long a server may keep silent."""
+
+TRIES = 3
+CHUNK_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One file of a Maven repository, pinned by version and content."""
+    """One file of a Maven repository, pinned by version and content. `group` is Maven's groupId."""
 
-    organisation: str
+    group: str
     name: str
     revision: str
     sha256: str
@@ -33,125 +44,49 @@ class Jar:
         """Its file name, in the repository and in the cache."""
         return f"{self.name}-{self.revision}.jar"
 
+    @property
+    def path(self) -> str:
+        """Where a Maven repository has it."""
+        return f"{self.group.replace('.', '/')}/{self.name}/{self.revision}/{self.file}"
 
-# A need is what a project's target asks for: every session needs `core`, a Kafka connection `kafka`, …
-# Each list is complete: nothing is resolved transitively.
-JARS: dict[str, tuple[Jar, ...]] = {
-    "core": (
-        Jar(
-            "org.apache.iceberg",
-            "iceberg-spark-runtime-4.1_2.13",
-            "1.12.0",
-            "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
-        ),
-        Jar(
-            "org.xerial",
-            "sqlite-jdbc",
-            "3.53.2.0",
-            "dc320e4102884c135ccc30c3c6fc3fb190b750e1586a100e3aba3be783cf33a9",
-        ),
-    ),
-    # Files on this machine's disks, without a process for the permissions of each.
-    "local-files": (
-        Jar(
-            "com.globalmentor",
-            "hadoop-bare-naked-local-fs",
-            "0.1.0",
-            "e0cc30fb0531eb0b59468dc0abf5b257533d2365b5e9f45e795edd707aa78c62",
-        ),
-    ),
-    "avro": (
-        Jar(
-            "org.apache.spark",
-            "spark-avro_2.13",
-            "4.1.1",
-            "6a19d90bc3b6e88d8db0fa36a19273aa10fea2dbd7a62bb60e4cedd73051b32d",
-        ),
-    ),
-    "kafka": (
-        Jar(
-            "org.apache.spark",
-            "spark-sql-kafka-0-10_2.13",
-            "4.1.3",
-            "cb31ffd9c8f5527dba061db8af671d295562092e4f3f5ff42fc249fab8a8fde6",
-        ),
-        Jar(
-            "org.apache.spark",
-            "spark-token-provider-kafka-0-10_2.13",
-            "4.0.0",
-            "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767",
-        ),
-        Jar(
-            "org.apache.kafka",
-            "kafka-clients",
-            "3.9.1",
-            "7568b998572d256f0b7bc0afdc1b7a2588b8b08415c62ce314c864a6851ae9d9",
-        ),
-        Jar(
-            "org.apache.commons",
-            "commons-pool2",
-            "2.12.1",
-            "5273c8bc8c0dca2211175c0d27efbd7228efae99689aac001a8e1ef8e872e9ef",
-        ),
-    ),
-    "postgres": (
-        Jar(
-            "org.postgresql",
-            "postgresql",
-            "42.7.13",
-            "6e0e4cc2d8cae902084f8a2b18728b073a6fd9d1f87c9d8bff8f298c18185b93",
-        ),
-    ),
-    "s3": (
-        Jar(
-            "org.apache.iceberg",
-            "iceberg-aws-bundle",
-            "1.12.0",
-            "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
-        ),
-    ),
-    # Hadoop's own S3, for checkpoints. The AWS SDK is the one in the bundle above, which lacks these two parts of it.
-    "s3a": (
-        Jar(
-            "org.apache.hadoop",
-            "hadoop-aws",
-            "3.4.2",
-            "d2d24e6b715b5656b9d238bf13b6682a07e2004dd36aad74a73aeb854319f4d9",
-        ),
-        Jar(
-            "software.amazon.awssdk",
-            "s3-transfer-manager",
-            "2.54.17",
-            "7bef0ea4efd5e0860bab63e08317040951edb51b72a5be734284c28b8324ab87",
-        ),
-        Jar(
-            "software.amazon.awssdk",
-            "apache-client",
-            "2.54.17",
-            "0b00ae3d55c3d1213ca47b5651dc4c2a0080fc9b6192dde3d53c3da6c1811bcb",
-        ),
-    ),
-}
+
+def _read_pins() -> dict[str, tuple[Jar, ...]]:
+    pins = tomllib.loads((Path(__file__).parent / "jars.toml").read_text("utf-8"))
+    return {need: tuple(_jar(at, sha256) for at, sha256 in jars.items()) for need, jars in pins.items()}
+
+
+def _jar(coordinates: str, sha256: str) -> Jar:
+    group, name, revision = coordinates.split(":")
+    return Jar(group, name, revision, sha256)
+
+
+JARS = _read_pins()
+"""The jars by what needs them."""
+
+
+Show = Callable[[str, int, int | None], None]
+"""What is told how far a file is fetched: its name, how many bytes of it are there, and how many it has, if known."""
 
 
 def ensure_jars(
     needs: frozenset[str],
-    java: Java,
     home: Path,
     say: Callable[[str], None],
     environ: Mapping[str, str] = os.environ,
+    show: Show = lambda name, done, total: None,
 ) -> tuple[Path, ...]:
     """The jars of `needs` as verified files of `home`/jars, in the order of `JARS`; fetched when they are not there.
 
-    Raises ProfileError `jars-unreachable` when they cannot be fetched, `jar-checksum` when a file is not the
-    pinned one (it is removed, so that the next run fetches it anew).
+    They come from Maven Central, or from the Maven repository that LAKESQL_MAVEN_URL names; a login may stand in it.
+    Raises ProfileError `jars-unreachable` when one cannot be fetched, `jar-checksum` when a file is not the pinned one
+    (it is removed, so that the next run fetches it again).
     """
     folder = home / "jars"
     wanted = [jar for need, jars in JARS.items() if need in needs for jar in jars]
     missing = [jar for jar in wanted if not (folder / jar.file).exists()]
     if missing:
         say(f"Fetching {len(missing)} jars into {folder} (once per user)")
-        fetch_jars(missing, java, folder, environ.get("LAKESQL_MAVEN_URL"))
+        fetch_jars(missing, folder, environ.get("LAKESQL_MAVEN_URL") or MAVEN_CENTRAL, show)
     for jar in wanted:
         verify_jar(jar, folder)
     return tuple(folder / jar.file for jar in wanted)
@@ -165,83 +100,6 @@ def user_cache(environ: Mapping[str, str]) -> Path:
     return (Path(caches) if caches else Path.home() / ".cache") / "lakesql"
 
 
-def verify_jar(jar: Jar, folder: Path) -> None:
-    """Check that the file in `folder` is the pinned one; remove it and raise `jar-checksum` when it is not.
-
-    A file whose size and modification time are those noted after a full check is not read again.
-    """
-    file, note = folder / jar.file, folder / f"{jar.file}.verified"
-    facts = file.stat()
-    seen = f"{jar.sha256} {facts.st_size} {facts.st_mtime_ns}"
-    if _read_note(note) == seen.encode():
-        return
-    _check_content(jar, file)
-    with contextlib.suppress(OSError):  # a cache that cannot be written is read again each time
-        write_atomically(note, seen)
-
-
-def fetch_jars(jars: Sequence[Jar], java: Java, folder: Path, repository: str | None) -> None:
-    """Fetch `jars` with the Ivy that pyspark ships and put each into `folder` when its content is the pinned one.
-
-    `repository` is the root of a Maven repository; None means Ivy's default, Maven Central. All work is done in
-    a directory beside the jars, and each is then moved into place, so two processes may do this at once.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as name:
-        work = Path(name)
-        (work / "ivy.xml").write_text(render_ivy(jars))
-        (work / "settings.xml").write_text(render_ivy_settings(repository))
-        output = _run_ivy(java, work)
-        lost = [jar.file for jar in jars if not (work / jar.file).exists()]
-        if lost:
-            raise ProfileError.of(
-                "jars-unreachable",
-                f"{len(lost)} jars could not be fetched: {', '.join(lost)}.",
-                why=f"Tried: {', '.join(_addresses(output)) or repository or 'Maven Central'}.",
-            )
-        for jar in jars:
-            _check_content(jar, work / jar.file)
-            (work / jar.file).replace(folder / jar.file)
-
-
-def render_ivy(jars: Sequence[Jar]) -> str:
-    """The Ivy module that depends on exactly `jars`."""
-    lines = [
-        f'    <dependency org="{jar.organisation}" name="{jar.name}" rev="{jar.revision}"'
-        ' conf="jars->default" transitive="false"/>'
-        for jar in jars
-    ]
-    return "\n".join(
-        [
-            '<ivy-module version="2.0">',
-            '  <info organisation="lakesql" module="jars"/>',
-            '  <configurations><conf name="jars"/></configurations>',
-            "  <dependencies>",
-            *lines,
-            "  </dependencies>",
-            "</ivy-module>",
-        ]
-    )
-
-
-def render_ivy_settings(repository: str | None) -> str:
-    """Ivy's settings: one Maven repository, whose .pom files are not read (nothing is transitive)."""
-    root = f" root={quoteattr(repository.rstrip('/') + '/')}" if repository else ""
-    return "\n".join(
-        [
-            "<ivysettings>",
-            '  <settings defaultResolver="maven"/>',
-            "  <timeout-constraints>",  # or it waits for ever, whatever Java's own defaults are
-            '    <timeout-constraint name="bounded" connectionTimeout="20000" readTimeout="60000"/>',
-            "  </timeout-constraints>",
-            "  <resolvers>",
-            f'    <ibiblio name="maven" m2compatible="true" usepoms="false" timeoutConstraint="bounded"{root}/>',
-            "  </resolvers>",
-            "</ivysettings>",
-        ]
-    )
-
-
 def spark_jars() -> Path:
     """The folder of Spark's own jars, inside the installed pyspark (which this does not import)."""
     spec = find_spec("pyspark")
@@ -250,24 +108,90 @@ def spark_jars() -> Path:
     return Path(spec.origin).parent / "jars"
 
 
-def _run_ivy(java: Java, work: Path) -> str:
-    """What Ivy printed. Its failure shows in the files that are not there."""
-    ivy = next(spark_jars().glob("ivy-*.jar"))
-    command: list[str | Path] = [
-        java.binary,
-        *("-jar", ivy),
-        *("-settings", work / "settings.xml"),
-        *("-ivy", work / "ivy.xml"),
-        *("-cache", work / "cache"),
-        *("-retrieve", f"{work}/[artifact]-[revision].[ext]"),
-    ]
-    environ = without_secrets(os.environ)
-    return subprocess.run(command, env=environ, capture_output=True, text=True, errors="replace", check=False).stdout
+def verify_jar(jar: Jar, folder: Path) -> None:
+    """Check that the file in `folder` is the pinned one; remove it and raise `jar-checksum` when it is not.
+
+    A file whose size and modification time are those noted after a full check is not read again.
+    """
+    file, note = folder / jar.file, folder / f"{jar.file}.verified"
+    facts = file.stat()
+    seen = f"{jar.sha256} {facts.st_size} {facts.st_mtime_ns}"
+    with contextlib.suppress(OSError):  # no note, or one that this user cannot read
+        if note.read_bytes() == seen.encode():
+            return
+    _check_content(jar, file)
+    with contextlib.suppress(OSError):  # a cache that cannot be written is read again each time
+        write_atomically(note, seen)
 
 
-def _addresses(output: str) -> list[str]:
-    """The addresses that Ivy says it tried."""
-    return [line.strip() for line in output.splitlines() if line.strip().startswith(("http:", "https:", "file:"))]
+def fetch_jars(jars: Iterable[Jar], folder: Path, repository: str, show: Show = lambda name, done, total: None) -> None:
+    """Fetch `jars` from a Maven repository, each into `folder` once its content is the pinned one.
+
+    What was fetched of one before a connection broke stays in a file `.part`, and is not fetched again. Of two
+    processes that want one at once, the second waits. Proxies are those of HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for jar in jars:
+        part = folder / f".{jar.file}.part"
+        with part.open("ab", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not (folder / jar.file).exists():
+                _fetch(jar, file, repository, show)
+                _check_content(jar, part)
+                part.replace(folder / jar.file)
+        part.unlink(missing_ok=True)
+
+
+def _fetch(jar: Jar, file: IO[bytes], repository: str, show: Show) -> None:
+    """Bring the rest of a jar behind what `file` has of it."""
+    parts = urlsplit(repository.rstrip("/") + "/" + jar.path)
+    address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    request = Request(address)
+    if parts.username:
+        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
+    opener = build_opener(HTTPSHandler(context=_trust()))
+    for _ in range(TRIES):
+        size = file.tell()
+        if size:
+            request.add_header("Range", f"bytes={size}-")
+        try:
+            with opener.open(request, timeout=SILENT_AFTER_S) as answer:
+                if size and answer.status != 206:  # the server does not know of ranges
+                    file.seek(file.truncate(0))
+                length = answer.headers.get("Content-Length")
+                total = file.tell() + int(length) if length else None
+                while chunk := answer.read(CHUNK_BYTES):
+                    file.write(chunk)
+                    show(jar.file, file.tell(), total)
+            if total in (None, file.tell()):
+                return
+            why = f"The connection broke after {file.tell():,} of {total:,} bytes"
+        except HTTPError as error:
+            if error.code == 416 and size:  # there is no more of it
+                return
+            why = f"{error.code} {error.reason}"
+            if error.code < 500:
+                break
+        except (OSError, http.client.HTTPException) as error:
+            why = str(getattr(error, "reason", error)) or type(error).__name__
+    raise ProfileError.of(
+        "jars-unreachable",
+        f"{jar.file} could not be fetched.",
+        why=f"Tried: {address}. {why}.",
+    )
+
+
+def _trust() -> ssl.SSLContext:
+    """The authorities that this machine trusts, and those that Python's libraries are told to."""
+    context = ssl.create_default_context()
+    with contextlib.suppress(ImportError):  # a Python that knows of no authorities of its machine
+        import certifi
+
+        context.load_verify_locations(certifi.where())
+    if bundle := os.environ.get("REQUESTS_CA_BUNDLE"):
+        context.load_verify_locations(*((None, bundle) if Path(bundle).is_dir() else (bundle,)))
+    return context
 
 
 def _check_content(jar: Jar, file: Path) -> None:
@@ -280,11 +204,3 @@ def _check_content(jar: Jar, file: Path) -> None:
             f"{jar.file} is not the file that lakesql was built with, and has been removed.",
             why=f"Its SHA-256 is {found}, not {jar.sha256}.",
         )
-
-
-def _read_note(note: Path) -> bytes | None:
-    """What is noted; None where nothing is, or where this user cannot read it."""
-    try:
-        return note.read_bytes()
-    except OSError:
-        return None

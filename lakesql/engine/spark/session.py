@@ -9,13 +9,14 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakesql.engine.spark.address import first_reachable
 from lakesql.engine.spark.java import Java
 from lakesql.engine.spark.jvm import Launch, start_jvm, wait_for_jvm
-from lakesql.errors import ProfileError, RunError
+from lakesql.errors import Place, Problem, ProfileError, RunError
 from lakesql.project.catalog import hadoop_properties, spark_properties
 from lakesql.project.profiles import Catalog
 from lakesql.secrets import Secrets, find_secrets, without_secrets
@@ -61,7 +62,8 @@ class SessionSettings:
     """What `open_session` needs to know.
 
     Local paths of `catalog` are absolute. `conf` is the target's own and wins over every default; `record` is False
-    for commands that do too little to leave a useful class-data archive behind.
+    for commands that do too little to leave a useful class-data archive behind. `places` say where the target has a
+    setting, by its key, for the errors about it.
     """
 
     app_name: str
@@ -73,6 +75,7 @@ class SessionSettings:
     home: Path
     java: Java
     record: bool = True
+    places: Mapping[str, Place] = field(default_factory=dict)
 
 
 def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lambda: None) -> SparkSession:
@@ -82,9 +85,11 @@ def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lamb
     its tables before Spark is asked for one: Spark is told not to make them.
 
     A process has one Java: a second session in it, after the first has been stopped, has the first one's jars and
-    memory. Raises ProfileError `jvm-failed`, `spark-refused`, `catalog-uri` and `secret-on-command-line`.
+    memory. Raises ProfileError `jvm-failed`, `spark-refused`, `catalog-uri`, `secret-on-command-line` and what
+    `check_master` raises.
     """
     conf = build_conf(settings)
+    check_master(conf["spark.master"], settings.places.get("spark.master"))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     jvm = None if _gateway_is_up() else start_jvm(build_launch(settings, conf))
 
@@ -99,25 +104,89 @@ def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lamb
         os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
     try:
         try:
+            SparkContext._ensure_initialized()
+            _check_sql_settings(settings)
             spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()
         finally:
             for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
                 os.environ.pop(name, None)
             if jvm and SparkContext._gateway is not None:
                 SparkContext._gateway.proc = jvm.process  # keeps Java's stdin open
+    except ProfileError:
+        raise
     except Exception as error:
         check_java()
-        raise _refused(error) from None
+        raise _refused(error, settings) from None
     if _SHUFFLE_PARTITIONS not in conf:
         spark.conf.set(_SHUFFLE_PARTITIONS, spark.sparkContext.defaultParallelism)  # known when the session is up
     return spark
 
 
-def _refused(error: Exception) -> ProfileError:
+def check_master(master: str, place: Place | None = None) -> None:
+    """Refuse a master that Spark would take long to refuse, or would not say why.
+
+    Raises ProfileError `spark-refused` where it is none, and `spark-unreachable` where it is a standalone one and
+    nobody is at its address: Spark tries for a minute, and then says that its context was stopped.
+    """
+    if not _MASTER.fullmatch(master):
+        raise ProfileError.of(
+            "spark-refused",
+            f"'{master}' is not a master of Spark's.",
+            fix="Write local[*], local[4], spark://host:7077, yarn or k8s://https://host:443.",
+            place=place,
+        )
+    if not master.startswith(_STANDALONE):
+        return
+    try:
+        first_reachable(master.removeprefix(_STANDALONE))
+    except ConnectionError as error:
+        raise ProfileError.of(
+            "spark-unreachable",
+            f"Spark's master {master} does not take a connection.",
+            why=str(error),
+            place=place,
+        ) from None
+
+
+_STANDALONE = "spark://"
+_COUNT = r"([0-9]+|\*)"
+_MASTER = re.compile(rf"local|local\[{_COUNT}(\s*,\s*[0-9]+)?\]|local-cluster\[.+\]|{_STANDALONE}.+|yarn|k8s://.+")
+
+
+def _check_sql_settings(settings: SessionSettings) -> None:
+    """Raise ProfileError `spark-refused` for each setting of Spark SQL whose value is none.
+
+    With such a setting, pyspark would never end: to say what is wrong it asks the session how to say it, which fails
+    for the same reason.
+    """
+    from lakesql.engine.spark.failure import read_cause
+    from lakesql.engine.spark.gateway import java_class
+
+    java_class("java.lang.Class").forName("org.apache.spark.sql.internal.StaticSQLConf$")  # so that its keys are known
+    checked, problems = java_class("org.apache.spark.sql.internal.SQLConf")(), []
+    for key, value in settings.conf.items():
+        if key.startswith("spark.sql."):
+            try:
+                checked.setConfString(key, value)
+            except Exception as error:
+                what = f"Spark does not take the setting {key}: {read_cause(error)[1]}"
+                problems.append(Problem("spark-refused", what, place=settings.places.get(key)))
+    if problems:
+        raise ProfileError(problems)
+
+
+_GIVEN_UP = re.compile(r"Application has been killed\. Reason: (.+)")
+
+
+def _refused(error: Exception, settings: SessionSettings) -> ProfileError:
     from lakesql.engine.spark.failure import read_cause
 
     _, what = read_cause(error)
-    return ProfileError.of("spark-refused", f"Spark does not start: {what}", why="logs/ holds all that it said.")
+    place = None
+    if "stopped SparkContext" in what and (reasons := _GIVEN_UP.findall(settings.log_file.read_text(errors="replace"))):
+        what, place = reasons[-1], settings.places.get("spark.master")
+    why = "logs/ holds all that it said."
+    return ProfileError.of("spark-refused", f"Spark does not start: {what}", why=why, place=place)
 
 
 def close_session(spark: SparkSession) -> None:

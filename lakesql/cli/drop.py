@@ -1,0 +1,59 @@
+"""`lakesql drop`: remove a model's table, and everything that was kept for it."""
+
+from __future__ import annotations
+
+import click
+
+from lakesql.cli.options import Command, Given, complete_models
+
+
+@click.command("drop", cls=Command)
+@click.argument("name", metavar="MODEL", shell_complete=complete_models)
+@click.option("--yes", is_flag=True, help="Do not ask. Without a terminal nothing is removed without it.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.pass_obj
+def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
+    """Remove a model's table, dead letters, checkpoints and lease.
+
+    The model's file stays, if there is one: the next run fills a new table from the start of its streams. A model whose
+    file is gone can be dropped by its name; `lakesql ls --orphans` lists such models.
+    """
+    import sys
+
+    from lakesql.cli import project
+    from lakesql.cli.report import say
+    from lakesql.errors import UsageError, did_you_mean
+    from lakesql.graph.graph import node_id
+    from lakesql.run.drop import open_dropper
+
+    manifest = project.load_project(given.options)
+    if not yes and not dry_run and not sys.stdin.isatty():
+        raise UsageError.of(
+            "usage", "`lakesql drop` asks before it removes anything, and this is no terminal.", fix="Add --yes."
+        )
+    with open_dropper(manifest, lambda text: say(text, given.options)) as dropper:
+        found = dropper.find()
+        if name not in found and name not in manifest.models:
+            raise UsageError.of(
+                "unknown-model",
+                f"There is no model '{name}', no table of it, and no checkpoint.",
+                fix=did_you_mean(name, {*manifest.models, *found}),
+            )
+        remains = found.get(name)
+        if not remains:
+            click.echo(f"There is nothing of '{name}' to remove: no table, no checkpoint.")
+            return 0
+        click.echo(f"{'This would be removed' if dry_run else 'To be removed'}, of model '{name}':")
+        for text in (*(f"table {table}" for table in remains.tables), *remains.folders):
+            click.echo(f"  {text}")
+        for reader in manifest.graph.readers.get(node_id("model", name), ()):
+            click.echo(f"{reader.replace('.', ' ', 1).capitalize()} reads its table.")
+        if dry_run:
+            return 0
+        if not yes and not click.confirm("All of it, with its history?"):
+            return 1
+        dropper.drop(name, remains, lambda text: say(text, given.options))
+    click.echo(
+        f"Removed. {f'To fill it again: lakesql run --select {name}' if name in manifest.models else ''}".rstrip()
+    )
+    return 0

@@ -1,0 +1,56 @@
+"""The streams of a model as a target reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from lakesql.compile.select import Select
+from lakesql.engine.sources.binding import StreamBinding, TableSource
+from lakesql.errors import ProjectError, did_you_mean
+from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.project.profiles import Files
+from lakesql.stream.avro_schema import read_avro_schema
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSelect:
+    """A model's SELECT, with its streams as the target reads them."""
+
+    select: Select
+    bindings: tuple[StreamBinding, ...]
+
+
+def bind_select(manifest: Manifest, select: Select) -> BoundSelect:
+    """Find the connections of the model's streams. Raises `ProjectError`."""
+    return BoundSelect(select, tuple(_bind_stream(manifest, select, name) for name in select.query.streams_read))
+
+
+def bind_selects(manifest: Manifest, selects: Mapping[str, Select]) -> dict[str, BoundSelect]:
+    """`bind_select` of several models, by their names."""
+    return {name: bind_select(manifest, select) for name, select in selects.items()}
+
+
+def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding:
+    read = reads_model(manifest, name)
+    stream = select.streams[name]
+    if read is not None:
+        return StreamBinding(stream, TableSource(read.table))
+    if not stream.connection:
+        return StreamBinding(stream, Files(str(manifest.directory)))
+    connections = manifest.target.connections
+    if stream.connection not in connections:
+        raise ProjectError.of(
+            "unknown-connection",
+            f"Target '{manifest.target.name}' has no connection '{stream.connection}', by which '{name}' is read.",
+            fix=did_you_mean(stream.connection, connections),
+            place=stream.place,
+        )
+    binding = StreamBinding(stream, connections[stream.connection])
+    if stream.format in ("parquet", "avro") and not stream.schema and not isinstance(binding.source, Files):
+        raise ProjectError.of(
+            "format-needs-files",
+            f"Stream '{name}' has format '{stream.format}', and connection '{stream.connection}' brings no files.",
+            place=stream.place,
+        )
+    return replace(binding, schema=read_avro_schema(manifest.directory, stream)) if stream.schema else binding

@@ -1,0 +1,103 @@
+"""`lakesql drop` and `lakesql ls --orphans`: what there is of a model beside its file, and its removal."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakesql.catalog.connect import OpenCatalog
+from lakesql.catalog.tables import list_tables, load_table_state
+from lakesql.compile.quote import table_name
+from lakesql.engine.progress.checkpoint import CheckpointFiles
+from lakesql.engine.progress.lease import FOLDER_SUFFIX, LOOK_EVERY_S, Leases
+from lakesql.graph.manifest import Manifest
+from lakesql.model.table_name import TableName
+from lakesql.names import DEAD_LETTER_SUFFIX
+from lakesql.run.prepare import checkpoint_of
+from lakesql.run.spark import open_spark, session_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FOLDER = re.compile(
+    rf"(?P<model>.+?)(?:{DEAD_LETTER_SUFFIX})?(?:\.\d{{8}}T\d{{6}}\.\d{{6}}Z|{re.escape(FOLDER_SUFFIX)})?"
+)
+"""A checkpoint, one that a rewind has kept, or a lease: of a model or of its query of dead letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What there is of a model: tables, and folders of checkpoints and leases."""
+
+    tables: tuple[TableName, ...] = ()
+    folders: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.tables or self.folders)
+
+
+@dataclass(frozen=True, slots=True)
+class Dropper:
+    """Finds and removes what there is of models, of those too whose files are gone from the project."""
+
+    manifest: Manifest
+    session: SparkSession
+    catalog: OpenCatalog
+
+    def find(self) -> Mapping[str, Remains]:
+        """What there is of each model that has anything, by its name.
+
+        Looks in the namespaces of the target and of its models, and in the target's checkpoints. A table that no model
+        of the project has belongs to the model whose batches are in its history.
+        """
+        owners = {model.table: name for name, model in self.manifest.models.items()}
+        owners |= {model.table.dead_letter: name for name, model in self.manifest.models.items()}
+        tables: dict[str, list[TableName]] = {}
+        for namespace in sorted({self.manifest.target.namespace, *(table.namespace for table in owners)}):
+            for table in list_tables(self.catalog, namespace):
+                for model in [owners[table]] if table in owners else self._writers(table):
+                    tables.setdefault(model, []).append(table)
+        folders: dict[str, list[str]] = {}
+        for name in sorted(CheckpointFiles(self.session, self.manifest.target.checkpoints).names()):
+            if match := _FOLDER.fullmatch(name):
+                folders.setdefault(match["model"], []).append(checkpoint_of(self.manifest.target, name))
+        return {
+            model: Remains(tuple(tables.get(model, ())), tuple(folders.get(model, ())))
+            for model in sorted({*tables, *folders})
+        }
+
+    def find_orphans(self) -> Mapping[str, Remains]:
+        """What there is of models that the project does not have."""
+        return {model: remains for model, remains in self.find().items() if model not in self.manifest.models}
+
+    def drop(self, model: str, remains: Remains, say: Callable[[str], None]) -> None:
+        """Remove it under the model's lease; done again, it removes what an attempt that broke off has left.
+
+        Raises `RunError` (`lease-held`) where the model is being run.
+        """
+        with closing(Leases(self.session)) as leases:
+            while not leases.claim(model, checkpoint_of(self.manifest.target, model), say):
+                time.sleep(LOOK_EVERY_S)
+            for table in remains.tables:
+                self.session.sql(f"DROP TABLE IF EXISTS {table_name(table)} PURGE")
+            for folder in remains.folders:
+                if not folder.endswith(FOLDER_SUFFIX):
+                    CheckpointFiles(self.session, folder).remove_all()
+        CheckpointFiles(self.session, checkpoint_of(self.manifest.target, model) + FOLDER_SUFFIX).remove_all()
+
+    def _writers(self, table: TableName) -> list[str]:
+        """The model whose batches are in the history of a table that no model has; none if nobody's are."""
+        state = load_table_state(self.catalog, table)
+        owners = sorted(state.ledger_models) if state else []
+        return [owner.removesuffix(DEAD_LETTER_SUFFIX) for owner in owners[:1]]
+
+
+@contextmanager
+def open_dropper(manifest: Manifest, say: Callable[[str], None]) -> Iterator[Dropper]:
+    """A `Dropper` on the project's target; Spark ends with the block. Raises what opening Spark raises."""
+    with open_spark(session_settings(manifest, (), say)) as (session, catalog):
+        yield Dropper(manifest, session, catalog)

@@ -1,0 +1,87 @@
+"""What `lakesql drop` removes, and what `lakesql ls --orphans` finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakesql.engine.progress.checkpoint import CheckpointFiles
+from lakesql.run.drop import Dropper
+from tests.spark.project import Project
+
+COLUMNS = {"id": "bigint", "at": {"type": "timestamp", "required": False}}
+
+
+@pytest.fixture
+def filled(project: Project) -> Project:
+    """Two models, of which `counted` keeps state; both have a dead letter."""
+    project.stream("s", COLUMNS, watermark={"column": "at", "delay": "1 minute"})
+    project.record("s", [{"id": number, "at": "2026-03-01T12:00:00Z"} for number in range(3)])
+    project.record("s", ["no record"])
+    project.model("kept", "SELECT id FROM {s}", mode="append")
+    project.model("counted", "SELECT id, count(*) AS n FROM {s} GROUP BY id", mode="upsert", keys=["id"])
+    project.run().check()
+    return project
+
+
+def dropper(project: Project) -> Dropper:
+    return Dropper(project.manifest(), project.lake.session, project.lake.catalog)
+
+
+def folders(project: Project) -> set[str]:
+    return {path.name for path in (project.directory / "checkpoints").iterdir()}
+
+
+def drop(project: Project, model: str) -> None:
+    found = dropper(project)
+    found.drop(model, found.find()[model], lambda text: None)
+
+
+def test_everything_of_a_model_is_removed_and_nothing_of_another(filled: Project) -> None:
+    location = Path(filled.iceberg("counted").location().removeprefix("file://"))
+    assert list(location.rglob("*.parquet"))
+    drop(filled, "counted")
+    assert not filled.has("counted") and not filled.has("counted__dead_letter")
+    assert not list(location.rglob("*.*"))
+    assert folders(filled) == {"kept", "kept.lease"}
+    assert len(filled.rows("kept")) == 3 and filled.reasons("kept").total() == 1
+
+
+def test_a_dropped_model_is_filled_again_by_the_next_run(filled: Project) -> None:
+    before = filled.rows("counted")
+    drop(filled, "counted")
+    filled.run().check()
+    assert filled.rows("counted") == before
+    assert filled.reasons("counted").total() == 1
+    assert len(filled.rows("kept")) == 3
+
+
+def test_what_a_drop_that_broke_off_has_left_is_removed_by_the_next(
+    filled: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(CheckpointFiles, "remove_all", lambda self: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            drop(filled, "counted")
+    assert not filled.has("counted")
+    assert {"counted", "counted__dead_letter"} < folders(filled)
+    drop(filled, "counted")
+    assert folders(filled) == {"kept", "kept.lease"}
+
+
+def test_orphans_are_what_models_leave_whose_files_are_gone(filled: Project) -> None:
+    assert dropper(filled).find_orphans() == {}
+    (filled.directory / "models" / "counted.sql").unlink()
+    ((model, remains),) = dropper(filled).find_orphans().items()
+    assert model == "counted"
+    assert [table.name for table in remains.tables] == ["counted", "counted__dead_letter"]
+    assert {Path(folder).name for folder in remains.folders} == {"counted", "counted__dead_letter", "counted.lease"}
+    drop(filled, "counted")
+    assert dropper(filled).find_orphans() == {}
+
+
+def test_a_table_that_somebody_else_made_is_no_orphan(filled: Project) -> None:
+    filled.sql(f"CREATE TABLE {filled.table('theirs')} (a int) USING iceberg")
+    assert dropper(filled).find_orphans() == {}
+    assert set(dropper(filled).find()) == {"kept", "counted"}
