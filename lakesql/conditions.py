@@ -413,7 +413,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "rewind-impossible": Condition(
         "A model cannot continue from the position that `lakesql rewind` is given.",
-        "Choose another position, as the message says.",
+        "Choose another position: `lakesql rewind --help` lists them.",
     ),
     "sample-over-stream": Condition(
         "TABLESAMPLE is asked of a stream; it would select other rows when a batch is repeated.",

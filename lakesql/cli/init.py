@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -71,20 +72,11 @@ def find_shop() -> Path:
 
 def only_lakesql(text: str) -> str:
     """The `[tool.lakesql…]` tables of a pyproject.toml."""
-    kept: list[str] = []
-    inside = False
-    for line in text.splitlines():
-        if line.startswith("["):
-            inside = line.startswith(("[tool.lakesql]", "[tool.lakesql."))
-        if inside:
-            kept.append(line)
-    return "\n".join(kept).strip() + "\n"
+    tables = re.findall(r"^\[tool\.lakesql[].].*?(?=^\[|\Z)", text, re.DOTALL | re.MULTILINE)
+    return "".join(tables).strip() + "\n"
 
 
 def rename(text: str, name: str) -> str:
     """The project's settings or its profiles under another name."""
-    import re
-
-    return re.sub(
-        r'^(name = "|profile = "|      namespace: )?shop(?=[":\n])', rf"\g<1>{name}", text, flags=re.MULTILINE
-    )
+    shop = r'^(name = "|profile = "|      namespace: )?shop(?=[":\n])'
+    return re.sub(shop, rf"\g<1>{name}", text, flags=re.MULTILINE)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from lakesql.conditions import CONDITIONS
 from lakesql.errors import (
     MAX_LISTED,
     InternalError,
@@ -82,6 +83,11 @@ def test_a_caret_stands_under_the_column_whatever_is_before_it() -> None:
     assert lines[1] == "  12 | \té keyz=1"
     assert lines[2] == "     | \t  ^"
     assert lines[3:] == ["  what", "  why", "  fix"]
+
+
+def test_a_problem_says_what_to_do_by_its_condition_or_in_words_of_its_own() -> None:
+    assert Problem("cycle", "what").fix == CONDITIONS["cycle"].do == ProjectError.of("cycle", "what").problems[0].fix
+    assert Problem("cycle", "what", fix="Break it at b.").fix == "Break it at b."
 
 
 def test_a_problem_without_a_line_is_its_sentences() -> None:
