@@ -23,5 +23,5 @@ class TableName:
 
     @property
     def dead_letter(self) -> TableName:
-        """The table of the dead letters: records that could not be written to this one."""
+        """The table of this one's dead letters."""
         return replace(self, name=self.name + DEAD_LETTER_SUFFIX)

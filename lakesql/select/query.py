@@ -147,6 +147,8 @@ def _parse(tokens: list[Token], sql: str, findings: Findings) -> exp.Query:
         trees = Spark().parser().parse(tokens, sql)
     except ParseError as error:
         findings.stop(*_first_error(error, tokens))
+    except (LookupError, TypeError, ValueError):  # of a function whose arguments sqlglot takes for granted
+        findings.stop(tokens[0].start, "The SQL cannot be read: a function lacks an argument, or has one too many.")
     tree = trees[0] if trees else None
     if not isinstance(tree, exp.Query):
         what = tree.key.upper() if tree is not None else "nothing"

@@ -344,6 +344,8 @@ def test_the_used_fields_of_record_are_known(sql: str, fields: frozenset[str]) -
         ("SELECT a FROM raw; SELECT 2", "many-statements", ";"),
         ("SELECT a FROM raw; CALL x.y()", "many-statements", ";"),
         ("SELECT a FROM raw WHERE", "sql-syntax", "WHERE"),
+        ("SELECT date_trunc() AS x FROM raw", "sql-syntax", "SELECT"),
+        ("SELECT map(a) AS x FROM raw", "sql-syntax", "SELECT"),
         ("SELECT a FROM raw WHERE (zz", "sql-syntax", "zz"),
         ("SELECT 'a FROM raw", "sql-syntax", "'"),
         ("SELECT a /* FROM raw", "sql-syntax", "/*"),
