@@ -25,8 +25,8 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the path in `schema:`, the file, or the contract.",
     ),
     "bad-column-name": Condition(
-        "A column of a model has a name with a dot, a backtick or a control character in it, or an empty one.",
-        "Give it another name with `AS`.",
+        "A column has a name with a dot, a backtick or a control character in it, or an empty one.",
+        "Give it another name, in a SELECT with `AS`.",
     ),
     "bad-expression": Condition(
         "An SQL expression in the configuration is not one scalar expression over the model's columns.",
@@ -166,8 +166,8 @@ CONDITIONS: dict[str, Condition] = {
         "Restore them, or continue without them: `lakesql run --select MODEL --accept-data-loss`.",
     ),
     "duplicate-column": Condition(
-        "A model gives two columns of one name. Capitals make no difference.",
-        "Give one of them another name with `AS`.",
+        "A model or a stream has two columns of one name. Capitals make no difference.",
+        "Give one of them another name, in a SELECT with `AS`.",
     ),
     "duplicate-config": Condition(
         "A model has two `config(...)` calls, or gives one option twice.",
@@ -200,7 +200,7 @@ CONDITIONS: dict[str, Condition] = {
     "executor-lost": Condition(
         "An executor ended in the middle of a batch and took rows with it that nobody else had, or Spark gave up on a "
         "task whose executors ended one after the other. The batch is tried again.",
-        "Nothing, if it passes. Else look into the cluster's logs: executors are often killed for want of memory.",
+        "If it happens again and again: look at the cluster's logs. Executors are often killed for lack of memory.",
     ),
     "expression-failed": Condition(
         "An expression of the SELECT failed on a value: a cast, an overflow, a division by zero.",
@@ -227,7 +227,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "jar-checksum": Condition(
         "A jar in the cache, or one just fetched, is not the file that lakesql was built with.",
-        "Run again to fetch it again. If it happens again, the repository or a proxy serves another file.",
+        "Run again: it is fetched again. If this is the error again, the repository or a proxy serves another file.",
     ),
     "jars-unreachable": Condition(
         "The jars that Spark needs beside its own could not be fetched.",
@@ -244,7 +244,7 @@ CONDITIONS: dict[str, Condition] = {
         "`JAVA_HOME` at it.",
     ),
     "java-version": Condition(
-        "Java is there, in a version that Spark does not run on.",
+        "Java is installed, in a version that Spark does not run on.",
         "In lakesql's folder: `pip install '.[java]'`. Or put Java 17 or 21 on `PATH` (a JRE is enough), or point "
         "`JAVA_HOME` at it.",
     ),
@@ -400,7 +400,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "reserved-column": Condition(
         "A column or alias has a name of lakesql's own: `_record`, `_change`, or one that begins with `_lakesql_`.",
-        "Use another name: `_record.offset AS source_offset`. Where a record stood is in `_record`.",
+        "Use another name, as in `_record.offset AS source_offset`. Where a record stood is in `_record`.",
     ),
     "reserved-name": Condition(
         "A template gives one of the names that lakesql offers to templates to something of its own.",
@@ -512,7 +512,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "template-forbidden": Condition(
         "A template uses what templates do not have: attributes of Python objects, imports, other filters than theirs.",
-        "Use the listed methods, filters and tests, or a macro.",
+        "Use the methods, filters and tests that the docs list, or a macro.",
     ),
     "template-syntax": Condition(
         "The file is not valid Jinja.",

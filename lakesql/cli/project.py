@@ -32,7 +32,7 @@ class Outputs:
 
     @property
     def target(self) -> Path:
-        """Compiled SQL, manifest, results and caches: all can be made again."""
+        """Compiled SQL, manifest, results and caches: all can be created again."""
         return self.directory / "target"
 
     @property

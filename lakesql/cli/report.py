@@ -13,15 +13,7 @@ from pathlib import Path
 import click
 
 from lakesql.cli.options import Options, find_directory
-from lakesql.errors import (
-    InternalError,
-    LakesqlError,
-    Place,
-    Problem,
-    ProfileError,
-    explain_missing,
-    render_problem,
-)
+from lakesql.errors import InternalError, LakesqlError, Place, Problem, ProfileError, explain_missing, render_problem
 
 
 def report_error(error: Exception, options: Options) -> int:

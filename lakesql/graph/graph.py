@@ -96,8 +96,7 @@ def build_graph(nodes: Iterable[GraphNode]) -> Graph:
         for read in dict.fromkeys(by_id[id_].depends_on):
             readers[read].append(id_)
     return Graph(
-        nodes={id_: by_id[id_] for id_ in order},
-        readers={id_: tuple(reading) for id_, reading in readers.items()},
+        nodes={id_: by_id[id_] for id_ in order}, readers={id_: tuple(reading) for id_, reading in readers.items()}
     )
 
 

@@ -148,9 +148,7 @@ class Target:
     retries: Retries = option("How transient errors are retried.", factory=Retries)
     spark: Spark = option("How Spark is started.", factory=Spark, read=_read_spark)
     connections: Mapping[str, Connection] = option(
-        "Where streams are read from, by name.",
-        factory=dict,
-        read=lambda node: read_entries(node, _read_connection),
+        "Where streams are read from, by name.", factory=dict, read=lambda node: read_entries(node, _read_connection)
     )
 
 
