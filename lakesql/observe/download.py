@@ -1,11 +1,14 @@
-"""A bar for each file that is fetched, on a terminal alone, and gone again at the end."""
+"""A bar for each file that is fetched, on a terminal that somebody watches, and gone again at the end."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
+
+from lakesql.observe.console import is_watched
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -20,7 +23,7 @@ def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
     with ExitStack() as stack:
 
         def show(name: str, done: int, total: int | None) -> None:
-            if not sys.stderr.isatty():
+            if not is_watched(sys.stderr, os.environ):
                 return
             if not bars:
                 bars.append(stack.enter_context(_open_bars()))

@@ -18,8 +18,12 @@ from lakesql.engine.spark.jars import JARS, Jar, ensure_jars, fetch_jars, user_c
 from lakesql.errors import ProfileError
 
 
+def hash_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 def jar_of(content: bytes, name: str = "thing") -> Jar:
-    return Jar("org.example", name, "1.0", hashlib.sha256(content).hexdigest())
+    return Jar("org.example", name, "1.0", hash_of(content))
 
 
 def publish(repository: Path, jar: Jar, content: bytes) -> str:
@@ -114,6 +118,8 @@ def test_a_fetched_jar_with_other_content_is_refused(cached: Path, tmp_path: Pat
     with pytest.raises(ProfileError) as error:
         ensure(cached, "kafka", repository=address)
     assert condition(error) == "jar-checksum"
+    for told in (f"{address}/org/example/more/1.0/more-1.0.jar", *(hash_of(text) for text in (b"more", b"evil"))):
+        assert told in error.value.problems[0].why
     assert [file.name for file in (cached / "jars").iterdir()] == ["thing-1.0.jar"]
 
 
@@ -123,6 +129,34 @@ def test_a_repository_that_cannot_be_reached_is_named(cached: Path) -> None:
     assert condition(error) == "jars-unreachable"
     assert "http://127.0.0.1:9/maven/org/example/more/1.0/more-1.0.jar" in error.value.problems[0].why
     assert "secret" not in str(error.value.problems)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "maven.example",
+        "s3://pass/maven",
+        "https://somebody:pa/ss@127.0.0.1/maven",
+        "https://somebody:1/pass@127.0.0.1/maven",
+        "https://somebody:1?pass@127.0.0.1/maven",
+        "https://somebody:1#pass@127.0.0.1/maven",
+        "https://[::1/pass",
+    ],
+)
+def test_what_is_no_address_of_a_repository_is_refused_and_not_shown(cached: Path, address: str) -> None:
+    with pytest.raises(ProfileError) as error:
+        ensure(cached, "kafka", repository=address)
+    assert condition(error) == "jars-unreachable"
+    assert "LAKESQL_MAVEN_URL" in error.value.problems[0].what
+    assert "pass@" not in str(error.value.problems) and "ss@127" not in str(error.value.problems)
+
+
+def test_authorities_that_cannot_be_read_are_named(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nowhere/ca.pem")
+    with pytest.raises(ProfileError) as error:
+        ensure(cached, "kafka")
+    assert condition(error) == "jars-unreachable"
+    assert "/nowhere/ca.pem" in error.value.problems[0].what
 
 
 class Repository(ThreadingHTTPServer):
@@ -158,6 +192,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body[: self.server.breaks.pop(0)] if self.server.breaks else body)
+
+    def do_CONNECT(self) -> None:
+        self.server.asked.append({"path": self.path, "method": self.command, **self.headers})
+        self.send_error(407)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -224,14 +262,39 @@ def test_a_login_in_the_address_is_sent(repository: Repository, tmp_path: Path) 
     assert asked["path"] == "/maven/org/example/thing/1.0/thing-1.0.jar"
 
 
-def test_the_usual_variables_name_a_proxy(
-    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def proxy(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """The repository as the machine's proxy, with a login."""
+    address = repository.address.removesuffix("/maven").replace("//", "//somebody:secret@")
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, address)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    return repository
+
+
+def test_the_usual_variables_name_a_proxy(proxy: Repository, tmp_path: Path) -> None:
+    fetch_jars([jar_of(proxy.content)], tmp_path, "http://maven.invalid/root")
+    assert proxy.asked[0]["path"] == "http://maven.invalid/root/org/example/thing/1.0/thing-1.0.jar"
+
+
+def test_every_try_by_https_goes_through_a_tunnel_of_the_proxy(proxy: Repository, tmp_path: Path) -> None:
+    with pytest.raises(ProfileError) as error:
+        fetch_jars([jar_of(proxy.content)], tmp_path, "https://maven.invalid/root")
+    login = f"Basic {base64.b64encode(b'somebody:secret').decode()}"
+    asked = [(each["path"], each.get("method"), each.get("Proxy-Authorization")) for each in proxy.asked]
+    assert asked == [("maven.invalid:443", "CONNECT", login)] * jars.TRIES
+    why = error.value.problems[0].why
+    assert f"127.0.0.1:{proxy.server_port}" in why and "407" in why
+    assert "secret" not in str(error.value.problems)
+
+
+def test_a_host_that_needs_no_proxy_is_asked_itself(
+    proxy: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("http_proxy", repository.address.removesuffix("/maven"))
-    monkeypatch.delenv("no_proxy", raising=False)
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    fetch_jars([jar_of(repository.content)], tmp_path, "http://maven.invalid/root")
-    assert repository.asked[0]["path"] == "http://maven.invalid/root/org/example/thing/1.0/thing-1.0.jar"
+    monkeypatch.setenv("no_proxy", "maven.invalid,127.0.0.1")
+    fetch_jars([jar_of(proxy.content)], tmp_path, proxy.address)
+    assert [asked["path"] for asked in proxy.asked] == ["/maven/org/example/thing/1.0/thing-1.0.jar"]
 
 
 def test_a_server_that_keeps_silent_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,6 +310,17 @@ def test_of_two_that_fetch_at_once_one_waits(repository: Repository, tmp_path: P
         list(pool.map(lambda _: fetch_jars([jar_of(repository.content)], tmp_path, repository.address), range(4)))
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [repository.content]
     assert len(repository.asked) == 1
+
+
+def test_each_of_several_that_fetch_at_once_hears_of_other_content(repository: Repository, tmp_path: Path) -> None:
+    def fetch_other(_: int) -> str:
+        with pytest.raises(ProfileError) as error:
+            fetch_jars([jar_of(b"other")], tmp_path, repository.address)
+        return condition(error)
+
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(fetch_other, range(4))) == ["jar-checksum"] * 4
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_jar_is_where_maven_has_it() -> None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import base64
 import contextlib
 import fcntl
+import functools
 import hashlib
 import http.client
 import os
 import ssl
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 from urllib.error import HTTPError
 from urllib.parse import unquote, urlsplit
-from urllib.request import HTTPSHandler, Request, build_opener
+from urllib.request import HTTPSHandler, OpenerDirector, Request, build_opener
 
 from lakesql.errors import ProfileError, not_installed
 from lakesql.project.files import write_atomically
@@ -85,7 +86,7 @@ def ensure_jars(
     wanted = [jar for need, jars in JARS.items() if need in needs for jar in jars]
     missing = [jar for jar in wanted if not (folder / jar.file).exists()]
     if missing:
-        say(f"Fetching {len(missing)} jars into {folder} (once per user)")
+        say(f"Fetching {len(missing)} {'jar' if len(missing) == 1 else 'jars'} into {folder} (once per user)")
         fetch_jars(missing, folder, environ.get("LAKESQL_MAVEN_URL") or MAVEN_CENTRAL, show)
     for jar in wanted:
         verify_jar(jar, folder)
@@ -130,31 +131,64 @@ def fetch_jars(jars: Iterable[Jar], folder: Path, repository: str, show: Show = 
     What was fetched of one before a connection broke stays in a file `.part`, and is not fetched again. Of two
     processes that want one at once, the second waits. Proxies are those of HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
     """
+    root, login = _parse_repository(repository)
+    opener = build_opener(HTTPSHandler(context=_trust(os.environ.get("REQUESTS_CA_BUNDLE"))))
     folder.mkdir(parents=True, exist_ok=True)
     for jar in jars:
         part = folder / f".{jar.file}.part"
+        with _lock(part) as file:
+            if (folder / jar.file).exists():
+                part.unlink(missing_ok=True)
+                continue
+            address = f"{root}/{jar.path}"
+            _fetch(address, login, opener, file, show)
+            _check_content(jar, part, f" It came from {address}.")
+            part.replace(folder / jar.file)
+
+
+def _parse_repository(url: str) -> tuple[str, str]:
+    """The address of a Maven repository without its login, and the login as HTTP sends it, '' where there is none.
+
+    Raises ProfileError `jars-unreachable` where it is no address, and shows nothing of it, as a password may be in it.
+    """
+    try:
+        parts = urlsplit(url.rstrip("/"))
+        _ = parts.port
+        is_address = parts.scheme in ("http", "https", "file") and not (parts.query or parts.fragment)
+    except ValueError:
+        is_address = False
+    if not is_address or "@" in parts.path:
+        raise ProfileError.of(
+            "jars-unreachable",
+            "LAKESQL_MAVEN_URL is not the address of a Maven repository.",
+            fix="Write https://host/path or https://user:password@host/path, in a password %2F for / and %40 for @.",
+        )
+    root = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    if not parts.username:
+        return root, ""
+    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return root, f"Basic {base64.b64encode(login.encode()).decode()}"
+
+
+@contextlib.contextmanager
+def _lock(part: Path) -> Iterator[IO[bytes]]:
+    """The file `part`, open behind its end, while no other process has it."""
+    while True:
         with part.open("ab", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if not (folder / jar.file).exists():
-                _fetch(jar, file, repository, show)
-                _check_content(jar, part)
-                part.replace(folder / jar.file)
-        part.unlink(missing_ok=True)
+            if os.fstat(file.fileno()).st_nlink:  # else the one before has removed it
+                yield file
+                return
 
 
-def _fetch(jar: Jar, file: IO[bytes], repository: str, show: Show) -> None:
-    """Bring the rest of a jar behind what `file` has of it."""
-    parts = urlsplit(repository.rstrip("/") + "/" + jar.path)
-    address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-    request = Request(address)
-    if parts.username:
-        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
-    opener = build_opener(HTTPSHandler(context=_trust()))
+def _fetch(address: str, login: str, opener: OpenerDirector, file: IO[bytes], show: Show) -> None:
+    """Bring the rest of what stands at `address` behind what `file` has of it."""
+    name = address.rpartition("/")[2]
     for _ in range(TRIES):
         size = file.tell()
-        if size:
-            request.add_header("Range", f"bytes={size}-")
+        request = Request(address, headers={"Range": f"bytes={size}-"} if size else {})
+        if login:
+            request.add_unredirected_header("Authorization", login)
         try:
             with opener.open(request, timeout=SILENT_AFTER_S) as answer:
                 if size and answer.status != 206:  # the server does not know of ranges
@@ -163,7 +197,7 @@ def _fetch(jar: Jar, file: IO[bytes], repository: str, show: Show) -> None:
                 total = file.tell() + int(length) if length else None
                 while chunk := answer.read(CHUNK_BYTES):
                     file.write(chunk)
-                    show(jar.file, file.tell(), total)
+                    show(name, file.tell(), total)
             if total in (None, file.tell()):
                 return
             why = f"The connection broke after {file.tell():,} of {total:,} bytes"
@@ -175,26 +209,29 @@ def _fetch(jar: Jar, file: IO[bytes], repository: str, show: Show) -> None:
                 break
         except (OSError, http.client.HTTPException) as error:
             why = str(getattr(error, "reason", error)) or type(error).__name__
-    raise ProfileError.of(
-        "jars-unreachable",
-        f"{jar.file} could not be fetched.",
-        why=f"Tried: {address}. {why}.",
-    )
+    proxy = f" by the proxy {request.host}" if request.host != urlsplit(address).netloc else ""
+    tried = f"Tried: {address}{proxy}. {why}."
+    raise ProfileError.of("jars-unreachable", f"{name} could not be fetched.", why=tried)
 
 
-def _trust() -> ssl.SSLContext:
-    """The authorities that this machine trusts, and those that Python's libraries are told to."""
+@functools.cache
+def _trust(bundle: str | None) -> ssl.SSLContext:
+    """The authorities that this machine trusts, those that Python's libraries bring, and those in `bundle`."""
     context = ssl.create_default_context()
     with contextlib.suppress(ImportError):  # a Python that knows of no authorities of its machine
         import certifi
 
         context.load_verify_locations(certifi.where())
-    if bundle := os.environ.get("REQUESTS_CA_BUNDLE"):
-        context.load_verify_locations(*((None, bundle) if Path(bundle).is_dir() else (bundle,)))
+    if bundle:
+        try:
+            context.load_verify_locations(*((None, bundle) if Path(bundle).is_dir() else (bundle,)))
+        except OSError as error:
+            what = f"REQUESTS_CA_BUNDLE names {bundle}, which holds no certificates."
+            raise ProfileError.of("jars-unreachable", what, why=f"{error}.", fix="Correct it, or unset it.") from error
     return context
 
 
-def _check_content(jar: Jar, file: Path) -> None:
+def _check_content(jar: Jar, file: Path, origin: str = "") -> None:
     with file.open("rb") as content:
         found = hashlib.file_digest(content, "sha256").hexdigest()
     if found != jar.sha256:
@@ -202,5 +239,5 @@ def _check_content(jar: Jar, file: Path) -> None:
         raise ProfileError.of(
             "jar-checksum",
             f"{jar.file} is not the file that lakesql was built with, and has been removed.",
-            why=f"Its SHA-256 is {found}, not {jar.sha256}.",
+            why=f"Its SHA-256 is {found}, not {jar.sha256}.{origin}",
         )
