@@ -61,9 +61,9 @@ def asks_for_json(arguments: Sequence[str]) -> bool:
 
 def common_options() -> list[click.Parameter]:
     """The common options, new ones for each command. `Given.keep` takes their values in."""
-    directory = click.Path(file_okay=False, path_type=Path)
+    word, directory = Filled(str), Filled(click.Path(file_okay=False, path_type=Path))
     return [
-        _common(["--target", "-t"], "TARGET", "Target of profiles.yml, if not the default one."),
+        _common(["--target", "-t"], "TARGET", "Target of profiles.yml, if not the default one.", word),
         _common(["--project-dir"], "DIR", "The project's folder, if not this one or above.", directory),
         _common(["--profiles-dir"], "DIR", "Folder of profiles.yml, if not the project's or ~/.lakesql.", directory),
         _common(["--vars"], "YAML", "Variables, such as '{big_order: 100}'."),
@@ -81,12 +81,31 @@ def _common(
         metavar=metavar,
         type=kind,
         help=text,
-        is_flag=flag,
+        is_flag=flag or None,  # False would let an option stand without its value
         envvar=variable,
         is_eager=True,  # so that a wrong option after it is reported in the format that it asks for
         expose_value=False,
         callback=lambda context, parameter, value: context.ensure_object(Given).keep(context, parameter, value),
     )
+
+
+class Filled(click.ParamType[Any]):
+    """A value that is not empty, as one of a variable that a script has not set. `kind` reads it."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = click.types.convert_type(kind)
+        self.name = self.kind.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """What `kind` makes of the value."""
+        if value == "":
+            self.fail("it is empty.", param, ctx)
+        return self.kind.convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """What `kind` offers."""
+        offered: list[CompletionItem] = self.kind.shell_complete(ctx, param, incomplete)
+        return offered
 
 
 class Command(click.Command):

@@ -51,7 +51,10 @@ def test_a_batch_that_outlasts_the_time_limit_is_abandoned_and_invisible(tmp_pat
     impatient = "from lakesql.run import supervise; supervise.GIVES_UP_AFTER_S = 4"
     process = start(tmp_path, "-c", f"{impatient}; from lakesql.cli.main import main; main()")
     seen = read_until(process, "query_started")
-    time.sleep(3)
+    planned, ends_by = tmp_path / ".lakesql/checkpoints/clicks/offsets/0", time.monotonic() + 60
+    while not planned.exists() and time.monotonic() < ends_by:
+        time.sleep(0.1)
+    time.sleep(6)  # the batch is begun, which takes hours
     process.send_signal(signal.SIGTERM)
     rest, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (0, "")

@@ -114,6 +114,21 @@ def test_common_options_stand_before_or_after_the_command(run: Run, shop: Path) 
     assert run("ls", "--profiles-dir", "..") == before
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(("ls", option) for option in ("--target", "-t", "--vars", "--log-format", "--project-dir", "--profiles-dir")),
+        *(("ls", option) for option in ("--target=", "--project-dir=", "--profiles-dir=")),
+        ("--target=", "ls"),
+        ("ls", "--target", ""),
+    ],
+)
+def test_an_option_without_its_value_is_refused(run: Run, shop: Path, arguments: tuple[str, ...]) -> None:
+    code, out, errors = run(*arguments)
+    assert (code, out) == (2, "")
+    assert "error[usage]" in errors and arguments[-1].strip("=") in errors or "--target" in errors
+
+
 def test_an_option_after_the_command_wins(run: Run, shop: Path) -> None:
     assert run("--target", "nowhere", "ls", "--target", "dev")[0] == 0
     code, _, err = run("--target", "dev", "--log-format", "json", "ls", "--target", "nowhere")
