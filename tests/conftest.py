@@ -101,7 +101,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     settings = SessionSettings(
         app_name="lakesql tests",
         master="local[2]",
-        conf={"spark.driver.extraJavaOptions": JAVA_OPTIONS, "spark.driver.memory": "2g"},  # CI has two at once
+        conf={"spark.driver.extraJavaOptions": JAVA_OPTIONS, "spark.driver.memory": "4g"},  # CI has two at once
         catalog=catalog,
         jars=ensure_jars(frozenset(JARS), home, print),
         log_file=directory / "logs" / "spark.log",

@@ -167,9 +167,11 @@ def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
     if writing.not_null or writing.empty_when == "no rows arrived":
         rows = counters.rows(rows, writing.not_null)
     is_read_again = writing.not_null or any(isinstance(step, ReadBounds) for step in steps)
-    if is_read_again and select.query.reads_tables and not select.query.stateful:
+    if is_read_again and (select.query.reads_tables or select.query.stateful):
         # Made once, and for good. Spark reads a table's newest version whenever a plan is run, also where its rows are
-        # persisted: the keys that bound the MERGE, its rows and the dead letters could be of three versions.
+        # persisted: the keys that bound the MERGE, its rows and the dead letters could be of three versions. Rows of a
+        # stateful SELECT, with its state, would be made anew where another model's session replaces a view: Spark then
+        # forgets whatever is persisted, in any session, by a plan that has a view of that name.
         rows = rows.localCheckpoint()
     rows.createOrReplaceTempView(ROWS_VIEW)
     return _Rows(rows, records, steps, counters)
