@@ -262,7 +262,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "keys-changed": Condition(
         "A model has other `keys` than the rows of its table were written by.",
-        "Put the keys back, or fill the table again: `lakesql drop MODEL`, and run it.",
+        "Put the keys back, or fill the table again: `lakesql rebuild MODEL`.",
     ),
     "lease-held": Condition(
         "Another runner runs the model.",
@@ -292,7 +292,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "mode-changed": Condition(
         "A model is in another mode than the one in which the rows of its table were written.",
-        "Put the mode back, or fill the table again: `lakesql drop MODEL`, and run it.",
+        "Put the mode back, or fill the table again: `lakesql rebuild MODEL`.",
     ),
     "name-not-called": Condition(
         "A function, a macro or `target` is named without being used: `{{ stream }}`.",
@@ -309,6 +309,10 @@ CONDITIONS: dict[str, Condition] = {
     "no-settings": Condition(
         "pyproject.toml has no `[tool.lakesql]`.",
         'Add it, with at least `name = "…"`, or start a project with `lakesql init`.',
+    ),
+    "no-space": Condition(
+        "The disk of the warehouse has less room left than the table has, which a rebuild writes once more.",
+        "Make room first.",
     ),
     "no-stream": Condition(
         "A model's SELECT reads no stream, so nothing would ever keep its table fresh.",
@@ -406,6 +410,20 @@ CONDITIONS: dict[str, Condition] = {
         "A template gives one of the names that lakesql offers to templates to something of its own.",
         "Use another name.",
     ),
+    "rebuild-impossible": Condition(
+        "A table cannot be rebuilt from where `lakesql rebuild` is to read: its stream starts at `latest`, or has no "
+        "times to begin at.",
+        "Give `--from` another value.",
+    ),
+    "rebuild-outdated": Condition(
+        "The table that a rebuild fills cannot become the model's: it was begun for another version of the model, the "
+        "live table was altered meanwhile, or it is not a rebuild's.",
+        "Remove what was begun with `lakesql rebuild MODEL --abandon`, and begin again.",
+    ),
+    "rebuild-under-way": Condition(
+        "A model is being rebuilt: by another process, or by one that asks this run to pause for the swap.",
+        "Wait. A run that was asked to pause continues by itself.",
+    ),
     "rewind-duplicates": Condition(
         "`lakesql rewind`, to the start or to a time, would have a model without `keys` read records again, while "
         "its table holds rows: they would be duplicates.",
@@ -463,7 +481,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "state-changed": Condition(
         "A model keeps other state between batches than its checkpoint holds.",
-        "`lakesql drop MODEL`, and run it: rows of groups that are no more would stay otherwise.",
+        "`lakesql rebuild MODEL` fills the table again: rows of groups that are no more would stay otherwise.",
     ),
     "storage-unreachable": Condition(
         "The tables' warehouse cannot be used: there is no such bucket or folder, no answer, or no right to it.",
@@ -500,6 +518,10 @@ CONDITIONS: dict[str, Condition] = {
         "The table is another one than the checkpoint has filled: it was dropped, and perhaps created again.",
         "`lakesql rewind MODEL --to start` fills it again; without `keys`, drop it first, if it holds rows. "
         "`--to checkpoint` continues with what has not been read yet.",
+    ),
+    "table-rebuilt": Condition(
+        "While a run had a model, its table was rebuilt from another version of the model.",
+        "Start the run again: it continues with the version that is in the project now.",
     ),
     "table-unreadable": Condition(
         "The catalog knows a table, and its metadata or data files cannot be read: they do not exist, may not be "
@@ -620,6 +642,10 @@ CONDITIONS: dict[str, Condition] = {
     "unnamed-column": Condition(
         "An expression of the SELECT has no name, and would become a column of the table.",
         "Give it a name with `AS`.",
+    ),
+    "upstream-rebuilt": Condition(
+        "A model streams the table of another model, which was rebuilt since it was last read.",
+        "Rebuild this model too: `lakesql rebuild MODEL+` rebuilds a model and all that read it.",
     ),
     "upsert-over-join": Condition(
         "A model that updates rows, as in mode `upsert`, joins two streams; Spark only appends rows of such joins.",

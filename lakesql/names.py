@@ -43,6 +43,12 @@ BATCH_VIEW = "_lakesql_batch"
 DEAD_LETTER_SUFFIX = "__dead_letter"
 """The dead-letter table of `t` is `t__dead_letter`, in the same namespace."""
 
+REBUILD_SUFFIX = "__rebuild"
+"""`lakesql rebuild` fills `t__rebuild` beside `t`, with a checkpoint of that name."""
+
+REBUILD_PROPERTY = "lakesql.rebuild"
+"""The property of such a table that says of which version of its model it is."""
+
 LEDGER_MODEL = "lakesql.model"
 LEDGER_CHECKPOINT = "lakesql.checkpoint"
 LEDGER_BATCH = "lakesql.batch"
@@ -55,6 +61,7 @@ LEDGER_KEYS = "lakesql.keys"
 LEDGER_EVENT_TIME = "lakesql.event-time"
 LEDGER_TOPICS = "lakesql.topics"
 LEDGER_ACCEPTED = "lakesql.accepted-loss"
+LEDGER_REBUILD = "lakesql.rebuild"
 """Keys of a ledger entry in the summary of the snapshot that holds the batch (docs/architecture.md, the ledger)."""
 
 

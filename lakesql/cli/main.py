@@ -23,7 +23,7 @@ from lakesql.cli.report import report_error
 from lakesql.errors import UsageError, did_you_mean
 from lakesql.secrets import find_secrets, guard
 
-COMMANDS = ("init", "debug", "parse", "ls", "compile", "run", "show", "record", "rewind", "drop", "clean")
+COMMANDS = ("init", "debug", "parse", "ls", "compile", "run", "show", "record", "rewind", "rebuild", "drop", "clean")
 
 COMMON = common_options()
 

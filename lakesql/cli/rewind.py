@@ -62,20 +62,22 @@ def command(given: Given, name: str, to: str, dry_run: bool, allow_duplicates: b
 
 
 def _read_target(text: str) -> RewindTo:
-    from datetime import UTC, datetime
-
-    from lakesql.errors import UsageError
-
     match text:
         case "ledger" | "checkpoint" | "start":
             return text
         case _:
-            try:
-                at = datetime.fromisoformat(text)
-            except ValueError:
-                raise UsageError.of(
-                    "usage",
-                    f"'{text}' is no position to continue from.",
-                    fix="Write --to ledger, --to checkpoint, --to start, or a time such as 2026-01-31T12:00:00Z.",
-                ) from None
-            return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+            return read_time(text, "no position to continue from", "Write --to ledger, --to checkpoint, --to start,")
+
+
+def read_time(text: str, what: str, words: str) -> int:
+    """A time, in milliseconds since the epoch; one without a zone is in UTC. Raises `UsageError`."""
+    from datetime import UTC, datetime
+
+    from lakesql.errors import UsageError
+
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        fix = f"{words} or a time such as 2026-01-31T12:00:00Z."
+        raise UsageError.of("usage", f"'{text}' is {what}.", fix=fix) from None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

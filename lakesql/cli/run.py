@@ -19,6 +19,9 @@ from lakesql.cli.options import Command, Given, select_options
     is_flag=True,
     help="Continue although unread records are gone from their topic. The table's ledger keeps which.",
 )
+@click.option(
+    "--full-refresh", is_flag=True, help="Fill the tables again: the same as `lakesql rebuild` of the selection."
+)
 @click.option("--fail-fast", is_flag=True, help="End the run with the first model that fails for good.")
 @click.pass_obj
 def command(
@@ -27,6 +30,7 @@ def command(
     exclude: tuple[str, ...],
     once: bool | None,
     accept_data_loss: bool,
+    full_refresh: bool,
     fail_fast: bool,
 ) -> int:
     """Run models: read what arrived in their streams, and write it to their tables.
@@ -41,6 +45,14 @@ def command(
     from lakesql.project.files import write_atomically
 
     options = given.options
+    if full_refresh:
+        from lakesql.cli.rebuild import rebuild_selected
+        from lakesql.errors import UsageError
+
+        if once is False:
+            fix = "Rebuild first, and then run: lakesql run --full-refresh, lakesql run --continuous"
+            raise UsageError.of("usage", "--full-refresh ends when the tables are filled.", fix=fix)
+        return rebuild_selected(options, select, exclude, "start", accept_data_loss, fail_fast)
     manifest = project.load_project(options)
     names = project.select_models(manifest, select, exclude, options)
     compiled = project.compiled_files(manifest)

@@ -53,7 +53,9 @@ class Select:
         return tuple(output.name for output in self.query.outputs) if self.query.outputs is not None else None
 
 
-def build_select(manifest: Manifest, name: str, built: dict[str, Select] | None = None) -> Select:
+def build_select(
+    manifest: Manifest, name: str, built: dict[str, Select] | None = None, is_full_refresh: bool = False
+) -> Select:
     """The SELECT of the model `name`. `built` keeps those of models that others read as streams.
 
     Raises `ProjectError` with everything that is wrong with the SELECT and with the options that name its columns.
@@ -64,7 +66,7 @@ def build_select(manifest: Manifest, name: str, built: dict[str, Select] | None 
     model = manifest.models[name]
     streams = {found.name: _stream_of(manifest, found.name, built) for found in model.facts.streams}
     template = model.facts.template or parse_template(model.path, model.source, manifest.macros)
-    rendered = render_template(template, _names(manifest, model))
+    rendered = render_template(template, _names(manifest, model, is_full_refresh))
     shapes = {
         key: StreamShape(stream.column_names or None, stream.watermark.column if stream.watermark else None)
         for key, stream in streams.items()
@@ -103,7 +105,7 @@ def _stream_of(manifest: Manifest, name: str, built: dict[str, Select]) -> Strea
     return model_stream(name, output_columns(build_select(manifest, read.name, built)), read.place)
 
 
-def _names(manifest: Manifest, model: Model) -> Names:
+def _names(manifest: Manifest, model: Model, is_full_refresh: bool) -> Names:
     target = manifest.target
     return Names(
         stream=identifier,
@@ -111,7 +113,7 @@ def _names(manifest: Manifest, model: Model) -> Names:
         this=table_name(model.table),
         vars=manifest.vars,
         target={"name": target.name, "namespace": target.namespace, "catalog": target.catalog.name},
-        is_full_refresh=False,
+        is_full_refresh=is_full_refresh,
     )
 
 

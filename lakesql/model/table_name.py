@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lakesql.names import DEAD_LETTER_SUFFIX
+from lakesql.names import DEAD_LETTER_SUFFIX, REBUILD_SUFFIX
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,3 +25,8 @@ class TableName:
     def dead_letter(self) -> TableName:
         """The table of this one's dead letters."""
         return replace(self, name=self.name + DEAD_LETTER_SUFFIX)
+
+    @property
+    def rebuild(self) -> TableName:
+        """The table that a rebuild fills beside this one."""
+        return replace(self, name=self.name + REBUILD_SUFFIX)

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_tables, load_table_state
-from lakesql.compile.quote import table_name
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.lease import FOLDER_SUFFIX, LOOK_EVERY_S, Leases
 from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
-from lakesql.names import DEAD_LETTER_SUFFIX
+from lakesql.names import DEAD_LETTER_SUFFIX, REBUILD_SUFFIX
 from lakesql.run.prepare import checkpoint_of
+from lakesql.run.rebuilt import drop_table
 from lakesql.run.spark import open_spark, session_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FOLDER = re.compile(
-    rf"(?P<model>.+?)(?:{DEAD_LETTER_SUFFIX})?(?:\.\d{{8}}T\d{{6}}\.\d{{6}}Z|{re.escape(FOLDER_SUFFIX)})?"
+    rf"(?P<model>.+?)(?:{REBUILD_SUFFIX})?(?:{DEAD_LETTER_SUFFIX})?(?:\.\d{{8}}T\d{{6}}\.\d{{6}}Z|{re.escape(FOLDER_SUFFIX)})?"
 )
 """A checkpoint, one that a rewind has kept, or a lease: of a model or of its query of dead letters."""
 
@@ -54,8 +54,12 @@ class Dropper:
         Looks in the namespaces of the target and of its models, and in the target's checkpoints. A table that no model
         of the project has belongs to the model whose batches are in its history.
         """
-        owners = {model.table: name for name, model in self.manifest.models.items()}
-        owners |= {model.table.dead_letter: name for name, model in self.manifest.models.items()}
+        owners = {
+            table: name
+            for name, model in self.manifest.models.items()
+            for owned in (model.table, model.table.rebuild)
+            for table in (owned, owned.dead_letter)
+        }
         tables: dict[str, list[TableName]] = {}
         for namespace in sorted({self.manifest.target.namespace, *(table.namespace for table in owners)}):
             for table in list_tables(self.catalog, namespace):
@@ -83,11 +87,12 @@ class Dropper:
             while not leases.claim(model, checkpoint_of(self.manifest.target, model), say):
                 time.sleep(LOOK_EVERY_S)
             for table in remains.tables:
-                self.session.sql(f"DROP TABLE IF EXISTS {table_name(table)} PURGE")
+                drop_table(self.session, table)
+            own = checkpoint_of(self.manifest.target, model) + FOLDER_SUFFIX
             for folder in remains.folders:
-                if not folder.endswith(FOLDER_SUFFIX):
+                if folder != own:
                     CheckpointFiles(self.session, folder).remove_all()
-        CheckpointFiles(self.session, checkpoint_of(self.manifest.target, model) + FOLDER_SUFFIX).remove_all()
+        CheckpointFiles(self.session, own).remove_all()
 
     def _writers(self, table: TableName) -> list[str]:
         """The model whose batches are in the history of a table that no model has; none if nobody's are."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lakesql.catalog.connect import check_checkpoints
@@ -12,7 +12,7 @@ from lakesql.engine.batch.streaming_query import ModelQuery
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import kill_java, new_session
-from lakesql.errors import LakesqlError, RunError
+from lakesql.errors import LakesqlError, RunError, TransientError
 from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted, now_ms
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
@@ -20,8 +20,9 @@ from lakesql.model.config import AvailableNow
 from lakesql.run.bind import BoundSelect, bind_selects
 from lakesql.run.interrupt import Interrupt, catch_signals
 from lakesql.run.prepare import RunContext, checkpoint_of, prepare_model
+from lakesql.run.rebuilt import finish_rebuild
 from lakesql.run.spark import open_spark, session_settings
-from lakesql.run.supervise import POLL_S, Supervisor
+from lakesql.run.supervise import POLL_S, Queries, Supervisor
 
 
 def run_models(
@@ -32,14 +33,16 @@ def run_models(
     *,
     accept_data_loss: bool = False,
     fail_fast: bool = False,
+    queries_by: QueriesBy = lambda leased: leased,
 ) -> bool:
     """Run the models of `selects` until all that is there has been taken (`continuous`: until somebody ends it).
 
     With `continuous` all queries run at once. Otherwise a model starts when those that it reads are done, as many side
     by side as the target's `threads`. A model that fails by something that may pass is tried again as the target's
     `retries` say; any other failure ends it alone, and those that wait for it are skipped. With `accept_data_loss`
-    records that are gone from their topics are passed over; with `fail_fast` the first failure ends the run. Returns
-    whether no model failed. Raises `ProjectError` and `ProfileError` before anything is started or written.
+    records that are gone from their topics are passed over; with `fail_fast` the first failure ends the run.
+    `queries_by` puts other queries in the place of the ordinary ones. Returns whether no model failed. Raises
+    `ProjectError` and `ProfileError` before anything is started or written.
     """
     bound = bind_selects(manifest, selects)
     bindings = [binding for each in bound.values() for binding in each.bindings]
@@ -51,7 +54,7 @@ def run_models(
         interrupt.arm()  # not before: a SparkContext sets a handler of its own
         emit(SessionStarted(_since(started), now_ms()))
         context = RunContext(manifest, session, catalog, emit, accept_data_loss)
-        succeeded = run_selects(context, bound, continuous, interrupt, fail_fast)
+        succeeded = run_selects(context, bound, continuous, interrupt, fail_fast, queries_by)
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
     return succeeded
 
@@ -62,6 +65,7 @@ def run_selects(
     continuous: bool,
     interrupt: Interrupt,
     fail_fast: bool = False,
+    queries_by: QueriesBy = lambda leased: leased,
 ) -> bool:
     """What `run_models` does once the session is open, which stays open: run the models and say whether none failed."""
     ids = context.manifest.graph.predecessors_within(node_id("model", name) for name in selects)
@@ -69,7 +73,7 @@ def run_selects(
     target = context.manifest.target
     queries = LeasedQueries(context, selects, continuous, Leases(context.session))
     supervisor = Supervisor(
-        queries=queries,
+        queries=queries_by(queries),
         emit=context.emit,
         retries=target.retries,
         limit=len(selects) if continuous else target.threads,
@@ -85,27 +89,34 @@ def run_selects(
     return all(run.status != "error" for run in runs.values())
 
 
+QueriesBy = Callable[["LeasedQueries"], Queries]
+
+
 @dataclass(frozen=True, slots=True)
 class LeasedQueries:
-    """The queries of a run, each under its model's lease. `prepared` are the models whose checkpoints have stood."""
+    """The queries of a run, each under its model's lease. `prepared` are the checkpoints that they have run from."""
 
     context: RunContext
     selects: Mapping[str, BoundSelect]
     continuous: bool
     leases: Leases
-    prepared: set[str] = field(default_factory=set)
+    prepared: dict[str, str] = field(default_factory=dict)
 
     def start(self, model: str, emit: Emit) -> ModelQuery | None:
         """The running query, from where its table stands, on its own session; None while it waits for its lease."""
         checkpoint = checkpoint_of(self.context.manifest.target, model)
+        if self.leases.is_wanted(model):
+            self.leases.give_way(model)
         if not self.leases.claim(model, checkpoint, lambda text: emit(Noted(text, now_ms(), model)), self.continuous):
             return None
         accept = self.context.accept_data_loss and model not in self.prepared  # once: a retry finds no new loss
         context = replace(self.context, emit=emit, check_lease=self.leases.check, accept_data_loss=accept)
         session = new_session(context.session)
-        query = ModelQuery(prepare_model(context, session, self.selects[model]))
-        self.prepared.add(model)
-        trigger = self.selects[model].select.model.config.trigger if self.continuous else AvailableNow()
+        bound = self.selects[model]
+        finish_rebuild(context, bound.select)
+        query = ModelQuery(prepare_model(context, session, bound, checkpoint, self.prepared.get(model, "")))
+        self.prepared[model] = query.sink.progress.checkpoint
+        trigger = bound.select.model.config.trigger if self.continuous else AvailableNow()
         if self.continuous and isinstance(trigger, AvailableNow):
             because = "takes what is there and is done, as it has no interval for its trigger"
             emit(Noted(because, now_ms(), model))
@@ -129,7 +140,9 @@ class LeasedQueries:
         return explain(error, self.selects[model].select)
 
     def must_stop(self, model: str) -> RunError | None:
-        """That the lease has passed to another runner, if it has."""
+        """That the lease has passed to another runner, or is asked for."""
+        if self.leases.is_wanted(model):
+            return TransientError.of("rebuild-under-way", f"Model '{model}' waits until its table has been rebuilt.")
         return self.leases.lost(model)
 
     def release(self, model: str) -> None:

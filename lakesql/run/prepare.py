@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import load_table_state
@@ -13,7 +13,7 @@ from lakesql.compile.select import Select
 from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.write import Sink, Step
-from lakesql.engine.progress.decide import decide_all
+from lakesql.engine.progress.decide import check_rebuilt, decide_all
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.open import open_progress, restart
 from lakesql.engine.progress.progress import QueryIdentity
@@ -28,6 +28,10 @@ from lakesql.run.bind import BoundSelect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+RebuildStep = Literal["hand-over", "swap", "finish-rebuild", "drop-replacement", "move-checkpoint"]
+"""The steps of a rebuild that come after its batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +50,27 @@ class RunContext:
     accept_data_loss: bool = False
     brokers: Brokers = field(default_factory=Brokers)
     check_lease: Callable[[str], None] = lambda model: None
-    reached: Callable[[str, Step], None] = lambda model, step: None
+    reached: Callable[[str, Step | RebuildStep], None] = lambda model, step: None
 
 
-def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect) -> Sink:
+def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect, folder: str, known: str = "") -> Sink:
     """Find where the model's query continues, create or alter its table, and say where its batches go.
 
-    `session` is the model's own. Raises what `decide`, planning and analysis raise; a step that was applied stays
+    `session` is the model's own, `folder` that of its checkpoint. `known` is the checkpoint from which this process has
+    run the model before, if it has. Raises what `decide`, planning and analysis raise; a step that was applied stays
     applied.
     """
     select, bindings = bound.select, bound.bindings
     check_tables(context.manifest, context.catalog, select)
     sources = read_sources(session, context.brokers, bindings)
-    identities = query_identities(context.manifest.target, select)
+    identities = query_identities(select, folder)
     states = [read_state(session, identity, sources, context.accept_data_loss) for identity in identities]
+    query_hash = hash_of(select)
+    check_rebuilt(states[0], known, query_hash)
     decisions = decide_all(states)
     schema = analyze_select(session, select, bindings)
     table = TableSync(context.session, context.catalog, select, context.emit)
     table.columns(schema)
-    query_hash = hashlib.sha256(select.query.sql.encode()).hexdigest()[:16]
     for decision in decisions:
         if isinstance(decision, StartFrom):
             context.emit(Noted(decision.because, now_ms(), select.model.name))
@@ -89,10 +95,14 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
     )
 
 
-def query_identities(target: Target, select: Select) -> tuple[QueryIdentity, ...]:
+def hash_of(select: Select) -> str:
+    """What tells one SELECT from another in the ledger."""
+    return hashlib.sha256(select.query.sql.encode()).hexdigest()[:16]
+
+
+def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:
     """Where the model's query keeps its progress, and where a stateful model's companion does."""
     model = select.model
-    folder = checkpoint_of(target, model.name)
     identity = QueryIdentity(
         model.name,
         model.name,

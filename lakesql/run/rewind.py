@@ -77,7 +77,7 @@ def rewind_model(
         sources = read_sources(session, brokers, bindings)
     (identity, state), *companions = [
         (identity, read_state(session, identity, sources))
-        for identity in query_identities(manifest.target, bound.select)
+        for identity in query_identities(bound.select, checkpoint_of(manifest.target, bound.select.model.name))
     ]
     moves = [(identity, found, _companion_start(found)) for identity, found in companions if not _is_sound(found)]
     because = "keeps its state; the query of its dead letters "

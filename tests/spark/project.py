@@ -22,8 +22,9 @@ from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
 from lakesql.run.bind import bind_selects
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.models import run_selects
+from lakesql.run.models import QueriesBy, run_selects
 from lakesql.run.prepare import RunContext
+from lakesql.run.rebuild import RebuildFrom, rebuild_queries
 
 E = TypeVar("E")
 Row = dict[str, Any]
@@ -151,12 +152,28 @@ class Project:
         until: Callable[[], bool] = lambda: False,
         meet: Callable[[Event], None] = lambda event: None,
         accept_data_loss: bool = False,
+        queries_by: QueriesBy = lambda leased: leased,
+        reached: Callable[[str, str], None] = lambda model, step: None,
     ) -> Ran:
         """Run models, all of them if none is named. The run is ended as soon as `until` says so.
 
         `meet` is called with each event, in the thread that it happened in: what it raises hits the batch there.
         """
-        return run_manifest(self.lake, self.manifest(), names, continuous, until, meet, accept_data_loss)
+        return run_manifest(
+            self.lake, self.manifest(), names, continuous, until, meet, accept_data_loss, queries_by, reached
+        )
+
+    def rebuild(
+        self,
+        *names: str,
+        start: RebuildFrom = "start",
+        accept_data_loss: bool = False,
+        meet: Callable[[Event], None] = lambda event: None,
+        reached: Callable[[str, str], None] = lambda model, step: None,
+    ) -> Ran:
+        """Rebuild models, as `run` runs them. `reached` is called before each step, and may raise there."""
+        queries_by = rebuild_queries(self.manifest(), names, start, accept_data_loss)
+        return self.run(*names, meet=meet, queries_by=queries_by, reached=reached)
 
     # StreamBinding
 
@@ -228,6 +245,8 @@ def run_manifest(
     until: Callable[[], bool] = lambda: False,
     meet: Callable[[Event], None] = lambda event: None,
     accept_data_loss: bool = False,
+    queries_by: QueriesBy = lambda leased: leased,
+    reached: Callable[[str, str], None] = lambda model, step: None,
 ) -> Ran:
     """Run models of a manifest on the shared session: see `Project.run`."""
     ids = manifest.graph.order(node for node in manifest.graph.nodes if node.startswith("model."))
@@ -245,8 +264,9 @@ def run_manifest(
             raise TimeoutError("The run hangs.")
 
     selects = build_selects(manifest, [name for name in order if not names or name in names])
-    context = RunContext(manifest, lake.session, lake.catalog, emit, accept_data_loss)
-    return Ran(run_selects(context, bind_selects(manifest, selects), continuous, interrupt), tuple(events))
+    context = RunContext(manifest, lake.session, lake.catalog, emit, accept_data_loss, reached=reached)
+    bound = bind_selects(manifest, selects)
+    return Ran(run_selects(context, bound, continuous, interrupt, queries_by=queries_by), tuple(events))
 
 
 def sorted_rows(rows: Iterable[Row], order: str | None = None) -> list[Row]:

@@ -43,7 +43,7 @@ def table_id(table: JavaTable) -> str:
 
 def read_entry(table: JavaTable, model: str, checkpoint: str | None = None) -> Entry | None:
     """The newest entry of `model` in the table's ledger; with `checkpoint`, of that one."""
-    return newest_entry(read_history(table, _tag(model)), model, find_snapshot(table), checkpoint)
+    return newest_entry(read_history(table, ledger_tag(model)), model, find_snapshot(table), checkpoint)
 
 
 def read_history(table: JavaTable, tag: str = "") -> Iterator[Snapshot]:
@@ -120,7 +120,7 @@ def publish(
         raise overtaken(written)
     if not can_replay and head_of(table) != snapshot.parent:
         raise HeadMovedError
-    tag = _tag(model)
+    tag = ledger_tag(model)
     try:
         manage = manage.cherrypick(snapshot.id)
         manage = (manage.replaceTag if table.refs().containsKey(tag) else manage.createTag)(tag, snapshot.id)
@@ -140,7 +140,8 @@ def head_of(table: JavaTable) -> int | None:
     return snapshot.snapshotId() if snapshot is not None else None
 
 
-def _tag(model: str) -> str:
+def ledger_tag(model: str) -> str:
+    """The tag of the snapshot with the newest ledger entry of `model`."""
     return f"{TAG_PREFIX}{model}"
 
 

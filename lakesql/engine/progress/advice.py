@@ -34,10 +34,7 @@ def fix_by_fill(state: ProgressState) -> str:
     """What to do where rows of the table would stay that nothing replaces, however often the streams are read."""
     if state.is_companion:
         return fix_by_rewind(state)
-    return (
-        f"To fill the table again from what the streams still have: lakesql drop {state.model}, then "
-        f"lakesql run --select {state.model}"
-    )
+    return f"To fill the table again from what the streams have: lakesql rebuild {state.model}"
 
 
 def fix_by_reread(state: ProgressState) -> str:

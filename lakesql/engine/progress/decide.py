@@ -22,9 +22,16 @@ from lakesql.engine.progress.advice import (
     fix_by_time,
     say_entry,
 )
-from lakesql.engine.progress.position import KIND_NAMES, Position, Positions, can_start_from, spark_position
+from lakesql.engine.progress.position import (
+    KIND_NAMES,
+    Position,
+    Positions,
+    can_start_from,
+    rebuilt_starts,
+    spark_position,
+)
 from lakesql.engine.progress.state import Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
-from lakesql.engine.progress.topics import check_topics
+from lakesql.engine.progress.topics import check_topics, check_upstream
 from lakesql.errors import RunError
 
 RETAINED = 100
@@ -37,10 +44,17 @@ def decide(state: ProgressState) -> Decision:
     _check_identity(state)
     decision: Decision
     if checkpoint is None or _has_never_run(state, checkpoint):
-        decision = Fresh() if entry is None else _start_from_ledger(state, entry)
+        decision = _begin(state) if entry is None else _start_from_ledger(state, entry)
     else:
         decision = _resume(state, checkpoint)
+    check_upstream(state, decision)
     return check_topics(state, decision)
+
+
+def _begin(state: ProgressState) -> Fresh | StartFrom:
+    starts = rebuilt_starts(state.sources)
+    tables = ", ".join(starts)
+    return StartFrom(starts, None, f"begins with the rows that a rebuild gave {tables}") if starts else Fresh()
 
 
 def decide_all(queries: Sequence[ProgressState]) -> list[Decision]:
@@ -58,6 +72,18 @@ def decide_all(queries: Sequence[ProgressState]) -> list[Decision]:
     if unlost and len(unlost) == len(queries):
         raise unlost[0]
     return decisions
+
+
+def check_rebuilt(state: ProgressState, known: str, query: str) -> None:
+    """Raise where somebody has rebuilt the table from another SELECT than `query`, which has run it from the checkpoint
+    `known` until now."""
+    entry = state.entry
+    if known and entry is not None and entry.checkpoint != known and entry.query != query:
+        raise RunError.of(
+            "table-rebuilt",
+            f"Table {state.table} has been rebuilt from another version of model '{state.model}' than this run has.",
+            fix="Start the run again, to continue with the version that is in the project now.",
+        )
 
 
 def _check_identity(state: ProgressState) -> None:

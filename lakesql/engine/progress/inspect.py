@@ -7,7 +7,7 @@ from typing import assert_never
 
 from pyspark.sql import SparkSession
 
-from lakesql.engine.ledger.snapshots import load_table, read_entry, read_history, table_exists, table_id
+from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_entry, read_history, table_exists, table_id
 from lakesql.engine.progress.checkpoint import (
     CheckpointFiles,
     read_checkpoint,
@@ -17,6 +17,7 @@ from lakesql.engine.progress.progress import QueryIdentity
 from lakesql.engine.progress.state import ProgressState
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers
+from lakesql.names import LEDGER_REBUILD
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
 
 
@@ -70,10 +71,21 @@ def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding
             return Source(name, "files")
         case Rate():
             return Source(name, "rate")
-        case TableSource():
-            return Source(name, "table")
+        case TableSource(table=table):
+            rebuilt, at_ms = _read_rebuilt(load_table(session, table))
+            return Source(name, "table", rebuilt=rebuilt, rebuilt_ms=at_ms)
         case _:
             assert_never(binding.source)
+
+
+def _read_rebuilt(table: JavaTable) -> tuple[tuple[int, ...], int | None]:
+    """The table's snapshots since it was rebuilt, and when that was; none where it never was."""
+    since: list[int] = []
+    for snapshot in read_history(table):
+        since.append(snapshot.id)
+        if LEDGER_REBUILD in snapshot.summary:
+            return tuple(reversed(since)), int(table.snapshot(snapshot.id).timestampMillis())
+    return (), None
 
 
 def read_topics(session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]) -> list[dict[str, str]]:

@@ -5,6 +5,9 @@ its number is, which one process alone can do, and its holder renews it every fe
 given back, or its process dead, or not renewed for a while, makes the next. Only the own clock of each process is read,
 and only for spans of time, so clocks need not agree.
 
+Whoever has to have a model's lease for a moment, such as a rebuild, asks for it by a file `wanted` beside these. The
+holder finds it when it renews, gives the lease back between two batches, and waits until it is free again.
+
 A runner that slept learns at the next step of its batch that its lease has passed on. What it does before it learns it
 is the fence's to stop (`snapshots.publish`).
 """
@@ -17,7 +20,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -37,9 +40,13 @@ LASTS_S = 10.0
 PASSES_ON_AFTER_S = 15.0
 """How long somebody else watches a lease that is not renewed before he takes it."""
 
+GIVES_WAY_S = 10.0
+"""How long a holder that was asked for the lease leaves it free. Who asks looks every `RENEW_EVERY_S`."""
+
 LOOK_EVERY_S = 0.25
 RENEWERS = 8
 FOLDER_SUFFIX = ".lease"
+_WANTED = "wanted"
 
 _log = logging.getLogger(__name__)
 
@@ -93,6 +100,7 @@ class Leases:
         self._me = _this_runner(session)
         self._held: dict[str, _Lease] = {}
         self._claims: dict[str, _Claim] = {}
+        self._gave_way: dict[str, float] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._renew_all, name="lakesql-leases", daemon=True)
@@ -102,23 +110,30 @@ class Leases:
 
         `say` hears of what is waited for, and of a lease that was taken over. Raises `RunError` (`lease-held`) where
         another runner is seen to hold it, and what `check` raises. If `patient`, that is waited for while this runner
-        holds other leases: where it has begun to take over from another, it is to have them all.
+        holds other leases: where it has begun to take over from another, it is to have them all. Whom this runner has
+        given way to is waited for too.
         """
         if model in self._held:
             self.check(model)
             return True
         claim = self._claims.get(model)
+        files = CheckpointFiles(self._session, checkpoint + FOLDER_SUFFIX)
+        if model in self._gave_way:
+            if self._clock() - self._gave_way[model] < GIVES_WAY_S:
+                return False
+            patient = True
         if claim is None:
-            files = CheckpointFiles(self._session, checkpoint + FOLDER_SUFFIX)
             claim = self._claims[model] = _Claim(model, files, self._me, self._clock, say)
         try:
-            lease = claim.look(patient and bool(self._held))
+            lease = claim.look(patient and bool(self._held or self._gave_way))
         except RunError:
             del self._claims[model]
             raise
         if lease is None:
             return False
         del self._claims[model]
+        if self._gave_way.pop(model, None) is not None and _WANTED in files.names():
+            files.remove(_WANTED)  # who asked for it has gone
         with self._lock:
             self._held[model] = lease
             if not self._thread.is_alive():
@@ -147,6 +162,24 @@ class Leases:
         """What `check` would raise where the renewing thread has seen that the lease has passed on. Asks nobody."""
         lease = self._held.get(model)
         return lease.lost() if lease is not None else None
+
+    def want(self, checkpoint: str) -> None:
+        """Ask whoever holds the lease of the model with this checkpoint to give it back between two batches."""
+        CheckpointFiles(self._session, checkpoint + FOLDER_SUFFIX).write(_WANTED, _dump(self._me))
+
+    def unwant(self, checkpoint: str) -> None:
+        """Let the holder keep it."""
+        CheckpointFiles(self._session, checkpoint + FOLDER_SUFFIX).remove(_WANTED)
+
+    def is_wanted(self, model: str) -> bool:
+        """Whether somebody has asked for the model's lease, as the renewing thread has seen. Asks nobody."""
+        lease = self._held.get(model)
+        return lease is not None and lease.is_wanted
+
+    def give_way(self, model: str) -> None:
+        """Give the lease back to who has asked for it."""
+        self._gave_way[model] = self._clock()
+        self.release(model)
 
     def release(self, model: str) -> None:
         """Give a lease back; nothing if it is not held."""
@@ -184,6 +217,7 @@ class _Lease:
         self._renewed = clock()
         self._taken_by: str = ""
         self._is_released = False
+        self.is_wanted = False
         self._lock = threading.Lock()
 
     def check(self) -> None:
@@ -210,7 +244,9 @@ class _Lease:
     def _renew(self) -> None:
         begun = self._clock()
         try:
-            newest = _newest(self._files)
+            names = self._files.names()
+            newest = max(_numbers(names), default=-1)
+            self.is_wanted = _WANTED in names
             if newest > self._number:
                 holder = _read(self._files, newest)
                 self._taken_by = str(holder) if holder else "another runner"
@@ -232,7 +268,7 @@ class _Lease:
         try:
             if _newest(self._files) == self._number:
                 self._files.write(str(self._number), _dump(replace(self._me, is_released=True)))
-                for number in _numbers(self._files):
+                for number in _numbers(self._files.names()):
                     if number < self._number:
                         self._files.remove(str(number))
         except Exception as error:  # it passes on by itself
@@ -341,12 +377,12 @@ def _is_dead(holder: Holder, me: Holder) -> bool:
     return all(process.started and not process.is_there for process in holder.processes)
 
 
-def _numbers(files: CheckpointFiles) -> list[int]:
-    return [int(name) for name in files.names() if name.isdecimal()]
+def _numbers(names: Iterable[str]) -> list[int]:
+    return [int(name) for name in names if name.isdecimal()]
 
 
 def _newest(files: CheckpointFiles) -> int:
-    return max(_numbers(files), default=-1)
+    return max(_numbers(files.names()), default=-1)
 
 
 def _read(files: CheckpointFiles, number: int) -> Holder | None:

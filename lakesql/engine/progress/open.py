@@ -90,7 +90,15 @@ def seed(
 
 
 def restart(bindings: Sequence[StreamBinding], progress: Progress) -> tuple[StreamBinding, ...]:
-    """The bindings as the checkpoint starts them: `lakesql rewind --to TIME` stands in the place of `start`."""
+    """The bindings as they are read now: the time of `lakesql rewind --to` stands in the place of `start`, and a table
+    that was rebuilt is read from there on."""
+    since = {source.name: source.rebuilt_ms for source in progress.sources}
+    bindings = [
+        replace(binding, source=replace(binding.source, since_ms=since.get(binding.stream.name)))
+        if isinstance(binding.source, TableSource)
+        else binding
+        for binding in bindings
+    ]
     start_ms = progress.origin.start_ms
     if start_ms is None:
         return tuple(bindings)

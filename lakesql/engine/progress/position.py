@@ -26,7 +26,8 @@ class Source:
     """A stream of the model as it is now.
 
     For Kafka: the id of each topic, and of each partition the first offset that is still there, and the one behind the
-    last.
+    last. For a table that was rebuilt: the snapshot that brought its new rows, and those after it, in their order; and
+    the time of the first of them, in milliseconds since the epoch.
     """
 
     name: str
@@ -34,6 +35,8 @@ class Source:
     topics: Mapping[str, str] = field(default_factory=dict)
     beginnings: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    rebuilt: tuple[int, ...] = ()
+    rebuilt_ms: int | None = None
 
 
 def topic_ids(sources: Iterable[Source]) -> dict[str, str]:
@@ -43,6 +46,15 @@ def topic_ids(sources: Iterable[Source]) -> dict[str, str]:
     for topic, id_ in named:
         ids.setdefault(topic, set()).add(id_)
     return {topic: id_ for topic, id_ in named if len(ids[topic]) == 1}
+
+
+def rebuilt_starts(sources: Iterable[Source]) -> dict[str, Position]:
+    """Where the streams begin that are tables which were rebuilt: what they held before was removed since."""
+    return {
+        source.name: {"version": 1, "snapshot_id": source.rebuilt[0], "position": 0, "scan_all_files": False}
+        for source in sources
+        if source.rebuilt
+    }
 
 
 def spark_position(position: Position) -> Position:

@@ -66,6 +66,16 @@ class Progress:
         self._positions = positions or {}
 
     @property
+    def checkpoint(self) -> str:
+        """The id of the checkpoint."""
+        return self._checkpoint
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The streams as they were when the query was prepared, with the topics that were found since."""
+        return self._sources
+
+    @property
     def origin(self) -> Origin:
         """What the checkpoint was made for."""
         return self._origin

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from lakesql.engine.progress.advice import fix_by_refill, fix_by_reread, fix_by_rewind, rewind_command, say_entry
-from lakesql.engine.progress.position import KIND_NAMES, Positions, can_start_from, ledger_positions
+from lakesql.engine.progress.position import (
+    KIND_NAMES,
+    Positions,
+    can_start_from,
+    ledger_positions,
+    rebuilt_starts,
+)
 from lakesql.engine.progress.state import Batch, ProgressState, StartFrom, newest_batch
 from lakesql.errors import RunError
 
@@ -43,7 +49,7 @@ def choose_start(state: ProgressState, to: RewindTo, allow_duplicates: bool = Fa
                     fix=f"{first}. Where its rows are gone already, or may stand twice: {command}",
                 )
             again = f"reads the streams from {'their start' if to == 'start' else 'that time'} on"
-            return StartFrom({}, follows, again, start_ms)
+            return StartFrom(rebuilt_starts(state.sources), follows, again, start_ms)
 
 
 def _loss(state: ProgressState) -> str:

@@ -36,6 +36,21 @@ def check_topics(state: ProgressState, decision: Decision) -> Decision:
     return decision
 
 
+def check_upstream(state: ProgressState, decision: Decision) -> None:
+    """Raise `RunError` (`upstream-rebuilt`) where a table that is streamed was rebuilt since it was read."""
+    positions = _next_positions(state, decision)
+    for source in state.sources:
+        position = positions.get(source.name)
+        if source.rebuilt and isinstance(position, dict) and position.get("snapshot_id") not in source.rebuilt:
+            raise RunError.of(
+                "upstream-rebuilt",
+                f"Table '{source.name}', which model '{state.model}' streams, has been rebuilt since it was last read.",
+                why="The rows that this model has read of it are not in it any more, and others are there in their "
+                "place.",
+                fix=f"To take those: lakesql rebuild {state.model}",
+            )
+
+
 def _next_positions(state: ProgressState, decision: Decision) -> Positions:
     """Where the next batch that is read begins; nothing where the streams' `start` says it."""
     match decision:

@@ -15,9 +15,10 @@ from lakesql.stream.stream import Stream
 
 @dataclass(frozen=True, slots=True)
 class TableSource:
-    """Another model's table, read as it grows."""
+    """Another model's table, read as it grows; from a time on, in milliseconds since the epoch, if it was rebuilt."""
 
     table: TableName
+    since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

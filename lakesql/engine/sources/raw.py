@@ -62,7 +62,9 @@ def read_raw(session: SparkSession, binding: StreamBinding, streaming: bool = Tr
             return _as_rows(rows, stream.column_names, text("rate"), offset="value", timestamp="timestamp")
         case Kafka() as connection:
             return _read_kafka(reader, stream, connection, streaming)
-        case TableSource(table=table):
+        case TableSource(table=table, since_ms=since_ms):
+            if streaming and since_ms is not None:
+                reader = reader.option("stream-from-timestamp", since_ms)
             rows = reader.format("iceberg").load(table_name(table))
             return _as_rows(rows, rows.columns, text(str(table)))
         case _:
@@ -82,14 +84,9 @@ def _read_recorded(reader: Reader, stream: Stream, base: str) -> DataFrame:
     """
     if (folder := local_folder(base)) is not None:
         _date_by_name(folder)
-    match stream.origin:
-        case Topics(names=names):
-            pattern = "{" + ",".join(escape_glob(name) for name in names) + "}"
-        case TopicPattern():
-            pattern = "*"
-        case FilePath() | Generated():
-            raise _wrong_origin(stream, "recorded", "topic")
-    glob = f"{base}/{pattern}/*.jsonl"
+    if isinstance(stream.origin, FilePath | Generated):
+        raise _wrong_origin(stream, "recorded", "topic")
+    glob = files_of(stream, base)
     lines = _text_lines(reader, stream, glob)
     topic = F.url_decode(F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2))
     record = F.from_json("value", _RECORDED_TYPE).alias("r")
@@ -140,7 +137,7 @@ def _read_files(reader: Reader, binding: StreamBinding, base: str) -> DataFrame:
     stream = binding.stream
     if not isinstance(stream.origin, FilePath):
         raise _wrong_origin(stream, "files", "path")
-    glob = f"{base}/{stream.origin.path}"
+    glob = files_of(stream, base)
     match stream.format:
         case "csv" | "string" | "bytes":
             lines = _text_lines(reader, stream, glob)
@@ -230,6 +227,21 @@ def _wrong_origin(stream: Stream, connection: str, wanted: str) -> ProjectError:
         f"{wanted}.",
         place=stream.place,
     )
+
+
+def files_of(stream: Stream, base: str) -> str:
+    """The pattern of the files that hold a stream's records, under the path of its connection."""
+    match stream.origin:
+        case Topics(names=names):
+            return f"{base}/{{{','.join(escape_glob(name) for name in names)}}}/*.jsonl"
+        case TopicPattern():
+            return f"{base}/*/*.jsonl"
+        case FilePath(path=path):
+            return f"{base}/{path}"
+        case Generated():
+            raise AssertionError("a generator has no files")
+        case _:
+            assert_never(stream.origin)
 
 
 def escape_glob(name: str) -> str:

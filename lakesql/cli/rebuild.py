@@ -1,0 +1,109 @@
+"""`lakesql rebuild`: fill the tables of models again, without a gap for those who read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lakesql.cli.options import Command, Given, Options, complete_models
+
+if TYPE_CHECKING:
+    from lakesql.run.rebuild import RebuildFrom
+
+
+@click.command("rebuild", cls=Command)
+@click.argument("selection", nargs=-1, required=True, metavar="SELECTION...", shell_complete=complete_models)
+@click.option(
+    "--from",
+    "start",
+    default="start",
+    show_default=True,
+    metavar="WHERE",
+    help="`start`: where the streams start. `earliest`: the first record that is there. Or a time, such as "
+    "2026-01-31T12:00:00Z.",
+)
+@click.option("--dry-run", is_flag=True, help="Say how much would be read, and write nothing.")
+@click.option("--abandon", is_flag=True, help="Remove what a rebuild that broke off has written beside the table.")
+@click.option(
+    "--accept-data-loss",
+    is_flag=True,
+    help="Take what the streams still hold, although their first records are gone.",
+)
+@click.option("--fail-fast", is_flag=True, help="End with the first model that fails for good.")
+@click.pass_obj
+def command(
+    given: Given,
+    selection: tuple[str, ...],
+    start: str,
+    dry_run: bool,
+    abandon: bool,
+    accept_data_loss: bool,
+    fail_fast: bool,
+) -> int:
+    """Fill tables again from their streams, and exchange their rows in one commit.
+
+    A table keeps its rows until the new ones are complete, and its history, tags and grants after that. The model may
+    be run meanwhile. A rebuild that broke off is continued by the same command.
+    """
+    from lakesql.cli import project
+
+    start_at = read_start(start)
+    if not (dry_run or abandon):
+        return rebuild_selected(given.options, selection, (), start_at, accept_data_loss, fail_fast)
+    manifest = project.load_project(given.options)
+    names = project.select_models(manifest, selection, (), given.options)
+
+    from lakesql.cli.report import say
+    from lakesql.run.rebuild import abandon_rebuilds, preview_rebuilds
+
+    if abandon:
+        for name, was_there in abandon_rebuilds(manifest, names, lambda text: say(text, given.options)):
+            click.echo(f"{name}: {'its rebuild is removed' if was_there else 'no rebuild of it has been begun'}.")
+        return 0
+    for name, found in preview_rebuilds(
+        manifest, names, start_at, accept_data_loss, lambda text: say(text, given.options)
+    ):
+        click.echo(f"{name}: {found}")
+    return 0
+
+
+def rebuild_selected(
+    options: Options,
+    select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    start_at: RebuildFrom,
+    accept_data_loss: bool,
+    fail_fast: bool,
+) -> int:
+    """Rebuild the selected models, each after those that it reads, and show the progress. The exit code."""
+    import shlex
+    import sys
+
+    from lakesql.cli import project
+    from lakesql.cli.render import open_emitter
+    from lakesql.run.models import run_models
+    from lakesql.run.rebuild import rebuild_queries
+
+    manifest = project.load_project(options)
+    names = project.select_models(manifest, select, exclude, options)
+    compiled = project.compiled_files(manifest)
+    compiled.compile(names)
+    if not names:
+        return 0
+    queries_by = rebuild_queries(manifest, names, start_at, accept_data_loss)
+    with open_emitter(options, project.Outputs(manifest.directory), shlex.join(sys.argv[1:])) as emit:
+        selects = compiled.selects(names)
+        succeeded = run_models(manifest, selects, False, emit, fail_fast=fail_fast, queries_by=queries_by)
+        return 0 if succeeded else 1
+
+
+def read_start(text: str) -> RebuildFrom:
+    """What `--from` says. Raises `UsageError`."""
+    from lakesql.cli.rewind import read_time
+
+    match text:
+        case "start" | "earliest":
+            return text
+        case _:
+            return read_time(text, "no place to begin at", "Write --from start, --from earliest,")

@@ -1,0 +1,251 @@
+"""One table's contents become another's, in one commit of the other: how a rebuild ends.
+
+The table that is filled beside the live one (its replacement) gets the schema, with its field ids, and the partition
+spec that the live table will have after the swap, before its first write. So its files fit the live table as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql.types import StructType
+
+from lakesql.compile.storable import partition_name
+from lakesql.compile.table import TableSpec, format_version
+from lakesql.engine.ledger.snapshots import HeadMovedError, JavaTable, head_of, ledger_tag
+from lakesql.engine.spark.gateway import java_class
+from lakesql.errors import RunError
+from lakesql.model.config import PartitionField, SortField
+
+GC_ENABLED = "gc.enabled"
+"""Iceberg's property: with `false` no file of the table is ever deleted, as other tables may have it too."""
+
+_API = "org.apache.iceberg."
+_TIMES = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
+
+
+def fit(live: JavaTable, replacement: JavaTable, spec: TableSpec) -> None:
+    """Give `replacement`, which has no row yet, the schema, partitions and order that `live` will have after `swap`.
+
+    `spec` is what the model wants. Does nothing to `live`, and nothing where it was done before.
+    """
+    future = _evolve(live.newTransaction(), live, replacement, spec).table()  # never committed
+    schema = future.schema()
+    last = max(schema.highestFieldId(), live.operations().current().lastColumnId())
+    operations = replacement.operations()
+    base = operations.current()
+    made = java_class(f"{_API}TableMetadata").buildFrom(base).setCurrentSchema(schema, last)
+    made = made.setDefaultPartitionSpec(future.spec()).setDefaultSortOrder(future.sortOrder())
+    operations.commit(base, made.build())
+
+
+def swap(
+    live: JavaTable,
+    replacement: JavaTable,
+    spec: TableSpec,
+    summary: Mapping[str, str],
+    model: str,
+    owner: str,
+    head: int | None,
+) -> None:
+    """Make the rows of `replacement` those of `live`, with its schema and partitions, in one commit.
+
+    `live` keeps its UUID, history and tags. `summary` goes to the new head, which gets the tag of `owner`'s ledger. A
+    snapshot that removes all rows comes before one that appends, so that who streams the table can go on behind it.
+
+    Raises `HeadMovedError` where the head of `live` is another than `head`, and `RunError` (`rebuild-outdated`) where
+    the columns of `live` have been altered since `fit`.
+    """
+    if head_of(live) != head:
+        raise HeadMovedError
+    try:
+        _swap(live, replacement, spec, summary, model, owner, head)
+    except Py4JJavaError as error:
+        if any(word in str(error) for word in ("ValidationException", "CommitFailedException")):
+            raise HeadMovedError from None
+        raise
+
+
+def _swap(
+    live: JavaTable,
+    replacement: JavaTable,
+    spec: TableSpec,
+    summary: Mapping[str, str],
+    model: str,
+    owner: str,
+    head: int | None,
+) -> None:
+    transaction = _evolve(live.newTransaction(), live, replacement, spec)
+    future = transaction.table()
+    if not future.schema().sameSchema(replacement.schema()) or not _fits(future.spec(), replacement.spec()):
+        raise RunError.of(
+            "rebuild-outdated",
+            f"The columns or partitions of {live.name()} were altered while it was rebuilt.",
+            fix=f"Begin again: lakesql rebuild {model} --abandon, then lakesql rebuild {model}",
+        )
+    everything = java_class(f"{_API}expressions.Expressions").alwaysTrue()
+    if head is not None:
+        removal = transaction.newOverwrite().overwriteByRowFilter(everything).validateFromSnapshot(head)
+        removal = removal.conflictDetectionFilter(everything).validateNoConflictingData()
+        removal.validateNoConflictingDeletes().commit()
+        time.sleep(0.002)  # who streams the table begins by time, behind the removal
+    files, deletes = _files(replacement)
+    last = transaction.newAppend()
+    for file in files:
+        last = last.appendFile(_move(file, java_class(f"{_API}DataFiles").builder(future.spec())))
+    if deletes:
+        last.commit()
+        last = transaction.newRowDelta()
+        for file in deletes:
+            last = last.addDeletes(_move_delete(file, java_class(f"{_API}FileMetadata"), future.spec()))
+    for key, value in summary.items():
+        last = last.set(key, value)
+    last.commit()
+    tag, new_head = ledger_tag(owner), transaction.table().currentSnapshot().snapshotId()
+    manage = transaction.manageSnapshots()
+    (manage.replaceTag if live.refs().containsKey(tag) else manage.createTag)(tag, new_head).commit()
+    transaction.commitTransaction()
+
+
+def _evolve(transaction: Any, live: JavaTable, replacement: JavaTable, spec: TableSpec) -> Any:
+    """The transaction, in which `live` has got the columns of `replacement`, and partitions and order of `spec`."""
+    version = str(format_version(spec.properties))
+    transaction.updateProperties().set("format-version", version).commit()
+    transaction.replaceSortOrder().commit()  # none: it may name a column that goes
+    had, wanted = _partitions(live), {_partition(field): field for field in spec.partition_by}
+    update = transaction.updateSpec()
+    for key in had.keys() - wanted.keys():
+        update = update.removeField(had[key])
+    update.commit()
+    _evolve_columns(transaction.updateSchema(), live.schema(), replacement.schema())
+    update = transaction.updateSpec()
+    for key, field in wanted.items():
+        if key not in had:
+            update = update.addField(partition_name(field) or field.column, _term(field))
+    update.commit()
+    order = transaction.replaceSortOrder()
+    for sort in spec.order_by:
+        order = (order.desc if sort.descending else order.asc)(_column(sort.column), _nulls(sort))
+    order.commit()
+    return transaction
+
+
+def _evolve_columns(update: Any, before: Any, wanted: Any) -> None:
+    """Keep the columns of one name and type, with their ids; drop the others, and add those that are new."""
+    old, new = _types(before), _types(wanted)
+    kept = {name for name in new if old.get(name) == new[name]}
+    if list(before.identifierFieldIds()):
+        update = update.setIdentifierFields(java_class("java.util.ArrayList")())
+    for name in old.keys() - kept:
+        update = update.deleteColumn(name)
+    for field in wanted.columns():
+        name = field.name()
+        if name not in kept:
+            update = update.addColumn(name, field.type(), field.doc())
+            continue
+        if before.findField(name).isRequired():
+            update = update.makeColumnOptional(name)
+        if before.findField(name).doc() != field.doc():
+            update = update.updateColumnDoc(name, field.doc())
+    if list(old) != list(new):
+        update = update.moveFirst(next(iter(new)))
+        for first, second in pairwise(new):
+            update = update.moveAfter(second, first)
+    update.commit()
+
+
+def _types(schema: Any) -> dict[str, str]:
+    """The columns with Spark's text of their types, in their order."""
+    spark = json.loads(java_class(f"{_API}spark.SparkSchemaUtil").convert(schema).json())
+    return {field.name: field.dataType.simpleString() for field in StructType.fromJson(spark).fields}
+
+
+def _partitions(table: JavaTable) -> dict[tuple[str, str], str]:
+    """The fields of the table's partition spec: column and transform, with the field's name."""
+    schema = table.schema()
+    fields = (
+        (schema.findColumnName(f.sourceId()), str(f.transform().toString()), f.name()) for f in table.spec().fields()
+    )
+    return {(column, transform): name for column, transform, name in fields}
+
+
+def _partition(field: PartitionField) -> tuple[str, str]:
+    transform = _TIMES.get(field.transform, field.transform)
+    return field.column, transform if field.width is None else f"{transform}[{field.width}]"
+
+
+def _term(field: PartitionField) -> Any:
+    make = java_class(f"{_API}expressions.Expressions")
+    if field.transform == "identity":
+        return _column(field.column)
+    transform = getattr(make, _TIMES.get(field.transform, field.transform))
+    return transform(field.column) if field.width is None else transform(field.column, field.width)
+
+
+def _column(name: str) -> Any:
+    return java_class(f"{_API}expressions.Expressions").ref(name)
+
+
+def _nulls(sort: SortField) -> Any:
+    order = java_class(f"{_API}NullOrder")
+    return order.NULLS_FIRST if sort.nulls_first else order.NULLS_LAST
+
+
+def _fits(one: Any, other: Any) -> bool:
+    """Whether files that are partitioned by one spec have the same partition values by the other."""
+    return _shape(one) == _shape(other)
+
+
+def _shape(spec: Any) -> list[tuple[int, str]]:
+    return [(field.sourceId(), str(field.transform().toString())) for field in spec.fields()]
+
+
+def _files(table: JavaTable) -> tuple[list[Any], list[Any]]:
+    """The table's data files, and the delete files that apply to them."""
+    files, deletes = [], {}
+    tasks = table.newScan().includeColumnStats().planFiles()
+    try:
+        for task in _each(tasks.iterator()):
+            files.append(task.file())
+            for file in task.deletes():
+                deletes[file.location(), file.contentOffset()] = file
+    finally:
+        tasks.close()
+    return files, list(deletes.values())
+
+
+def _each(iterator: Any) -> Iterator[Any]:
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def _move(file: Any, made: Any) -> Any:
+    """The file as one of a table with the spec that `made` builds for. (Its `copy` wants specs of one id.)"""
+    metrics = java_class(f"{_API}Metrics")(
+        file.recordCount(),
+        file.columnSizes(),
+        file.valueCounts(),
+        file.nullValueCounts(),
+        file.nanValueCounts(),
+        file.lowerBounds(),
+        file.upperBounds(),
+    )
+    made = made.withPath(file.location()).withFormat(file.format()).withFileSizeInBytes(file.fileSizeInBytes())
+    made = made.withPartition(file.partition()).withMetrics(metrics).withSplitOffsets(file.splitOffsets())
+    if file.keyMetadata() is not None:
+        made = made.withEncryptionKeyMetadata(file.keyMetadata())
+    return made.build()
+
+
+def _move_delete(file: Any, metadata: Any, spec: Any) -> Any:
+    made = metadata.deleteFileBuilder(spec).ofPositionDeletes()
+    if file.referencedDataFile() is not None:
+        made = made.withReferencedDataFile(file.referencedDataFile())
+    if file.contentOffset() is not None:  # a deletion vector
+        made = made.withContentOffset(file.contentOffset()).withContentSizeInBytes(file.contentSizeInBytes())
+    return _move(file, made)

@@ -1,0 +1,583 @@
+"""`lakesql rebuild`: fill a model's table again beside the live one, and give the live one its rows in one commit.
+
+The replacement is written by the model's ordinary batches, with a ledger and a checkpoint of its own, so that a rebuild
+which broke off continues where it stands. Its last pass is made under the model's own lease, so the table misses
+nothing that the live one has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, assert_never
+
+from lakesql.catalog.tables import load_table_state
+from lakesql.compile.select import Select, build_select
+from lakesql.compile.table import TableSpec, build_table_spec, create_table, dead_letter_spec, format_version
+from lakesql.engine.batch.analyze import analyze_select, landing_columns
+from lakesql.engine.batch.streaming_query import Backlog, ModelQuery
+from lakesql.engine.ledger.entry import Entry, summary_of
+from lakesql.engine.ledger.snapshots import (
+    HeadMovedError,
+    conflict,
+    head_of,
+    load_table,
+    read_entry,
+    read_history,
+    table_exists,
+)
+from lakesql.engine.ledger.swap import GC_ENABLED, fit, swap
+from lakesql.engine.progress.checkpoint import (
+    CheckpointFiles,
+    SeenFile,
+    create_checkpoint,
+    list_files,
+    read_checkpoint,
+    read_seen,
+)
+from lakesql.engine.progress.inspect import read_sources, read_state
+from lakesql.engine.progress.lease import FOLDER_SUFFIX, LOOK_EVERY_S, Leases
+from lakesql.engine.progress.open import id_of, new_origin, seed
+from lakesql.engine.progress.position import Source
+from lakesql.engine.progress.state import StartFrom
+from lakesql.engine.sources.binding import StreamBinding, TableSource
+from lakesql.engine.sources.raw import files_of
+from lakesql.engine.spark.failure import explain
+from lakesql.engine.spark.session import kill_java, new_session
+from lakesql.errors import LakesqlError, RunError, TransientError
+from lakesql.events import Emit, Event, Noted, StepApplied, now_ms
+from lakesql.model.config import AvailableNow
+from lakesql.model.table_name import TableName
+from lakesql.names import DEAD_LETTER_SUFFIX, LEDGER_REBUILD, REBUILD_PROPERTY, REBUILD_SUFFIX
+from lakesql.observe.text import count
+from lakesql.project.catalog import local_folder
+from lakesql.project.profiles import Files, Kafka, Rate, Recorded
+from lakesql.run.bind import BoundSelect, bind_select
+from lakesql.run.models import LeasedQueries
+from lakesql.run.prepare import RunContext, check_tables, checkpoint_of, hash_of, prepare_model, query_identities
+from lakesql.run.rebuilt import (
+    SWAP_TRIES,
+    drop_table,
+    finish_rebuild,
+    is_swapped,
+    rebuild_folder,
+    set_property,
+)
+from lakesql.run.spark import open_spark, session_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakesql.graph.manifest import Manifest
+
+RebuildFrom = Literal["start", "earliest"] | int
+"""Where a rebuild reads its streams from: where they start, the first record that is there, or a time, in milliseconds
+since the epoch."""
+
+
+def rebuild_queries(
+    manifest: Manifest, names: Iterable[str], start_at: RebuildFrom, accept_data_loss: bool
+) -> Callable[[LeasedQueries], Rebuilds]:
+    """What rebuilds the models instead of running them. Raises what `bind_rebuild` raises."""
+    models = {name: bind_rebuild(manifest, name, start_at) for name in names}
+    return lambda ordinary: Rebuilds(ordinary, models, start_at, accept_data_loss)
+
+
+def bind_rebuild(manifest: Manifest, name: str, start: RebuildFrom) -> BoundSelect:
+    """The model as it fills the table beside its own. Raises what `build_select` raises."""
+    model = manifest.models[name]
+    models = {**manifest.models, name: replace(model, table=model.table.rebuild)}
+    bound = bind_select(manifest, build_select(replace(manifest, models=models), name, is_full_refresh=True))
+    if start == "start":
+        return bound
+    at: Any = start if start == "earliest" else datetime.fromtimestamp(start / 1000, UTC)
+    bindings = (replace(binding, stream=replace(binding.stream, start=at)) for binding in bound.bindings)
+    return replace(bound, bindings=tuple(bindings))
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilds:
+    """The rebuilds of a run, by their models' names; a model that has no table yet is run as ever."""
+
+    ordinary: LeasedQueries
+    models: Mapping[str, BoundSelect]
+    start_at: RebuildFrom = "start"
+    accept_data_loss: bool = False
+
+    @property
+    def context(self) -> RunContext:
+        """What all of them share."""
+        return self.ordinary.context
+
+    def start(self, model: str, emit: Emit) -> ModelQuery | Rebuild | None:
+        """Begin the model's rebuild, or continue one that broke off; None while it waits for a lease."""
+        live, bound = self.ordinary.selects[model], self.models[model]
+        if not table_exists(self.context.session, live.select.model.table):
+            return self.ordinary.start(model, emit)
+        leases, claimed = self.ordinary.leases, model + REBUILD_SUFFIX
+        if not claim_rebuild(self.context, leases, model, lambda text: emit(Noted(text, now_ms(), model))):
+            return None
+        context = replace(self.context, emit=emit, check_lease=lambda _: leases.check(claimed), accept_data_loss=False)
+        rebuild = Rebuild(context, live, bound, leases, self.start_at, self.accept_data_loss)
+        rebuild.begin()
+        return rebuild
+
+    def explain(self, model: str, error: Exception) -> LakesqlError:
+        """What an exception of the rebuild means."""
+        return explain(error, self.models[model].select)
+
+    def must_stop(self, model: str) -> RunError | None:
+        """That a lease has passed to another runner."""
+        return self.ordinary.leases.lost(model + REBUILD_SUFFIX) or self.ordinary.must_stop(model)
+
+    def release(self, model: str) -> None:
+        """Give the leases back."""
+        self.ordinary.leases.release(model + REBUILD_SUFFIX)
+        self.ordinary.release(model)
+
+    def kill(self) -> None:
+        """Kill Java, and with it whatever a query is at."""
+        kill_java()
+
+
+def claim_rebuild(context: RunContext, leases: Leases, model: str, say: Callable[[str], None]) -> bool:
+    """Whether this runner may rebuild the model. Raises `RunError` (`rebuild-under-way`) where another one does."""
+    try:
+        return leases.claim(model + REBUILD_SUFFIX, rebuild_folder(context, model), say)
+    except RunError as error:
+        raise RunError.of(
+            "rebuild-under-way",
+            f"Model '{model}' is being rebuilt by somebody else.",
+            why=error.problems[0].what,
+            fix="Wait until that is done, or end it: what it has written is kept, and the next rebuild continues it.",
+        ) from None
+
+
+def abandon_rebuilds(
+    manifest: Manifest, names: Sequence[str], say: Callable[[str], None]
+) -> Iterator[tuple[str, bool]]:
+    """Open Spark, and `abandon_rebuild` of each model."""
+    with _opened(manifest, names, "start", say) as (context, bound), closing(Leases(context.session)) as leases:
+        for name in names:
+            yield name, abandon_rebuild(context, bound[name].select, leases, say)
+
+
+def preview_rebuilds(
+    manifest: Manifest, names: Sequence[str], start_at: RebuildFrom, accept_data_loss: bool, say: Callable[[str], None]
+) -> Iterator[tuple[str, str]]:
+    """Open Spark, and say of each model what its rebuild would do. Writes nothing; raises what `check_rebuild` does."""
+    with _opened(manifest, names, start_at, say) as (context, bound):
+        for name in names:
+            live = bind_select(manifest, build_select(manifest, name))
+            if not table_exists(context.session, live.select.model.table):
+                yield name, "has no table yet: it would be run as ever"
+                continue
+            found = check_rebuild(context, live, bound[name], start_at, accept_data_loss)
+            yield name, f"would read {found}"
+
+
+@contextmanager
+def _opened(
+    manifest: Manifest, names: Sequence[str], start_at: RebuildFrom, say: Callable[[str], None]
+) -> Iterator[tuple[RunContext, Mapping[str, BoundSelect]]]:
+    bound = {name: bind_rebuild(manifest, name, start_at) for name in names}
+    bindings = [binding for each in bound.values() for binding in each.bindings]
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Noted):
+            say(f"{event.model}: {event.text}")
+
+    with open_spark(session_settings(manifest, bindings, say)) as (session, catalog):
+        context = RunContext(manifest, session, catalog, hear)
+        with closing(context.brokers):
+            yield context, bound
+
+
+def abandon_rebuild(context: RunContext, select: Select, leases: Leases, say: Callable[[str], None]) -> bool:
+    """Remove what a rebuild has begun, whether there was something. One that is past its swap is finished instead."""
+    session, table = context.session, select.model.table.rebuild
+    folder = rebuild_folder(context, select.model.name)
+    while not claim_rebuild(context, leases, select.model.name, say):
+        time.sleep(LOOK_EVERY_S)
+    if is_swapped(context, select):
+        while not leases.claim(select.model.name, checkpoint_of(context.manifest.target, select.model.name), say):
+            time.sleep(LOOK_EVERY_S)
+        finish_rebuild(context, select)
+        say(f"{select.model.name}: its rebuild has replaced the rows already, and is finished now")
+        return True
+    is_there = table_exists(session, table)
+    for name in (table.dead_letter, table):
+        if not table_exists(session, name):
+            continue
+        if REBUILD_PROPERTY not in load_table(session, table).properties():
+            raise _foreign(table)
+        if load_table(session, name).properties().get(GC_ENABLED) == "false":
+            set_property(session, name, GC_ENABLED, "true")
+        drop_table(session, name)
+    for suffix in (DEAD_LETTER_SUFFIX, "", FOLDER_SUFFIX):
+        files = CheckpointFiles(session, folder + suffix)
+        is_there = is_there or (suffix == "" and bool(files.names()))
+        files.remove_all()
+    return is_there
+
+
+def check_rebuild(
+    context: RunContext, live: BoundSelect, bound: BoundSelect, start_at: RebuildFrom, accept_data_loss: bool
+) -> str:
+    """How much is to be read, in words. Raises `RunError`: `rebuild-impossible`, `data-lost`, `no-space`."""
+    name = live.select.model.name
+    latest = [b.stream for b in bound.bindings if isinstance(b.source, Kafka) and b.stream.start == "latest"]
+    if latest:
+        raise RunError.of(
+            "rebuild-impossible",
+            f"Stream '{latest[0].name}' starts at `latest`: model '{name}' would begin with nothing.",
+            fix=f"Say where: lakesql rebuild {name} --from earliest, or --from 2026-01-31T12:00:00Z",
+        )
+    unplaced = [b.stream for b in bound.bindings if isinstance(b.source, TableSource | Rate)]
+    if unplaced and isinstance(start_at, int):
+        raise RunError.of(
+            "rebuild-impossible",
+            f"Stream '{unplaced[0].name}' of model '{name}' is a table or a generator, and has no times to begin at.",
+            fix=f"Read all of it: lakesql rebuild {name}",
+        )
+    sources = read_sources(context.session, context.brokers, bound.bindings)
+    files = CheckpointFiles(context.session, checkpoint_of(context.manifest.target, name))
+    gone: list[str] = []
+    said: list[str] = []
+    for binding, source in zip(bound.bindings, sources, strict=True):
+        missing, there = _holdings(context.session, binding, source, files)
+        said.append(f"{there} of {source.name}")
+        if not isinstance(binding.stream.start, datetime):
+            gone += missing
+    if gone and not accept_data_loss:
+        more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
+        raise RunError.of(
+            "data-lost",
+            f"The streams of model '{name}' do not hold their start any more: {', '.join(gone[:SHOWN])}{more}.",
+            why="The table has rows of records that are gone, and would be without them.",
+            fix="Bring them back if there is a copy, or take what is there: lakesql rebuild "
+            f"{name} --accept-data-loss. Until snapshots expire, the rows of before can be read by time travel.",
+        )
+    _check_space(context, live)
+    return ", ".join(said)
+
+
+SHOWN = 5
+"""How many missing things are named."""
+
+
+def _holdings(
+    session: SparkSession, binding: StreamBinding, source: Source, files: CheckpointFiles
+) -> tuple[list[str], str]:
+    """What of the stream is gone, and how much is there."""
+    match binding.source:
+        case Kafka():
+            begins = [(t, p, at) for t, ends in sorted(source.beginnings.items()) for p, at in sorted(ends.items())]
+            ends = sum(end for partitions in source.ends.values() for end in partitions.values())
+            gone = [f"{topic}-{partition}: 0 to {at - 1}" for topic, partition, at in begins if at > 0]
+            return gone, count(ends - sum(at for *_, at in begins), "record")
+        case TableSource(table=table):
+            history = list(read_history(load_table(session, table)))
+            whole = not history or history[-1].parent is None or any(LEDGER_REBUILD in s.summary for s in history)
+            gone = [] if whole else [f"{table}: snapshots before {history[-1].id} have expired"]
+            return gone, count(history[0].total if history else 0, "row")
+        case Recorded(path=path) | Files(path=path):
+            there = {file.path for file in list_files(session, files_of(binding.stream, path))}
+            gone = sorted(file.name for file in _seen(files, binding.stream.name) if file.path not in there)
+            return gone, count(len(there), "file")
+        case Rate():
+            return [], "rows"
+        case _:
+            assert_never(binding.source)
+
+
+def _seen(files: CheckpointFiles, stream: str) -> Sequence[SeenFile]:
+    """The files that the live table's query has read of a stream, as far as its checkpoint says."""
+    checkpoint = read_checkpoint(files)
+    streams = checkpoint.origin.streams if checkpoint is not None and checkpoint.origin is not None else ()
+    if checkpoint is None or stream not in streams:
+        return ()
+    position = checkpoint.positions.get(checkpoint.newest_planned, ())
+    at = position[streams.index(stream)] if len(position) == len(streams) else None
+    if not isinstance(at, dict) or "logOffset" not in at:
+        return ()
+    return read_seen(files, streams.index(stream), 0, at["logOffset"])
+
+
+def _check_space(context: RunContext, live: BoundSelect) -> None:
+    """Whether the disk takes the table once more. Only a disk of this machine says how much is left."""
+    table = load_table(context.session, live.select.model.table)
+    folder = local_folder(str(table.location()))
+    head = next(read_history(table), None)
+    if folder is None or head is None or not folder.exists():
+        return
+    needed, free = int(head.summary.get("total-files-size", 0)), shutil.disk_usage(folder).free
+    if needed > free:
+        raise RunError.of(
+            "no-space",
+            f"Table {live.select.model.table} has {needed // 1_000_000:,} MB, and its disk has "
+            f"{free // 1_000_000:,} MB left.",
+            why="A rebuild writes the table once more before the old rows can go.",
+            fix="Make room, or drop what nobody reads: lakesql ls --orphans",
+        )
+
+
+def _foreign(table: TableName) -> RunError:
+    return RunError.of(
+        "rebuild-outdated",
+        f"There is a table {table}, which no rebuild has made.",
+        why="A rebuild fills a table of this name, beside the live one.",
+        fix="Rename that table, or drop it.",
+    )
+
+
+def _broken(model: str, error: RunError) -> RunError:
+    """An error of what was begun, whose own remedy is for the live table."""
+    first = error.problems[0]
+    begin = f"To begin again: lakesql rebuild {model} --abandon, then lakesql rebuild {model}"
+    return RunError([replace(first, what=f"In the rebuild of model '{model}': {first.what}", fix=begin)])
+
+
+Stage = Literal["fill", "hand over", "catch up", "swapped"]
+
+
+class Rebuild:
+    """The rebuild of one model: a query that fills the table, one more that catches up, and the swap.
+
+    `is_active` takes it on, in the thread that asks.
+    """
+
+    def __init__(
+        self,
+        context: RunContext,
+        live: BoundSelect,
+        bound: BoundSelect,
+        leases: Leases,
+        start_at: RebuildFrom,
+        accept_data_loss: bool,
+    ) -> None:
+        self.context = context
+        self.stage: Stage = "fill"
+        self._live = live
+        self._bound = bound
+        self._leases = leases
+        self._start_at = start_at
+        self._accept_data_loss = accept_data_loss
+        self._query: ModelQuery | None = None
+        self._failure: Exception | None = None
+        self._is_stopping = False
+        self._tries = 0
+        self._head: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._live.select.model.name
+
+    def begin(self) -> None:
+        """Check what can be known before anything is written, and start to fill the table."""
+        if is_swapped(self.context, self._live.select):
+            self._say("its last rebuild broke off after the swap: it is finished now")
+            return
+        found = check_rebuild(self.context, self._live, self._bound, self._start_at, self._accept_data_loss)
+        self._say(f"is rebuilt beside its table, which stays as it is until then: reads {found}")
+        self._make_tables()
+        self._start()
+
+    def is_active(self) -> bool:
+        """Whether it is not over. Does what is next, once the query has ended."""
+        try:
+            while self._failure is None and not (self._query is not None and self._query.is_active()):
+                if not self._advance():
+                    break
+        except Exception as error:  # whatever it was, it ends this model alone
+            self._failure = error
+        is_idle = self._query is None or not self._query.is_active()
+        return not (is_idle and (self._failure is not None or self.stage == "swapped"))
+
+    def error(self) -> Exception | None:
+        """Why it has failed."""
+        return self._failure or (self._query.error() if self._query is not None else None)
+
+    def request_stop(self) -> None:
+        """Let the batch that is being written finish, and begin no other."""
+        self._is_stopping = True
+        if self._query is not None:
+            self._query.request_stop()
+
+    def progress(self) -> tuple[float, Backlog]:
+        """Records per second of the last batch, and the backlog."""
+        return self._query.progress() if self._query is not None else (0.0, Backlog(None, "records"))
+
+    def _advance(self) -> bool:
+        """Take the next step; False where there is nothing to do at the moment."""
+        if self._query is not None and (error := self._query.error()) is not None:
+            raise error
+        if self.stage == "swapped":
+            return False
+        if self._is_stopping:
+            raise TransientError.of(
+                "rebuild-under-way",
+                f"The rebuild of model '{self.name}' has been stopped.",
+                fix=f"To continue it: lakesql rebuild {self.name}",
+            )
+        folder = checkpoint_of(self.context.manifest.target, self.name)
+        match self.stage:
+            case "fill":
+                self.stage = "hand over"
+                self.context.reached(self.name, "hand-over")
+                self._leases.want(folder)
+                return True
+            case "hand over":
+                if not self._leases.claim(self.name, folder, self._say, patient=True):
+                    return False
+                self._leases.unwant(folder)
+                if finish_rebuild(self.context, self._live.select):
+                    self.stage = "swapped"
+                    return True
+                self.stage = "catch up"
+                self._start()
+                return True
+            case "catch up":
+                self._swap()
+                return True
+
+    def _start(self) -> None:
+        table = self._live.select.model.table
+        self._head = head_of(load_table(self.context.session, table))
+        session = new_session(self.context.session)
+        try:
+            sink = prepare_model(self.context, session, self._bound, rebuild_folder(self.context, self.name))
+        except TransientError:
+            raise
+        except RunError as error:
+            raise _broken(self.name, error) from None
+        self._query = ModelQuery(sink)
+        self._query.start(session, AvailableNow())
+
+    def _swap(self) -> None:
+        session, model, bound = self.context.session, self._live.select.model, self._bound.select
+        self.context.reached(self.name, "swap")
+        self._leases.check(self.name)
+        replacement = load_table(session, bound.model.table)
+        checkpoint = read_checkpoint(CheckpointFiles(session, rebuild_folder(self.context, self.name)))
+        assert checkpoint is not None
+        writing = bound.writing
+        nothing = Entry(self.name, checkpoint.id, -1, "{}", hash_of(bound), mode=writing.mode, keys=writing.keys)
+        entry = read_entry(replacement, self.name) or replace(nothing, state=bound.query.state)
+        set_property(session, bound.model.table, GC_ENABLED, "false")
+        live, replacement = load_table(session, model.table), load_table(session, bound.model.table)
+        spec = self._spec(self._columns())
+        try:
+            swap(
+                live,
+                replacement,
+                spec,
+                {**summary_of(entry), LEDGER_REBUILD: checkpoint.id},
+                self.name,
+                self.name,
+                self._head,
+            )
+        except HeadMovedError:
+            self._tries += 1
+            if self._tries >= SWAP_TRIES:
+                raise conflict(model.table) from None
+            set_property(session, bound.model.table, GC_ENABLED, "true")
+            self._say("somebody has written to its table meanwhile: reads on before the swap")
+            self._start()
+            return
+        self.context.emit(StepApplied(self.name, f"swap in the rows of {bound.model.table}", now_ms()))
+        self.context.reached(self.name, "finish-rebuild")
+        finish_rebuild(self.context, self._live.select)
+        self.stage = "swapped"
+
+    def _make_tables(self) -> None:
+        """The table that is filled, and the one of its dead letters, as the live ones will be; once."""
+        session, model = self.context.session, self._bound.select.model
+        live = self._live.select.model.table
+        check_tables(self.context.manifest, self.context.catalog, self._bound.select)
+        version = self._version()
+        state = load_table_state(self.context.catalog, model.table)
+        if state is not None and state.properties.get(REBUILD_PROPERTY, version) != version:
+            raise RunError.of(
+                "rebuild-outdated",
+                f"A rebuild of model '{self.name}' has been begun for another version of it, or from another start.",
+                fix=f"To begin again: lakesql rebuild {self.name} --abandon, then lakesql rebuild {self.name}",
+            )
+        if state is not None and REBUILD_PROPERTY not in state.properties:
+            raise _foreign(model.table)
+        spec = self._spec(self._columns())
+        if state is None:
+            more = {**self._placed(live), REBUILD_PROPERTY: version}
+            bare = replace(spec, partition_by=(), order_by=(), properties={**spec.properties, **more})
+            for statement in create_table(bare):
+                session.sql(statement)
+            self.context.emit(StepApplied(self.name, f"create table {model.table}, to be filled", now_ms()))
+        replacement = load_table(session, model.table)
+        if head_of(replacement) is None:
+            fit(load_table(session, live), replacement, spec)
+            self._make_dead_letters(live)
+            self._make_checkpoints()
+        elif replacement.properties().get(GC_ENABLED) == "false":
+            set_property(session, model.table, GC_ENABLED, "true")
+
+    def _make_dead_letters(self, live: TableName) -> None:
+        session = self.context.session
+        if not table_exists(session, live.dead_letter):
+            return
+        spec = dead_letter_spec(live.rebuild)
+        if not table_exists(session, spec.name):
+            more = {**spec.properties, **self._placed(live.dead_letter)}
+            for statement in create_table(replace(spec, partition_by=(), properties=more)):
+                session.sql(statement)
+        fit(load_table(session, live.dead_letter), load_table(session, spec.name), spec)
+
+    def _make_checkpoints(self) -> None:
+        """Where it is to read from a time on, the checkpoints say so: plain files need a list of those before."""
+        if not isinstance(self._start_at, int):
+            return
+        session, bindings = self.context.session, self._bound.bindings
+        sources = read_sources(session, self.context.brokers, bindings)
+        for identity in query_identities(self._bound.select, rebuild_folder(self.context, self.name)):
+            files = CheckpointFiles(session, identity.folder)
+            state = read_state(session, identity, sources)
+            if state.checkpoint is None:
+                start = StartFrom({}, None, "", self._start_at)
+                now = new_origin(state, id_of(session, identity.table))
+                create_checkpoint(files, *seed(session, start, now, bindings, files, None))
+
+    def _placed(self, live: TableName) -> dict[str, str]:
+        """Properties that put the files of a table where the live one's are, in a format that it takes."""
+        table = load_table(self.context.session, live)
+        properties = table.properties()
+        data = properties.get("write.data.path") or f"{str(table.location()).rstrip('/')}/data"
+        return {"write.data.path": str(data)}
+
+    def _columns(self) -> Any:
+        schema = analyze_select(new_session(self.context.session), self._bound.select, self._bound.bindings)
+        properties = self._bound.select.model.properties
+        return landing_columns(schema, {column.name.lower(): column.description for column in properties.columns})
+
+    def _spec(self, columns: Any) -> TableSpec:
+        """What the model wants of its table, in no older format than the live one has."""
+        model = self._bound.select.model
+        spec = build_table_spec(model.table, columns, model.config, model.properties.description)
+        live = load_table_state(self.context.catalog, self._live.select.model.table)
+        assert live is not None
+        version = max(int(live.properties["format-version"]), format_version(spec.properties))
+        return replace(spec, properties={**spec.properties, "format-version": str(version)})
+
+    def _version(self) -> str:
+        """What the table is filled by: another SELECT, another configuration or another start make another table."""
+        select = self._bound.select
+        live = load_table(self.context.session, self._live.select.model.table)
+        made = repr((select.text, select.model.config, self._start_at, str(live.uuid())))
+        return hashlib.sha256(made.encode()).hexdigest()[:16]
+
+    def _say(self, text: str) -> None:
+        self.context.emit(Noted(text, now_ms(), self.name))

@@ -1,0 +1,147 @@
+"""The end of a rebuild: what makes its table's contents, its checkpoint and its dead letters the model's.
+
+Each step may be done again, so that whoever finds one that broke off finishes it: the rebuild, or the next run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lakesql.compile.quote import table_name
+from lakesql.compile.select import Select
+from lakesql.compile.table import TableSpec, create_table, dead_letter_spec
+from lakesql.engine.ledger.entry import Entry, summary_of
+from lakesql.engine.ledger.snapshots import (
+    HeadMovedError,
+    conflict,
+    head_of,
+    load_table,
+    read_entry,
+    read_history,
+    table_exists,
+    table_id,
+)
+from lakesql.engine.ledger.swap import GC_ENABLED, swap
+from lakesql.engine.progress.checkpoint import CheckpointFiles, move_aside, read_checkpoint, save_origin
+from lakesql.engine.progress.lease import FOLDER_SUFFIX
+from lakesql.engine.progress.state import newest_batch
+from lakesql.events import Noted, now_ms
+from lakesql.model.table_name import TableName
+from lakesql.names import DEAD_LETTER_SUFFIX, LEDGER_REBUILD, REBUILD_SUFFIX
+from lakesql.run.prepare import RunContext, checkpoint_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SWAP_TRIES = 5
+
+
+def rebuild_folder(context: RunContext, model: str) -> str:
+    """The folder of the checkpoint that a rebuild of the model uses."""
+    return checkpoint_of(context.manifest.target, model) + REBUILD_SUFFIX
+
+
+def is_swapped(context: RunContext, select: Select) -> bool:
+    """Whether a rebuild has given the model's table its new rows, and is not finished."""
+    checkpoint = read_checkpoint(CheckpointFiles(context.session, rebuild_folder(context, select.model.name)))
+    if checkpoint is None or not checkpoint.id or not table_exists(context.session, select.model.table):
+        return False
+    entry = read_entry(load_table(context.session, select.model.table), select.model.name)
+    return entry is not None and entry.checkpoint == checkpoint.id
+
+
+def finish_rebuild(context: RunContext, select: Select) -> bool:
+    """Finish a rebuild that broke off behind its swap, if there is one; whether there was. Takes the model's lease.
+
+    Its dead letters become the model's; then its checkpoint does, last of all, as it tells that there is one.
+    """
+    if not is_swapped(context, select):
+        return False
+    session, model = context.session, select.model
+    folder, live_folder = rebuild_folder(context, model.name), checkpoint_of(context.manifest.target, model.name)
+    files = CheckpointFiles(session, folder)
+    checkpoint = read_checkpoint(files)
+    assert checkpoint is not None
+    entry = _swap_dead_letters(session, model.table, checkpoint.id, select)
+    for suffix, table in ((DEAD_LETTER_SUFFIX, model.table.dead_letter), ("", model.table)):
+        moved = CheckpointFiles(session, folder + suffix)
+        found = read_checkpoint(moved)
+        if found is None:
+            continue
+        if found.origin is not None:
+            id_ = table_id(load_table(session, table)) if table_exists(session, table) else ""
+            origin = replace(found.origin, table_id=id_)
+            if suffix and (entry is None or entry.checkpoint != found.id):
+                origin = replace(origin, follows=newest_batch(entry))
+            save_origin(moved, origin)
+        if not suffix:
+            context.reached(model.name, "drop-replacement")
+            for left in (model.table.rebuild.dead_letter, model.table.rebuild):
+                drop_table(session, left)
+        context.reached(model.name, "move-checkpoint")
+        move_aside(CheckpointFiles(session, live_folder + suffix))
+        moved.move_to(live_folder + suffix)
+    CheckpointFiles(session, folder + FOLDER_SUFFIX).remove_all()
+    context.emit(Noted("its table has been rebuilt: it continues with the new one's checkpoint", now_ms(), model.name))
+    return True
+
+
+def swap_table(
+    session: SparkSession,
+    live: TableName,
+    replacement: TableName,
+    spec: TableSpec,
+    summary: dict[str, str],
+    model: str,
+    owner: str,
+) -> None:
+    """Give `live` the rows of `replacement`, whatever others commit to it meanwhile: see `swap`.
+
+    From now on no file of `replacement` is ever deleted with it.
+    """
+    set_property(session, replacement, GC_ENABLED, "false")
+    for _ in range(SWAP_TRIES):
+        table = load_table(session, live)
+        try:
+            swap(table, load_table(session, replacement), spec, summary, model, owner, head_of(table))
+        except HeadMovedError:
+            continue
+        return
+    raise conflict(live)
+
+
+def set_property(session: SparkSession, table: TableName, key: str, value: str) -> None:
+    """Set one property of a table."""
+    load_table(session, table).updateProperties().set(key, value).commit()
+
+
+def drop_table(session: SparkSession, name: TableName) -> None:
+    """Drop a table, if it is there, with its files; of one whose data files are another table's, its metadata alone."""
+    if not table_exists(session, name):
+        return
+    table: Any = load_table(session, name)
+    if table.properties().get(GC_ENABLED) != "false":
+        session.sql(f"DROP TABLE {table_name(name)} PURGE")
+        return
+    location, io = str(table.location()), table.io()
+    session.sql(f"DROP TABLE {table_name(name)}")
+    io.deletePrefix(f"{location.rstrip('/')}/metadata")
+
+
+def _swap_dead_letters(session: SparkSession, live: TableName, checkpoint: str, select: Select) -> Entry | None:
+    """Give the model the dead letters of the rebuild; the newest entry of its query of dead letters then, if any."""
+    replacement, model = live.rebuild.dead_letter, select.model.name
+    owner = model + DEAD_LETTER_SUFFIX if select.query.stateful else model
+    letters = live.dead_letter
+    if table_exists(session, replacement):
+        spec = dead_letter_spec(live)
+        if not table_exists(session, letters):
+            for statement in create_table(spec):
+                session.sql(statement)
+        history = read_history(load_table(session, letters))
+        if all(snapshot.summary.get(LEDGER_REBUILD) != checkpoint for snapshot in history):
+            entry = read_entry(load_table(session, replacement), owner)
+            summary = {**(summary_of(entry) if entry else {}), LEDGER_REBUILD: checkpoint}
+            swap_table(session, letters, replacement, spec, summary, model, owner)
+    return read_entry(load_table(session, letters), owner) if table_exists(session, letters) else None

@@ -1,0 +1,347 @@
+"""`lakesql rebuild`: a table is filled again beside the live one, and gets the new rows in one commit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from lakesql.compile.select import build_select
+from lakesql.engine.progress.lease import Leases
+from lakesql.events import Noted
+from lakesql.run.drop import Dropper
+from lakesql.run.prepare import RunContext
+from lakesql.run.rebuild import abandon_rebuild
+from tests.spark.project import T0_MS, Project, Ran, Row
+
+pytestmark = pytest.mark.long
+
+COLUMNS = {"id": "bigint", "k": "string", "n": "bigint", "at": {"type": "timestamp", "required": False}}
+AT = "2026-03-01T12:00:00Z"
+
+
+def value(id_: int, k: str = "a", n: int = 1) -> dict[str, object]:
+    return {"id": id_, "k": k, "n": n, "at": AT}
+
+
+@pytest.fixture
+def begun(project: Project) -> Project:
+    """A stream of six records, of which one is bad, in two files."""
+    project.stream("s", COLUMNS, watermark={"column": "at", "delay": "1 minute"})
+    project.record("s", [value(1), value(2, "b"), value(3)])
+    project.record("s", [value(1, n=2), value(4, "c"), "no record"])
+    return project
+
+
+def folders(project: Project) -> set[str]:
+    """The folders of checkpoints, without those that are kept."""
+    return {path.name for path in (project.directory / "checkpoints").iterdir() if "Z" not in path.name}
+
+
+def tables(project: Project) -> set[str]:
+    found = project.lake.catalog.iceberg.list_tables(project.namespace)
+    return {name for *_, name in found}
+
+
+def count_rows(project: Project, name: str = "m") -> int:
+    return len(project.rows_without_spark(name))
+
+
+def test_append_becomes_upsert_and_every_row_stands_once(begun: Project) -> None:
+    begun.model("m", "SELECT id, k, n FROM {s}", mode="append")
+    begun.run().check()
+    assert count_rows(begun) == 5
+    before = begun.iceberg("m")
+    begun.model("m", "SELECT id, k, n FROM {s}", mode="upsert", keys=["id"])
+    assert begun.run().conditions("m") == ["mode-changed"]
+    begun.rebuild("m").check()
+    assert begun.rows_without_spark("m") == begun.rows("m")
+    assert [(row["id"], row["n"]) for row in begun.rows("m", "id")] == [(1, 2), (2, 1), (3, 1), (4, 1)]
+    assert begun.reasons("m").total() == 1
+    after = begun.iceberg("m")
+    assert after.metadata.table_uuid == before.metadata.table_uuid
+    old = after.scan(snapshot_id=before.metadata.current_snapshot_id).to_arrow()
+    assert old.num_rows == 5
+    assert tables(begun) == {"m", "m__dead_letter"}
+    assert folders(begun) == {"m", "m.lease"}
+    begun.record("s", [value(2, "b", 7), value(9)])
+    begun.run().check()
+    assert [(row["id"], row["n"]) for row in begun.rows("m", "id")] == [(1, 2), (2, 7), (3, 1), (4, 1), (9, 1)]
+
+
+def test_columns_types_partitions_and_order_are_the_models_as_it_is_now(begun: Project) -> None:
+    begun.model("m", "SELECT id, k, n, at FROM {s}", mode="append", partition_by=["days(at)", "k"])
+    begun.run().check()
+    select = "SELECT CAST(n AS string) AS n, struct(id, k) AS who, id, k FROM {s}"
+    begun.model("m", select, mode="append", partition_by=["bucket(4, id)", "k"], order_by=["n"])
+    begun.rebuild("m").check()
+    table = begun.iceberg("m")
+    assert [field.name for field in table.schema().fields] == ["n", "who", "id", "k"]
+    assert [str(field.transform) for field in table.spec().fields] in (
+        ["bucket[4]", "identity"],
+        ["identity", "bucket[4]"],
+    )
+    assert len(table.sort_order().fields) == 1
+    expected: list[Row] = [
+        {"n": "1", "who": {"id": 1, "k": "a"}, "id": 1, "k": "a"},
+        {"n": "1", "who": {"id": 2, "k": "b"}, "id": 2, "k": "b"},
+        {"n": "1", "who": {"id": 3, "k": "a"}, "id": 3, "k": "a"},
+        {"n": "2", "who": {"id": 1, "k": "a"}, "id": 1, "k": "a"},
+        {"n": "1", "who": {"id": 4, "k": "c"}, "id": 4, "k": "c"},
+    ]
+    order: Callable[[Row], tuple[int, str]] = lambda row: (row["id"], row["n"])  # noqa: E731
+    assert sorted(begun.rows("m"), key=order) == sorted(expected, key=order)
+    assert sorted(begun.rows_without_spark("m"), key=order) == sorted(expected, key=order)
+    assert [row["id"] for row in begun.sql(f"SELECT id FROM {begun.table('m')} WHERE id = 4 AND k = 'c'")] == [4]
+    begun.record("s", [value(5, "d")])
+    begun.run().check()
+    assert count_rows(begun) == 6
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_rows_that_the_rebuild_updates_and_deletes_are_gone_in_the_table_too(begun: Project, version: str) -> None:
+    """The replacement has delete files, or deletion vectors, that go with its data files."""
+    config = {"mode": "upsert", "keys": ["id"], "delete_when": "n < 0", "properties": {"format-version": version}}
+    begun.stream("s", COLUMNS, max_per_batch=1)
+    begun.model("m", "SELECT id, k, n FROM {s}", partition_by=["k"], **config)
+    begun.record("s", [value(4, "c", -1), value(2, "b", 5)])
+    begun.run().check()
+    expected = begun.rows("m")
+    begun.model("m", "SELECT id, k, n, 1 AS one FROM {s}", partition_by=["bucket(2, id)"], **config)
+    begun.rebuild("m").check()
+    assert begun.rows("m") == [{**row, "one": 1} for row in expected]
+    begun.record("s", [value(1, n=9)])
+    begun.run().check()
+    assert {row["id"]: row["n"] for row in begun.rows("m")} == {1: 9, 2: 5, 3: 1}
+
+
+def test_groups_that_no_longer_exist_are_gone(begun: Project) -> None:
+    begun.model("m", "SELECT k, count(*) AS c FROM {s} GROUP BY k", mode="upsert", keys=["k"])
+    begun.run().check()
+    assert len(begun.rows("m")) == 3
+    begun.model("m", "SELECT substr(k, 1, 0) AS k, count(*) AS c FROM {s} GROUP BY 1", mode="upsert", keys=["k"])
+    assert begun.run().conditions("m") == ["state-changed"]
+    begun.rebuild("m").check()
+    assert begun.rows("m") == [{"k": "", "c": 5}]
+    assert begun.reasons("m").total() == 1
+    begun.record("s", [value(7), "bad too"])
+    begun.run().check()
+    assert begun.rows("m") == [{"k": "", "c": 6}]
+    assert begun.reasons("m").total() == 2
+
+
+STEPS = [
+    "look-up",
+    "stage",
+    "publish",
+    "finish",
+    "hand-over",
+    "swap",
+    "finish-rebuild",
+    "drop-replacement",
+    "move-checkpoint",
+]
+
+
+@pytest.mark.parametrize(
+    ("step", "stateful", "then"),
+    [
+        *((step, True, "run") for step in STEPS),
+        *((step, False, "rebuild") for step in ("publish", "swap", "finish-rebuild")),
+    ],
+)
+def test_a_rebuild_that_broke_off_is_finished_by_the_next_command(
+    begun: Project, step: str, stateful: bool, then: str
+) -> None:
+    select = "SELECT k, count(*) AS c FROM {s} GROUP BY k" if stateful else "SELECT id, k, n FROM {s}"
+    begun.model("m", select, mode="upsert", keys=["k" if stateful else "id"])
+    begun.run().check()
+    rows, letters = begun.rows("m"), begun.reasons("m")
+
+    def break_off(model: str, reached: str) -> None:
+        if reached == step:
+            raise RuntimeError("killed")
+
+    assert not begun.rebuild("m", reached=break_off).succeeded
+    assert begun.rows("m") == rows
+    begun.record("s", [value(8, "z"), "bad"])
+    more = [{"k": "z", "c": 1}] if stateful else [{"id": 8, "k": "z", "n": 1}]
+    expected = sorted([*rows, *more], key=lambda row: repr(sorted(row.items())))
+    if then == "run":
+        begun.run().check()
+        assert begun.rows("m") == expected
+    begun.rebuild("m").check()
+    begun.run().check()
+    assert begun.rows("m") == expected
+    assert begun.reasons("m").total() == letters.total() + 1
+    assert tables(begun) == {"m", "m__dead_letter"}
+    assert folders(begun) == ({"m", "m.lease", "m__dead_letter"} if stateful else {"m", "m.lease"})
+
+
+def live_run(project: Project, ended: threading.Event, found: list[Ran]) -> threading.Thread:
+    """A continuous run of `m` in a thread of its own, as another process would run it."""
+    thread = threading.Thread(target=lambda: found.append(project.run("m", continuous=True, until=ended.is_set)))
+    thread.start()
+    return thread
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < until, "it does not happen"
+        time.sleep(0.05)
+
+
+def test_a_model_that_runs_meanwhile_loses_nothing_and_no_reader_sees_fewer_rows(begun: Project) -> None:
+    begun.model("m", "SELECT id, k, n FROM {s}", mode="append", trigger="1 second")
+    ended, found, counts = threading.Event(), list[Ran](), list[int]()
+    writer = live_run(begun, ended, found)
+    wait_for(lambda: begun.has("m") and count_rows(begun) == 5)
+
+    def record(model: str, step: str) -> None:
+        number = len(counts)
+        counts.append(count_rows(begun))
+        if number < 20:
+            begun.record("s", [value(100 + number)])
+
+    begun.rebuild("m", reached=record).check()
+    counts.append(count_rows(begun))
+    begun.record("s", [value(99)])
+    wait_for(lambda: any(row["id"] == 99 for row in begun.rows_without_spark("m")))
+    ended.set()
+    writer.join()
+    found[0].check()
+    begun.run().check()
+    assert counts == sorted(counts) and counts[0] >= 5
+    ids = [row["id"] for row in begun.rows("m", "id")]
+    published = min(len(counts) - 1, 20)
+    assert ids == sorted([1, 1, 2, 3, 4, 99, *range(100, 100 + published)])
+    assert folders(begun) == {"m", "m.lease"}
+
+
+def test_a_run_that_has_the_former_version_of_the_model_ends(begun: Project) -> None:
+    begun.model("m", "SELECT id, k, n FROM {s}", mode="append", trigger="1 second")
+    ended, found = threading.Event(), list[Ran]()
+    writer = live_run(begun, ended, found)
+    wait_for(lambda: begun.has("m") and count_rows(begun) == 5)
+    begun.model("m", "SELECT id, n FROM {s}", mode="upsert", keys=["id"], trigger="1 second")
+    begun.rebuild("m").check()
+    writer.join()
+    assert found[0].conditions("m") == ["table-rebuilt"]
+    assert [(row["id"], row["n"]) for row in begun.rows("m", "id")] == [(1, 2), (2, 1), (3, 1), (4, 1)]
+
+
+def test_a_commit_of_somebody_else_before_the_swap_makes_it_read_on(begun: Project) -> None:
+    begun.model("m", "SELECT id FROM {s}", mode="append")
+    begun.run().check()
+    written = []
+
+    def write(model: str, step: str) -> None:
+        if step == "swap" and not written:
+            written.append(1)
+            begun.sql(f"INSERT INTO {begun.table('m')} VALUES (77)")
+
+    ran = begun.rebuild("m", reached=write).check()
+    assert any("somebody has written to its table meanwhile" in note.text for note in ran.of(Noted))
+    assert [row["id"] for row in begun.rows("m", "id")] == [1, 1, 2, 3, 4]
+
+
+def test_models_that_stream_a_rebuilt_table_are_refused_until_they_are_rebuilt(begun: Project) -> None:
+    begun.model("m", "SELECT id, k FROM {s}", mode="append")
+    begun.model("down", "SELECT id, k FROM {m}", mode="append")
+    begun.model("late", "SELECT id FROM {m}", mode="append")
+    begun.run("m", "down").check()
+    begun.model("m", "SELECT id + 10 AS id, k FROM {s}", mode="append")
+    begun.rebuild("m").check()
+    begun.record("s", [value(5)])
+    assert begun.run().conditions("down") == ["upstream-rebuilt"]
+    assert [row["id"] for row in begun.rows("late", "id")] == [11, 11, 12, 13, 14, 15]
+    assert [row["id"] for row in begun.rows("down", "id")] == [1, 1, 2, 3, 4]
+    begun.rebuild("m", "down", "late").check()
+    for model in ("down", "late"):
+        assert [row["id"] for row in begun.rows(model, "id")] == [11, 11, 12, 13, 14, 15]
+    begun.record("s", [value(6)])
+    begun.run().check()
+    for model in ("down", "late"):
+        assert [row["id"] for row in begun.rows(model, "id")] == [11, 11, 12, 13, 14, 15, 16]
+
+
+def test_a_model_without_a_table_is_run(begun: Project) -> None:
+    begun.model("m", "SELECT id FROM {s}", mode="append")
+    begun.rebuild("m").check()
+    assert count_rows(begun) == 5
+    assert folders(begun) == {"m", "m.lease"}
+
+
+def test_from_a_time_on_the_table_has_what_is_newer_alone(begun: Project) -> None:
+    begun.model("m", "SELECT id FROM {s}", mode="append")
+    begun.run().check()
+    begun.rebuild("m", start=T0_MS + 2000).check()
+    assert [row["id"] for row in begun.rows("m", "id")] == [1, 4]
+
+
+def test_a_rebuild_of_files_that_are_gone_is_refused_until_that_is_accepted(begun: Project) -> None:
+    begun.model("m", "SELECT id FROM {s}", mode="append")
+    begun.run().check()
+    (begun.directory / "recorded" / "s" / "part-00001.jsonl").unlink()
+    ran = begun.rebuild("m")
+    assert ran.conditions("m") == ["data-lost"]
+    assert "part-00001.jsonl" in ran.finished("m").problems[0].what
+    assert tables(begun) == {"m", "m__dead_letter"}
+    begun.rebuild("m", accept_data_loss=True).check()
+    assert [row["id"] for row in begun.rows("m", "id")] == [1, 4]
+
+
+def break_off(project: Project, at: str) -> None:
+    def reached(model: str, step: str) -> None:
+        if step == at:
+            raise RuntimeError("killed")
+
+    assert not project.rebuild("m", reached=reached).succeeded
+
+
+def abandon(project: Project) -> bool:
+    manifest = project.manifest()
+    context = RunContext(manifest, project.lake.session, project.lake.catalog, lambda event: None)
+    with closing(Leases(project.lake.session)) as leases:
+        return abandon_rebuild(context, build_select(manifest, "m"), leases, lambda text: None)
+
+
+def test_a_rebuild_is_not_continued_for_another_version_but_abandoned(begun: Project) -> None:
+    begun.model("m", "SELECT id FROM {s}", mode="append")
+    begun.run().check()
+    break_off(begun, "swap")
+    begun.model("m", "SELECT id, k FROM {s}", mode="append")
+    assert begun.rebuild("m").conditions("m") == ["rebuild-outdated"]
+    assert abandon(begun)
+    assert tables(begun) == {"m", "m__dead_letter"} and folders(begun) == {"m", "m.lease"}
+    assert not abandon(begun)
+    assert count_rows(begun) == 5
+    begun.rebuild("m").check()
+    assert begun.rows("m")[0].keys() == {"id", "k"}
+
+
+def test_what_is_abandoned_behind_the_swap_is_finished(begun: Project) -> None:
+    begun.model("m", "SELECT id FROM {s}", mode="append")
+    begun.run().check()
+    begun.model("m", "SELECT id, k FROM {s}", mode="append")
+    break_off(begun, "finish-rebuild")
+    assert abandon(begun)
+    assert len(begun.rows("m")) == len(begun.rows_without_spark("m")) == 5
+    assert begun.rows("m")[0].keys() == {"id", "k"}
+    assert tables(begun) == {"m", "m__dead_letter"} and folders(begun) == {"m", "m.lease"}
+
+
+def test_a_model_is_dropped_with_the_rebuild_that_was_begun(begun: Project) -> None:
+    begun.model("m", "SELECT id FROM {s}", mode="append")
+    begun.run().check()
+    for step in ("publish", "swap", "finish-rebuild"):
+        break_off(begun, step)
+        dropper = Dropper(begun.manifest(), begun.lake.session, begun.lake.catalog)
+        dropper.drop("m", dropper.find()["m"], lambda text: None)
+        assert tables(begun) == set() and folders(begun) == set()
+        begun.run().check()
+        assert count_rows(begun) == 5
