@@ -29,7 +29,7 @@ from lakesql.observe.layout import Column, Row, fit_table
 from lakesql.observe.plain import name_cell
 from lakesql.observe.summary import ReadLine, render_closing, render_failures, render_remarks, render_totals
 from lakesql.observe.tally import ModelTally, Phase, RunTally
-from lakesql.observe.text import GAP, STYLES, age, describe, number, printable, stopwatch, wall_time
+from lakesql.observe.text import GAP, STYLES, age, describe, number, printable, stopwatch, time_left, wall_time
 
 REFRESHES_PER_SECOND = 8
 
@@ -224,6 +224,7 @@ def _row(model: ModelTally, signs: Signs, now_ms: int) -> Row:
     runs = model.phase in ("running", "retrying")
     has_run = runs or model.phase in ("success", "error")
     speed, committed_at_ms = model.records_per_second, model.committed_at_ms
+    left = time_left(model.backlog, model.backlog_unit, speed)
     unit = " files" if model.backlog_unit == "files" else ""
     sign = signs.phases.get(model.phase) or _turning(signs, now_ms)
     sign_style, style = PHASE_STYLES[model.phase]
@@ -234,7 +235,7 @@ def _row(model: ModelTally, signs: Signs, now_ms: int) -> Row:
         number(model.rows) if has_run else "",
         number(model.rejected) if model.rejected else "",
         number(model.late) if model.late else "",
-        f"{number(model.backlog)}{unit}" if runs and model.backlog is not None else "",
+        f"{number(model.backlog)}{unit}{f' ({left})' if left else ''}" if runs and model.backlog is not None else "",
         age(now_ms - committed_at_ms) if runs and committed_at_ms is not None else "",
     )
     return Row((Text(sign, sign_style), printable(model.name), *figures), style)

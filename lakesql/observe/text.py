@@ -78,7 +78,9 @@ def _describe(event: Event) -> Line:
             return Line(event.model, f"batch {event.batch}: {dead_letters} ({reasons(event.reasons)})", "warning")
         case Progress():
             backlog = "" if event.left is None else f"backlog {count(event.left, event.left_unit[:-1])}"
-            return Line(event.model, _join(backlog, rate(event.records_per_second)) or "no figures yet")
+            left = time_left(event.left, event.left_unit, event.records_per_second)
+            figures = (backlog, rate(event.records_per_second), f"about {left} left" if left else "")
+            return Line(event.model, _join(*figures) or "no figures yet")
         case ModelFinished():
             return _describe_finished(event)
         case RunFinished():
@@ -147,6 +149,18 @@ def number(value: int) -> str:
 def rate(records_per_second: float) -> str:
     """`8,300 records/s`; empty for a speed that is not a number, as Spark gives before its first batch."""
     return f"{records_per_second:,.0f} records/s" if math.isfinite(records_per_second) else ""
+
+
+def time_left(backlog: int | None, unit: str, records_per_second: float | None) -> str:
+    """How long the backlog takes at this speed: `2 min 05 s`. Empty where nobody knows, and for what is soon done."""
+    if not backlog or unit != "records" or not records_per_second or not math.isfinite(records_per_second):
+        return ""
+    seconds = backlog / records_per_second
+    return duration(round(seconds) * 1000) if seconds >= SOON_S else ""
+
+
+SOON_S = 15
+"""What takes less needs no forecast."""
 
 
 def duration(ms: int) -> str:

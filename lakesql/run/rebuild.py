@@ -50,7 +50,7 @@ from lakesql.engine.sources.raw import files_of
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import kill_java, new_session
 from lakesql.errors import LakesqlError, RunError, TransientError
-from lakesql.events import Emit, Event, Noted, StepApplied, now_ms
+from lakesql.events import Emit, Event, Noted, RecordsRejected, StepApplied, now_ms
 from lakesql.model.config import AvailableNow
 from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX, LEDGER_REBUILD, REBUILD_PROPERTY, REBUILD_SUFFIX
@@ -251,7 +251,7 @@ def check_rebuild(
     said: list[str] = []
     for binding, source in zip(bound.bindings, sources, strict=True):
         missing, there = _holdings(context.session, binding, source, files)
-        said.append(f"{there} of {source.name}")
+        said.append(f"{there} of stream '{source.name}'")
         if not isinstance(binding.stream.start, datetime):
             gone += missing
     if gone and not accept_data_loss:
@@ -325,6 +325,11 @@ def _check_space(context: RunContext, live: BoundSelect) -> None:
             why="A rebuild writes the table once more before the old rows can go.",
             fix="Make room, or drop what nobody reads: lakesql ls --orphans",
         )
+
+
+def _emit(emit: Emit, letters: str, event: Event) -> None:
+    """Tell an event; of dead letters with the table that will have them."""
+    emit(replace(event, table=letters) if isinstance(event, RecordsRejected) else event)
 
 
 def _foreign(table: TableName) -> RunError:

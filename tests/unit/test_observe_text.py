@@ -74,6 +74,12 @@ def test_a_rate_that_is_not_a_number_is_omitted(speed: float) -> None:
     assert describe(Progress("orders", speed, 12, "records", 0)).text == "backlog 12 records"
 
 
+def test_a_backlog_says_how_long_it_takes() -> None:
+    assert describe(Progress("orders", 200.0, 60_000, "records", 0)).text.endswith("200 records/s, about 5 min 00 s left")
+    for event in (Progress("orders", 200.0, 600, "records", 0), Progress("orders", 200.0, 60_000, "files", 0)):
+        assert "left" not in describe(event).text
+
+
 def test_a_failure_says_condition_place_and_how_many_more() -> None:
     problem = Problem("wrong-value", "No.", place=Place("models/orders.sql", 3, 5))
     assert headline((problem,)).startswith("error[wrong-value] models/orders.sql:3:5 ")
