@@ -206,6 +206,11 @@ CONDITIONS: dict[str, Condition] = {
         "An expression of the SELECT failed on a value: a cast, an overflow, a division by zero.",
         "Correct the expression; to get NULL instead, use `try_cast`, `try_divide` and the like.",
     ),
+    "files-moved": Condition(
+        "The files that a model has read last are gone, and files of their names are in another place: a folder was "
+        "renamed, or a stream has another `path`.",
+        "Say whether they are the same: `lakesql rewind MODEL --files same`, or `--files new`.",
+    ),
     "forbidden-function": Condition(
         "A function reaches out of the query: it calls Java, reads files of the machine, or makes names out of text. "
         "Or its answer depends on where a batch ends.",
@@ -662,6 +667,12 @@ CONDITIONS: dict[str, Condition] = {
     "variable-substitution": Condition(
         "`${…}` would be replaced by a setting or an environment variable before Spark reads the SQL.",
         "Use `var('…')` of the template; to mean the characters themselves, write `concat('$', '{…}')`.",
+    ),
+    "warehouse-elsewhere": Condition(
+        "All tables of an embedded catalog lie outside its warehouse: it was copied or moved. The catalog has the "
+        "tables' whole paths, so a run would write to those of the original.",
+        "Move the project back or set `warehouse` to where the tables are. Or remove the catalog's file and the "
+        "checkpoints, to begin with empty tables.",
     ),
     "watermark-missing": Condition(
         "An aggregate whose rows are appended, as in mode `append`, is not grouped by event time of a stream with a "

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -67,6 +68,7 @@ def open_catalog(catalog: Catalog) -> OpenCatalog:
 def check_warehouse(catalog: Catalog) -> None:
     """Raise `ProfileError` (`storage-unreachable`) where tables cannot lie at the catalog's `warehouse`.
 
+    And (`warehouse-elsewhere`) where the tables of a catalog in a local file lie outside of it: it was copied or moved.
     Writes nothing. A REST catalog's warehouse is the catalog's own affair, and only Spark knows what is behind other
     URLs than those of S3.
     """
@@ -78,6 +80,36 @@ def check_warehouse(catalog: Catalog) -> None:
             _within(OPENS_WITHIN_S, lambda: _find_bucket(catalog, place))
     elif (folder := local_folder(place)) is not None and not _is_writable(folder):
         raise _unwritable("storage-unreachable", place, "It is not a folder, or not one of yours.")
+    elif folder is not None:
+        _check_places(catalog, folder)
+
+
+def _check_places(catalog: Catalog, warehouse: Path) -> None:
+    """Whether any table of an embedded catalog lies in its warehouse, if there is one: the catalog has their whole
+    paths, and a run would write to the original's tables."""
+    file = sqlite_file(catalog)
+    if file is None or not file.exists():
+        return
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_TIMEOUT_S)) as opened:
+        try:
+            rows = opened.execute(
+                "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = ?", (catalog.name,)
+            ).fetchall()
+        except sqlite3.Error:  # no catalog yet, or none: who opens it says so
+            return
+    places = [folder for (place,) in rows if place and (folder := local_folder(place)) is not None]
+    if not places or any(place.resolve().is_relative_to(warehouse.resolve()) for place in places):
+        return
+    there = places[0].parent.parent.parent.parent
+    raise ProfileError.of(
+        "warehouse-elsewhere",
+        f"The tables of catalog {file} lie in {there}{'' if there.exists() else ', which does not exist'}, and not in "
+        f"its warehouse {warehouse}.",
+        why="The catalog was copied or moved: it has the whole paths of its tables, and so would write to the "
+        "original's.",
+        fix=f"To go on with those tables, put them back to where they were, or set `warehouse: {there}`. To begin with "
+        f"empty ones, remove {file}* and the target's `checkpoints`.",
+    )
 
 
 def check_checkpoints(place: str, catalog: Catalog) -> str:

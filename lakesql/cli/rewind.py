@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -29,8 +29,16 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Also if rows may be written twice: with `start` or a time, for a model without keys.",
 )
+@click.option(
+    "--files",
+    type=click.Choice(["same", "new"]),
+    help="After `files-moved`: the files that are there now are the `same` as those that were read, or `new` ones. "
+    "Nothing else is changed.",
+)
 @click.pass_obj
-def command(given: Given, name: str, to: str, dry_run: bool, allow_duplicates: bool) -> None:
+def command(
+    given: Given, name: str, to: str, dry_run: bool, allow_duplicates: bool, files: Literal["same", "new"] | None
+) -> None:
     """Make a model continue from another position.
 
     Creates a new checkpoint and keeps the old one beside it. No row of a table is written or removed; the next run
@@ -42,7 +50,15 @@ def command(given: Given, name: str, to: str, dry_run: bool, allow_duplicates: b
     manifest = project.load_project(given.options)
     project.check_model(manifest, name)
 
-    from lakesql.run.rewind import rewind
+    from lakesql.run.rewind import rewind, settle
+
+    if files is not None:
+        if settle(manifest, name, files == "same", lambda text: say(text, given.options)):
+            click.echo(f"Its files are {'those that it has read' if files == 'same' else 'new ones'}.")
+            click.echo(f"Continue with: lakesql run --select {name}")
+        else:
+            click.echo(f"No file that {name} has read has moved: there is nothing to say.")
+        return
 
     done = rewind(
         manifest,

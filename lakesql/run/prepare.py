@@ -15,6 +15,7 @@ from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.write import Sink, Step
 from lakesql.engine.progress.decide import check_rebuilt, decide_all
 from lakesql.engine.progress.inspect import read_sources, read_state
+from lakesql.engine.progress.moved import follow_files
 from lakesql.engine.progress.open import open_progress, restart
 from lakesql.engine.progress.progress import QueryIdentity
 from lakesql.engine.progress.state import StartFrom
@@ -61,10 +62,18 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
     applied.
     """
     select, bindings = bound.select, bound.bindings
+
+    def say(text: str) -> None:
+        context.emit(Noted(text, now_ms(), select.model.name))
+
     check_tables(context.manifest, context.catalog, select)
     sources = read_sources(session, context.brokers, bindings)
     identities = query_identities(select, folder)
-    states = [read_state(session, identity, sources, context.accept_data_loss) for identity in identities]
+    moved = [follow_files(session, identity.folder, bindings, say) for identity in identities]
+    states = [
+        read_state(session, identity, sources, context.accept_data_loss, found)
+        for identity, found in zip(identities, moved, strict=True)
+    ]
     query_hash = hash_of(select)
     check_rebuilt(states[0], known, query_hash)
     decisions = decide_all(states)
@@ -73,7 +82,7 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
     table.columns(schema)
     for decision in decisions:
         if isinstance(decision, StartFrom):
-            context.emit(Noted(decision.because, now_ms(), select.model.name))
+            say(decision.because)
     progress, *companion = [
         open_progress(session, context.brokers, identity, found, decision, bindings, query_hash)
         for identity, found, decision in zip(identities, states, decisions, strict=True)

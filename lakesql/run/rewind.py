@@ -14,6 +14,7 @@ from lakesql.engine.progress.checkpoint import CheckpointFiles, SeededSource, cr
 from lakesql.engine.progress.decide import decide
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
+from lakesql.engine.progress.moved import settle_files
 from lakesql.engine.progress.open import new_origin, seed
 from lakesql.engine.progress.progress import QueryIdentity
 from lakesql.engine.progress.start import RewindTo, choose_start
@@ -39,6 +40,20 @@ class Rewound:
     because: str
     positions: tuple[tuple[str, str], ...]
     aside: str | None
+
+
+def settle(manifest: Manifest, name: str, are_same: bool, say: Callable[[str], None]) -> bool:
+    """Open Spark, and say for the model whether files that have moved are the same; whether some have."""
+    bound = bind_select(manifest, build_select(manifest, name))
+    folder = checkpoint_of(manifest.target, name)
+    with (
+        open_spark(session_settings(manifest, bound.bindings, say)) as (session, _),
+        closing(Leases(session)) as leases,
+    ):
+        while not leases.claim(name, folder, say):
+            time.sleep(LOOK_EVERY_S)
+        identities = query_identities(bound.select, folder)
+        return sum(settle_files(session, each.folder, bound.bindings, are_same) for each in identities) > 0
 
 
 def rewind(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -196,6 +197,26 @@ class TestOpening:
         assert file is not None
         assert str(file) in check_catalog(profile)
         assert not file.parent.exists()
+
+    def test_a_copied_catalog_is_refused_until_its_warehouse_is_the_originals(
+        self, profile: Catalog, opened: OpenCatalog, tmp_path: Path
+    ) -> None:
+        opened.iceberg.create_table(("shop", "orders"), SCHEMA)
+        copied = tmp_path / "copy" / "catalog.db"
+        shutil.copytree(tmp_path / "state", copied.parent)
+        there = replace(profile, uri=f"sqlite:///{copied}", warehouse=str(tmp_path / "copy" / "warehouse"))
+        with pytest.raises(ProfileError) as caught:
+            check_catalog(there)
+        assert condition(caught.value) == "warehouse-elsewhere"
+        assert all(str(tmp_path / place) in str(caught.value) for place in ("warehouse", "copy"))
+        check_catalog(replace(there, warehouse=profile.warehouse))
+
+    def test_one_table_outside_its_warehouse_is_no_copy(
+        self, profile: Catalog, opened: OpenCatalog, tmp_path: Path
+    ) -> None:
+        opened.iceberg.create_table(("shop", "orders"), SCHEMA)
+        opened.iceberg.create_table(("shop", "theirs"), SCHEMA, location=str(tmp_path / "elsewhere"))
+        check_catalog(profile)
 
     def test_checking_counts_namespaces(self, profile: Catalog, opened: OpenCatalog) -> None:
         opened.iceberg.create_namespace("other")

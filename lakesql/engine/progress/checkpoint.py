@@ -101,8 +101,10 @@ class CheckpointFiles:
     def write(self, name: str, text: str) -> None:
         """Write a file, over one of that name."""
         if self._local is not None:
-            (self._local / name).parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._local / name, text)
+            file = self._local / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            (file.parent / f".{file.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum, where Spark wrote the file
+            write_atomically(file, text)
             return
         stream = self._create(self._path(name))
         try:
@@ -273,6 +275,36 @@ def read_seen(files: CheckpointFiles, source: int, first: int, last: int) -> lis
             if first <= number <= last:
                 found[file.path] = file
     return list(found.values())
+
+
+def newest_seen(files: CheckpointFiles, source: int) -> list[SeenFile]:
+    """The files of the newest list of a source of files; none if it has read none, or reads something else."""
+    lists = [name for name in files.names(f"sources/{source}") if name.removesuffix(".compact").isdecimal()]
+    newest = max(lists, key=lambda name: int(name.removesuffix(".compact")), default=None)
+    text = files.read(f"sources/{source}/{newest}") if newest else None
+    return [file for _, file in _parse_seen(text)] if text and text.startswith("v1\n{") else []
+
+
+def rename_seen(files: CheckpointFiles, source: int, rename: Callable[[str], str | None]) -> None:
+    """Give files that a source has read their new URIs in all lists of the checkpoint; None leaves one out.
+
+    The lists are written one after the other; done again, it finishes what broke off.
+    """
+    for name in files.names(f"sources/{source}"):
+        if not name.removesuffix(".compact").isdecimal():
+            continue
+        version, *lines = (files.read(f"sources/{source}/{name}") or "").splitlines()
+        entries = [json.loads(line) for line in lines]
+        renamed = [{**entry, "path": path} for entry in entries if (path := rename(entry["path"])) is not None]
+        if renamed != entries:
+            files.write(f"sources/{source}/{name}", "\n".join([version, *map(_dump, renamed)]))
+
+
+def file_exists(session: SparkSession, file: SeenFile) -> bool:
+    """Whether the file is still there."""
+    jvm: Any = session._jvm
+    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file.path))
+    return bool(path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).exists(path))
 
 
 def list_files(session: SparkSession, glob: str) -> list[SeenFile]:

@@ -146,6 +146,7 @@ def _resume(state: ProgressState, checkpoint: Checkpoint) -> Resume:
     last = _last_batch(state, checkpoint)
     _check_order(state, checkpoint, last)
     _check_shape(state, checkpoint)
+    _check_moved(state)
     return Resume(last)
 
 
@@ -263,6 +264,20 @@ def _check_shape(state: ProgressState, checkpoint: Checkpoint) -> None:
             "What was kept for the old ones is of no use to the new ones.",
             fix=fix_by_fill(state) if state.shape else fix_by_rewind(state),
         )
+
+
+def _check_moved(state: ProgressState) -> None:
+    moved = state.moved
+    if moved is None:
+        return
+    raise RunError.of(
+        "files-moved",
+        f"The files that model '{state.model}' has read last are gone, and {moved.count} of their names are elsewhere: "
+        f"{moved.old} was read, and {moved.new} is there.",
+        why="Read again, they would bring the same records twice; passed over, new ones would be lost.",
+        fix=f"If they are the same files: lakesql rewind {state.model} --files same. If they are others: "
+        f"lakesql rewind {state.model} --files new",
+    )
 
 
 def _check_streams(state: ProgressState, before: tuple[str, ...]) -> None:

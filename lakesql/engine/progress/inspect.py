@@ -14,7 +14,7 @@ from lakesql.engine.progress.checkpoint import (
 )
 from lakesql.engine.progress.position import Source
 from lakesql.engine.progress.progress import QueryIdentity
-from lakesql.engine.progress.state import ProgressState
+from lakesql.engine.progress.state import MovedFiles, ProgressState
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers
 from lakesql.names import LEDGER_REBUILD
@@ -22,7 +22,11 @@ from lakesql.project.profiles import Files, Kafka, Rate, Recorded
 
 
 def read_state(
-    session: SparkSession, identity: QueryIdentity, sources: Sequence[Source], accept_data_loss: bool = False
+    session: SparkSession,
+    identity: QueryIdentity,
+    sources: Sequence[Source],
+    accept_data_loss: bool = False,
+    moved: MovedFiles | None = None,
 ) -> ProgressState:
     """What the checkpoint and the table are now."""
     table = load_table(session, identity.table) if table_exists(session, identity.table) else None
@@ -44,6 +48,7 @@ def read_state(
         has_rows=head is not None and not head.is_empty,
         is_companion=identity.is_companion,
         accept_data_loss=accept_data_loss,
+        moved=moved,
     )
 
 

@@ -67,6 +67,15 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class MovedFiles:
+    """Files that were read and are gone, `count` of them, while others have their names: one of them, old and new."""
+
+    old: str
+    new: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProgressState:
     """All that is compared. `table_id` is empty where there is no table, `shape` where the model is stateless.
 
@@ -92,6 +101,7 @@ class ProgressState:
     has_rows: bool = False
     is_companion: bool = False
     accept_data_loss: bool = False
+    moved: MovedFiles | None = None
 
     @property
     def would_duplicate(self) -> bool:

@@ -1,0 +1,146 @@
+"""Files that a query has read and that are elsewhere now: Spark, which knows a file by its whole path,
+would read them again.
+
+A file is known by its path relative to its connection and the time of its last change. So if a connection's folder has
+moved as a whole, Spark's lists of what it has read get the new paths. If files of the same names are there in other
+places, or have other times, nobody but the operator knows whether they are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from pyspark.sql import SparkSession
+
+from lakesql.engine.progress.checkpoint import (
+    CheckpointFiles,
+    SeenFile,
+    file_exists,
+    list_files,
+    newest_seen,
+    rename_seen,
+)
+from lakesql.engine.progress.state import MovedFiles
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.raw import files_of
+from lakesql.project.profiles import Files, Recorded
+
+LOOKED_AT = 100
+"""How many of the files that were read last are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """A source of which no file that was read last is there any more: those files, by name the ones that are there
+    now, and by the path relative to their connection too.
+
+    `is_place_left`: the streams read other folders now. Where they read the same, files were removed once they had been
+    read, and the next ones may have their names.
+    """
+
+    source: int
+    is_place_left: bool
+    known: Sequence[SeenFile]
+    by_name: Mapping[str, SeenFile]
+    by_path: Mapping[str, SeenFile]
+
+
+def follow_files(
+    session: SparkSession, folder: str, bindings: Sequence[StreamBinding], say: Callable[[str], None]
+) -> MovedFiles | None:
+    """Let the checkpoint in `folder` follow a connection that has moved; what must be asked of an operator, if so."""
+    asked: MovedFiles | None = None
+    for gone in _find_gone(session, folder, bindings):
+        same = [_find_same(file, gone.by_path) for file in gone.known]
+        if all(same):
+            (old, new), *_ = [(was.path, now.path) for was, now in zip(gone.known, same, strict=True) if now]
+            before, after = _unshared(old, new)
+            rename_seen(
+                CheckpointFiles(session, folder),
+                gone.source,
+                lambda path, before=before, after=after: (  # type: ignore[misc]
+                    after + path.removeprefix(before) if path.startswith(before) else path
+                ),
+            )
+            say(f"its files have moved from {before} to {after}, and are known there")
+            continue
+        named = [(file, gone.by_name[_name(file)]) for file in gone.known if _name(file) in gone.by_name]
+        named = [(was, now) for was, now in named if gone.is_place_left or was.modified_ms == now.modified_ms]
+        if named:
+            old_file, new_file = named[0]
+            asked = MovedFiles(old_file.path, new_file.path, len(named))
+    return asked
+
+
+def settle_files(session: SparkSession, folder: str, bindings: Sequence[StreamBinding], are_same: bool) -> int:
+    """What the operator has said: files of the names of those that were read are the same, or they are others.
+
+    The checkpoint's lists get the new paths, or leave those out that are gone; how many sources that was done for.
+    """
+    found = list(_find_gone(session, folder, bindings))
+    for gone in found:
+        there = {name: file.path for name, file in gone.by_name.items()} if are_same else {}
+        rename_seen(
+            CheckpointFiles(session, folder),
+            gone.source,
+            lambda path, there=there: there.get(_last(path)),  # type: ignore[misc]
+        )
+    return len(found)
+
+
+def _find_gone(session: SparkSession, folder: str, bindings: Sequence[StreamBinding]) -> Iterator[_Gone]:
+    """Spark may order a stateful query's sources otherwise than its FROM does, so that any stream's files will do."""
+    places = [
+        (binding.stream, binding.source.path) for binding in bindings if isinstance(binding.source, Files | Recorded)
+    ]
+    files = CheckpointFiles(session, folder)
+    for name in sorted(files.names("sources")) if places else ():
+        known = newest_seen(files, int(name))[-LOOKED_AT:] if name.isdecimal() else []
+        if not known or any(file_exists(session, file) for file in known):
+            continue
+        there = [(base, file) for stream, base in places for file in list_files(session, files_of(stream, base))]
+        yield _Gone(
+            int(name),
+            not any(_path(file.path).startswith(_folder(files_of(*place))) for file in known for place in places),
+            known,
+            {_name(file): file for _, file in there},
+            {_path(file.path).removeprefix(f"{_path(base).rstrip('/')}/"): file for base, file in there},
+        )
+
+
+def _find_same(file: SeenFile, there: Mapping[str, SeenFile]) -> SeenFile | None:
+    """The file that has the path of this one relative to its connection, wherever that was, and its time."""
+    parts = _path(file.path).split("/")
+    paths = ("/".join(parts[first:]) for first in range(1, len(parts)))
+    found = (there[path] for path in paths if path in there)
+    return next((now for now in found if now.modified_ms == file.modified_ms), None)
+
+
+def _unshared(old: str, new: str) -> tuple[str, str]:
+    """The two paths without the folders and the name that they end with alike."""
+    before, after = old.split("/"), new.split("/")
+    while before and after and before[-1] == after[-1]:
+        before.pop()
+        after.pop()
+    return "/".join([*before, ""]), "/".join([*after, ""])
+
+
+def _folder(glob: str) -> str:
+    """The folder in which the pattern's files are, as far as it has a name."""
+    parts = _path(glob).split("/")[:-1]
+    named = next((index for index, part in enumerate(parts) if set(part) & set("*?[{\\")), len(parts))
+    return "/".join([*parts[:named], ""])
+
+
+def _name(file: SeenFile) -> str:
+    return _last(file.path)
+
+
+def _last(uri: str) -> str:
+    return uri.rsplit("/", 1)[-1]
+
+
+def _path(place: str) -> str:
+    return unquote(urlsplit(place).path)
