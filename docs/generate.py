@@ -289,7 +289,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "target": target_table,
     "spark": lambda: option_table(field for field in fields_of(Spark) if field.name != "places"),
     "retries": lambda: option_table(fields_of(Retries)),
-    "catalog": lambda: option_table(field for field in fields_of(Catalog) if field.name != "properties"),
+    "catalog": lambda: option_table(field for field in fields_of(Catalog) if field.name not in ("properties", "place")),
     "connections": connection_sections,
     "session": lambda: setting_table(DEFAULTS),
     "local-session": lambda: setting_table(LOCAL_DEFAULTS),

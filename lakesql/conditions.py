@@ -85,6 +85,10 @@ CONDITIONS: dict[str, Condition] = {
         "The catalog's server answers, but does not know the warehouse or the database that the target names.",
         "Create it, or correct `uri` and `warehouse` of the target's `catalog`; `lakesql debug` checks it.",
     ),
+    "catalog-options": Condition(
+        "Spark cannot open the target's catalog with the keys that its block has.",
+        "Correct the key, or its value, in the target's `catalog` in profiles.yml.",
+    ),
     "catalog-refused": Condition(
         "The catalog's server refuses the login, or what the login may do.",
         "Correct `credential`, `token` or user and password in the target's `catalog`, or have the rights granted; "
@@ -205,6 +209,10 @@ CONDITIONS: dict[str, Condition] = {
     "expression-failed": Condition(
         "An expression of the SELECT failed on a value: a cast, an overflow, a division by zero.",
         "Correct the expression; to get NULL instead, use `try_cast`, `try_divide` and the like.",
+    ),
+    "file-too-large": Condition(
+        "A file of the project is larger than any model, macro or properties file could sensibly be.",
+        "Write less into it, or move it out of the project's folders; large data belongs in a table.",
     ),
     "files-moved": Condition(
         "The files that a model has read last are gone, and files of their names are in another place: a folder was "

@@ -21,6 +21,7 @@ from uuid import uuid4
 from lakesql.errors import LakesqlError, ProfileError, did_you_mean, first_line
 from lakesql.project.catalog import (
     CONNECT_TIMEOUT_S,
+    check_block,
     is_s3,
     local_folder,
     python_properties,
@@ -58,20 +59,22 @@ def open_catalog(catalog: Catalog) -> OpenCatalog:
     """The profile's catalog, opened. One of type `sql` gets its two tables, on SQLite its folder and its file too.
 
     What pyiceberg finds in its own settings file or in PYICEBERG_CATALOG__… is left out: the profile alone says where
-    tables are. Raises `ProfileError`: `catalog-unreachable`, `catalog-refused`, `catalog-not-found`, `not-a-catalog`,
-    `catalog-uri`, `unknown-catalog-type`.
+    tables are. Raises `ProfileError`: `missing-option`, `catalog-unreachable`, `catalog-refused`, `catalog-not-found`,
+    `not-a-catalog`, `catalog-uri`, `unknown-catalog-type`.
     """
+    check_block(catalog)
     with reaching(catalog):
         return OpenCatalog(catalog, _within(OPENS_WITHIN_S, lambda: _open(catalog)))
 
 
 def check_warehouse(catalog: Catalog) -> None:
-    """Raise `ProfileError` (`storage-unreachable`) where tables cannot lie at the catalog's `warehouse`.
+    """Raise `ProfileError` (`missing-option`, `storage-unreachable`) where no table can lie at the `warehouse`.
 
     And (`warehouse-elsewhere`) where the tables of a catalog in a local file lie outside of it: it was copied or moved.
     Writes nothing. A REST catalog's warehouse is the catalog's own affair, and only Spark knows what is behind other
     URLs than those of S3.
     """
+    check_block(catalog)
     place = catalog.warehouse
     if catalog.type == "rest" or not place:
         return
@@ -153,7 +156,7 @@ def _judge(catalog: Catalog, error: Exception) -> tuple[str, str]:
     """The condition that an exception of a catalog stands for, and what to say of it."""
     from pyiceberg import exceptions
 
-    name, said = f"catalog '{catalog.name}'", first_line(error)
+    name, said = f"catalog '{catalog.name}'", _reason(error)
     if isinstance(error, exceptions.OAuthError | exceptions.UnauthorizedError | exceptions.ForbiddenError):
         return "catalog-refused", f"The {name} refuses the login: {said}"
     if isinstance(error, exceptions.NoSuchNamespaceError):
@@ -165,6 +168,22 @@ def _judge(catalog: Catalog, error: Exception) -> tuple[str, str]:
     if missing := _POSTGRES_DATABASE.search(str(error)):
         return "catalog-not-found", f"The {name} is not known to its server: {missing[1]}"
     return "catalog-unreachable", f"The {name} does not answer: {said}"
+
+
+_POOL = re.compile(r"HTTPS?ConnectionPool\(host='(?P<host>[^']*)', port=(?P<port>\d+)\): (?P<said>.*)")
+"""How the library of HTTP begins whatever it raises."""
+
+
+def _reason(error: BaseException) -> str:
+    """What an exception says, in one line; where a connection failed, its address and what the system says of it."""
+    found = _POOL.match(first_line(error))
+    if found is None:
+        return first_line(error)
+    cause: BaseException | None = error
+    while cause is not None and not (isinstance(cause, OSError) and cause.strerror):
+        cause = cause.__cause__ or cause.__context__
+    said = cause.strerror if isinstance(cause, OSError) else found["said"]
+    return f"{found['host']}:{found['port']}: {said}"
 
 
 def _judge_answer(catalog: Catalog, error: Exception) -> tuple[str, str]:

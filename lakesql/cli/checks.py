@@ -14,6 +14,7 @@ from lakesql.cli.options import Options, find_directory
 from lakesql.cli.project import load_files, profile_folders, read_vars
 from lakesql.cli.report import explain
 from lakesql.errors import LakesqlError, Problem, ProfileError, RunError
+from lakesql.graph.manifest import Manifest
 from lakesql.project.catalog import local_folder
 from lakesql.project.files import read_project
 from lakesql.project.profiles import Connection, Files, Kafka, Rate, Recorded, Target, load_target, resolve_paths
@@ -48,7 +49,10 @@ def check_everything(options: Options) -> Iterator[Result]:
     target = resolve_paths(target, directory)
     manifest = _attempt(partial(load_files, files, target, read_vars(options.vars)))
     yield _result("models", manifest, lambda found: f"{len(found.models)}, of {len(found.streams)} streams")
-    declared = () if isinstance(manifest, LakesqlError) else tuple(manifest.streams.values())
+    declared: tuple[Stream, ...] = ()
+    if not isinstance(manifest, LakesqlError):
+        declared = tuple(manifest.streams.values())
+        yield _result("streams", _attempt(partial(_check_streams, manifest)))
     yield _result("jars", _attempt(partial(_check_jars, target, declared)))
     yield _result("catalog", _attempt(partial(check_catalog, target.catalog)))
     yield _result("checkpoints", _attempt(partial(check_checkpoints, target.checkpoints, target.catalog)))
@@ -66,6 +70,22 @@ def _attempt(check: Callable[[], T]) -> T | LakesqlError:
 
 def _result(name: str, found: T | LakesqlError, say: Callable[[T], str] = str) -> Result:
     return Result(name, error=found) if isinstance(found, LakesqlError) else Result(name, say(found))
+
+
+def _check_streams(manifest: Manifest) -> str:
+    """A line on the streams that models read, each of which the target must have a connection for."""
+    from lakesql.run.bind import bind_stream
+
+    names = {reference.name for model in manifest.models.values() for reference in model.facts.streams}
+    problems: list[Problem] = []
+    for name in sorted(names & manifest.streams.keys()):
+        try:
+            bind_stream(manifest, manifest.streams[name])
+        except LakesqlError as error:
+            problems += error.problems
+    if problems:
+        raise ProfileError(problems)
+    return f"{len(names & manifest.streams.keys())} are read, and the target has their connections"
 
 
 def _find_java() -> str:

@@ -21,8 +21,8 @@ PARSED = ("project", "target", "models")
 def command(given: Given) -> int:
     """Check everything that a run needs.
 
-    Project, Java, pyspark, target, models, jars, catalog, checkpoints and each connection: one line each, with what to
-    do where something is wrong. The exit code is 1 then.
+    Project, Java, pyspark, target, models, streams, jars, catalog, checkpoints and each connection: one line each, with
+    what to do where something is wrong. The exit code is 1 then.
     """
     from lakesql.cli.checks import check_everything
 

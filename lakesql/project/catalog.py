@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
-from lakesql.errors import ProfileError
+from lakesql.errors import Problem, ProfileError
 from lakesql.project.profiles import Catalog, Files, Recorded, Target, is_url, sqlite_file
 
 CONNECT_TIMEOUT_S = 10
@@ -35,6 +35,32 @@ class Postgres:
     user: str
     password: str
     query: str
+
+
+def check_block(catalog: Catalog) -> None:
+    """Raise `ProfileError` (`missing-option`) for each key that the block lacks, as no server is needed to tell."""
+    given = {"uri": catalog.uri, "warehouse": catalog.warehouse, **catalog.properties}
+    needed = {key: _EXAMPLES[key] for key in _NEEDED.get(catalog.type, ())}
+    for one, other in (_S3_LOGIN, _S3_LOGIN[::-1]):
+        if given.get(one):
+            needed[other] = f"It and '{one}' are one login; without both, the machine's own is used."
+    problems = [
+        Problem("missing-option", f"catalog '{catalog.name}' lacks '{key}'.", "", example, catalog.place)
+        for key, example in needed.items()
+        if not given.get(key)
+    ]
+    if problems:
+        raise ProfileError(problems)
+
+
+_S3_LOGIN = ("s3.access-key-id", "s3.secret-access-key")
+
+_NEEDED = {"sql": ("uri", "warehouse"), "rest": ("uri",)}
+
+_EXAMPLES = {
+    "uri": 'Write `uri: "sqlite:///.lakesql/catalog.db"` for a file, or the address of the catalog\'s server.',
+    "warehouse": "Write `warehouse: .lakesql/warehouse` for a folder, or a place such as `s3://bucket/warehouse`.",
+}
 
 
 def spark_properties(catalog: Catalog) -> dict[str, str]:
@@ -93,10 +119,10 @@ def hadoop_properties(catalog: Catalog) -> dict[str, str]:
 
 
 def uses_s3(catalog: Catalog) -> bool:
-    """Whether the block says that the tables' files lie in S3."""
+    """Whether the block says that the tables' files lie in S3. Beside a folder, `s3.` keys are for what is read."""
     properties = catalog.properties
-    says_so = any(key.startswith(_S3_KEYS) for key in properties) or properties.get("io-impl") == S3_FILE_IO
-    return says_so or catalog.type == "glue" or is_s3(catalog.warehouse)
+    says_so = any(key.startswith(_S3_KEYS) for key in properties) and not uses_local_files(catalog)
+    return says_so or properties.get("io-impl") == S3_FILE_IO or catalog.type == "glue" or is_s3(catalog.warehouse)
 
 
 def uses_local_files(catalog: Catalog) -> bool:

@@ -80,7 +80,7 @@ def _read_spark(node: Node) -> Spark:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The Iceberg catalog. Keys beside these go to Spark and to pyiceberg as they are."""
+    """The Iceberg catalog. Keys beside these go to Spark and to pyiceberg as they are. `place` is the block's."""
 
     name: str = option("The catalog's name in SQL.", default="lake", read=check_name)
     type: str = option("`sql` (SQLite, PostgreSQL) or `rest`; `hive`, `glue` and others are not tested.", default="sql")
@@ -89,12 +89,15 @@ class Catalog:
         "Where the tables' files are: a folder or a URL; for `rest` the service's name of it.", default=""
     )
     properties: Mapping[str, str] = option("Other keys of the block.", factory=dict, read=_plain_options)
+    place: Place | None = field(default=None, compare=False)
 
 
 def _read_catalog(node: Node) -> Catalog:
     entries = node.entries()
     others = {key: entry for key, entry in entries.items() if key not in ("name", "type", "uri", "warehouse")}
-    catalog = decode(node, Catalog, what="a catalog", ignore=frozenset(others), given={"properties": {}})
+    catalog = decode(
+        node, Catalog, what="a catalog", ignore=frozenset(others), given={"properties": {}, "place": node.place}
+    )
     return replace(catalog, properties=_plain_options(replace(node, value=others)))
 
 

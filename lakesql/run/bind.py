@@ -11,6 +11,7 @@ from lakesql.errors import ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.project.profiles import Files
 from lakesql.stream.avro_schema import read_avro_schema
+from lakesql.stream.stream import Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,12 @@ def bind_selects(manifest: Manifest, selects: Mapping[str, Select]) -> dict[str,
 def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding:
     read = reads_model(manifest, name)
     stream = select.streams[name]
-    if read is not None:
-        return StreamBinding(stream, TableSource(read.table))
+    return bind_stream(manifest, stream) if read is None else StreamBinding(stream, TableSource(read.table))
+
+
+def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
+    """Find the connection of a declared stream. Raises `ProjectError`."""
+    name = stream.name
     if not stream.connection:
         return StreamBinding(stream, Files(str(manifest.directory)))
     connections = manifest.target.connections

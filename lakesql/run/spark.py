@@ -14,7 +14,7 @@ from lakesql.engine.spark.java import find_java
 from lakesql.engine.spark.session import SessionSettings, check_java, close_session, open_session
 from lakesql.graph.manifest import Manifest
 from lakesql.observe.download import download_bars
-from lakesql.project.catalog import jar_needs
+from lakesql.project.catalog import check_block, jar_needs
 from lakesql.project.profiles import Kafka, Target
 from lakesql.stream.stream import Stream
 
@@ -31,9 +31,10 @@ def session_settings(
 
     Raises `ProfileError`.
     """
+    target = manifest.target
+    check_block(target.catalog)
     java = find_java(os.environ)
     home = user_cache(os.environ)
-    target = manifest.target
     with download_bars() as show:
         jars = ensure_jars(find_needs(target, (binding.stream for binding in bindings)), home, say, show=show)
     return SessionSettings(

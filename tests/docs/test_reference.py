@@ -108,7 +108,7 @@ def test_every_key_of_a_target_stands_in_its_table() -> None:
     text = page("targets")
     kinds = (Target, Spark, Catalog, *CONNECTIONS.values())
     keys = {field.name for kind in kinds for field in fields_of(kind)}
-    assert keys - {"name", "properties", "places"} - first_cells(text) == set()
+    assert keys - {"name", "properties", "place", "places"} - first_cells(text) == set()
     assert {name for name in CONNECTIONS if f"#### `type: {name}`" not in text} == set()
 
 

@@ -35,7 +35,7 @@ from pyiceberg.table.sorting import SortField as IcebergSort
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
 from pyiceberg.utils.config import Config
 
-from lakesql.catalog.connect import OpenCatalog, _judge_answer, open_catalog
+from lakesql.catalog.connect import OpenCatalog, _judge_answer, check_warehouse, open_catalog
 from lakesql.catalog.tables import (
     check_catalog,
     list_namespaces,
@@ -180,11 +180,34 @@ class TestOpening:
         page = ServerError(f"Received unexpected JSON Payload: <html>Authorization: Bearer {'hushhush' * 60}</html>")
         assert "hush" not in _judge_answer(profile, page)[1]
 
-    @pytest.mark.parametrize("uri", ["", "mysql://host/db", "sqlite://", "postgresql://host"])
+    @pytest.mark.parametrize("uri", ["mysql://host/db", "sqlite://", "postgresql://host"])
     def test_a_sql_catalog_is_on_sqlite_or_postgresql(self, uri: str) -> None:
         with pytest.raises(ProfileError) as caught:
-            open_catalog(Catalog(uri=uri))
+            open_catalog(Catalog(uri=uri, warehouse="/wh"))
         assert condition(caught.value) == "catalog-uri"
+
+    @pytest.mark.parametrize(
+        ("block", "lacking"),
+        [
+            (Catalog(), ["uri", "warehouse"]),
+            (Catalog(uri="sqlite:///c.db"), ["warehouse"]),
+            (Catalog(type="rest"), ["uri"]),
+            (Catalog("lake", "rest", "http://c", "", {"s3.access-key-id": "a"}), ["s3.secret-access-key"]),
+            (Catalog("lake", "rest", "http://c", "", {"s3.secret-access-key": "b"}), ["s3.access-key-id"]),
+        ],
+    )
+    def test_a_block_that_lacks_a_key_is_refused_by_all_that_use_it(self, block: Catalog, lacking: list[str]) -> None:
+        for use in (open_catalog, check_warehouse, check_catalog):
+            with pytest.raises(ProfileError) as caught:
+                use(block)
+            said = [(problem.condition, problem.what.split("'")[-2]) for problem in caught.value.problems]
+            assert said == [("missing-option", key) for key in lacking]
+
+    def test_a_refused_connection_is_told_in_the_systems_words(self) -> None:
+        with pytest.raises(ProfileError) as caught:
+            open_catalog(Catalog(type="rest", uri="http://127.0.0.1:9/catalog"))
+        assert condition(caught.value) == "catalog-unreachable"
+        assert caught.value.problems[0].what.endswith("127.0.0.1:9: Connection refused")
 
     def test_an_unknown_catalog_type_is_refused_with_the_nearest(self) -> None:
         with pytest.raises(ProfileError) as caught:

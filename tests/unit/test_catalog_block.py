@@ -21,6 +21,10 @@ from lakesql.project.profiles import Catalog, Files, Target
 PASSWORD = "p@ss:w/rd?%41é"
 
 
+FOLDER_BESIDE_S3 = Catalog("lake", "sql", "sqlite:///c.db", "/wh", {"s3.endpoint": "http://s3"})
+"""Tables in a folder, and a login of S3 for files that streams read."""
+
+
 def rest(**properties: str) -> Catalog:
     given = {key.replace("__", ".").replace("_", "-"): value for key, value in properties.items()}
     return Catalog("lake", "rest", "http://catalog/", "wh", given)
@@ -47,6 +51,11 @@ def test_s3_has_icebergs_own_file_io_unless_another_is_named() -> None:
     assert spark_properties(rest(s3__endpoint="http://s3"))["io-impl"] == S3_FILE_IO
     assert spark_properties(rest(s3__endpoint="http://s3", io_impl="Mine"))["io-impl"] == "Mine"
     assert "io-impl" not in spark_properties(rest())
+
+
+def test_tables_in_a_folder_stay_there_whatever_is_read_from_s3() -> None:
+    assert "io-impl" not in spark_properties(FOLDER_BESIDE_S3)
+    assert hadoop_properties(FOLDER_BESIDE_S3)["spark.hadoop.fs.s3a.endpoint"] == "http://s3"
 
 
 def test_a_login_is_for_the_catalogs_own_token_service_unless_another_is_named() -> None:
@@ -137,6 +146,8 @@ def test_spark_itself_reads_s3_with_the_catalogs_keys() -> None:
         (postgres("postgresql://h/db"), {}, {"core", "local-files", "postgres"}),
         (rest(), {}, {"core"}),
         (rest(s3__region="eu-1"), {}, {"core", "s3"}),
+        (FOLDER_BESIDE_S3, {}, {"core", "local-files"}),
+        (FOLDER_BESIDE_S3, {"connections": {"f": Files("s3://b/in")}}, {"core", "local-files", "s3", "s3a"}),
         (rest(), {"checkpoints": "s3://b/checkpoints"}, {"core", "s3", "s3a"}),
         (rest(), {"connections": {"files": Files("s3://b/landing")}}, {"core", "s3", "s3a"}),
         (Catalog("lake", "glue"), {}, {"core", "s3"}),

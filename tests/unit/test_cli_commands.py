@@ -410,6 +410,30 @@ def test_debug_finds_what_is_wrong(run: Run, shop: Path) -> None:
     assert {"project", "Java", "pyspark", "target", "jars", "catalog", "checkpoints"} <= found.keys()
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "check", "expected"),
+    [
+        ("        shop: {type: rec", "        shops: {type: rec", "streams", ["unknown-connection"] * 3),
+        (", warehouse: .lakesql/warehouse}", "}", "catalog", ["missing-option"]),
+        ("/warehouse}", "/warehouse, s3.access-key-id: a}", "catalog", ["missing-option"]),
+    ],
+)
+def test_debug_refuses_what_a_run_refuses(
+    run: Run, shop: Path, before: str, after: str, check: str, expected: list[str]
+) -> None:
+    profiles = shop / "profiles.yml"
+    text = profiles.read_text()
+    assert before in text
+    profiles.write_text(text.replace(before, after, 1))
+    code, out, _ = run("debug", "--log-format", "json")
+    found = {
+        line["check"]: [problem["condition"] for problem in line["problems"]]
+        for line in map(json.loads, out.splitlines())
+    }
+    assert (code, found[check]) == (1, expected)
+    assert set(conditions(run("run", "--log-format", "json")[2])) == set(expected)
+
+
 def test_debug_without_a_target_still_looks_at_the_machine(run: Run, shop: Path) -> None:
     code, out, _ = run("debug", "--log-format", "json", "--target", "prod")
     found = {line["check"]: line for line in map(json.loads, out.splitlines())}

@@ -12,7 +12,16 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 
 from lakesql.compile.select import Select
-from lakesql.errors import InternalError, LakesqlError, Place, Problem, RunError, TransientError, explain_missing
+from lakesql.errors import (
+    InternalError,
+    LakesqlError,
+    Place,
+    Problem,
+    ProfileError,
+    RunError,
+    TransientError,
+    explain_missing,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +40,8 @@ def explain(error: Exception, select: Select) -> LakesqlError:
         _log.error("Model '%s' met a defect", select.model.name, exc_info=error)
         return InternalError.of_defect(error)
     failure = _Failure(error, str(error), *read_cause(error))
+    if (unopened := _find_catalog_problem(failure)) is not None and next(find_transient(error), None) is None:
+        return ProfileError([unopened])
     about_value = _find_value_problem(failure)  # quotes a value, which may be a text that looks like Java's
     passing = next(find_transient(error), None)
     if passing is not None and about_value is None:
@@ -82,6 +93,16 @@ def read_cause(error: Exception) -> tuple[str, str]:
     message = str(error)  # with the causes in it: the last one is at the bottom of it
     found = [*_CONDITION.finditer(message)][-1:] or [*_CAUSE.finditer(message)][-1:]
     return (found[0][1], found[0][2]) if found else ("", message.strip().split("\n")[0])
+
+
+_OPENS_CATALOG = re.compile(r"^\s*at org\.apache\.iceberg\.spark\.SparkCatalog\.initialize\(", re.MULTILINE)
+
+
+def _find_catalog_problem(failure: _Failure) -> Problem | None:
+    """Whatever Java raises while it opens the catalog comes of the profile's keys, which a next run would meet too."""
+    if not _OPENS_CATALOG.search(_trace(failure.error)):
+        return None
+    return Problem("catalog-options", f"Spark cannot open the target's catalog: {failure.what}")
 
 
 _CAST = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW")
