@@ -8,6 +8,7 @@ cannot be made.
 from __future__ import annotations
 
 import difflib
+import re
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -163,11 +164,29 @@ def render_problem(problem: Problem, source: str | None = None) -> str:
     lines = [head]
     if source is not None and problem.place and problem.place.line:
         number = str(problem.place.line)
-        lines.append(f"  {number} | {source}")
-        if problem.place.column:
-            before = source[: problem.place.column - 1]
+        quoted = _hide_values(problem, source)
+        lines.append(f"  {number} | {quoted}")
+        before = source[: (problem.place.column or 1) - 1]
+        if problem.place.column and quoted.startswith(before):
             gap = "".join("\t" if character == "\t" else " " for character in before)
             lines.append(f"  {' ' * len(number)} | {gap}^")
     lines.append(f"  {problem.what}")
     lines.extend(f"  {text}" for text in (problem.why, problem.fix) if text)
     return "\n".join(lines)
+
+
+_SECRET_KEY = re.compile(
+    r"((?:pass|pwd|secret|token|credential|jaas|private|(?:api|access)[._-]?key)[\w.-]*[\"']?\s*[:=]\s*).+",
+    re.IGNORECASE,
+)
+_LOGIN_IN_URL = re.compile(r"(://[^\s/:@]*:)\S*@")
+
+
+def _hide_values(problem: Problem, line: str) -> str:
+    """The line without what may be a secret in it: a client's option, a login of a URL, the value of a telling key."""
+    if problem.condition in ("client-option", "kafka-option"):
+        at = (problem.place.column or 1) - 1 if problem.place else 0
+        line = line[:at] + re.sub(r"([:=]\s*).+", r"\1…", line[at:], count=1)
+    elif not problem.place or not problem.place.path.endswith((".yml", ".yaml")):
+        return line
+    return _LOGIN_IN_URL.sub(r"\1…@", _SECRET_KEY.sub(r"\1…", line))

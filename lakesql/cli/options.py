@@ -186,7 +186,7 @@ def select_options(function: F) -> F:
 
 def complete_models(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The names of models that begin with `incomplete`, by the names of files: nothing is parsed."""
-    from lakesql.project.files import read_text
+    from lakesql.project.files import find_files, read_text
     from lakesql.project.settings import SETTINGS_FILE, parse_settings
 
     directory = find_directory(context.ensure_object(Given).options)
@@ -195,5 +195,5 @@ def complete_models(context: click.Context, _parameter: click.Parameter, incompl
     except (OSError, LakesqlError):  # completes nothing; a command will say why
         return []
     operators = incomplete[: len(incomplete) - len(incomplete.lstrip("+@"))]
-    names = sorted({path.stem for path in (directory / folder).rglob("*.sql")})
+    names = sorted({path.stem for path in find_files(directory / folder, (".sql",))})
     return [CompletionItem(operators + name) for name in names if (operators + name).startswith(incomplete)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from lakesql.errors import Place, ProjectError, UsageError
 from lakesql.project.settings import SETTINGS_FILE, Settings, parse_settings
 
 PROPERTIES_SUFFIXES = (".yml", ".yaml")
+
+MAX_BYTES = 4_000_000
+"""More than any file of a project has: a larger one is not read at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +39,8 @@ class ProjectFiles:
 def read_project(directory: Path) -> ProjectFiles:
     """The files of the project in `directory`.
 
-    Raises `UsageError` (`no-project`) where there is none, `ProjectError` for a file that is not UTF-8 (`not-text`)
-    or lies outside the project (`outside-project`).
+    Raises `UsageError` (`no-project`) where there is none, `ProjectError` for a file that is not UTF-8 (`not-text`),
+    is larger than any SELECT (`file-too-large`) or lies outside the project (`outside-project`).
     """
     settings_path = directory / SETTINGS_FILE
     if not settings_path.is_file():
@@ -81,13 +85,20 @@ def _read_folder(directory: Path, folder: str, suffixes: tuple[str, ...]) -> tup
     root = directory / folder
     _check_inside(directory, root, folder)
     found = []
-    for path in root.rglob("*"):
-        if path.suffix in suffixes and path.is_file():
-            relative = path.relative_to(directory).as_posix()
-            if path.is_symlink():
-                _check_inside(directory, path, relative)
-            found.append(SourceFile(relative, read_text(path, relative)))
+    for path in find_files(root, suffixes):
+        relative = path.relative_to(directory).as_posix()
+        if path.is_symlink():
+            _check_inside(directory, path, relative)
+        found.append(SourceFile(relative, read_text(path, relative)))
     return tuple(sorted(found, key=lambda file: file.path))
+
+
+def find_files(root: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
+    """The files below a folder that end so, but for hidden ones: tools of all kinds leave those beside one's own."""
+    for path in root.rglob("*"):
+        hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
+        if path.suffix in suffixes and not hidden and path.is_file():
+            yield path
 
 
 def _check_inside(directory: Path, path: Path, shown: str) -> None:
@@ -96,7 +107,13 @@ def _check_inside(directory: Path, path: Path, shown: str) -> None:
 
 
 def read_text(path: Path, shown: str) -> str:
-    """The text of a file, which problems call `shown`. Raises `ProjectError` (`not-text`) if it is not UTF-8."""
+    """The text of a file, which problems call `shown`.
+
+    Raises `ProjectError`: `not-text` if it is not UTF-8, `file-too-large` before any of it is read.
+    """
+    if (size := path.stat().st_size) > MAX_BYTES:
+        what = f"The file has {size:,} bytes, and at most {MAX_BYTES:,} are read."
+        raise ProjectError.of("file-too-large", what, place=Place(shown))
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:

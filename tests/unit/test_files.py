@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -50,6 +51,28 @@ def test_files_are_found_by_folder_and_kind_in_the_order_of_their_paths(project:
     assert files.streams == (SourceFile("streams/s.yml", "s: 1"),)
     assert files.macros == (SourceFile("macros/m.sql", "M"),)
     assert files.settings.name == "shop"
+
+
+def test_hidden_files_and_folders_are_passed_over(project: Path) -> None:
+    write(project, {"models/a.sql": "A", "models/._a.sql": b"\x00\xff", "models/.ipynb_checkpoints/a.sql": "B"})
+    write(project, {"streams/._s.yml": b"\xff", "macros/.m.sql": b"\xff", "models/.hidden/x.yml": b"\xff"})
+    files = read_project(project)
+    assert files.models == (SourceFile("models/a.sql", "A"),)
+    assert (files.streams, files.macros, files.properties) == ((), (), ())
+
+
+def test_a_project_in_a_hidden_folder_is_read(tmp_path: Path) -> None:
+    write(tmp_path / ".hidden", {"pyproject.toml": SETTINGS, "models/a.sql": "A"})
+    assert read_project(tmp_path / ".hidden").models == (SourceFile("models/a.sql", "A"),)
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "models/a.sql", "streams/s.yml"])
+def test_a_large_file_is_refused_before_it_is_read(project: Path, name: str) -> None:
+    write(project, {name: b""})
+    os.truncate(project / name, 1 << 40)  # a hole: nothing could read all of it
+    with pytest.raises(ProjectError) as caught:
+        read_project(project)
+    assert problems(caught) == [("file-too-large", name)]
 
 
 def test_an_empty_project_is_one(project: Path) -> None:
