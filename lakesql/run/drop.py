@@ -104,5 +104,5 @@ class Dropper:
 @contextmanager
 def open_dropper(manifest: Manifest, say: Callable[[str], None]) -> Iterator[Dropper]:
     """A `Dropper` on the project's target; Spark ends with the block. Raises what opening Spark raises."""
-    with open_spark(session_settings(manifest, (), say)) as (session, catalog):
+    with open_spark(session_settings(manifest, (), say), say) as (session, catalog):
         yield Dropper(manifest, session, catalog)

@@ -46,11 +46,15 @@ def run_models(
     """
     bound = bind_selects(manifest, selects)
     bindings = [binding for each in bound.values() for binding in each.bindings]
-    settings = session_settings(manifest, bindings, lambda text: emit(Noted(text, now_ms())))
+
+    def say(text: str) -> None:
+        emit(Noted(text, now_ms()))
+
+    settings = session_settings(manifest, bindings, say)
     started = time.monotonic()
     emit(RunStarted(manifest.target.name, tuple(selects), continuous, now_ms()))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
-    with catch_signals() as interrupt, open_spark(settings) as (session, catalog):
+    with catch_signals() as interrupt, open_spark(settings, say) as (session, catalog):
         interrupt.arm()  # not before: a SparkContext sets a handler of its own
         emit(SessionStarted(_since(started), now_ms()))
         context = RunContext(manifest, session, catalog, emit, accept_data_loss)

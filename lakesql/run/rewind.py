@@ -66,7 +66,7 @@ def rewind(
     bound = bind_select(manifest, build_select(manifest, name))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
     settings = session_settings(manifest, bound.bindings, say)
-    with open_spark(settings) as (session, _), closing(Leases(session)) as leases, explained(bound.select):
+    with open_spark(settings, say) as (session, _), closing(Leases(session)) as leases, explained(bound.select):
         while not dry_run and not leases.claim(name, checkpoint_of(manifest.target, name), say):
             time.sleep(LOOK_EVERY_S)
         return rewind_model(manifest, session, bound, to, allow_duplicates=allow_duplicates, dry_run=dry_run)

@@ -51,8 +51,10 @@ def session_settings(
 
 
 @contextmanager
-def open_spark(settings: SessionSettings) -> Iterator[tuple[SparkSession, OpenCatalog]]:
-    """A session, which ends with the block, and the catalog without Spark.
+def open_spark(
+    settings: SessionSettings, say: Callable[[str], None] = lambda text: None
+) -> Iterator[tuple[SparkSession, OpenCatalog]]:
+    """A session, which ends with the block, and the catalog without Spark. `say` is `open_session`'s.
 
     Raises `ProfileError`; and `RunError` (`java-ended`) for whatever the block raises where Java has ended under it.
     """
@@ -62,7 +64,7 @@ def open_spark(settings: SessionSettings) -> Iterator[tuple[SparkSession, OpenCa
         check_warehouse(settings.catalog)
         opened.append(open_catalog(settings.catalog))
 
-    session = open_session(settings, reach_catalog)
+    session = open_session(settings, reach_catalog, say)
     try:
         yield session, opened[0]
     except Exception:

@@ -13,6 +13,7 @@ import pytest
 
 from lakesql.engine.spark.java import Java
 from lakesql.engine.spark.jvm import (
+    RECORDING,
     Launch,
     _copy_output,
     archive_path,
@@ -208,9 +209,19 @@ def test_what_is_no_master_is_refused_at_its_place_before_java_is_started(master
 
 def test_an_unwritable_cache_is_no_obstacle(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file where the folder should be")
-    jvm = start_jvm(launch(tmp_path, ANSWER))
+    said: list[str] = []
+    jvm = start_jvm(launch(tmp_path, ANSWER), said.append)
     assert wait_for_jvm(jvm) == (258, "abc")
+    assert said == [], "nothing is recorded"
     jvm.process.communicate(timeout=10)
+
+
+@pytest.mark.parametrize(("records", "says"), [(True, [RECORDING]), (False, [])])
+def test_a_run_says_why_it_is_slower_than_the_next_one(tmp_path: Path, records: bool, says: list[str]) -> None:
+    said: list[str] = []
+    jvm = start_jvm(replace(launch(tmp_path, ANSWER), record=records), said.append)
+    jvm.process.communicate(timeout=10)
+    assert said == says
 
 
 SECRET = 'p@ss"w|rd${x}\\ü𝄞'

@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -105,8 +105,14 @@ class Jvm:
         return Path(self.scratch.name, "address")
 
 
-def start_jvm(launch: Launch) -> Jvm:
-    """Start the process and return at once; `wait_for_jvm` says when it is up.
+RECORDING = (
+    "the first run with this Java, these jars and options records their classes, so that later ones start sooner: it "
+    "takes some ten seconds longer, and Java works for as long after its end"
+)
+
+
+def start_jvm(launch: Launch, say: Callable[[str], None] = lambda text: None) -> Jvm:
+    """Start the process and return at once; `wait_for_jvm` says when it is up. `say` hears why it takes longer.
 
     Its log goes to `log_file`, and what it or a Python worker prints to a file beside it that ends in `.out`.
     """
@@ -131,6 +137,7 @@ def start_jvm(launch: Launch) -> Jvm:
             with contextlib.suppress(OSError):
                 os.utime(path)  # in use: see _make_room
     elif launch.record and _make_room(archive.parent):
+        say(RECORDING)
         if base is not None and _dump_base(launch.java, base):
             command = [*command, f"-XX:SharedArchiveFile={base}"]
         command = record_archive(command, program, archive)

@@ -78,10 +78,15 @@ class SessionSettings:
     places: Mapping[str, Place] = field(default_factory=dict)
 
 
-def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lambda: None) -> SparkSession:
+def open_session(
+    settings: SessionSettings,
+    meanwhile: Callable[[], None] = lambda: None,
+    say: Callable[[str], None] = lambda text: None,
+) -> SparkSession:
     """A session with the target's catalog. Nothing that Spark, Java or a Python worker says reaches the screen.
 
-    `meanwhile` is called while Java starts, which takes seconds that are nobody's. A catalog of type `sql` must have
+    `meanwhile` is called while Java starts, which takes seconds that are nobody's; `say` hears why it takes longer than
+    it will the next time. A catalog of type `sql` must have
     its tables before Spark is asked for one: Spark is told not to make them.
 
     A process has one Java: a second session in it, after the first has been stopped, has the first one's jars and
@@ -91,7 +96,7 @@ def open_session(settings: SessionSettings, meanwhile: Callable[[], None] = lamb
     conf = build_conf(settings)
     check_master(conf["spark.master"], settings.places.get("spark.master"))
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    jvm = None if _gateway_is_up() else start_jvm(build_launch(settings, conf))
+    jvm = None if _gateway_is_up() else start_jvm(build_launch(settings, conf), say)
 
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
