@@ -128,7 +128,10 @@ def explain_missing(error: BaseException) -> ProfileError | None:
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return None
     extra = EXTRAS.get(error.name.partition(".")[0])
-    return not_installed(error.name, extra) if extra else None
+    module = (
+        "pyspark" if error.name.partition(".")[0] == "py4j" else error.name
+    )  # which comes with it, and which nobody knows
+    return not_installed(module, extra) if extra else None
 
 
 def not_installed(module: str, extra: str) -> ProfileError:

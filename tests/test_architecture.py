@@ -26,7 +26,7 @@ LAYERS = (
     ("model",),
     ("template", "select", "stream"),
     ("project",),
-    ("decode", "errors", "events", "names", "conditions", "secrets"),
+    ("decode", "errors", "events", "names", "conditions", "secrets", "words"),
 )
 """From top to bottom: a module imports its own layer and those below."""
 

@@ -17,6 +17,7 @@ def command(given: Given) -> None:
     """
     from lakesql.cli import project
     from lakesql.compile.manifest_file import render_manifest
+    from lakesql.observe.text import count
     from lakesql.project.files import write_atomically
 
     manifest = project.load_project(given.options)
@@ -24,5 +25,5 @@ def command(given: Given) -> None:
     compiled.check(manifest.models)
     path = project.Outputs(manifest.directory).target / "manifest.json"
     write_atomically(path, render_manifest(manifest, compiled))
-    models, streams = len(manifest.models), len(manifest.streams)
-    click.echo(f"{models} models and {streams} streams are right: {path.relative_to(manifest.directory)}")
+    checked = f"{count(len(manifest.models), 'model')} and {count(len(manifest.streams), 'stream')}"
+    click.echo(f"{checked}, no errors: {path.relative_to(manifest.directory)}")

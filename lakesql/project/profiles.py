@@ -196,6 +196,7 @@ def _read_target(root: Node, profile: str, wanted: str | None, environ: Mapping[
         raise ProfileError.of(
             "unknown-target",
             f"Profile '{profile}' has no output '{name}'.",
+            why=_who_names(name, wanted, found.target, environ),
             fix=did_you_mean(name, outputs),
             place=found.target.place if found.target and not wanted else found.outputs.place,
         )
@@ -203,6 +204,13 @@ def _read_target(root: Node, profile: str, wanted: str | None, environ: Mapping[
     if target.namespace:
         return target
     return replace(target, namespace=check_name(Node(profile, root.keys[profile])))
+
+
+def _who_names(name: str, wanted: str | None, default: Node | None, environ: Mapping[str, str]) -> str:
+    """A sentence on the environment variable that names the target, if one does."""
+    if wanted:
+        return "The environment variable LAKESQL_TARGET names it." if environ.get("LAKESQL_TARGET") == name else ""
+    return f"It comes of {default.value}." if default and "{" in str(default.value) else ""
 
 
 def render_env(node: Node, environ: Mapping[str, str]) -> Node:

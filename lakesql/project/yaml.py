@@ -18,6 +18,7 @@ _TEXTS = ("str", "timestamp", "value", "merge")
 _BOOLS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _FORBIDDEN = re.compile(r"[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that cannot stand in YAML, of which its two parsers say different things."""
+_INDENT = re.compile(r"\A([ \t]*)")
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -36,6 +37,9 @@ def parse_yaml(path: str, text: str) -> Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(path, mark.line + 1, mark.column + 1) if mark else Place(path)
+        if mark and any("\t" in _INDENT.split(line)[1] for line in text.splitlines()[mark.line : mark.line + 1]):
+            what, fix = "YAML is indented by blanks, not by tabs.", "Put blanks in place of each tab."
+            raise ProjectError.of("yaml-syntax", what, fix=fix, place=place) from None
         raise ProjectError.of(
             "yaml-syntax", f"This is not YAML: {error.problem or error.context}.", place=place
         ) from None

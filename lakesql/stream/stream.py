@@ -14,7 +14,8 @@ from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import check_column, check_name
 from lakesql.project.duration import parse_duration
 from lakesql.stream.client import find_client_options
-from lakesql.stream.types import parse_type, parts_of
+from lakesql.stream.types import TYPE_NAMES, parse_type, parts_of
+from lakesql.words import answer, suggest
 
 Format = Literal["json", "csv", "parquet", "avro", "string", "bytes"]
 
@@ -82,6 +83,10 @@ Start = Literal["earliest", "latest"] | datetime
 
 
 def _read_columns(node: Node) -> tuple[Column, ...]:
+    if isinstance(node.value, tuple):
+        what = "The columns of a stream are a mapping of names to types, not a list."
+        fix = "Write `order_id: bigint`, or `order_id: {type: bigint, required: true}`, a line for each column."
+        raise ProjectError.of("wrong-type", what, fix=fix, place=node.place)
     return tuple(read_entries(node, partial(_read_column, node.keys)).values())
 
 
@@ -100,11 +105,21 @@ def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
     place = node.entries()["type"].place
     parsed = parse_type(options.type)
     if parsed is None:
-        raise ProjectError.of("unknown-type", f"'{options.type}' is not a type that Spark knows.", place=place)
+        what = f"'{options.type}' is not a type that Spark knows."
+        raise ProjectError.of("unknown-type", what, fix=_nearest_type(options.type), place=place)
     if any(part.name in ("char", "varchar") for part in parts_of(parsed)):
         what = f"'{options.type}' is no type of a stream's column: what reads a record knows no length of a text."
         raise ProjectError.of("unknown-type", what, fix="Write string.", place=place)
     return Column(name, parsed.text, options.required, options.description)
+
+
+def _nearest_type(text: str) -> str:
+    """A suggestion for a type that Spark does not know, or for the first word in it that is none of Spark's."""
+    if said := answer("type", text):
+        return said
+    names = (found[1] for found in re.finditer(r"(?<![\w`])([A-Za-z]\w*)(?=\s*(?:[<>(),]|$))", text))
+    unknown = next((name for name in names if name.lower() not in TYPE_NAMES), None)
+    return suggest("type", unknown, TYPE_NAMES) if unknown else ""
 
 
 def _read_start(node: Node) -> Start:

@@ -40,6 +40,9 @@ _SIMPLE = {
 }
 """The types of one word, and what each is called here (SqlBaseParser.g4, primitiveType)."""
 
+TYPE_NAMES = frozenset(_SIMPLE) | {"array", "map", "struct", "interval"}
+"""The words that a type begins with."""
+
 _INTERVALS = (("year", "month"), ("day", "hour", "minute", "second"))
 """The units of Spark's two kinds of interval, from the largest."""
 

@@ -173,6 +173,17 @@ def test_parse_writes_the_manifest_alone(run: Run, shop: Path) -> None:
     assert (shop / "target" / "manifest.json").read_text() == text
 
 
+def test_parse_counts_in_words(run: Run, shop: Path) -> None:
+    assert run("parse")[1].startswith("7 models and 3 streams, ")
+    for path in [*(shop / "models").rglob("*.sql"), shop / "models" / "shop.yml"]:
+        if path.name != "orders.sql":
+            path.unlink(missing_ok=True)
+    shutil.rmtree(shop / "models" / "reports")
+    settings = shop / "pyproject.toml"
+    settings.write_text(settings.read_text().partition("[tool.lakesql.models")[0])
+    assert run("parse")[1].startswith("1 model and 3 streams, "), run("parse")[2]
+
+
 def test_the_manifest_holds_every_node(run: Run, shop: Path) -> None:
     run("parse")
     nodes = json.loads((shop / "target" / "manifest.json").read_text())["nodes"]

@@ -300,9 +300,10 @@ def test_ctrl_c_is_quiet(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (code, out, err.strip()) == (130, "", "")
 
 
-@pytest.mark.parametrize("module", ["pyspark", "pyiceberg.catalog"])
+@pytest.mark.parametrize("module", ["pyspark", "pyiceberg.catalog", "py4j.protocol"])
 def test_what_the_spark_extra_brings_is_asked_for(run: Run, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     missing = ModuleNotFoundError(f"No module named '{module}'", name=module)
     monkeypatch.setattr(cli, "params", [*cli.params, click.Option(["--break"], type=Unforeseen(missing))])
     code, out, err = run("--log-format", "json", "--break", "x", "ls")
     assert (code, out, conditions(err)) == (2, "", ["spark-missing"])
+    assert "py4j" not in err

@@ -160,6 +160,25 @@ def test_the_target_is_the_asked_one_or_the_default(
     assert load(tmp_path, text, wanted, {"T": "prod"}).name == found
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted", "environ", "named_by"),
+    [
+        ("shop: {outputs: {dev: {}}}", "prod", {"LAKESQL_TARGET": "prod"}, "LAKESQL_TARGET"),
+        ("shop: {target: \"{{ env_var('T') }}\", outputs: {dev: {}}}", None, {"T": "prod"}, "env_var('T')"),
+        ("shop: {outputs: {dev: {}}}", "prod", {"LAKESQL_TARGET": "other"}, ""),
+        ("shop: {target: prod, outputs: {dev: {}}}", None, {}, ""),
+    ],
+)
+def test_an_unknown_target_says_which_variable_names_it(
+    tmp_path: Path, text: str, wanted: str | None, environ: Mapping[str, str], named_by: str
+) -> None:
+    with pytest.raises(ProfileError) as caught:
+        load(tmp_path, text, wanted, environ)
+    (found,) = caught.value.problems
+    assert found.condition == "unknown-target"
+    assert (named_by in found.why) if named_by else found.why == ""
+
+
 def test_another_target_needs_none_of_its_secrets(tmp_path: Path) -> None:
     text = "shop: {outputs: {dev: {}, prod: {checkpoints: \"{{ env_var('MISSING') }}\", threads: x}}}"
     assert load(tmp_path, text).name == "dev"

@@ -263,3 +263,32 @@ def test_an_entry_is_a_mapping(text: str) -> None:
 def test_a_model_read_as_a_stream_has_its_columns() -> None:
     found = model_stream("clicks", (Column("a", "int"), Column("b", "")), Place("m.sql", 1, 1))
     assert (found.name, found.column_names, found.watermark, found.origin) == ("clicks", ("a", "b"), None, Generated())
+
+
+@pytest.mark.parametrize(
+    ("written", "suggested"),
+    [
+        ("text", "string"),
+        ("datetime", "timestamp"),
+        ("DATETIME(6)", "timestamp"),
+        ("timestamp without time zone", "timestamp_ntz"),
+        ("array<text>", "string"),
+        ("struct<text: datetime>", "timestamp"),
+        ("map<string, strng>", "'string'"),
+        ("timestmap", "'timestamp'"),
+        ("double precision", "double"),
+    ],
+)
+def test_a_type_of_another_system_is_answered_with_sparks(written: str, suggested: str) -> None:
+    with pytest.raises(ProjectError) as caught:
+        read("name: s", "topic: t", f"columns: {{c: '{written}'}}")
+    (found,) = caught.value.problems
+    assert found.condition == "unknown-type"
+    assert suggested in found.fix.rstrip(".?").split()
+
+
+def test_a_list_of_columns_is_told_how_they_are_written() -> None:
+    with pytest.raises(ProjectError) as caught:
+        read("name: s", "topic: t", "columns:", "  - name: id", "    data_type: bigint")
+    (found,) = caught.value.problems
+    assert (found.condition, "`order_id: bigint`" in found.fix) == ("wrong-type", True)

@@ -201,3 +201,18 @@ def test_any_text_is_a_tree_or_a_problem(text: str) -> None:
         parse_yaml("f.yml", text).plain()
     except ProjectError as error:
         assert all(problem.place is not None for problem in error.problems)
+
+
+@pytest.mark.parametrize("text", ["a:\n\t- b\n", "a:\n  b: 1\n\tc: 2\n", "a:\n  \tb: 1\n", "\ta: 1"])
+def test_a_tab_is_named_as_what_it_is(text: str) -> None:
+    with pytest.raises(ProjectError) as caught:
+        parse_yaml("f.yml", text)
+    (found,) = caught.value.problems
+    assert (found.condition, "tab" in found.what, "blanks" in found.fix) == ("yaml-syntax", True, True)
+
+
+@pytest.mark.parametrize("text", ["a:\tb: c: d", "a:\n  b:\tc: 'x", "a: b: c # \t"])
+def test_a_tab_that_does_no_harm_is_not_blamed(text: str) -> None:
+    with pytest.raises(ProjectError) as caught:
+        parse_yaml("f.yml", text)
+    assert "tab" not in caught.value.problems[0].what
