@@ -38,6 +38,7 @@ from lakesql.stream.stream import RECORD_FIELDS, Column, Csv, Watermark, _Column
 from lakesql.template.library import FILTERS, TESTS
 from lakesql.template.library import METHODS as VALUE_METHODS
 from lakesql.template.reader import SEVEN
+from lakesql.words import WORDS, Kind
 
 DOCS = Path(__file__).parent
 MARKED = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -270,6 +271,43 @@ def sentence(text: str) -> str:
     return text if text.endswith((".", "…")) or not text else f"{text}."
 
 
+def spell(kind: Kind, word: str) -> str:
+    """A word as one types it: those of the command line have hyphens."""
+    if kind == "option":
+        return f"{'-' if len(word) == 1 else '--'}{word.replace('_', '-')}"
+    return word.replace("_", "-") if kind == "command" else word
+
+
+WORD_TITLES: Mapping[Kind, str] = {
+    "command": "Commands",
+    "option": "Options of commands",
+    "selector": "Methods of `--select`",
+    "config": "Options of `config(...)`",
+    "mode": "Values of `mode`",
+    "template": "In templates",
+    "file": "Sections of a properties file",
+    "model": "Keys of a model in a properties file",
+    "column": "Keys of a column in a properties file",
+    "stream": "Keys of a stream",
+    "target": "Keys of a target in profiles.yml",
+    "settings": "Settings of the project",
+    "type": "Types of columns",
+}
+
+
+def word_sections() -> str:
+    """The words of other tools by where they stand, those with one answer in one row."""
+    parts = []
+    for kind, title in WORD_TITLES.items():
+        asked: dict[str, list[str]] = {}
+        for word, said in WORDS[kind].items():
+            asked.setdefault(said, []).append(f"`{spell(kind, word)}`")
+        parts.append(
+            f"## {title}\n\n{table(('Word', 'In lakesql'), [(', '.join(w), said) for said, w in asked.items()])}"
+        )
+    return "\n\n".join(parts)
+
+
 SECTIONS: Mapping[str, Callable[[], str]] = {
     "config": config_sections,
     "properties": properties_table,
@@ -297,6 +335,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "events": event_table,
     "commands": command_sections,
     "methods": selector_methods,
+    "words": word_sections,
 }
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from functools import cache, partial
 from typing import Any, Literal, TypeVar, Union, cast
 
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
+from lakesql.words import Kind, suggest
 
 T = TypeVar("T")
 Scalar = str | int | float | bool | None
@@ -114,10 +115,13 @@ def decode(
     kind: type[T],
     *,
     what: str,
+    words: Kind | None = None,
     ignore: frozenset[str] = frozenset(),
     given: Mapping[str, object] = types.MappingProxyType({}),
 ) -> T:
     """`node`, a mapping, as the dataclass `kind`; `what` names it in problems ("a stream", "mode upsert").
+
+    A key that is a word of another tool is answered from the table `words`.
 
     Keys that start with `x-` are passed over (a place for YAML anchors), and those in `ignore`. Fields in `given` have
     their value from the caller, and are no options of the file. Raises `ProjectError` with every unknown key
@@ -125,8 +129,9 @@ def decode(
     """
     entries = node.entries()
     fields = {name: field for name, field in _fields(cast("type", kind)).items() if name not in given}
+    hint = partial(suggest, words) if words else did_you_mean
     problems = [
-        Problem("unknown-option", f"{what} has no option '{key}'.", "", did_you_mean(key, fields), node.key_place(key))
+        Problem("unknown-option", f"{what} has no option '{key}'.", "", hint(key, fields), node.key_place(key))
         for key in entries
         if key not in fields and key not in ignore and not key.startswith("x-")
     ]

@@ -15,6 +15,7 @@ Kind = Literal[
     "option",
     "selector",
     "config",
+    "mode",
     "template",
     "file",
     "model",
@@ -24,7 +25,7 @@ Kind = Literal[
     "settings",
     "type",
 ]
-"""Where a word stands: each kind has the title that the docs give it."""
+"""Where a word stands."""
 
 _RUN = "`lakesql run` reads what has arrived and writes the tables; it continues where each table stands."
 _COMPILE = "`lakesql compile` shows the SQL of each batch before anything runs."
@@ -82,7 +83,7 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         "help": "`lakesql --help`.",
     },
     "option": {
-        **dict.fromkeys(("_m", "models", "model", "selector", "n"), _SELECT),
+        **dict.fromkeys(("m", "models", "model", "selector", "n"), _SELECT),
         **dict.fromkeys(("environment", "env", "e", "gateway"), _TARGET),
         "profile": f"{_TARGET} The profile is `profile` of [tool.lakesql].",
         "threads": "`threads` of the target in profiles.yml says how many models run at the same time.",
@@ -155,6 +156,21 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         "full_refresh": "It is decided on the command line, not in a model.",
         "merge_exclude_columns": "Columns that are not to be written are left out of the SELECT.",
     },
+    "mode": dict.fromkeys(
+        (
+            "incremental",
+            "table",
+            "view",
+            "merge",
+            "update",
+            "complete",
+            "insert_overwrite",
+            "delete+insert",
+            "scd2",
+            "cdc",
+        ),
+        _MODE,
+    ),
     "template": {
         "source": "stream('…') reads a stream that a .yml file in streams/ declares.",
         "is_incremental": _ALL_NEW,
@@ -185,9 +201,6 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         "target.schema": "Write target.namespace.",
         "target.dataset": "Write target.namespace.",
         "target.database": "Write target.catalog.",
-        **dict.fromkeys(
-            ("target.type", "target.profile_name", "target.threads", "target.user"), "Known: catalog, name, namespace."
-        ),
         "config.get": "config(…) is read from the file; a value that the SELECT needs is a var('…').",
         **dict.fromkeys(
             ("this.schema", "this.database", "this.identifier", "this.name", "this.table"),
@@ -261,6 +274,7 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         ),
     },
     "settings": {
+        "dbt_project.yml": "What dbt has in dbt_project.yml stands in [tool.lakesql] of pyproject.toml.",
         **dict.fromkeys(
             ("version", "config_version", "require_dbt_version"), "There is no version: leave the line out."
         ),

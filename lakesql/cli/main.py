@@ -20,10 +20,14 @@ import click
 from lakesql import __version__
 from lakesql.cli.options import COMMON_TITLE, Given, asks_for_json, common_options, write_options
 from lakesql.cli.report import report_error
-from lakesql.errors import UsageError, did_you_mean
+from lakesql.errors import UsageError
 from lakesql.secrets import find_secrets, guard
+from lakesql.words import answer, suggest
 
 COMMANDS = ("init", "debug", "parse", "ls", "compile", "run", "show", "record", "rewind", "rebuild", "drop", "clean")
+
+REMOVING = ("drop", "clean")
+"""Those that no suggestion names: somebody who has mistyped something else may run it."""
 
 COMMON = common_options()
 
@@ -120,7 +124,9 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that `args` begin with; a `UsageError` that names the nearest one where there is none."""
         if args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise UsageError.of("usage", f"There is no command '{args[0]}'.", fix=did_you_mean(args[0], COMMANDS))
+            harmless = [name for name in COMMANDS if name not in REMOVING]
+            fix = suggest("command", args[0], harmless)
+            raise UsageError.of("usage", f"There is no command '{args[0]}'.", fix=fix)
         return super().resolve_command(ctx, args)
 
 
@@ -142,4 +148,5 @@ def cli(context: click.Context) -> None:
 def _usage_error(error: click.ClickException) -> UsageError:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "lakesql"
-    return UsageError.of("usage", error.format_message(), fix=f"`{path} --help` shows what there is.")
+    said = answer("option", error.option_name) if isinstance(error, click.NoSuchOption) else ""
+    return UsageError.of("usage", error.format_message(), fix=said or f"`{path} --help` shows what there is.")

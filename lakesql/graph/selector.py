@@ -19,6 +19,7 @@ from pathlib import PurePosixPath
 
 from lakesql.errors import Problem, UsageError, did_you_mean
 from lakesql.graph.graph import RESOURCE_TYPES, Graph, GraphNode
+from lakesql.words import suggest
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,8 @@ def _split_method(body: str) -> tuple[str, str, str]:
 
 def _check_method(text: str, method: str, key: str, value: str) -> None:
     if method not in METHODS:
-        known = did_you_mean("stream" if method == "source" else method, METHODS)
-        raise _bad(f"'{text}': there is no selector method '{method}'.", fix=known)
+        fix = suggest("selector", method, METHODS)
+        raise _bad(f"'{text}': there is no selector method '{method}'.", fix=fix)
     if method == "config":
         if not all(key.split(".")):
             raise _bad(f"'{text}' lacks a config key.", fix="Write config.<key>:<value>, as config.mode:append.")

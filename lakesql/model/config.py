@@ -12,6 +12,7 @@ from lakesql.errors import Problem, ProjectError, did_you_mean
 from lakesql.names import check_name
 from lakesql.project.duration import parse_duration
 from lakesql.stream.client import find_client_options
+from lakesql.words import answer, suggest
 
 STAGING_PROPERTY = "write.wap.enabled"
 """The table property by which Iceberg stages what is written, so that a batch is published by an atomic check."""
@@ -229,10 +230,15 @@ def read_config(node: Node, defaults: Node) -> Config:
     mode = merged.get("mode")
     if mode is None:
         fix = f"Add mode='…' to config(…). {did_you_mean('', MODES)}"
-        raise ProjectError.of("missing-option", "The model has no mode.", fix=fix, place=node.place)
+        foreign_words = {key: said for key in node.entries() if (said := answer("config", key))}
+        said_of = (
+            Problem("unknown-option", f"A model has no option '{key}'.", "", said, node.key_place(key))
+            for key, said in foreign_words.items()
+        )
+        raise ProjectError([Problem("missing-option", "The model has no mode.", "", fix, node.place), *said_of])
     kind = MODES.get(mode.value) if isinstance(mode.value, str) else None
     if kind is None:
-        fix = did_you_mean(str(mode.value), MODES)
+        fix = suggest("mode", str(mode.value), MODES)
         raise ProjectError.of("unknown-mode", f"{mode.shown} is not a mode.", fix=fix, place=mode.place)
     inherited = set(defaults.entries()) - set(node.entries())
     foreign = inherited - {field.name for field in fields_of(kind)}
@@ -240,7 +246,7 @@ def read_config(node: Node, defaults: Node) -> Config:
     removed = {key: _removed(key).at(merged.keys.get(key, merged.place)) for key in REMOVED if merged.get(key)}
     clients = {**find_client_options(merged, what), **removed}
     try:
-        config = decode(merged, kind, what=what, ignore=frozenset({"mode", *foreign, *clients}))
+        config = decode(merged, kind, what=what, words="config", ignore=frozenset({"mode", *foreign, *clients}))
     except ProjectError as error:
         raise ProjectError([*clients.values(), *error.problems]) from None
     if clients:
@@ -294,7 +300,7 @@ def _check_default(key: str, node: Node) -> None:
     elif key in REMOVED:
         raise ProjectError([_removed(key)])
     elif key not in known:
-        raise ProjectError.of("unknown-option", f"No mode has an option '{key}'.", fix=did_you_mean(key, known))
+        raise ProjectError.of("unknown-option", f"No mode has an option '{key}'.", fix=suggest("config", key, known))
 
 
 def check_folders(settings: Node, names: Iterable[tuple[str, ...]]) -> Iterator[Problem]:

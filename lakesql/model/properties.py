@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lakesql.decode import Node, decode, option
+from lakesql.decode import Node, decode, option, read_each
 from lakesql.errors import Place
 from lakesql.names import check_name
 
@@ -21,6 +21,10 @@ class ColumnProperties:
     )
 
 
+def _read_columns(node: Node) -> tuple[ColumnProperties, ...]:
+    return read_each(node.items(), lambda item: decode(item, ColumnProperties, what="a column", words="column"))
+
+
 @dataclass(frozen=True, slots=True)
 class ModelProperties:
     """What is said of one model."""
@@ -28,7 +32,7 @@ class ModelProperties:
     place: Place = option("Where the file names the model.")
     name: str = option("The model's name.", read=check_name)
     description: str = option("What a row of the table is.", default="")
-    columns: tuple[ColumnProperties, ...] = option("Docs of the columns.", default=())
+    columns: tuple[ColumnProperties, ...] = option("Docs of the columns.", default=(), read=_read_columns)
 
     def description_of(self, column: str) -> str:
         """The docs of a column, or the empty text."""
@@ -43,14 +47,14 @@ class _File:
 
 def read_sections(root: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """The entries under `models:` and under `streams:` of a properties file."""
-    file = decode(root, _File, what="a properties file")
+    file = decode(root, _File, what="a properties file", words="file")
     return _items(file.models), _items(file.streams)
 
 
 def read_model_properties(node: Node) -> ModelProperties:
     """One entry of a file's `models:`. Raises `ProjectError` with everything that is wrong with it."""
     place = node.keys.get("name", node.place)
-    return decode(node, ModelProperties, what="a model's properties", given={"place": place})
+    return decode(node, ModelProperties, what="a model's properties", words="model", given={"place": place})
 
 
 def _items(node: Node | None) -> tuple[Node, ...]:

@@ -200,7 +200,9 @@ def _read_target(root: Node, profile: str, wanted: str | None, environ: Mapping[
             fix=did_you_mean(name, outputs),
             place=found.target.place if found.target and not wanted else found.outputs.place,
         )
-    target = decode(render_env(outputs[name], environ), Target, what=f"target '{name}'", given={"name": name})
+    target = decode(
+        render_env(outputs[name], environ), Target, what=f"target '{name}'", words="target", given={"name": name}
+    )
     if target.namespace:
         return target
     return replace(target, namespace=check_name(Node(profile, root.keys[profile])))

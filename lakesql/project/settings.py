@@ -62,5 +62,5 @@ def parse_settings(path: str, text: str) -> Settings:
     table = tool.get("lakesql") if tool else None
     if table is None:
         raise ProjectError.of("no-settings", f"{path} has no [tool.lakesql].", place=Place(path))
-    settings = decode(table, Settings, what="[tool.lakesql]")
+    settings = decode(table, Settings, what="[tool.lakesql]", words="settings")
     return replace(settings, profile=settings.profile or settings.name)

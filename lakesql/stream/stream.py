@@ -197,7 +197,7 @@ def read_stream(node: Node) -> Stream:
     clients = find_client_options(node, "a stream")
     problems = list(clients.values())
     try:
-        options = decode(node, _StreamOptions, what="a stream", ignore=frozenset(clients))
+        options = decode(node, _StreamOptions, what="a stream", words="stream", ignore=frozenset(clients))
     except ProjectError as error:
         raise ProjectError([*problems, *error.problems]) from None
     origin = _read_origin(options, node)

@@ -10,9 +10,11 @@ from jinja2 import nodes
 
 from lakesql.errors import did_you_mean
 from lakesql.template.config_call import read_config_call
+from lakesql.template.jinja import entry_of
 from lakesql.template.library import FILTERS, METHODS, TESTS
 from lakesql.template.reader import FUNCTIONS, RESERVED, SEVEN, Macro, Reader, Reference, is_unicode, reserved_name
 from lakesql.template.values import MAX_INTEGER_BITS
+from lakesql.words import answer, suggest
 
 MAX_ELIFS = 500
 
@@ -188,7 +190,7 @@ def _check_name(reader: Reader, node: nodes.Name) -> None:
 
 def _refuse_unknown(reader: Reader, name: str, at: int) -> None:
     known = set().union(reader.macros, *reader.scopes, {"range", "namespace"}, () if reader.pure else SEVEN)
-    reader.report("undefined-variable", at, f"Nothing is named '{name}' here.", did_you_mean(name, known))
+    reader.report("undefined-variable", at, f"Nothing is named '{name}' here.", suggest("template", name, known))
 
 
 def _refuse_impure(reader: Reader, name: str, at: int) -> None:
@@ -202,7 +204,8 @@ def _check_call(reader: Reader, node: nodes.Call) -> None:
         _check_method(reader, node, node.node)
         return
     if not isinstance(node.node, nodes.Name):
-        reader.report("template-forbidden", node.lineno, "Only macros and a few methods can be called.")
+        what = "Only macros and a few methods can be called."
+        reader.report("template-forbidden", node.lineno, what, _foreign_word(reader, node.node))
         return
     name, at = node.node.name, node.node.lineno
     if name in SEVEN and reader.pure:
@@ -247,12 +250,23 @@ def _check_reference(reader: Reader, node: nodes.Call, function: str, at: int) -
 
 
 def _check_method(reader: Reader, node: nodes.Call, attribute: nodes.Getattr) -> None:
-    if attribute.attr not in METHODS:
+    said = _foreign_word(reader, attribute)
+    if attribute.attr not in METHODS or said:
         what = f"Templates have no method '{attribute.attr}'."
-        reader.report("template-forbidden", attribute.lineno, what, did_you_mean(attribute.attr, METHODS))
+        reader.report("template-forbidden", attribute.lineno, what, said or did_you_mean(attribute.attr, METHODS))
         return
     _check(reader, attribute.node)
     _check_arguments(reader, node, named=attribute.attr == "format")
+
+
+def _foreign_word(reader: Reader, node: nodes.Node) -> str:
+    """lakesql's answer to what begins with a name of dbt's: `dbt_utils.star`, `adapter.dispatch('x')`."""
+    dotted = entry_of(node)
+    while isinstance(node, nodes.Getattr | nodes.Call):
+        node = node.node
+    if not isinstance(node, nodes.Name) or reader.is_bound(node.name) or node.name in reader.macros:
+        return ""
+    return answer("template", dotted) or answer("template", node.name)
 
 
 def _check_filter(reader: Reader, node: nodes.Filter | nodes.Test) -> None:

@@ -10,10 +10,11 @@ from jinja2 import TemplateRuntimeError, UndefinedError, nodes
 
 from lakesql.errors import did_you_mean
 from lakesql.template import values
-from lakesql.template.jinja import start_of
+from lakesql.template.jinja import entry_of, start_of
 from lakesql.template.library import TAKE_MISSING, Library
 from lakesql.template.reader import Macro
 from lakesql.template.values import Missing, Namespace, TemplateError, failed, too_large
+from lakesql.words import answer
 
 MAX_MACRO_DEPTH = 30
 CAPTURED = ""
@@ -253,7 +254,7 @@ def _value(state: Run, node: nodes.Node, scope: Scope) -> Any:
     value = _value_or_missing(state, node, scope)
     if type(value) is Missing:
         known = value._undefined_obj if isinstance(value._undefined_obj, dict) else ()
-        hint = did_you_mean(str(value._undefined_name), map(str, known))
+        hint = answer("template", entry_of(node)) or did_you_mean(str(value._undefined_name), map(str, known))
         raise TemplateError("undefined-variable", value._undefined_message, hint, _at(node))
     return value
 
@@ -264,7 +265,7 @@ def _value_or_missing(state: Run, node: nodes.Node, scope: Scope) -> Any:
         return _EXPRESSIONS[type(node)](state, node, scope)
     except TemplateError as fault:
         if fault.at is None:
-            fault.at = _at(node)
+            fault.at, fault.fix = _at(node), answer("template", entry_of(node)) or fault.fix
         raise
     except UndefinedError as error:
         raise TemplateError("undefined-variable", str(error.message), at=_at(node)) from None

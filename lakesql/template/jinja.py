@@ -14,10 +14,12 @@ from jinja2.parser import Parser
 
 from lakesql.errors import Place, ProjectError
 from lakesql.template.values import TemplateError
+from lakesql.words import answer
 
 MAX_SOURCE = 1 << 20
 MAX_TOKENS = 50_000
 
+_UNKNOWN_TAG = re.compile(r"unknown tag '(\w+)'")
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
@@ -46,19 +48,22 @@ def source_of(path: str, text: str) -> Source:
 
 def parse_jinja(source: Source) -> list[nodes.Node]:
     """The nodes of a template. Raises `ProjectError` (`template-syntax`, `template-too-large`)."""
+    fix = ""
     try:
         if len(source.text) > MAX_SOURCE:
             raise TemplateError("template-too-large", f"The file is longer than {MAX_SOURCE} characters.")
         return Parser(_ENVIRONMENT, source.text, source.path).subparse()
     except TemplateSyntaxError as error:
         condition, what, at = "template-syntax", f"This is not Jinja: {error.message}", error.lineno
+        if tag := _UNKNOWN_TAG.search(str(error.message)):
+            fix = answer("template", tag[1])
     except ValueError as error:
         condition, what, at = "template-syntax", f"This is not Jinja: {error}", None
     except TemplateError as fault:
         condition, what, at = fault.condition, fault.what, fault.at
     except RecursionError:
         condition, what, at = "template-too-large", "The file is nested too deeply.", None
-    raise ProjectError.of(condition, what, place=Place(source.path) if at is None else source.place(at))
+    raise ProjectError.of(condition, what, fix=fix, place=Place(source.path) if at is None else source.place(at))
 
 
 class _OffsetLexer(Lexer):
@@ -111,3 +116,12 @@ _LEXER = _OffsetLexer(_ENVIRONMENT)
 def start_of(node: nodes.Node) -> int:
     """The offset of an expression's first token, parentheses aside; Jinja's node may stand at a later one."""
     return min(part.lineno for part in (node, *node.find_all(nodes.Expr)))
+
+
+def entry_of(node: nodes.Node) -> str:
+    """`target.schema` where a node reads this entry of this name, '' for any other."""
+    if isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Name):
+        return f"{node.node.name}.{node.attr}"
+    if isinstance(node, nodes.Getitem) and isinstance(node.node, nodes.Name) and isinstance(node.arg, nodes.Const):
+        return f"{node.node.name}.{node.arg.value}"
+    return ""
