@@ -349,7 +349,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "not-accessible": Condition(
         "The machine refused to read or write a file of the project.",
-        "Check the permissions of what the message names, and the free space.",
+        "Check the permissions of what the message names, and the free space. `--target-path` and `--log-path` name "
+        "other folders for what lakesql writes beside the tables.",
     ),
     "not-text": Condition(
         "A file of the project is not UTF-8.",

@@ -10,7 +10,7 @@ from typing import TypeVar, assert_never
 
 from lakesql.catalog.connect import check_checkpoints
 from lakesql.catalog.tables import check_catalog
-from lakesql.cli.options import Options, find_directory
+from lakesql.cli.options import Options, find_directory, find_outputs
 from lakesql.cli.project import load_files, profile_folders, read_vars
 from lakesql.cli.report import explain
 from lakesql.errors import LakesqlError, Problem, ProfileError, RunError
@@ -35,7 +35,7 @@ class Result:
 def check_everything(options: Options) -> Iterator[Result]:
     """The results of all checks, each as soon as it is there. What needs the project or its target waits for those."""
     directory = find_directory(options)
-    files = _attempt(partial(read_project, directory))
+    files = _attempt(partial(read_project, directory, find_outputs(options)))
     yield _result("project", files, lambda found: f"{found.settings.name} in {directory}")
     yield _result("Java", _attempt(_find_java))
     yield _result("pyspark", _attempt(_find_pyspark))

@@ -16,12 +16,11 @@ def command(given: Given) -> None:
     """Remove lakesql's own files from target/ and logs/. Tables, checkpoints and other files stay."""
     import shutil
 
-    from lakesql.cli import project
-    from lakesql.cli.options import find_directory
+    from lakesql.cli.options import find_directory, find_outputs
     from lakesql.cli.report import say
     from lakesql.project.files import read_project
 
-    outputs = project.Outputs(read_project(find_directory(given.options)).directory)
+    outputs = read_project(find_directory(given.options), find_outputs(given.options)).outputs
     for folder, patterns in ((outputs.target, WRITTEN), (outputs.logs, LOGGED)):
         if folder.is_symlink() or not folder.is_dir():
             continue

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from lakesql.errors import LakesqlError
+
+if TYPE_CHECKING:
+    from lakesql.project.files import Outputs
 
 COMMON_TITLE = "Options of every command, before or after its name (in the environment: LAKESQL_TARGET, …)"
 
@@ -25,6 +28,8 @@ class Options:
     target: str | None = None
     profiles_dir: Path | None = None
     project_dir: Path | None = None
+    target_path: Path | None = None
+    log_path: Path | None = None
     vars: str = ""
     log_format: Literal["text", "json"] = "text"
     debug: bool = False
@@ -35,6 +40,13 @@ def find_directory(options: Options) -> Path:
     from lakesql.project.files import find_project
 
     return options.project_dir.absolute() if options.project_dir is not None else find_project(Path.cwd())
+
+
+def find_outputs(options: Options) -> Outputs:
+    """The folders that a command writes to beside the tables."""
+    from lakesql.project.files import outputs_of
+
+    return outputs_of(find_directory(options), options.target_path, options.log_path)
 
 
 class Given:
@@ -66,6 +78,10 @@ def common_options() -> list[click.Parameter]:
         _common(["--target", "-t"], "TARGET", "Target of profiles.yml, if not the default one.", word),
         _common(["--project-dir"], "DIR", "The project's folder, if not this one or above.", directory),
         _common(["--profiles-dir"], "DIR", "Folder of profiles.yml, if not the project's or ~/.lakesql.", directory),
+        _common(
+            ["--target-path"], "DIR", "Folder of compiled files and results, if not the project's target/.", directory
+        ),
+        _common(["--log-path"], "DIR", "Folder of logs, if not the project's logs/.", directory),
         _common(["--vars"], "YAML", "Variables, such as '{big_order: 100}'."),
         _common(["--log-format"], None, "How events and errors are written.", click.Choice(["text", "json"])),
         _common(["--debug"], None, "Show the stack trace of an error.", flag=True),

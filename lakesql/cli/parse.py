@@ -18,12 +18,12 @@ def command(given: Given) -> None:
     from lakesql.cli import project
     from lakesql.compile.manifest_file import render_manifest
     from lakesql.observe.text import count
-    from lakesql.project.files import write_atomically
+    from lakesql.project.files import shorten, write_atomically
 
     manifest = project.load_project(given.options)
     compiled = project.compiled_files(manifest)
     compiled.check(manifest.models)
-    path = project.Outputs(manifest.directory).target / "manifest.json"
+    path = manifest.outputs.target / "manifest.json"
     write_atomically(path, render_manifest(manifest, compiled))
     checked = f"{count(len(manifest.models), 'model')} and {count(len(manifest.streams), 'stream')}"
-    click.echo(f"{checked}, no errors: {path.relative_to(manifest.directory)}")
+    click.echo(f"{checked}, no errors: {shorten(path, manifest.directory)}")

@@ -6,11 +6,10 @@ import difflib
 import gc
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakesql.cli.options import Options, find_directory
+from lakesql.cli.options import Options, find_directory, find_outputs
 from lakesql.cli.report import say
 from lakesql.compile.compiled import CompiledFiles
 from lakesql.errors import ProjectError, UsageError, did_you_mean
@@ -24,33 +23,6 @@ from lakesql.project.yaml import parse_yaml
 from lakesql.secrets import PREFIX, find_secrets
 
 
-@dataclass(frozen=True, slots=True)
-class Outputs:
-    """What lakesql writes beside the tables, in the project's directory."""
-
-    directory: Path
-
-    @property
-    def target(self) -> Path:
-        """Compiled SQL, manifest, results and caches: all can be created again."""
-        return self.directory / "target"
-
-    @property
-    def compiled(self) -> Path:
-        """The compiled files, each under the path of its model."""
-        return self.target / "compiled"
-
-    @property
-    def cache(self) -> Path:
-        """What was worked out before."""
-        return self.target / "cache"
-
-    @property
-    def logs(self) -> Path:
-        """Logs of runs, and of Spark."""
-        return self.directory / "logs"
-
-
 def load_project(options: Options) -> Manifest:
     """The project of the working directory, or of --project-dir, on the target that the options name.
 
@@ -60,7 +32,7 @@ def load_project(options: Options) -> Manifest:
     directory = find_directory(options)
     gc.disable()  # the search for garbage would walk through all that is being read again and again
     try:
-        files = read_project(directory)
+        files = read_project(directory, find_outputs(options))
         target = load_target(files.settings.profile, options.target, profile_folders(options, directory), os.environ)
         manifest = load_files(files, target, overrides)
         gc.freeze()  # it stays until the process ends: the collector need not look at it later either
@@ -71,7 +43,7 @@ def load_project(options: Options) -> Manifest:
 
 def load_files(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]) -> Manifest:
     """The manifest of these files, those that have not changed as they were read before."""
-    cache = FileCache(Outputs(files.directory).cache / "files.json")
+    cache = FileCache(files.outputs.cache / "files.json")
     manifest = load_manifest(files, target, overrides, cache.read_declarations, cache.read_model)
     cache.save()
     return manifest
@@ -79,8 +51,7 @@ def load_files(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]
 
 def compiled_files(manifest: Manifest) -> CompiledFiles:
     """The compiled files of the project."""
-    outputs = Outputs(manifest.directory)
-    return CompiledFiles(manifest, outputs.compiled, outputs.cache / "compiled.json")
+    return CompiledFiles(manifest, manifest.outputs.compiled, manifest.outputs.cache / "compiled.json")
 
 
 def profile_folders(options: Options, directory: Path) -> list[Path]:

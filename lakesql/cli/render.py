@@ -7,7 +7,6 @@ import sys
 from functools import partial
 
 from lakesql.cli.options import Options
-from lakesql.cli.project import Outputs
 from lakesql.cli.report import read_line
 from lakesql.events import now_ms
 from lakesql.observe.console import console
@@ -15,6 +14,7 @@ from lakesql.observe.emitter import Emitter
 from lakesql.observe.jsonl import JsonLines
 from lakesql.observe.logfile import LogFile
 from lakesql.observe.results import RunResults
+from lakesql.project.files import Outputs
 from lakesql.secrets import find_secrets
 
 

@@ -57,7 +57,7 @@ def command(
     names = project.select_models(manifest, select, exclude, options)
     compiled = project.compiled_files(manifest)
     compiled.compile(names)
-    outputs = project.Outputs(manifest.directory)
+    outputs = manifest.outputs
     write_atomically(outputs.target / "manifest.json", render_manifest(manifest, compiled))
     if not names:
         return 0

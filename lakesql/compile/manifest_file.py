@@ -11,6 +11,7 @@ from lakesql.compile.compiled import CompiledFiles
 from lakesql.graph.graph import GraphNode, node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.model import Model
+from lakesql.project.files import shorten
 from lakesql.stream.stream import Column, FilePath, Generated, Stream, TopicPattern, Topics
 
 
@@ -57,7 +58,7 @@ def _details(manifest: Manifest, compiled: CompiledFiles, node: GraphNode) -> di
         "table": str(model.table),
         "dead_letter_table": str(model.table.dead_letter),
         "description": model.properties.description,
-        "compiled_path": compiled.path(model.name).relative_to(manifest.directory).as_posix(),
+        "compiled_path": shorten(compiled.path(model.name), manifest.directory),
         "stateful": known.stateful if known else None,
         "contract": _model_contract(model, known.columns) if known and known.columns is not None else None,
         "reads_streams": _names(found.name for found in model.facts.streams),

@@ -25,7 +25,7 @@ from lakesql.model.properties import ModelProperties, read_model_properties, rea
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import build_writing
 from lakesql.names import check_name
-from lakesql.project.files import ProjectFiles, SourceFile
+from lakesql.project.files import Outputs, ProjectFiles, SourceFile
 from lakesql.project.profiles import Target, resolve_paths
 from lakesql.project.settings import Settings
 from lakesql.project.yaml import parse_yaml
@@ -61,12 +61,13 @@ ReadModel = Callable[[SourceFile, Node, Macros], ModelFile]
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A project on a target, whose local paths are absolute.
+    """A project on a target, whose local paths are absolute. `outputs` are the folders that it is written to.
 
     `streams` and `models` are by name; `vars` are the settings' with --vars over them.
     """
 
     directory: Path
+    outputs: Outputs
     settings: Settings
     target: Target
     vars: Mapping[str, Any]
@@ -118,6 +119,7 @@ def load_manifest(
         raise ProjectError(problems)
     return Manifest(
         directory=files.directory,
+        outputs=files.outputs,
         settings=files.settings,
         target=target,
         vars={**files.settings.vars.plain(), **overrides},

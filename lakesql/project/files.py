@@ -9,8 +9,11 @@ from pathlib import Path
 
 from lakesql.errors import Place, ProjectError, UsageError
 from lakesql.project.settings import SETTINGS_FILE, Settings, parse_settings
+from lakesql.words import answer
 
 PROPERTIES_SUFFIXES = (".yml", ".yaml")
+
+DBT_FILE = "dbt_project.yml"
 
 MAX_BYTES = 4_000_000
 """More than any file of a project has: a larger one is not read at all."""
@@ -25,10 +28,39 @@ class SourceFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where lakesql writes beside the tables. `target` has what can be created again: results, and what is below."""
+
+    target: Path
+    logs: Path
+
+    @property
+    def compiled(self) -> Path:
+        """The compiled files, each under the path of its model."""
+        return self.target / "compiled"
+
+    @property
+    def cache(self) -> Path:
+        """What was worked out before."""
+        return self.target / "cache"
+
+    @property
+    def spark_log(self) -> Path:
+        """What Spark logs."""
+        return self.logs / "spark.log"
+
+
+def outputs_of(directory: Path, target: Path | None = None, logs: Path | None = None) -> Outputs:
+    """The folders of the project in `directory`, where others are not named."""
+    return Outputs((target or directory / "target").absolute(), (logs or directory / "logs").absolute())
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectFiles:
     """Everything that a project's files say, unparsed. Each tuple is sorted by path."""
 
     directory: Path
+    outputs: Outputs
     settings: Settings
     models: tuple[SourceFile, ...]
     streams: tuple[SourceFile, ...]
@@ -36,19 +68,21 @@ class ProjectFiles:
     properties: tuple[SourceFile, ...]
 
 
-def read_project(directory: Path) -> ProjectFiles:
-    """The files of the project in `directory`.
+def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFiles:
+    """The files of the project in `directory`, which is written to `outputs`, else below it.
 
     Raises `UsageError` (`no-project`) where there is none, `ProjectError` for a file that is not UTF-8 (`not-text`),
     is larger than any SELECT (`file-too-large`) or lies outside the project (`outside-project`).
     """
     settings_path = directory / SETTINGS_FILE
     if not settings_path.is_file():
-        raise UsageError.of("no-project", f"There is no {SETTINGS_FILE} in {directory}.")
+        why = answer("settings", DBT_FILE) if (directory / DBT_FILE).exists() else ""
+        raise UsageError.of("no-project", f"There is no {SETTINGS_FILE} in {directory}.", why=why)
     settings = parse_settings(SETTINGS_FILE, read_text(settings_path, SETTINGS_FILE))
     paths = settings.paths
     return ProjectFiles(
         directory=directory,
+        outputs=outputs or outputs_of(directory),
         settings=settings,
         models=_read_folder(directory, paths.models, (".sql",)),
         streams=_read_folder(directory, paths.streams, PROPERTIES_SUFFIXES),
@@ -79,6 +113,11 @@ def write_atomically(path: Path, text: str) -> None:
     except OSError:
         beside.unlink(missing_ok=True)
         raise
+
+
+def shorten(path: Path, directory: Path) -> str:
+    """A path below a directory as it is there, with slashes; any other one as it is."""
+    return (path.relative_to(directory) if path.is_relative_to(directory) else path).as_posix()
 
 
 def _read_folder(directory: Path, folder: str, suffixes: tuple[str, ...]) -> tuple[SourceFile, ...]:

@@ -21,8 +21,6 @@ from lakesql.stream.stream import Stream
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOG_FILE = "logs/spark.log"
-
 
 def session_settings(
     manifest: Manifest, bindings: Iterable[StreamBinding], say: Callable[[str], None]
@@ -44,7 +42,7 @@ def session_settings(
         places=target.spark.places,
         catalog=target.catalog,
         jars=jars,
-        log_file=manifest.directory / LOG_FILE,
+        log_file=manifest.outputs.spark_log,
         home=home,
         java=java,
     )

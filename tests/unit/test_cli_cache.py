@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from lakesql.cli.init import write_project
 from lakesql.cli.options import Options
-from lakesql.cli.project import Outputs, compiled_files, load_project
+from lakesql.cli.project import compiled_files, load_project
 from lakesql.decode import Node, node_of
 from lakesql.errors import LakesqlError, Place
 from lakesql.model.config import Append, AvailableNow, Every, Upsert
 from lakesql.project.cache import CacheFile
 from lakesql.project.codec import decoder, encode
+from lakesql.project.files import outputs_of
 
 Edit = Callable[[Path], object]
 
@@ -39,7 +40,7 @@ def compile_shop(shop: Path, **options: str) -> dict[str, str] | list[str]:
 
 
 def files_of(shop: Path) -> dict[str, str]:
-    folder = Outputs(shop).compiled
+    folder = outputs_of(shop).compiled
     return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.sql")}
 
 
@@ -141,7 +142,7 @@ def test_a_model_that_is_wrong_is_wrong_again(shop: Path) -> None:
 )
 def test_a_cache_that_is_not_as_it_was_written_is_empty(shop: Path, spoil: Callable[[bytes], bytes]) -> None:
     first = compile_shop(shop)
-    contents = {path: path.read_bytes() for path in Outputs(shop).cache.iterdir()}
+    contents = {path: path.read_bytes() for path in outputs_of(shop).cache.iterdir()}
     assert len(contents) == 2
     for path, content in contents.items():
         assert spoil(content) != content

@@ -212,6 +212,37 @@ def test_parse_reads_every_select(run: Run, shop: Path) -> None:
     assert (code, out, conditions(err)) == (2, "", ["unnamed-column"])
 
 
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_a_project_is_not_written_where_other_folders_are_named(
+    run: Run, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_variable: bool
+) -> None:
+    profiles = shop / "profiles.yml"
+    profiles.write_text(profiles.read_text().replace("checkpoints: .l", "checkpoints: /dev/null/l"))  # ends a run early
+    before = sorted(shop.rglob("*"))
+    target, logs = tmp_path / "elsewhere" / "t", tmp_path / "elsewhere" / "l"
+    given = [] if by_variable else ["--target-path", str(target), "--log-path", str(logs)]
+    if by_variable:
+        monkeypatch.setenv("LAKESQL_TARGET_PATH", str(target))
+        monkeypatch.setenv("LAKESQL_LOG_PATH", str(logs))
+    assert run("parse", *given)[1].endswith(f": {target}/manifest.json\n")
+    assert run("compile", "-s", "orders", *given)[0] == 0
+    code, _, err = run("run", "--log-format", "json", *given)
+    assert (code, conditions(err)) == (2, ["checkpoints-unwritable"])
+    assert sorted(shop.rglob("*")) == before
+    assert {path.name for path in target.iterdir()} == {"cache", "compiled", "manifest.json", "run_results.json"}
+    assert (logs / "lakesql.log").is_file()
+    nodes = json.loads((target / "manifest.json").read_text())["nodes"]
+    assert nodes["model.orders"]["compiled_path"] == f"{target}/compiled/models/orders.sql"
+    assert run("clean", *given)[0] == 0
+    assert not target.exists() and not logs.exists() and (tmp_path / "elsewhere").exists()
+
+
+def test_a_relative_folder_is_the_working_directorys(run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shop.parent)
+    assert run("compile", "--project-dir", "shop", "--target-path", "built")[0] == 0
+    assert (shop.parent / "built" / "compiled").is_dir() and not (shop / "target").exists()
+
+
 def test_clean_removes_what_can_be_made_again(run: Run, shop: Path) -> None:
     run("compile")
     for folder in ("logs", ".lakesql"):
