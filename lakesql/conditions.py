@@ -558,6 +558,10 @@ CONDITIONS: dict[str, Condition] = {
         "A template goes beyond its bounds: its size, its steps, the text or the numbers that it makes.",
         "Write less by template; large data belongs in a table.",
     ),
+    "tests-not-run": Condition(
+        "A properties file has tests of a model's columns, which this version reads and does not run: a warning.",
+        "Check the rows by a query of your own; a stream's contract is checked in every batch.",
+    ),
     "toml-syntax": Condition(
         "pyproject.toml is not TOML.",
         "Correct it where the message points.",

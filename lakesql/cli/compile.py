@@ -19,6 +19,7 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...]) -> 
     from lakesql.cli import project
 
     manifest = project.load_project(given.options)
+    project.show_warnings(manifest, given.options)
     names = project.select_models(manifest, select, exclude, given.options)
     texts = project.compiled_files(manifest).compile(names)
     click.echo("\n".join(texts[name] for name in names), nl=False)

@@ -17,8 +17,9 @@ IGNORED = "# Created again by lakesql, or kept for this machine only\n.lakesql/\
 @click.command("init", cls=Command)
 @click.argument("directory", metavar="[DIR]", required=False, type=click.Path(file_okay=False, path_type=Path))
 @click.option("--name", metavar="NAME", default="shop", show_default=True, help="The project's name.")
+@click.option("--empty", is_flag=True, help="Without the shop: folders, settings and a target alone.")
 @click.pass_obj
-def command(given: Given, directory: Path | None, name: str) -> None:
+def command(given: Given, directory: Path | None, name: str, empty: bool) -> None:
     """Start a project in DIR, a small shop that is ready to run.
 
     Its streams are recorded in files, and its tables are kept in a folder, so it needs Java and nothing else.
@@ -39,8 +40,12 @@ def command(given: Given, directory: Path | None, name: str) -> None:
             f"{root.absolute()} has {', '.join(there)}, and nothing is overwritten.",
             fix="Name another folder: lakesql init my_project",
         )
-    write_project(root, name)
-    steps = ["lakesql run --select orders", "lakesql show orders"]
+    if empty:
+        write_empty_project(root, name)
+        steps = ["lakesql parse", "lakesql debug"]
+    else:
+        write_project(root, name)
+        steps = ["lakesql run --select orders", "lakesql show orders"]
     if root.resolve() != Path.cwd():
         steps.insert(0, f"cd {root}")
     click.echo(f"A project is in {root.absolute()}. Try it:\n" + "".join(f"  {step}\n" for step in steps), nl=False)
@@ -58,6 +63,34 @@ def write_project(root: Path, name: str) -> None:
         text = (shop / file).read_text("utf-8")
         own = only_lakesql(text) if file == "pyproject.toml" else text
         (root / file).write_text(rename(own, name), "utf-8")
+    _write_gitignore(root)
+
+
+EMPTY_SETTINGS = """\
+[tool.lakesql]
+name = "{name}"
+"""
+EMPTY_PROFILES = """\
+# Where the project runs. Streams are declared in streams/, by .yml files; models are SELECTs in models/, .sql files.
+{name}:
+  target: dev
+  outputs:
+    dev:
+      catalog: {{name: lake, type: sql, uri: "sqlite:///.lakesql/catalog.db", warehouse: .lakesql/warehouse}}
+      connections: {{}}  # such as shop: {{type: kafka, bootstrap_servers: "localhost:9092"}}
+"""
+
+
+def write_empty_project(root: Path, name: str) -> None:
+    """Write into the folder `root` a project of the name `name` that has no stream and no model."""
+    for folder in FOLDERS:
+        (root / folder).mkdir(parents=True)
+    (root / "pyproject.toml").write_text(EMPTY_SETTINGS.format(name=name), "utf-8")
+    (root / "profiles.yml").write_text(EMPTY_PROFILES.format(name=name), "utf-8")
+    _write_gitignore(root)
+
+
+def _write_gitignore(root: Path) -> None:
     if not (root / ".gitignore").exists():
         (root / ".gitignore").write_text(IGNORED, "utf-8")
 

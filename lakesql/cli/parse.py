@@ -21,6 +21,7 @@ def command(given: Given) -> None:
     from lakesql.project.files import shorten, write_atomically
 
     manifest = project.load_project(given.options)
+    project.show_warnings(manifest, given.options)
     compiled = project.compiled_files(manifest)
     compiled.check(manifest.models)
     path = manifest.outputs.target / "manifest.json"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import gc
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lakesql.cli.options import Options, find_directory, find_outputs
-from lakesql.cli.report import say
+from lakesql.cli.report import in_order, report_problem, say
 from lakesql.compile.compiled import CompiledFiles
 from lakesql.errors import ProjectError, UsageError, did_you_mean
 from lakesql.graph.graph import GraphNode
@@ -39,6 +40,12 @@ def load_project(options: Options) -> Manifest:
         return manifest
     finally:
         gc.enable()
+
+
+def show_warnings(manifest: Manifest, options: Options) -> None:
+    """Tell on stderr what somebody should know of the project, and what ends no command."""
+    for problem in in_order(manifest.warnings):
+        report_problem(problem, options, as_warning=True)
 
 
 def load_files(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]) -> Manifest:
@@ -89,10 +96,23 @@ def select(manifest: Manifest, words: Sequence[str], exclude: Sequence[str], opt
     """
     selected = select_nodes(parse_selection(words, exclude), manifest.graph)
     for word in selected.unmatched:
-        close = difflib.get_close_matches(word, manifest.models, n=1, cutoff=0.6)
-        hint = f" Did you mean '{close[0]}'?" if close else ""
-        say(f"'{word}' matches nothing.{hint}", options)
+        say(f"'{word}' matches nothing. {_nearest(word, manifest)}".rstrip(), options)
     return tuple(manifest.graph.nodes[id_] for id_ in manifest.graph.order(selected.ids))
+
+
+def _nearest(word: str, manifest: Manifest) -> str:
+    """A suggestion for a plain name, with the operators that it has: the nearest model, or the stream of this name."""
+    found = _PLAIN.fullmatch(word)
+    if found is None:
+        return ""
+    before, name, after = found.groups()
+    near = {model.lower(): model for model in manifest.models}
+    near |= {stream.lower(): f"stream:{stream}" for stream in manifest.streams if stream.lower() not in near}
+    close = difflib.get_close_matches(name.lower(), near, n=1, cutoff=0.6)
+    return f"Did you mean '{before}{near[close[0]]}{after}'?" if close else ""
+
+
+_PLAIN = re.compile(r"((?:@|\d*\+)?)([^:/,+@]+)((?:\+\d*)?)")
 
 
 def select_models(

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import click
 
 from lakesql.cli.options import Options, find_directory
 from lakesql.errors import InternalError, LakesqlError, Place, Problem, ProfileError, explain_missing, render_problem
+from lakesql.events import now_ms
 
 
 def report_error(error: Exception, options: Options) -> int:
@@ -47,23 +48,32 @@ def explain(error: Exception) -> LakesqlError:
             return InternalError.of_defect(error)
 
 
-def report_problem(problem: Problem, options: Options) -> None:
-    """Show one problem, with the line of the file that it stands in."""
+def report_problem(problem: Problem, options: Options, *, as_warning: bool = False) -> None:
+    """Show one problem, with the line of the file that it stands in. A warning is one that ends no command."""
     if options.log_format == "json":
-        _write(json.dumps({"event": "problem", **asdict(problem)}) + "\n")
+        _write_json("warning" if as_warning else "problem", asdict(problem))
         return
     from lakesql.observe.text import printable
 
     source = read_line(problem.place, options) if problem.place else None
-    _write(_paint(printable(render_problem(problem, source), keep="\n\t")) + "\n")
+    text = render_problem(problem, source)
+    text = f"warning{text.removeprefix('error')}" if as_warning else text
+    _write(_paint(printable(text, keep="\n\t"), "yellow" if as_warning else "red") + "\n")
 
 
 def say(text: str, options: Options) -> None:
     """Tell something that nobody needs to act on."""
     if options.log_format == "json":
-        _write(json.dumps({"event": "noted", "text": text}) + "\n")
+        _write_json("noted", {"text": text})
     else:
         _write(text + "\n")
+
+
+def _write_json(event: str, fields: Mapping[str, object]) -> None:
+    """A line like those of a run's events: what it is, when, and the rest."""
+    from lakesql.observe.text import iso_time
+
+    _write(json.dumps({"event": event, "at": iso_time(now_ms()), **fields}) + "\n")
 
 
 def read_line(place: Place, options: Options) -> str | None:
@@ -82,19 +92,19 @@ def is_colourful() -> bool:
     return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _paint(text: str) -> str:
-    """The first word and the caret red, the place bold, the quoted line faint: what the eye looks for."""
+def _paint(text: str, colour: str) -> str:
+    """The first word and the caret in a colour, the place bold, the quoted line faint: what the eye looks for."""
     if not is_colourful():
         return text
     head, *rest = text.split("\n")
     condition, _, place = head.partition(" ")
-    lines = [f"{click.style(condition, fg='red', bold=True)} {click.style(place, bold=True)}".rstrip()]
+    lines = [f"{click.style(condition, fg=colour, bold=True)} {click.style(place, bold=True)}".rstrip()]
     for line in rest:
         gutter, bar, quoted = line.partition(" | ")
         if not bar or gutter.strip().strip("0123456789"):
             lines.append(line)
         elif quoted.strip() == "^":
-            lines.append(click.style(gutter + bar, dim=True) + click.style(quoted, fg="red", bold=True))
+            lines.append(click.style(gutter + bar, dim=True) + click.style(quoted, fg=colour, bold=True))
         else:
             lines.append(click.style(gutter + bar, dim=True) + quoted)
     return "\n".join(lines)

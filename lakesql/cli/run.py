@@ -54,6 +54,7 @@ def command(
             raise UsageError.of("usage", "--full-refresh ends when the tables are filled.", fix=fix)
         return rebuild_selected(options, select, exclude, "start", accept_data_loss, fail_fast)
     manifest = project.load_project(options)
+    project.show_warnings(manifest, options)
     names = project.select_models(manifest, select, exclude, options)
     compiled = project.compiled_files(manifest)
     compiled.compile(names)

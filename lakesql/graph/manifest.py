@@ -61,8 +61,9 @@ ReadModel = Callable[[SourceFile, Node, Macros], ModelFile]
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A project on a target, whose local paths are absolute. `outputs` are the folders that it is written to.
+    """A project on a target, whose local paths are absolute.
 
+    `outputs` are the folders that it is written to, `warnings` what somebody should know and what ends no command.
     `streams` and `models` are by name; `vars` are the settings' with --vars over them.
     """
 
@@ -75,6 +76,7 @@ class Manifest:
     streams: Mapping[str, Stream]
     models: Mapping[str, Model]
     graph: Graph
+    warnings: tuple[Problem, ...]
 
 
 def load_manifest(
@@ -106,7 +108,9 @@ def load_manifest(
     models = _by_name(filter(None, found_models), "Model", problems)
 
     model_names = {PurePosixPath(file.path).stem for file in files.models}
-    problems.extend(check_folders(files.settings.models, [_fqn(file.path, files.settings) for file in files.models]))
+    aimless = check_folders(files.settings.models, [_fqn(file.path, files.settings) for file in files.models])
+    warnings = [*(() if files.models else aimless), *_warn_of_tests(models.values())]
+    problems.extend(aimless if files.models else ())
     problems.extend(_check_names(models.values(), streams.values()))
     problems.extend(_check_tables(models.values()))
     problems.extend(
@@ -127,6 +131,7 @@ def load_manifest(
         streams=streams,
         models=models,
         graph=build_graph(_graph_nodes(files.settings.name, streams, models)),
+        warnings=tuple(warnings),
     )
 
 
@@ -212,6 +217,14 @@ def _check_names(models: Iterable[Model], streams: Iterable[Stream]) -> Iterable
             yield _duplicate_name("A stream like model", model, stream.place)
 
 
+def _warn_of_tests(models: Iterable[Model]) -> Iterable[Problem]:
+    for model in models:
+        tested = [column.name for column in model.properties.columns if column.tests]
+        if tested:
+            what = f"The tests of model '{model.name}' are not run: those of {', '.join(tested)}."
+            yield Problem("tests-not-run", what, place=model.properties.place)
+
+
 def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
     owners: dict[str, str] = {}
     for model in models:
@@ -227,7 +240,10 @@ def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
 def _check_references(
     models: Mapping[str, Model], streams: Mapping[str, Stream], model_names: Collection[str], all_declared: bool
 ) -> Iterable[Problem]:
-    """What the models read exists. A model or a stream that could not be read is there all the same."""
+    """What the models read exists. A model or a stream that could not be read is there all the same.
+
+    Unless `all_declared`, any name that is no model's may be a stream's, and a model's may be one's too.
+    """
     for model in models.values():
         for reference in model.facts.refs:
             if reference.name not in model_names:
@@ -245,7 +261,7 @@ def _check_references(
                     hint = did_you_mean(reference.name, {*streams, *models})
                     what = f"stream('{reference.name}') names no stream."
                     yield Problem("unknown-stream", what, "", hint, reference.place)
-            elif not build_writing(read.config).can_be_streamed:
+            elif all_declared and not build_writing(read.config).can_be_streamed:
                 yield Problem(
                     "stream-of-keyed-model",
                     f"Model '{read.name}' has mode '{mode_of(read.config)}' and cannot be read as a stream.",

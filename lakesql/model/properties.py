@@ -22,7 +22,8 @@ class ColumnProperties:
 
 
 def _read_columns(node: Node) -> tuple[ColumnProperties, ...]:
-    return read_each(node.items(), lambda item: decode(item, ColumnProperties, what="a column", words="column"))
+    items = node.value if isinstance(node.value, tuple) else (node,)
+    return read_each(items, lambda item: decode(item, ColumnProperties, what="a column", words="column"))
 
 
 @dataclass(frozen=True, slots=True)

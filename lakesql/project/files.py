@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from lakesql.errors import Place, ProjectError, UsageError
+from lakesql.decode import collect
+from lakesql.errors import Place, Problem, ProjectError, UsageError
 from lakesql.project.settings import SETTINGS_FILE, Settings, parse_settings
 from lakesql.words import answer
 
@@ -60,12 +62,12 @@ class ProjectFiles:
     """Everything that a project's files say, unparsed. Each tuple is sorted by path."""
 
     directory: Path
-    outputs: Outputs
     settings: Settings
     models: tuple[SourceFile, ...]
     streams: tuple[SourceFile, ...]
     macros: tuple[SourceFile, ...]
     properties: tuple[SourceFile, ...]
+    outputs: Outputs
 
 
 def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFiles:
@@ -80,15 +82,19 @@ def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFile
         raise UsageError.of("no-project", f"There is no {SETTINGS_FILE} in {directory}.", why=why)
     settings = parse_settings(SETTINGS_FILE, read_text(settings_path, SETTINGS_FILE))
     paths = settings.paths
-    return ProjectFiles(
+    problems: list[Problem] = []
+    files = ProjectFiles(
         directory=directory,
         outputs=outputs or outputs_of(directory),
         settings=settings,
-        models=_read_folder(directory, paths.models, (".sql",)),
-        streams=_read_folder(directory, paths.streams, PROPERTIES_SUFFIXES),
-        macros=_read_folder(directory, paths.macros, (".sql",)),
-        properties=_read_folder(directory, paths.models, PROPERTIES_SUFFIXES),
+        models=_read_folder(directory, paths.models, (".sql",), problems),
+        streams=_read_folder(directory, paths.streams, PROPERTIES_SUFFIXES, problems),
+        macros=_read_folder(directory, paths.macros, (".sql",), problems),
+        properties=_read_folder(directory, paths.models, PROPERTIES_SUFFIXES, problems),
     )
+    if problems:  # nothing is said of what the files that cannot be read would have declared
+        raise ProjectError(problems)
+    return files
 
 
 def find_project(start: Path) -> Path:
@@ -120,7 +126,10 @@ def shorten(path: Path, directory: Path) -> str:
     return (path.relative_to(directory) if path.is_relative_to(directory) else path).as_posix()
 
 
-def _read_folder(directory: Path, folder: str, suffixes: tuple[str, ...]) -> tuple[SourceFile, ...]:
+def _read_folder(
+    directory: Path, folder: str, suffixes: tuple[str, ...], problems: list[Problem]
+) -> tuple[SourceFile, ...]:
+    """The files of a folder that can be read; `problems` hears of the others."""
     root = directory / folder
     _check_inside(directory, root, folder)
     found = []
@@ -128,7 +137,8 @@ def _read_folder(directory: Path, folder: str, suffixes: tuple[str, ...]) -> tup
         relative = path.relative_to(directory).as_posix()
         if path.is_symlink():
             _check_inside(directory, path, relative)
-        found.append(SourceFile(relative, read_text(path, relative)))
+        text = collect(problems, partial(read_text, path, relative))
+        found += [SourceFile(relative, text)] if text is not None else []
     return tuple(sorted(found, key=lambda file: file.path))
 
 

@@ -107,6 +107,27 @@ def test_a_selection_that_matches_nothing_is_noted_and_is_no_error(run: Run, sho
         assert "'ordesr'" in notes[0] and "'orders'" in notes[0] and "'tag:none'" in notes[1]
 
 
+@pytest.mark.parametrize(
+    ("word", "suggested"),
+    [
+        ("ordesr", "orders"),
+        ("ORDESR", "orders"),
+        ("2+ordesr+", "2+orders+"),
+        ("@clikcs", "@clicks"),
+        ("page_views", "stream:page_views"),
+        ("page_view+", "stream:page_views+"),
+        ("tag:ordesr", ""),
+        ("zzzzz", ""),
+    ],
+)
+def test_a_name_near_a_models_or_a_streams_is_suggested(run: Run, shop: Path, word: str, suggested: str) -> None:
+    code, _, err = run("ls", "--log-format", "json", "-s", word)
+    assert code == 0
+    assert json.loads(err.splitlines()[0])["text"] == f"'{word}' matches nothing." + (
+        f" Did you mean '{suggested}'?" if suggested else ""
+    )
+
+
 def test_a_method_that_does_not_exist_is_a_usage_error(run: Run, shop: Path) -> None:
     code, out, err = run("ls", "--log-format", "json", "-s", "tga:web")
     assert (code, out, conditions(err)) == (2, "", ["bad-selector"])
@@ -285,6 +306,67 @@ def test_init_writes_a_project_that_compiles(run: Run, tmp_path: Path, monkeypat
     assert manifest.settings.name == manifest.settings.profile == manifest.target.namespace == "bakery"
     written = {path.relative_to(tmp_path / "bakery").parts[0] for path in (tmp_path / "bakery").rglob("*")}
     assert written == {".gitignore", "macros", "models", "profiles.yml", "pyproject.toml", "streams", "target"}
+
+
+def test_init_empty_writes_a_project_that_has_nothing_to_delete(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("init", "--empty", "bakery", "--name", "bakery")[0] == 0
+    root = tmp_path / "bakery"
+    assert {path.relative_to(root).as_posix() for path in root.rglob("*")} == {
+        *(".gitignore", "macros", "models", "profiles.yml", "pyproject.toml", "streams"),
+    }
+    code, out, err = run("parse", "--project-dir", "bakery")
+    assert (code, out.partition(",")[0], err) == (0, "0 models and 0 streams", "")
+    target = load_project(Options(project_dir=root)).target
+    assert (target.name, target.namespace) == ("dev", "bakery")
+    open_catalog(target.catalog)
+    assert run("init", "--empty", "bakery", "--log-format", "json")[0] == 2
+
+
+def test_the_sample_can_be_deleted(run: Run, shop: Path) -> None:
+    for folder in ("models", "streams", "macros"):
+        shutil.rmtree(shop / folder)
+    code, out, err = run("parse", "--log-format", "json")
+    assert (code, out.partition(",")[0]) == (0, "0 models and 0 streams")
+    (warning,) = map(json.loads, err.splitlines())
+    assert (warning["event"], warning["condition"]) == ("warning", "unknown-folder")
+    assert "warning[unknown-folder] pyproject.toml:" in run("parse")[2]
+
+
+def test_a_default_for_no_folder_is_an_error_where_there_are_models(run: Run, shop: Path) -> None:
+    shutil.rmtree(shop / "models" / "reports")
+    code, _, err = run("parse", "--log-format", "json")
+    assert (code, "unknown-folder" in conditions(err)) == (2, True)
+
+
+def test_tests_that_do_not_run_are_warned_about(run: Run, shop: Path) -> None:
+    properties = shop / "models" / "shop.yml"
+    properties.write_text("models:\n  - {name: clicks, columns: [{name: view_id, tests: [unique, not_null]}]}\n")
+    for command in ("parse", "compile", "compile"):
+        code, _, err = run(command, "--log-format", "json")
+        (warning,) = map(json.loads, err.splitlines())
+        assert (code, warning["event"], warning["condition"]) == (0, "warning", "tests-not-run")
+        assert warning["place"] == {"path": "models/shop.yml", "line": 2, "column": 6}
+    assert run("ls")[2] == ""
+
+
+@pytest.mark.parametrize("broken", [b"streams: [", b"\xff", b"streams: [{nam: x}]"])
+def test_a_stream_file_that_cannot_be_read_is_all_that_is_said(run: Run, shop: Path, broken: bytes) -> None:
+    (shop / "streams" / "shop.yml").write_bytes(broken)
+    code, _, err = run("parse", "--log-format", "json")
+    places = {json.loads(line)["place"]["path"] for line in err.splitlines()}
+    assert (code, places) == (2, {"streams/shop.yml"})
+
+
+def test_all_files_that_cannot_be_read_are_named_at_once(run: Run, shop: Path) -> None:
+    for file in ("streams/shop.yml", "models/orders.sql", "models/shop.yml"):
+        (shop / file).write_bytes(b"\xff")
+    _, _, err = run("parse", "--log-format", "json")
+    assert [json.loads(line)["place"]["path"] for line in err.splitlines()] == [
+        *("models/orders.sql", "models/shop.yml", "streams/shop.yml"),
+    ]
 
 
 def test_init_writes_over_nothing(run: Run, shop: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -252,7 +253,14 @@ def test_each_problem_is_a_json_line_with_its_place(run: Run, shop: Path) -> Non
     (problem,) = map(json.loads, err.splitlines())
     assert problem["condition"] == "unknown-option"
     assert problem["place"] == {"path": "models/clicks.sql", "line": 1, "column": 26}
-    assert set(problem) == {"event", "condition", "what", "why", "fix", "place"}
+    assert set(problem) == {"event", "at", "condition", "what", "why", "fix", "place"}
+    datetime.strptime(problem["at"], "%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def test_each_json_line_of_stderr_says_when(run: Run, shop: Path) -> None:
+    for arguments in (["ls", "-s", "nothing"], ["--no-such-option"], ["show", "orders"], ["dorp"]):
+        _, _, err = run("--log-format", "json", *arguments)
+        assert err and all("at" in json.loads(line) for line in err.splitlines())
 
 
 def test_what_a_file_says_cannot_command_the_terminal(run: Run, shop: Path) -> None:

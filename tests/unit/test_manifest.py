@@ -11,7 +11,7 @@ from lakesql.graph.manifest import Manifest, load_manifest, parse_declarations, 
 from lakesql.model.config import Append, Upsert
 from lakesql.model.properties import ModelProperties
 from lakesql.model.table_name import TableName
-from lakesql.project.files import ProjectFiles, SourceFile
+from lakesql.project.files import ProjectFiles, SourceFile, outputs_of
 from lakesql.project.profiles import Target
 from lakesql.project.settings import parse_settings
 
@@ -37,6 +37,7 @@ def load(files: Mapping[str, str], settings: str = "", overrides: Mapping[str, A
         streams=under(parsed.paths.streams, ".yml", ".yaml"),
         macros=under(parsed.paths.macros, ".sql"),
         properties=under(parsed.paths.models, ".yml", ".yaml"),
+        outputs=outputs_of(DIRECTORY),
     )
     return load_manifest(project, Target("dev", "main"), overrides or {})
 
