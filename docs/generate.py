@@ -27,7 +27,7 @@ from lakesql.decode import Field, Node, fields_of
 from lakesql.engine.spark.session import DEFAULTS, LOCAL_DEFAULTS
 from lakesql.events import Event
 from lakesql.graph.selector import METHODS
-from lakesql.model.config import MODES, AvailableNow, PartitionField, SortField, TableConfig, Trigger
+from lakesql.model.config import MODES, PartitionField, SortField, TableConfig, Trigger
 from lakesql.model.properties import ColumnProperties, ModelProperties
 from lakesql.model.writing import PARTITIONED_APPEND_PROPERTIES, PARTITIONED_UPSERT_PROPERTIES
 from lakesql.observe.jsonl import event_name
@@ -113,7 +113,7 @@ KINDS: Mapping[Any, str] = {
     int: "whole number",
     float: "number",
     bool: "`true` or `false`",
-    Trigger: "`available_now` or an interval",
+    Trigger | None: "`available_now` or an interval",
     tuple[PartitionField, ...]: "transform, or list of them",
     tuple[SortField, ...]: "sort column, or list of them",
     tuple[Column, ...]: "mapping",
@@ -143,8 +143,6 @@ def default_text(field: Field) -> str:
     match field.default:
         case _ if field.required:
             return "**required**"
-        case AvailableNow():
-            return "`available_now`"
         case Duration() as duration:
             return f"`{duration.text}`"
         case bool() as flag:

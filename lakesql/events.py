@@ -17,12 +17,16 @@ Status = Literal["success", "error", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run begins: these models, in this order, on this target."""
+    """A run begins: these models, in this order, on this target.
+
+    In a continuous run, those that are `ending` take what is there, and are not kept fresh.
+    """
 
     target: str
     models: tuple[str, ...]
     continuous: bool
     at_ms: int
+    ending: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def rebuild_selected(
     if not names:
         return 0
     queries_by = rebuild_queries(manifest, names, start_at, accept_data_loss)
-    with open_emitter(options, project.Outputs(manifest.directory), shlex.join(sys.argv[1:])) as emit:
+    with open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:])) as emit:
         selects = compiled.selects(names)
         succeeded = run_models(manifest, selects, False, emit, fail_fast=fail_fast, queries_by=queries_by)
         return 0 if succeeded else 1

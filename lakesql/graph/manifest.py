@@ -13,6 +13,7 @@ from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
 from lakesql.model.config import (
     Config,
+    Every,
     check_defaults,
     check_folders,
     folder_defaults,
@@ -196,6 +197,7 @@ def _read_model(
         source=file.text,
         table=TableName(target.catalog.name, said.config.namespace or target.namespace, said.config.table or name),
         config=said.config,
+        trigger=said.config.trigger or Every(target.trigger.text, target.trigger.length_ms),
         options=said.options,
         facts=said.facts,
         properties=properties.get(name) or ModelProperties(Place(file.path), name),

@@ -163,8 +163,11 @@ def _read_key(node: Node) -> str:
 class TableConfig:
     """Options that every mode which writes a table has."""
 
-    trigger: Trigger = option(
-        "`available_now`, or how often a batch is taken ('30 seconds').", default=AvailableNow(), read=_read_trigger
+    trigger: Trigger | None = option(
+        "How often a continuous run takes a batch ('30 seconds'); the target's `trigger` if left out. `available_now`: "
+        "it takes what is there, and ends.",
+        default=None,
+        read=_read_trigger,
     )
     namespace: str = option("Namespace of the table; the target's if left out.", default="", read=check_name)
     table: str = option("Name of the table; the model's if left out.", default="", read=check_name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lakesql.decode import Node
 from lakesql.errors import Place
-from lakesql.model.config import Config
+from lakesql.model.config import Config, Trigger
 from lakesql.model.properties import ModelProperties
 from lakesql.model.table_name import TableName
 from lakesql.template.reader import Reference
@@ -33,7 +33,10 @@ class TemplateFacts:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model of the project. `options` are its configuration as plain values, for the selector and the manifest."""
+    """One model of the project. `options` are its configuration as plain values, for the selector and the manifest.
+
+    `trigger` is what `config` says, or else the target.
+    """
 
     name: str
     path: str
@@ -41,6 +44,7 @@ class Model:
     source: str
     table: TableName
     config: Config
+    trigger: Trigger
     options: Mapping[str, object]
     facts: TemplateFacts
     properties: ModelProperties

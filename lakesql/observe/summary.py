@@ -64,7 +64,8 @@ def render_closing(run: RunTally) -> str:
 
 
 def render_remarks(run: RunTally) -> tuple[str, ...]:
-    """What the table has no room for: where the dead letters are, what came too late, and why models were skipped."""
+    """What the table has no room for: where the dead letters are, what came too late, why models were skipped,
+    and which ones a continuous run has not kept fresh."""
     models = run.models.values()
     dead_letters = (
         f"{model.name}: {count(model.rejected, 'dead letter')} in {model.dead_letter_table} ({reasons(model.reasons)})"
@@ -81,7 +82,8 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         for model in models
         if model.finished and model.finished.status == "skipped"
     )
-    return tuple(printable(remark) for remark in (*dead_letters, *late, *skipped))
+    ended = (f"{name}: ended with what was there (trigger='available_now'), and not kept fresh" for name in run.ending)
+    return tuple(printable(remark) for remark in (*dead_letters, *late, *skipped, *ended))
 
 
 def render_failures(run: RunTally, read_line: ReadLine) -> tuple[str, ...]:

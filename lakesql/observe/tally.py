@@ -81,13 +81,17 @@ class ModelTally:
 
 @dataclass(frozen=True, slots=True)
 class RunTally:
-    """How a run stands. `models` are in the run's order; `finished` is None while it runs."""
+    """How a run stands. `models` are in the run's order; `finished` is None while it runs.
+
+    Models that are `ending` in a continuous run are not kept fresh by it.
+    """
 
     target: str = ""
     continuous: bool = False
     started_at_ms: int = 0
     spark_is_up: bool = False
     models: Mapping[str, ModelTally] = field(default_factory=dict)
+    ending: tuple[str, ...] = ()
     finished: RunFinished | None = None
 
     def count(self, *phases: Phase) -> int:
@@ -100,7 +104,7 @@ def count_event(run: RunTally, event: Event) -> RunTally:
     match event:
         case RunStarted():
             models = {name: ModelTally(name) for name in event.models}
-            return RunTally(event.target, event.continuous, event.at_ms, models=models)
+            return RunTally(event.target, event.continuous, event.at_ms, models=models, ending=event.ending)
         case SessionStarted():
             return replace(run, spark_is_up=True)
         case RunFinished():

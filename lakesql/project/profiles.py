@@ -147,6 +147,11 @@ class Target:
     run: Literal["once", "continuous"] = option(
         "What `lakesql run` does without --once or --continuous.", default="once"
     )
+    trigger: Duration = option(
+        "How often a continuous run takes a batch of a model that has no `trigger` of its own.",
+        default=Duration("1 minute", 60_000),
+        read=parse_duration,
+    )
     threads: int = option("How many models run at the same time with --once.", default=4, read=read_positive)
     retries: Retries = option("How transient errors are retried.", factory=Retries)
     spark: Spark = option("How Spark is started.", factory=Spark, read=_read_spark)

@@ -24,6 +24,8 @@ from lakesql.run.rebuilt import finish_rebuild
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.run.supervise import POLL_S, Queries, Supervisor
 
+NOT_KEPT_FRESH = "takes what is there and ends, as its trigger is available_now: this run does not keep it fresh"
+
 
 def run_models(
     manifest: Manifest,
@@ -52,7 +54,8 @@ def run_models(
 
     settings = session_settings(manifest, bindings, say)
     started = time.monotonic()
-    emit(RunStarted(manifest.target.name, tuple(selects), continuous, now_ms()))
+    ending = tuple(name for name in selects if continuous and manifest.models[name].trigger == AvailableNow())
+    emit(RunStarted(manifest.target.name, tuple(selects), continuous, now_ms(), ending))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
     with catch_signals() as interrupt, open_spark(settings, say) as (session, catalog):
         interrupt.arm()  # not before: a SparkContext sets a handler of its own
@@ -120,10 +123,9 @@ class LeasedQueries:
         finish_rebuild(context, bound.select)
         query = ModelQuery(prepare_model(context, session, bound, checkpoint, self.prepared.get(model, "")))
         self.prepared[model] = query.sink.progress.checkpoint
-        trigger = bound.select.model.config.trigger if self.continuous else AvailableNow()
+        trigger = bound.select.model.trigger if self.continuous else AvailableNow()
         if self.continuous and isinstance(trigger, AvailableNow):
-            because = "takes what is there and is done, as it has no interval for its trigger"
-            emit(Noted(because, now_ms(), model))
+            emit(Noted(NOT_KEPT_FRESH, now_ms(), model))
         try:
             query.start(session, trigger)
         except Exception:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from lakesql.events import BatchCommitted, BatchEmpty, ModelFinished, Noted, RecordsRejected
+from lakesql.run.models import NOT_KEPT_FRESH
 from tests.spark.project import Project
 
 COLUMNS = {"id": {"type": "int", "required": True}, "v": "string"}
@@ -137,11 +140,23 @@ def test_a_continuous_run_ends_between_batches_when_it_is_asked_to(project: Proj
     assert [row["twice"] for row in project.rows("chained")] == [2, 4]
 
 
-def test_a_continuous_run_says_that_a_model_without_an_interval_ends(project: Project) -> None:
+def test_a_continuous_run_ends_only_the_models_that_say_so(project: Project) -> None:
+    """The others take the target's trigger."""
+    project._target["trigger"] = "100 milliseconds"
     project.stream("s", {"id": "int"})
-    project.model("m", "SELECT id FROM {s}", mode="append")
+    project.model("kept", "SELECT id FROM {s}", mode="append")
+    project.model("ended", "SELECT id FROM {s}", mode="append", trigger="available_now")
     project.record("s", [{"id": 1}])
+    rows: Counter[str] = Counter()
 
-    assert [event.model for event in project.run(continuous=True).check().of(Noted)] == ["m"]
+    def meet(event: object) -> None:
+        if isinstance(event, ModelFinished) and event.model == "ended":
+            project.record("s", [{"id": 2}])
+        if isinstance(event, BatchCommitted):
+            rows[event.model] += event.rows
+
+    ran = project.run(continuous=True, meet=meet, until=lambda: rows["kept"] == 2).check()
+    assert [(event.model, event.text) for event in ran.of(Noted) if event.model] == [("ended", NOT_KEPT_FRESH)]
+    assert [row["id"] for row in project.rows("kept")] == [1, 2]
+    assert [row["id"] for row in project.rows("ended")] == [1]
     assert not project.run().check().of(Noted)
-    assert [row["id"] for row in project.rows("m")] == [1]

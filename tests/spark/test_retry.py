@@ -57,6 +57,7 @@ def test_a_failure_after_the_commit_replays_and_skips_the_batch(project: Project
 @pytest.mark.parametrize("continuous", [False, True])
 def test_a_transient_failure_before_the_query_starts_is_retried(project: Project, continuous: bool) -> None:
     build(project)
+    project._target["trigger"] = "100 milliseconds"
     raised: list[Event] = []
     done: set[str] = set()
 

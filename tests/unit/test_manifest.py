@@ -8,9 +8,10 @@ import pytest
 
 from lakesql.errors import Place, ProjectError
 from lakesql.graph.manifest import Manifest, load_manifest, parse_declarations, reads_model
-from lakesql.model.config import Append, Upsert
+from lakesql.model.config import Append, AvailableNow, Every, Trigger, Upsert
 from lakesql.model.properties import ModelProperties
 from lakesql.model.table_name import TableName
+from lakesql.project.duration import Duration
 from lakesql.project.files import ProjectFiles, SourceFile, outputs_of
 from lakesql.project.profiles import Target
 from lakesql.project.settings import parse_settings
@@ -21,7 +22,12 @@ APPEND = "{{ config(mode='append') }} SELECT id FROM {{ stream('orders') }}"
 UPSERT = "{{ config(mode='upsert', keys='id') }} SELECT id FROM {{ stream('orders') }}"
 
 
-def load(files: Mapping[str, str], settings: str = "", overrides: Mapping[str, Any] | None = None) -> Manifest:
+def load(
+    files: Mapping[str, str],
+    settings: str = "",
+    overrides: Mapping[str, Any] | None = None,
+    target: Target = Target("dev", "main"),  # noqa: B008
+) -> Manifest:
     """A project of these files, one stream `orders` beside them unless they declare their own."""
     texts = {"streams/s.yml": STREAM, **files}
 
@@ -39,7 +45,7 @@ def load(files: Mapping[str, str], settings: str = "", overrides: Mapping[str, A
         properties=under(parsed.paths.models, ".yml", ".yaml"),
         outputs=outputs_of(DIRECTORY),
     )
-    return load_manifest(project, Target("dev", "main"), overrides or {})
+    return load_manifest(project, target, overrides or {})
 
 
 def problems(files: Mapping[str, str], settings: str = "") -> list[tuple[str, str]]:
@@ -195,3 +201,17 @@ def test_what_can_be_understood_of_a_file_is_kept() -> None:
     assert [model.name for model in found.models] == ["m"]
     assert sorted(problem.condition for problem in found.problems) == ["bad-name", "missing-option"]
     assert [problem.condition for problem in parse_declarations(SourceFile("f.yml", "- a")).problems] == ["wrong-type"]
+
+
+@pytest.mark.parametrize(
+    ("config", "target", "trigger"),
+    [
+        ("", Target("dev"), Every("1 minute", 60_000)),
+        ("", Target("dev", trigger=Duration("5 seconds", 5_000)), Every("5 seconds", 5_000)),
+        (", trigger='2 hours'", Target("dev"), Every("2 hours", 7_200_000)),
+        (", trigger='available_now'", Target("dev"), AvailableNow()),
+    ],
+)
+def test_a_trigger_is_the_models_or_the_targets(config: str, target: Target, trigger: Trigger) -> None:
+    text = f"{{{{ config(mode='append'{config}) }}}} SELECT 1"
+    assert load({"models/m.sql": text}, target=target).models["m"].trigger == trigger

@@ -147,6 +147,12 @@ def test_the_closing_table_fits_in_60_columns(rows: int) -> None:
     assert all((f"{rows:,}" if rows else "-") in line.plain and "2 h 03 min" in line.plain for line in table[1:])
 
 
+def test_the_summary_names_the_models_that_are_not_kept_fresh() -> None:
+    ends = [ModelFinished(name, "success", 1, 1, 1, 0, 0, 1_000, AT) for name in ("kept", "ended")]
+    lines, _ = plain(RunStarted("dev", ("kept", "ended"), True, AT, ("ended",)), *ends, RunFinished(9_000, True, AT))
+    assert [line.partition(":")[0] for line in lines if "not kept fresh" in line] == ["ended"]
+
+
 def test_cells_are_shown_to_the_letter() -> None:
     """Neither markup nor an emoji's name nor a command for the terminal is followed."""
     names = ("[red]a[/red]", ":smile:", "a\x1b[31mb", "日本")

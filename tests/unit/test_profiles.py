@@ -57,6 +57,7 @@ def test_a_target_has_defaults_for_everything(tmp_path: Path) -> None:
         catalog=Catalog("lake", "sql", "", "", {}),
         checkpoints=".lakesql/checkpoints",
         run="once",
+        trigger=Duration("1 minute", 60_000),
         threads=4,
         spark=Spark("local[*]", {}),
         retries=Retries(10, Duration("5 minutes", 300_000)),
@@ -95,6 +96,7 @@ def test_a_number_in_quotes_is_a_text(tmp_path: Path) -> None:
 def test_every_key_of_a_target_is_read(tmp_path: Path) -> None:
     text = output("""\
 run: continuous
+trigger: 90 seconds
 threads: 2
 namespace: other
 checkpoints: "s3://{{ env_var('BUCKET') }}/checkpoints"
@@ -123,6 +125,7 @@ connections:
         ),
         checkpoints="s3://b/checkpoints",
         run="continuous",
+        trigger=Duration("90 seconds", 90_000),
         threads=2,
         spark=Spark("spark://m", {"spark.sql.shuffle.partitions": "4", "a": "true", "b": "1.10"}),
         connections={
