@@ -26,8 +26,8 @@ from lakesql.words import answer, suggest
 
 COMMANDS = ("init", "debug", "parse", "ls", "compile", "run", "show", "record", "rewind", "rebuild", "drop", "clean")
 
-REMOVING = ("drop", "clean")
-"""Those that no suggestion names: somebody who has mistyped something else may run it."""
+REMOVING = ("rebuild", "drop", "clean")
+"""Those that no suggestion names, as they remove or replace: somebody who has mistyped something else may run it."""
 
 COMMON = common_options()
 

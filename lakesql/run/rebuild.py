@@ -192,7 +192,7 @@ def _opened(
         if isinstance(event, Noted):
             say(f"{event.model}: {event.text}")
 
-    with open_spark(session_settings(manifest, bindings, say)) as (session, catalog):
+    with open_spark(session_settings(manifest, bindings, say), say) as (session, catalog):
         context = RunContext(manifest, session, catalog, hear)
         with closing(context.brokers):
             yield context, bound

@@ -94,7 +94,7 @@ def test_a_command_of_another_tool_is_answered(capsys: pytest.CaptureFixture[str
     assert fixes(capsys, word.replace("_", "-")) == [WORDS["command"][word]]
 
 
-@pytest.mark.parametrize("typed", ["dorp", "dropp", "claen", "cleann", "remove"])
+@pytest.mark.parametrize("typed", ["dorp", "dropp", "claen", "cleann", "remove", "buid", "re-build"])
 def test_a_mistyped_command_suggests_none_that_removes(capsys: pytest.CaptureFixture[str], typed: str) -> None:
     (fix,) = fixes(capsys, typed)
     assert not set(re.findall(r"\w+", fix)) & set(REMOVING)
