@@ -55,10 +55,13 @@ def write_project(root: Path, name: str) -> None:
     """Write the shop into the folder `root` as a project of the name `name`."""
     import shutil
 
+    from lakesql.project.files import date_by_name
+
     shop = find_shop()
     root.mkdir(parents=True, exist_ok=True)
     for folder in FOLDERS:
         shutil.copytree(shop / folder, root / folder)
+    date_by_name(root / "streams" / "recorded")  # now, as the project may be read-only when it is run
     for file in FILES:
         text = (shop / file).read_text("utf-8")
         own = only_lakesql(text) if file == "pyproject.toml" else text

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from lakesql.decode import collect
-from lakesql.errors import Place, Problem, ProjectError, UsageError
+from lakesql.errors import Place, Problem, ProfileError, ProjectError, UsageError
 from lakesql.project.settings import SETTINGS_FILE, Settings, parse_settings
 from lakesql.words import answer
 
@@ -119,6 +119,31 @@ def write_atomically(path: Path, text: str) -> None:
     except OSError:
         beside.unlink(missing_ok=True)
         raise
+
+
+def date_by_name(base: Path) -> None:
+    """Let the files of each recorded topic be as old as their names say: Spark reads files by age, a topic by name.
+
+    A file that is not younger than the one before it becomes a millisecond younger; nothing else of it changes. Raises
+    `ProfileError` (`not-accessible`) where it cannot be changed, as in a folder that is read-only.
+    """
+    for topic in (folder for folder in base.glob("*") if folder.is_dir()):
+        newest_ms = 0
+        for file in sorted(topic.glob("*.jsonl")):
+            facts = file.stat()
+            age_ms = facts.st_mtime_ns // 1_000_000
+            if age_ms <= newest_ms:
+                age_ms = newest_ms + 1
+                try:
+                    os.utime(file, ns=(facts.st_atime_ns, age_ms * 1_000_000))
+                except OSError as error:
+                    raise ProfileError.of(
+                        "not-accessible",
+                        f"{file} is not younger than the file before it, and its time cannot be set: {error.strerror}.",
+                        why="Spark reads files in the order of their times, and a topic is read in that of the names.",
+                        fix="Make the folder writable for one run, or `touch` its files in the order of their names.",
+                    ) from None
+            newest_ms = age_ms
 
 
 def shorten(path: Path, directory: Path) -> str:

@@ -369,6 +369,13 @@ def test_all_files_that_cannot_be_read_are_named_at_once(run: Run, shop: Path) -
     ]
 
 
+def test_init_leaves_nothing_to_change_for_a_run(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The project may be read-only when it is run: the times of recorded files are in the order of their names."""
+    for topic in (shop / "streams" / "recorded").iterdir():
+        ages = [file.stat().st_mtime_ns // 1_000_000 for file in sorted(topic.glob("*.jsonl"))]
+        assert ages == sorted(set(ages)) and ages
+
+
 def test_init_writes_over_nothing(run: Run, shop: Path) -> None:
     (shop / "models" / "orders.sql").write_text("-- mine\n")
     code, _, err = run("init", "--log-format", "json")

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from lakesql.errors import LakesqlError, ProjectError, UsageError
-from lakesql.project.files import SourceFile, find_project, read_project, write_atomically
+from lakesql.errors import LakesqlError, ProfileError, ProjectError, UsageError
+from lakesql.project.files import SourceFile, date_by_name, find_project, read_project, write_atomically
 
 SETTINGS = "[tool.lakesql]\nname = 'shop'\n"
 
@@ -154,3 +155,29 @@ def test_a_file_is_written_whole_and_leaves_nothing_beside_it(tmp_path: Path) ->
     with pytest.raises(OSError, match="taken"):
         write_atomically(tmp_path / "taken", "x")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["new", "taken"]
+
+
+def test_recorded_files_become_as_old_as_their_names_say(tmp_path: Path) -> None:
+    write(tmp_path, {f"t/{name}.jsonl": "x" for name in "abcd"})
+    for name, age in zip("abcd", (5, 3, 3, 9), strict=True):
+        os.utime(tmp_path / f"t/{name}.jsonl", (age, age))
+    date_by_name(tmp_path)
+    ages = [(tmp_path / f"t/{name}.jsonl").stat().st_mtime_ns // 1_000_000 for name in "abcd"]
+    assert ages == [5_000, 5_001, 5_002, 9_000]
+
+
+def test_times_that_cannot_be_set_are_an_error_only_where_they_must_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    write(tmp_path, {"t/a.jsonl": "x", "t/b.jsonl": "x"})
+    os.utime(tmp_path / "t/a.jsonl", (5, 5))
+    monkeypatch.setattr(os, "utime", refuse)
+    date_by_name(tmp_path)
+    (tmp_path / "t/b.jsonl").rename(tmp_path / "t/0.jsonl")
+    with pytest.raises(ProfileError) as caught:
+        date_by_name(tmp_path)
+    (problem,) = caught.value.problems
+    assert (problem.condition, "a.jsonl" in problem.what) == ("not-accessible", True)

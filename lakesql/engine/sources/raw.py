@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from datetime import datetime
@@ -22,6 +21,7 @@ from lakesql.engine.sources.broker import consumer_options
 from lakesql.errors import ProjectError
 from lakesql.names import ROW
 from lakesql.project.catalog import local_folder
+from lakesql.project.files import date_by_name
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
 from lakesql.stream.stream import FilePath, Format, Generated, Stream, TopicPattern, Topics
 
@@ -83,7 +83,7 @@ def _read_recorded(reader: Reader, stream: Stream, base: str) -> DataFrame:
     `start: latest` reads all of them: nothing arrives in a recording later.
     """
     if (folder := local_folder(base)) is not None:
-        _date_by_name(folder)
+        date_by_name(folder)
     if isinstance(stream.origin, FilePath | Generated):
         raise _wrong_origin(stream, "recorded", "topic")
     glob = files_of(stream, base)
@@ -115,22 +115,6 @@ def _read_recorded(reader: Reader, stream: Stream, base: str) -> DataFrame:
 def _bytes(text: Column, in_base64: Column) -> Column:
     """What a recorded line has as text, or in base64 where it is no text."""
     return F.coalesce(text.cast("binary"), F.unbase64(in_base64))
-
-
-def _date_by_name(base: Path) -> None:
-    """Let the files of each topic be as old as their names say: Spark reads files by age, and a topic is read by name.
-
-    A file that is not younger than the one before it becomes a millisecond younger; nothing else of it changes.
-    """
-    for topic in (folder for folder in base.glob("*") if folder.is_dir()):
-        newest_ms = 0
-        for file in sorted(topic.glob("*.jsonl")):
-            facts = file.stat()
-            age_ms = facts.st_mtime_ns // 1_000_000
-            if age_ms <= newest_ms:
-                age_ms = newest_ms + 1
-                os.utime(file, ns=(facts.st_atime_ns, age_ms * 1_000_000))
-            newest_ms = age_ms
 
 
 def _read_files(reader: Reader, binding: StreamBinding, base: str) -> DataFrame:
