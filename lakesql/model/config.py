@@ -322,7 +322,8 @@ def _check_level(settings: Node, names: list[tuple[str, ...]], inside: str) -> I
         elif _is_folder(key, node):
             place = settings.keys.get(key, node.place)
             what = f"There is no folder and no model '{inside}{key}' that these defaults could be for."
-            yield Problem("unknown-folder", what, "", did_you_mean(key, known | _TABLES), place)
+            fix = f"{did_you_mean(key, known | _TABLES)} Correct the name, or remove these defaults."
+            yield Problem("unknown-folder", what, "", fix, place)
 
 
 def _is_folder(key: str, node: Node) -> bool:
