@@ -49,6 +49,7 @@ def figures(models: int) -> tuple[Figure, ...]:
         Figure("compile, cold", ("compile",), True, 3.0),
         Figure("compile, nothing changed", ("compile",), False, 0.5),
         Figure(f"compile --select {one}", ("compile", "--select", one), False, 0.4),
+        Figure("parse, cold", ("parse",), True, 3.0),
         Figure("parse, nothing changed", ("parse",), False, 0.5),
     )
 

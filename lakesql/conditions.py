@@ -595,12 +595,17 @@ CONDITIONS: dict[str, Condition] = {
         "A branch of a UNION reads no stream, so every batch would add its rows again.",
         "Read tables in a join, or in a model of their own.",
     ),
+    "unknown-alias": Condition(
+        "A name in the SELECT is qualified with something that is neither in its FROM nor a column.",
+        "Use one of the names in FROM: where a table has an alias, the alias alone.",
+    ),
     "unknown-catalog-type": Condition(
         "The `type` of the target's catalog is not one that lakesql can open.",
         "Use one of the types that the message lists.",
     ),
     "unknown-column": Condition(
-        "An option of a model or a stream, or `--mask` of `lakesql record`, names a column that does not exist.",
+        "A SELECT, an option of a model or a stream, or `--mask` of `lakesql record`, names a column that does not "
+        "exist.",
         "Correct the name, or add the column.",
     ),
     "unknown-connection": Condition(
@@ -610,6 +615,10 @@ CONDITIONS: dict[str, Condition] = {
     "unknown-connection-type": Condition(
         "A connection has no type, or one that lakesql does not know.",
         "Use `recorded`, `files`, `rate` or `kafka`.",
+    ),
+    "unknown-field": Condition(
+        "A SELECT names a field that a struct does not have.",
+        "Correct the name, or add the field to the contract of the stream.",
     ),
     "unknown-folder": Condition(
         "`[tool.lakesql.models]` has defaults for a folder or a model that does not exist.",

@@ -131,7 +131,7 @@ class CompiledFiles:
             _text_of(digest_macros(facts.macros, manifest.macros)),
             json.dumps(read_values),  # a template sees the entries of a mapping in their order
             _text_of([target.name, target.namespace, target.catalog.name] if "target" in facts.reads else []),
-            _text_of({found.name: str(manifest.models[found.name].table) for found in facts.refs}),
+            _text_of({found.name: self._key(found.name) for found in facts.refs}),
             _text_of({found.name: self._contract(found.name) for found in facts.streams}),
             _text_of([model.properties.description, [[it.name, it.description] for it in model.properties.columns]]),
         )

@@ -14,6 +14,7 @@ from lakesql.model.config import mode_of
 from lakesql.model.model import Model
 from lakesql.model.writing import Writing, build_writing
 from lakesql.select.query import Query, carry_position, read_expression, read_query
+from lakesql.select.relation import Column as QueryColumn
 from lakesql.select.relation import StreamShape
 from lakesql.stream.stream import Column, Stream, model_stream
 from lakesql.template.evaluate import Names
@@ -67,11 +68,7 @@ def build_select(
     streams = {found.name: _stream_of(manifest, found.name, built) for found in model.facts.streams}
     template = model.facts.template or parse_template(model.path, model.source, manifest.macros)
     rendered = render_template(template, _names(manifest, model, is_full_refresh))
-    shapes = {
-        key: StreamShape(stream.column_names or None, stream.watermark.column if stream.watermark else None)
-        for key, stream in streams.items()
-    }
-    query = read_query(rendered.text, shapes, rendered.place)
+    query = read_query(rendered.text, shapes_of(streams), rendered.place, _tables_of(manifest, model, built))
     select = Select(model, query, streams, rendered, build_writing(model.config, query.stateful))
     problems = [*_check_columns(select), *_check_mode(select), *_check_storable(select)]
     if problems:
@@ -103,6 +100,34 @@ def _stream_of(manifest: Manifest, name: str, built: dict[str, Select]) -> Strea
     if read is None:
         return manifest.streams[name]
     return model_stream(name, output_columns(build_select(manifest, read.name, built)), read.place)
+
+
+def shapes_of(streams: Mapping[str, Stream]) -> dict[str, StreamShape]:
+    """What a SELECT is told of the streams that it reads."""
+    return {
+        name: StreamShape(
+            stream.column_names or None,
+            stream.watermark.column if stream.watermark else None,
+            tuple(column.type for column in stream.columns),
+        )
+        for name, stream in streams.items()
+    }
+
+
+def _tables_of(
+    manifest: Manifest, model: Model, built: dict[str, Select]
+) -> dict[tuple[str, ...], tuple[QueryColumn, ...]]:
+    """The columns of the tables of the models that a model joins, as far as their SELECTs tell."""
+    tables: dict[tuple[str, ...], tuple[QueryColumn, ...]] = {}
+    for name in {found.name: None for found in model.facts.refs}:
+        try:
+            query = build_select(manifest, name, built).query
+        except ProjectError:
+            continue  # that model is refused by itself
+        if query.offered is not None:
+            table = manifest.models[name].table
+            tables[table.catalog.lower(), table.namespace.lower(), table.name.lower()] = query.offered
+    return tables
 
 
 def _names(manifest: Manifest, model: Model, is_full_refresh: bool) -> Names:

@@ -46,7 +46,7 @@ def read_columns(select: exp.Select, mark: int, sources: Sources, walk: Walk) ->
                 may_be_alias = column.column.lower() in {earlier.folded for earlier in columns}
                 column = replace(column, stream=None, column=None) if may_be_alias else column
             cast = _cast_type(expression, span, walk)
-            columns.append(replace(column, cast=cast) if cast else column)
+            columns.append(replace(column, cast=cast, type=parse_type(cast)) if cast else column)
     return tuple(columns) if known else None
 
 
@@ -143,7 +143,7 @@ def _resolved(column: exp.Column, sources: Sources) -> Column:
         return Column(None, 0)
     if len(parts) == 2:
         sources = [(name, source) for name, source in sources if name.lower() == parts[0]]
-    known = (column for _, source in sources for column in source.columns or () if column.name is not None)
+    known = (column for _, source in sources for column in source.named or () if column.name is not None)
     if found := next((each for each in known if each.folded == parts[-1]), None):
         return found
     if len(sources) == 1 and (name := sources[0][1].source) and not is_reserved(parts[-1]):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -45,6 +46,7 @@ class Query:
     """The facts of a model's SELECT.
 
     `outputs` is None where a star stands for the columns of a table, which only the catalog knows.
+    `offered` are the columns that a reader of its table may name; None where they cannot be known.
     `state` is a hash of the stateful shape, '' for a stateless SELECT.
     `joins_streams` says that it joins streams with each other.
     `grouped_by_event_time` says that some key of an aggregate or DISTINCT carries a watermark.
@@ -56,6 +58,7 @@ class Query:
 
     sql: str
     outputs: tuple[Output, ...] | None
+    offered: tuple[Column, ...] | None
     streams_read: tuple[str, ...]
     stateful: bool
     aggregated: bool
@@ -68,14 +71,20 @@ class Query:
     carry: tuple[tuple[int, str], ...]
 
 
-def read_query(sql: str, streams: Mapping[str, StreamShape], place: Callable[[int], Place]) -> Query:
+def read_query(
+    sql: str,
+    streams: Mapping[str, StreamShape],
+    place: Callable[[int], Place],
+    tables: Mapping[tuple[str, ...], tuple[Column, ...]] = MappingProxyType({}),
+) -> Query:
     """Reads one Spark SQL SELECT over `streams`, each a view of its own name. `place` maps an offset to the file.
 
+    `tables` are the columns of the tables that are known, by the parts of the name in small letters.
     Raises ProjectError with every problem found.
     """
     findings = Findings(place)
     try:
-        query = _read(sql, streams, findings)
+        query = _read(sql, streams, tables, findings)
     except RecursionError:
         findings.stop(0, "The SELECT nests too deep to be read.", "Split it.")
     if findings.problems:
@@ -107,12 +116,17 @@ def read_expression(text: str, columns: Collection[str] | None) -> tuple[str, ..
     return Problem("bad-expression", f"'{text}': {read}") if isinstance(read, str) else read
 
 
-def _read(sql: str, streams: Mapping[str, StreamShape], findings: Findings) -> Query:
+def _read(
+    sql: str,
+    streams: Mapping[str, StreamShape],
+    tables: Mapping[tuple[str, ...], tuple[Column, ...]],
+    findings: Findings,
+) -> Query:
     text = read_text(sql, findings)
     tree = _parse(text.tokens, sql, findings)
     if ":" in sql:
         _refuse_markers(tree, text, findings)
-    relation, walk = read_relation(tree, text, streams, findings)
+    relation, walk = read_relation(tree, text, streams, tables, findings)
     if not relation.streams and not findings.problems:
         why = "A model is kept fresh by what arrives in a stream."
         findings.add("no-stream", text.tokens[0].start, "The model reads no stream.", why)
@@ -120,6 +134,7 @@ def _read(sql: str, streams: Mapping[str, StreamShape], findings: Findings) -> Q
     return Query(
         sql=text.sql,
         outputs=_outputs(relation.columns, findings),
+        offered=None if relation.named is None else tuple(map(_plain, relation.named)),
         streams_read=relation.streams,
         stateful=stateful,
         aggregated=relation.aggregated,
@@ -131,6 +146,11 @@ def _read(sql: str, streams: Mapping[str, StreamShape], findings: Findings) -> Q
         groups=relation.groups,
         carry=() if stateful else tuple(sorted((text.inserts[select], CARRY) for select in walk.inserts)),
     )
+
+
+def _plain(column: Column) -> Column:
+    """A column as readers of the table see it, who know nothing of the stream it came from."""
+    return Column(column.name, 0, type=column.type)
 
 
 def _refuse_markers(tree: exp.Query, text: Text, findings: Findings) -> None:

@@ -10,14 +10,16 @@ from sqlglot import exp
 
 from lakesql.select.groups import Group
 from lakesql.select.sqltext import Findings, Text
+from lakesql.stream.types import SparkType
 
 
 @dataclass(frozen=True, slots=True)
 class StreamShape:
-    """What is known of a declared stream: its columns (None: nothing), and its watermark's column."""
+    """What is known of a declared stream: its columns (None: nothing), its watermark's column, the columns' types."""
 
     columns: tuple[str, ...] | None
     watermark: str | None
+    types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Column:
     """A column of a relation. `stream` and `column` say that it is plainly this column of this stream.
 
     `name` is None where Spark would make one up. `event_time` says that Spark finds the stream's watermark in it.
+    `type` is None where only Spark's analyzer knows it.
     """
 
     name: str | None
@@ -33,6 +36,7 @@ class Column:
     column: str | None = None
     cast: str | None = None
     event_time: bool = False
+    type: SparkType | None = None
 
     @property
     def folded(self) -> str:
@@ -57,6 +61,8 @@ class Relation:
     `groups`: one row for each of them, in a batch. None where that is not known.
     `selects` are the SELECTs of streams that it is made of, each by its mark.
     `using` are the columns by which it is joined to what stands left of it: `*` has them once, and first.
+    `offered` are the columns that names may mean where `columns` is None: a model's table has those of its SELECT, and
+    perhaps more.
     """
 
     columns: tuple[Column, ...] | None = None
@@ -70,6 +76,18 @@ class Relation:
     groups: tuple[Group, ...] | None = None
     selects: frozenset[int] = frozenset()
     using: tuple[str, ...] = ()
+    offered: tuple[Column, ...] | None = None
+
+    @property
+    def named(self) -> tuple[Column, ...] | None:
+        """The columns that names may mean; None where they cannot be known."""
+        return self.offered if self.columns is None else self.columns
+
+    @property
+    def by_name(self) -> Mapping[str, Column] | None:
+        """The same by name in small letters; None also where Spark makes up the name of one."""
+        found = {column.folded: column for column in self.named or ()}
+        return None if self.named is None or "" in found else found
 
 
 def columns_side_by_side(relations: Iterable[Relation]) -> tuple[Column, ...] | None:
@@ -102,6 +120,18 @@ def _with_first(columns: list[Column], names: tuple[str, ...]) -> list[Column]:
 Sources: TypeAlias = list[tuple[str, Relation]]
 """What a FROM reads, in order: each relation with the name that columns are qualified with, or ''."""
 
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the names of one SELECT may mean: what it reads, and the aliases of its own columns.
+
+    `sources` are by the name that columns are qualified with, each with its columns by name (None: not known).
+    """
+
+    sources: tuple[tuple[str, Mapping[str, Column] | None], ...]
+    aliases: frozenset[str] = frozenset()
+
+
 Names: TypeAlias = Mapping[str, Relation]
 """The common table expressions in sight, by name in small letters."""
 
@@ -112,7 +142,8 @@ class Walk:
 
     `inserts` are the SELECTs that `_lakesql_position` is inserted into; `shapes` what state they keep, by SELECT.
     `seen` are the SELECTs that were reached, `flowing` those of them that read streams. `reads_tables`: it reads more
-    than streams.
+    than streams. `tables` are the columns of the tables that are known, by the parts of the name in small letters.
+    `around` are the scopes of the SELECTs around the query that is being read.
     """
 
     text: Text
@@ -120,6 +151,8 @@ class Walk:
     findings: Findings
     inserts: set[int] = field(default_factory=set)
     shapes: dict[int, str] = field(default_factory=dict)
+    tables: Mapping[tuple[str, ...], tuple[Column, ...]] = field(default_factory=dict)
+    around: list[Scope] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
     flowing: dict[int, exp.Select] = field(default_factory=dict)
     reads_tables: bool = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import zip_longest
 
 from sqlglot import exp
 
@@ -38,15 +39,21 @@ from lakesql.select.relation import (
     offset_of,
     start_of,
 )
+from lakesql.select.resolve import UNKNOWN, check_join, check_names, scope_of
 from lakesql.select.sqltext import READS_SEEN_ONLY, Findings, Text
 from lakesql.select.stateful import columns_of, shape_of, shapes_below
+from lakesql.stream.types import parse_type
 
 
 def read_relation(
-    tree: exp.Query, text: Text, streams: Mapping[str, StreamShape], findings: Findings
+    tree: exp.Query,
+    text: Text,
+    streams: Mapping[str, StreamShape],
+    tables: Mapping[tuple[str, ...], tuple[Column, ...]],
+    findings: Findings,
 ) -> tuple[Relation, Walk]:
     """The relation that a model's whole tree is, and what the pass over it found."""
-    walk = Walk(text, {name.lower(): (name, shape) for name, shape in streams.items()}, findings)
+    walk = Walk(text, {name.lower(): (name, shape) for name, shape in streams.items()}, findings, tables=tables)
     relation = _query(tree, {}, walk)
     for mark in sorted(text.inserts.keys() - walk.seen) if not findings.problems else ():
         findings.add("sql-syntax", text.tokens[mark].start, "A query cannot be read in this place.", fix="Use a join.")
@@ -96,11 +103,16 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     refuse_foreign(select, walk.text.tokens[mark].start, walk)
     from_ = select.args.get("from_")
     sources = _joined(_tables(from_.this, names, walk), select, names, walk) if from_ is not None else []
-    _read_subqueries(select, names, walk)
+    _read_subqueries(select, sources, names, walk)
     columns = read_columns(select, mark, sources, walk)
+    offered = None
+    if columns is None:
+        known = [(name, replace(source, columns=source.named)) for name, source in sources]
+        offered = read_columns(select, mark, known, walk)
+    check_names(select, sources, columns or offered, walk)
     flowing = [source for _, source in sources if source.streams]
     if not flowing:
-        return Relation(columns)
+        return Relation(columns, offered=offered)
     walk.flowing[mark] = select
     read = _together(flowing)
     refuse_in_stream(select, mark, walk)
@@ -129,6 +141,7 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         carried=carry_through(select, mark, sources, flowing[0], walk) if not joined else None,
         groups=groups,
         selects=read.selects | {mark},
+        offered=offered,
     )
 
 
@@ -152,6 +165,7 @@ def _joined(sources: Sources, around: exp.Expr, names: Names, walk: Walk) -> Sou
         right = _tables(join.this, names, walk)
         left_flows = any(source.streams for _, source in sources)
         right_flows = any(source.streams for _, source in right)
+        check_join(join, sources + right, walk)
         side, kind = join.side.upper(), join.kind.upper()
         hidden = kind in ("SEMI", "ANTI")
         lost = (left_flows and not right_flows and side in ("RIGHT", "FULL")) or (
@@ -169,6 +183,8 @@ def _joined(sources: Sources, around: exp.Expr, names: Names, walk: Walk) -> Sou
         elif join.args.get("using") or join.method.upper() == "NATURAL":
             right = [(name, replace(source, using=_shared(source, join, sources))) for name, source in right]
         sources = sources + right
+        if join.args.get("pivots") or join.this.args.get("pivots"):  # of the whole join, for Spark
+            sources = [(name, replace(source, columns=None, source=None, offered=None)) for name, source in sources]
     return sources + [_lateral(lateral, names, walk) for lateral in around.args.get("laterals") or ()]
 
 
@@ -196,7 +212,10 @@ def _table(table: exp.Expr, names: Names, walk: Walk) -> tuple[str, Relation]:
             inner = [source for _, source in _tables(table.this, names, walk)]
             relation = inner[0]
             if len(inner) > 1:
-                relation = replace(_together(inner), columns=columns_side_by_side(inner))
+                named = [replace(source, columns=source.named) for source in inner]
+                relation = replace(
+                    _together(inner), columns=columns_side_by_side(inner), offered=columns_side_by_side(named)
+                )
             if len(inner) > 1 and relation.stateful:
                 walk.shapes.setdefault(-offset_of(table), "join")
         case exp.Subquery():
@@ -209,7 +228,7 @@ def _table(table: exp.Expr, names: Names, walk: Walk) -> tuple[str, Relation]:
         refuse_on_stream(table, walk)
     pivots = table.args.get("pivots") or ()
     if pivots:
-        relation = replace(relation, columns=None, source=None)
+        relation = replace(relation, columns=None, source=None, offered=None)
         name = pivots[-1].alias or name
     return name, _named(relation, table.args.get("alias"), walk)
 
@@ -235,7 +254,7 @@ def _named_table(table: exp.Table, names: Names, walk: Walk) -> Relation:
         what = f"{'.'.join(parts)} reads files by their path."
         walk.findings.add("path-in-from", offset, what, READS_SEEN_ONLY)
     walk.reads_tables = True
-    return Relation()
+    return Relation(offered=walk.tables.get(tuple(part.lower() for part in parts)))
 
 
 def _stream(name: str, shape: StreamShape, offset: int) -> Relation:
@@ -244,7 +263,8 @@ def _stream(name: str, shape: StreamShape, offset: int) -> Relation:
     if shape.columns is None:
         return Relation(None, (name,), carried=carried, source=name)
     columns = tuple(
-        Column(column, offset, name, column, event_time=column.lower() == watermark) for column in shape.columns
+        Column(column, offset, name, column, event_time=column.lower() == watermark, type=kind)
+        for column, kind in zip_longest(shape.columns, map(parse_type, shape.types))
     )
     return Relation(columns, (name,), carried=Carried("known star", len(columns)))
 
@@ -260,7 +280,9 @@ def _table_function(function: exp.Expr, walk: Walk) -> Relation:
 
 
 def _lateral(lateral: exp.Expr, names: Names, walk: Walk) -> tuple[str, Relation]:
+    walk.around.append(UNKNOWN)  # it may name what stands left of it
     relation = _query(lateral.this, names, walk) if isinstance(lateral.this, exp.Subquery) else Relation()
+    walk.around.pop()
     if relation.streams:
         refuse_inside(start_of(lateral.this, walk), relation, walk)
         relation = Relation()
@@ -280,7 +302,7 @@ def _named(relation: Relation, alias: exp.Expr | None, walk: Walk) -> Relation:
             offset_of(alias.columns[0]),
             "A list of columns cannot rename what comes from a stream, which has columns of lakesql's beside its own.",
         )
-        return relation
+        return replace(relation, columns=None, offered=None)
     for column in alias.columns:
         refuse_alias(column, walk)
     return replace(relation, columns=tuple(Column(column.name, offset_of(column)) for column in alias.columns))
@@ -300,9 +322,10 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
     branches = [node, *reversed(branches)]
     relations = [_query(branch, names, walk) for branch in branches]
     columns = _agreed([relation.columns for relation in relations])
+    offered = _agreed([relation.named for relation in relations])
     read = _together(relations, joined=False)
     if not read.streams:
-        return Relation(columns)
+        return Relation(columns, offered=offered)
     refuse_order(union, branches[-1], walk)
     for branch, relation in zip(branches, relations, strict=True):
         if not relation.streams:
@@ -317,7 +340,7 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
     if distinct:
         walk.shapes[last_mark(union)] = "\n".join(("union distinct", *columns_of(read.selects, walk)))
     by_event_time = read.by_event_time or (distinct and any(column.event_time for column in columns or ()))
-    return replace(read, columns=columns, stateful=stateful, by_event_time=by_event_time)
+    return replace(read, columns=columns, stateful=stateful, by_event_time=by_event_time, offered=offered)
 
 
 def _agreed(branches: list[tuple[Column, ...] | None]) -> tuple[Column, ...] | None:
@@ -336,6 +359,7 @@ def _agreed(branches: list[tuple[Column, ...] | None]) -> tuple[Column, ...] | N
                 stream=ours.stream if plain else None,
                 column=ours.column if plain else None,
                 cast=ours.cast if ours.cast == theirs.cast else None,
+                type=ours.type if ours.type == theirs.type else None,
                 event_time=ours.event_time and theirs.event_time,
             )
     return tuple(agreed)
@@ -345,7 +369,7 @@ def _other_set_operation(operation: exp.SetOperation, names: Names, walk: Walk) 
     left = _query(operation.this, names, walk)
     right = _query(operation.expression, names, walk)
     if not (left.streams or right.streams):
-        return Relation(left.columns)
+        return Relation(left.columns, offered=left.offered)
     what = f"{operation.key.upper()} compares all rows, and a stream is never all there."
     walk.findings.add("set-operation", start_of(operation.expression, walk), what)
     return replace(left, streams=left.streams or right.streams)
@@ -366,13 +390,15 @@ def _together(relations: list[Relation], joined: bool = True) -> Relation:
     )
 
 
-def _read_subqueries(select: exp.Select, names: Names, walk: Walk) -> None:
+def _read_subqueries(select: exp.Select, sources: Sources, names: Names, walk: Walk) -> None:
     """Reads the queries inside the SELECT's expressions, which must not read a stream."""
     if len(walk.seen) == len(walk.text.inserts):
         return
+    walk.around.append(scope_of(select, sources))
     for query in select.find_all(exp.Query):
         around = query.find_ancestor(exp.Query, exp.From, exp.With)
         if around is select and not isinstance(query.parent, exp.Join | exp.Lateral):
             relation = _query(query, names, walk)
             if relation.streams:
                 refuse_inside(start_of(query, walk), relation, walk)
+    walk.around.pop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 MAX_DEPTH = 50
 """How deep types may nest: far beyond any record, and far from the recursion limit."""
@@ -93,6 +94,7 @@ def field_name(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", name) else f"`{name.replace('`', '``')}`"
 
 
+@lru_cache(maxsize=4096)
 def parse_type(text: str) -> SparkType | None:
     """The type that `text` names, or None when Spark knows no such type. Comments of fields are left out."""
     try:

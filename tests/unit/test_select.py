@@ -244,3 +244,45 @@ def test_a_compiled_file_ends_each_statement_and_is_stable() -> None:
     ]
     assert len(statements) == 5
     assert compiled.count(";\n") == 5 and "last" not in compiled
+
+
+KEYED = "{{ config(mode='upsert', keys='id') }} SELECT id, status AS s, amount FROM {{ stream('orders') }}"
+IMPORTED = (
+    "WITH r AS (SELECT * FROM {{ ref('other') }}) "
+    "SELECT o.id, r.%s AS x FROM {{ stream('orders') }} o JOIN r ON r.id = o.id"
+)
+
+
+def test_the_columns_of_a_joined_model_are_those_of_its_select() -> None:
+    assert build("mode='append'", IMPORTED % "s", other=KEYED).columns == ("id", "x")
+    assert problems("mode='append'", IMPORTED % "status", other=KEYED) == [("unknown-column", "models/m.sql:2:61")]
+
+
+def test_the_columns_of_a_model_read_as_a_stream_are_those_of_its_select() -> None:
+    first = "{{ config(mode='append') }} SELECT id, amount AS eur FROM {{ stream('orders') }}"
+    select = "SELECT id, amount FROM {{ stream('first') }}"
+    assert problems("mode='append'", select, first=first) == [("unknown-column", "models/m.sql:2:12")]
+
+
+def test_the_columns_of_a_joined_model_that_is_wrong_are_not_known() -> None:
+    wrong = KEYED.replace("status", "state")
+    assert build("mode='append'", IMPORTED % "anything", other=wrong).columns == ("id", "x")
+
+
+@pytest.mark.parametrize("table", ["{{ this }}", "lake.elsewhere.t"])
+def test_the_columns_of_other_tables_are_not_known(table: str) -> None:
+    select = f"SELECT o.id, t.anything, unknown FROM {{{{ stream('orders') }}}} o JOIN {table} t ON t.x = o.id"
+    assert build("mode='append'", select).columns == ("id", "anything", "unknown")
+
+
+def test_the_columns_of_a_joined_model_may_be_known_in_part_only() -> None:
+    """A star over a table of somebody else's may have any."""
+    other = (
+        "{{ config(mode='append') }} SELECT f.*, o.id AS k FROM {{ stream('orders') }} o JOIN lake.else.f ON f.x = o.id"
+    )
+    assert build("mode='append'", IMPORTED % "anything", other=other).columns == ("id", "x")
+
+
+@pytest.mark.parametrize("name", ["_record.partition", "o._record.offset", "_RECORD"])
+def test_the_columns_that_lakesql_adds_to_a_stream_are_known(name: str) -> None:
+    assert build("mode='append'", f"SELECT {name} AS x FROM {{{{ stream('orders') }}}} o").columns == ("x",)

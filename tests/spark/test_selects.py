@@ -1,0 +1,42 @@
+"""The corpus of SELECTs that Spark accepts is one: its analyzer takes each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tests.selects import TABLES, accepted, wrong
+
+
+@pytest.fixture(scope="module")
+def session(lake: object) -> Iterator[SparkSession]:
+    session: SparkSession = lake.session  # type: ignore[attr-defined]
+    session.sql("CREATE NAMESPACE IF NOT EXISTS lake.shop")
+    for name, columns in TABLES.items():
+        text = ", ".join(f"{column} {kind}" for column, kind in columns.items())
+        session.sql(f"CREATE TABLE lake.shop.{name} ({text}) USING iceberg")
+    yield session
+    for name in TABLES:
+        session.sql(f"DROP TABLE lake.shop.{name}")
+
+
+def refusal(session: SparkSession, select: str) -> str:
+    """What Spark's analyzer says against a SELECT; '' where it accepts it."""
+    try:
+        assert session.sql(select).schema is not None
+    except (PySparkException, Py4JError) as error:
+        return str(error).split("\n")[0]
+    return ""
+
+
+def test_spark_accepts_the_whole_corpus(session: SparkSession) -> None:
+    refused = {select: said for select in accepted() if (said := refusal(session, select))}
+    assert refused == {}
+
+
+def test_spark_refuses_what_is_wrong(session: SparkSession) -> None:
+    assert [select for select, _ in wrong() if not refusal(session, select)] == []
