@@ -169,6 +169,10 @@ CONDITIONS: dict[str, Condition] = {
         "Records that a model has not read are gone from their topic.",
         "Restore them, or continue without them: `lakesql run --select MODEL --accept-data-loss`.",
     ),
+    "distinct-aggregate": Condition(
+        "An aggregate of a stream counts or sums distinct values, which Spark cannot keep.",
+        "Write `approx_count_distinct(x)`; or `size(collect_set(x))`, whose state grows with the values.",
+    ),
     "duplicate-column": Condition(
         "A model or a stream has two columns of one name. Capitals make no difference.",
         "Give one of them another name, in a SELECT with `AS`.",
@@ -213,6 +217,11 @@ CONDITIONS: dict[str, Condition] = {
     "file-too-large": Condition(
         "A file of the project is larger than any model, macro or properties file could sensibly be.",
         "Write less into it, or move it out of the project's folders; large data belongs in a table.",
+    ),
+    "filtered-groups": Condition(
+        "In mode `upsert` a SELECT filters the groups of an aggregate by what may change: HAVING, or a WHERE over it. "
+        "The row of a group that stops passing the filter would stay.",
+        "Leave the filter out, select what it compares, and let `delete_when` remove rows: `delete_when='n >= 3'`.",
     ),
     "files-moved": Condition(
         "The files that a model has read last are gone, and files of their names are in another place: a folder was "
@@ -273,6 +282,10 @@ CONDITIONS: dict[str, Condition] = {
         "A column of `keys` is not among the columns of the SELECT.",
         "Select it, or correct the spelling.",
     ),
+    "key-type": Condition(
+        "A column in `keys` or `sequence_by` is a map or has one in it: Spark cannot say whether two maps are equal.",
+        "Use a part of it, or its text: `to_json(m) AS key`.",
+    ),
     "keys-changed": Condition(
         "A model has other `keys` than the rows of its table were written by.",
         "Put the keys back, or fill the table again: `lakesql rebuild MODEL`.",
@@ -306,6 +319,11 @@ CONDITIONS: dict[str, Condition] = {
     "mode-changed": Condition(
         "A model is in another mode than the one in which the rows of its table were written.",
         "Put the mode back, or fill the table again: `lakesql rebuild MODEL`.",
+    ),
+    "nested-aggregate": Condition(
+        "In mode `upsert` a SELECT aggregates the rows of an aggregate.",
+        "Keep the rows of the inner aggregate in the table, and aggregate those in a view over it. In mode `append` "
+        "windows of windows are possible.",
     ),
     "name-not-called": Condition(
         "A function, a macro or `target` is named without being used: `{{ stream }}`.",
@@ -364,8 +382,13 @@ CONDITIONS: dict[str, Condition] = {
         "ORDER BY, SORT BY, CLUSTER BY, LIMIT or OFFSET stands over a stream, of which it would see one batch.",
         "Leave it out. `order_by` of `config(...)` orders the rows within the table's files.",
     ),
+    "order-type": Condition(
+        "A column in `order_by` is a struct, an array or a map, by which Iceberg orders no rows.",
+        "Order by a field of it, which the SELECT gives as a column of its own.",
+    ),
     "outer-join": Condition(
-        "An outer, semi or anti join keeps rows of a table that no record of the stream has met yet.",
+        "An outer, semi or anti join keeps rows of a table that no record of the stream has met yet, or joins streams "
+        "without a range of event time.",
         "Put the stream on the side whose rows are all kept: `FROM stream LEFT JOIN table`.",
     ),
     "outside-project": Condition(
@@ -490,7 +513,8 @@ CONDITIONS: dict[str, Condition] = {
         "Correct it at the place that the message names.",
     ),
     "star-in-function": Condition(
-        "A function is given `*` of a stream, which holds columns of lakesql's beside its own.",
+        "A function is given `*` of a stream, which has columns of lakesql's beside its own where the model is in mode "
+        "`upsert` or uses `_record`.",
         "Name the columns.",
     ),
     "state-changed": Condition(
@@ -565,6 +589,10 @@ CONDITIONS: dict[str, Condition] = {
     "toml-syntax": Condition(
         "pyproject.toml is not TOML.",
         "Correct it where the message points.",
+    ),
+    "this-missing": Condition(
+        "A model reads its own table, `{{ this }}`, which does not exist yet, and the types of its columns are unknown.",
+        "Cast the columns in the SELECT, so that the table can be made before it is read.",
     ),
     "too-many-dead-letters": Condition(
         "More records of a batch would be dead letters than `max_dead_letter_ratio` allows; nothing of it was written.",

@@ -75,6 +75,9 @@ def is_reserved(column: str) -> bool:
     return lowered in (RECORD, CHANGE) or lowered.startswith(RESERVED_PREFIX)
 
 
+LONGEST_NAME = 200
+"""How many characters the name of a model may have."""
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -84,6 +87,13 @@ def check_name(node: Node) -> str:
     Such a name is a table, a folder, a topic's folder and a word of the selector grammar at once, so it holds nothing
     that one of them would have to quote. Raises `ProjectError` (`bad-name`).
     """
+    if isinstance(node.value, str) and len(node.value) > LONGEST_NAME:
+        raise ProjectError.of(
+            "bad-name",
+            f"'{node.value[:30]}…' has {len(node.value)} characters, and a name has {LONGEST_NAME} at most.",
+            why="It names files and folders too, with a word behind it, and file systems take 255.",
+            place=node.place,
+        )
     if isinstance(node.value, str) and _NAME.match(node.value) and not is_reserved(node.value):
         return node.value
     raise ProjectError.of("bad-name", f"{node.shown} is not a name.", place=node.place)

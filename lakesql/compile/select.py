@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lakesql.compile.quote import identifier, table_name
-from lakesql.compile.storable import find_taken_names, find_unstorable, partition_name, say_unstorable, takes
+from lakesql.compile.storable import (
+    find_misused,
+    find_taken_names,
+    find_unstorable,
+    partition_name,
+    say_unstorable,
+    takes,
+)
 from lakesql.compile.table import format_version, partition_text
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, reads_model
@@ -171,6 +178,7 @@ def _check_storable(select: Select) -> Iterable[Problem]:
             what = f"Column '{output.name}' is of a type that no table can hold."
             yield Problem("unstorable-type", what, *say_unstorable(kind, part), select.rendered.place(output.offset))
     taken = find_taken_names(model.config.partition_by, [output.name for output in select.query.outputs or ()])
+    yield from find_misused(model.name, types, model.config.order_by, select.writing.compared, model.option_place)
     for index, field in enumerate(model.config.partition_by):
         place = model.option_place("partition_by", index)
         kind = types.get(field.column.lower(), "")
@@ -186,13 +194,45 @@ def _check_storable(select: Select) -> Iterable[Problem]:
 def _check_mode(select: Select) -> Iterable[Problem]:
     """A SELECT whose rows the mode cannot write."""
     model, query, writing = select.model, select.query, select.writing
-    if writing.output_mode == "append" and query.aggregated and not query.grouped_by_event_time:
+    kept = query.aggregated or "distinct" in query.noted
+    if writing.output_mode == "append" and kept and not query.grouped_by_event_time:
+        what = "an aggregate must be grouped by" if query.aggregated else "DISTINCT must have a column that is the"
         yield Problem(
             "watermark-missing",
-            f"In mode '{mode_of(model.config)}' an aggregate must be grouped by event time of a stream that has a "
-            "watermark.",
+            f"In mode '{mode_of(model.config)}' {what} event time of a stream that has a watermark.",
             "A group's row is appended once it can no longer change; without a watermark that never happens.",
             place=model.place,
+        )
+    if writing.output_mode == "update" and "filtered-groups" in query.noted:
+        yield Problem(
+            "filtered-groups",
+            f"A group that stops passing this filter would keep its last row in the table, as mode "
+            f"'{mode_of(model.config)}' only writes the rows that the SELECT gives.",
+            place=select.rendered.place(query.noted["filtered-groups"]),
+        )
+    if writing.output_mode == "update" and "nested-aggregate" in query.noted:
+        yield Problem(
+            "nested-aggregate",
+            f"Mode '{mode_of(model.config)}' cannot aggregate the rows of an aggregate.",
+            "Spark would have to take back a row that the outer aggregate has counted already.",
+            place=select.rendered.place(query.noted["nested-aggregate"]),
+        )
+    if "grouping-sets" in query.noted:
+        plain = {output.name.lower() for output in query.outputs or () if output.column}
+        for key in (key for key in writing.keys if key.lower() in plain):
+            yield Problem(
+                "group-not-in-keys",
+                f"In the rows that ROLLUP, CUBE and GROUPING SETS add, the key '{key}' is NULL, for all of its values.",
+                "A row without a key is a dead letter.",
+                f"Give it a value, coalesce({key}, 'all') AS {key}. If 'all' may be one of its own, add grouping_id() "
+                "to the SELECT and to keys.",
+                model.option_place("keys"),
+            )
+    if "star-in-function" in query.noted and (writing.is_positioned or query.record_fields):
+        yield Problem(
+            "star-in-function",
+            "* inside a function takes in the columns that lakesql adds to a stream.",
+            place=select.rendered.place(query.noted["star-in-function"]),
         )
     if writing.output_mode == "update" and query.joins_streams:
         yield Problem(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from lakesql.model.config import PartitionField
+from lakesql.errors import Place, Problem
+from lakesql.model.config import PartitionField, SortField
 from lakesql.stream.types import parse_type, parts_of, stored_type
 
 _SINCE = {"void": 3}
@@ -78,3 +79,41 @@ def takes(field: PartitionField, text: str) -> bool:
     if kind is None:
         return True
     return kind.name in _SOURCES[field.transform] if field.transform in _SOURCES else kind.name not in _NESTED
+
+
+def can_be_ordered(text: str) -> bool:
+    """Whether Iceberg orders rows by a column of Spark's type `text`; true where the type is not known."""
+    kind = parse_type(stored_type(text))
+    return kind is None or kind.name not in _NESTED
+
+
+def find_misused(
+    model: str,
+    types: Mapping[str, str],
+    order_by: Iterable[SortField],
+    compared: Mapping[str, Iterable[str]],
+    place: Callable[[str], Place | None] = lambda option: None,
+) -> Iterator[Problem]:
+    """Columns by whose type rows cannot be ordered or compared, though an option says so.
+
+    `types` are Spark's by column in small letters, as far as they are known, `compared` the columns by option.
+    """
+    for field in order_by:
+        kind = types.get(field.column.lower(), "")
+        if kind and not can_be_ordered(kind):
+            what = (
+                f"'{field.column}' in order_by of model '{model}' is of type {kind}, by which Iceberg orders no rows."
+            )
+            yield Problem("order-type", what, place=place("order_by"))
+    for option, columns in compared.items():
+        for column in columns:
+            kind = types.get(column.lower(), "")
+            parsed = parse_type(stored_type(kind)) if kind else None
+            if parsed is not None and any(part.name in _NEVER_EQUAL for part in parts_of(parsed)):
+                what = (
+                    f"'{column}' in {option} of model '{model}' is of type {kind}, whose values Spark cannot compare."
+                )
+                yield Problem("key-type", what, place=place(option))
+
+
+_NEVER_EQUAL = frozenset({"map", "variant"})

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakesql.compile.quote import identifier, table_name, text
+from lakesql.compile.storable import can_be_ordered
 from lakesql.model.config import STAGING_PROPERTY, Config, PartitionField, SortField
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import build_writing
@@ -72,10 +73,15 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
         name=name,
         columns=columns,
         partition_by=config.partition_by,
-        order_by=config.order_by or writing.order_by,
+        order_by=config.order_by or tuple(field for field in writing.order_by if _can_be_ordered(field, columns)),
         properties={**properties, **config.properties},
         comment=comment,
     )
+
+
+def _can_be_ordered(field: SortField, columns: tuple[TableColumn, ...]) -> bool:
+    kinds = [column.type for column in columns if column.name.lower() == field.column.lower()]
+    return all(can_be_ordered(kind or "") for kind in kinds)
 
 
 def create_table(spec: TableSpec, if_not_exists: bool = False) -> tuple[str, ...]:

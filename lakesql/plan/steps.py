@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from lakesql.compile import table as sql
 from lakesql.compile.quote import identifier
-from lakesql.compile.storable import find_unstorable, say_unstorable
+from lakesql.compile.storable import find_misused, find_unstorable, say_unstorable
 from lakesql.compile.table import TableColumn, TableSpec
 from lakesql.errors import Problem, RunError
 from lakesql.model.config import PartitionField, SchemaChange, SortField
@@ -53,8 +53,12 @@ def plan_table(
     that names them. Raises `RunError` with every problem found: `schema-change` (under `fail`, anything differs; under
     `ignore`, the table lacks a column of `read` or of the sort order; under `sync_all_columns`, a table that somebody
     else made would lose columns), `type-change` (no widening leads from one type to the other), `column-required` (the
-    table cannot do without a column that the SELECT lacks), `unstorable-type` (Iceberg has no column of the type).
+    table cannot do without a column that the SELECT lacks), `unstorable-type` (Iceberg has no column of the type),
+    `order-type` and `key-type` (rows cannot be ordered or compared by a column of the type).
     """
+    types = {column.name.lower(): column.type or "" for column in spec.columns}
+    if problems := list(find_misused(model, types, spec.order_by, read)):
+        raise RunError(problems)
     if state is None:
         if problems := list(_unstorable(model, spec.columns, sql.format_version(spec.properties))):
             raise RunError(problems)

@@ -77,8 +77,9 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
     query_hash = hash_of(select)
     check_rebuilt(states[0], known, query_hash)
     decisions = decide_all(states)
-    schema = analyze_select(session, select, bindings)
     table = TableSync(context.session, context.catalog, select, context.emit)
+    table.make()
+    schema = analyze_select(session, select, bindings)
     table.columns(schema)
     for decision in decisions:
         if isinstance(decision, StartFrom):

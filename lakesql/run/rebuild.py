@@ -21,6 +21,7 @@ from lakesql.compile.select import Select, build_select
 from lakesql.compile.table import TableSpec, build_table_spec, create_table, dead_letter_spec, format_version
 from lakesql.engine.batch.analyze import analyze_select, landing_columns
 from lakesql.engine.batch.streaming_query import Backlog, ModelQuery
+from lakesql.engine.batch.sync_table import comments_of, declared_columns
 from lakesql.engine.ledger.entry import Entry, summary_of
 from lakesql.engine.ledger.snapshots import (
     HeadMovedError,
@@ -564,9 +565,11 @@ class Rebuild:
         return {"write.data.path": str(data)}
 
     def _columns(self) -> Any:
-        schema = analyze_select(new_session(self.context.session), self._bound.select, self._bound.bindings)
-        properties = self._bound.select.model.properties
-        return landing_columns(schema, {column.name.lower(): column.description for column in properties.columns})
+        select = self._bound.select
+        if "this" in select.model.facts.reads and not table_exists(self.context.session, select.model.table):
+            return declared_columns(select)
+        schema = analyze_select(new_session(self.context.session), select, self._bound.bindings)
+        return landing_columns(schema, comments_of(select.model))
 
     def _spec(self, columns: Any) -> TableSpec:
         """What the model wants of its table, in no older format than the live one has."""

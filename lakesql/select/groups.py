@@ -40,8 +40,7 @@ def groups_of(
     group, spans = select.args.get("group"), projections(text, mark)
     if group is None:
         return ()
-    sets = any(group.args.get(key) for key in ("rollup", "cube", "grouping_sets", "totals"))
-    if sets or names is None or not len(names) == len(spans) == len(select.expressions):
+    if is_sets(group) or names is None or not len(names) == len(spans) == len(select.expressions):
         return None
     outputs = dict(zip(names, select.expressions, strict=True))
     aggregates = text.aggregates.get(mark, ())
@@ -63,6 +62,13 @@ def groups_of(
         if isinstance(expression, exp.Alias)
     }
     return _groups([*plain.items()] if group.args.get("all") else keys, plain, made)
+
+
+def is_sets(group: exp.Expr) -> bool:
+    """Whether a GROUP BY has ROLLUP, CUBE or GROUPING SETS, in whose rows a NULL stands for all values of a key."""
+    return any(group.args.get(key) for key in ("rollup", "cube", "grouping_sets", "totals")) or any(
+        isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets) for key in group.expressions
+    )
 
 
 def ordinal(key: exp.Expr) -> slice:

@@ -11,6 +11,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from sqlglot import exp
+from sqlglot.dialects.databricks import Databricks
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -53,6 +54,7 @@ class Query:
     `reads_tables` says that it reads a table beside its streams.
     `record_fields` are the fields of `_record` that the text uses.
     `groups`: a batch has one row for each of them; None where that is not known.
+    `noted` is what some models alone must not do: by condition, where it is first done.
     `carry` holds what `carry_position` inserts: offset and text, in order; empty for a stateful SELECT.
     """
 
@@ -68,6 +70,7 @@ class Query:
     reads_tables: bool
     record_fields: frozenset[str]
     groups: tuple[Group, ...] | None
+    noted: Mapping[str, int]
     carry: tuple[tuple[int, str], ...]
 
 
@@ -144,6 +147,7 @@ def _read(
         reads_tables=walk.reads_tables,
         record_fields=text.record_fields,
         groups=relation.groups,
+        noted=walk.noted,
         carry=() if stateful else tuple(sorted((text.inserts[select], CARRY) for select in walk.inserts)),
     )
 
@@ -163,8 +167,10 @@ def _refuse_markers(tree: exp.Query, text: Text, findings: Findings) -> None:
 
 def _parse(tokens: list[Token], sql: str, findings: Findings) -> exp.Query:
     """The tree of the one SELECT that the tokens are."""
+    # Databricks' grammar is Spark's with `v:field`, which Spark has too by now, and sqlglot's Spark has not.
+    has_colon = any(token.token_type is TokenType.COLON for token in tokens)
     try:
-        trees = Spark().parser().parse(tokens, sql)
+        trees = (Databricks if has_colon else Spark)().parser().parse(tokens, sql)
     except ParseError as error:
         findings.stop(*_first_error(error, tokens))
     except (LookupError, TypeError, ValueError):  # of a function whose arguments sqlglot takes for granted

@@ -6,6 +6,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from lakesql.names import CHANGE, RECORD
+from lakesql.select.groups import is_sets
 from lakesql.select.relation import Relation, Walk, last_mark, offset_of
 from lakesql.select.sqltext import clause
 
@@ -62,8 +63,48 @@ def refuse_in_stream(select: exp.Select, mark: int, walk: Walk) -> None:
     for part in select.walk(prune=lambda node: isinstance(node, exp.Query) and node is not select):
         if isinstance(part, exp.Star) and not _is_counted_or_selected(part, select):
             offset = offset_of(part.find_ancestor(exp.Func, exp.Select) or part, tokens[mark].start)
-            what = "* inside a function takes in the columns that lakesql adds to a stream."
-            findings.add("star-in-function", offset, what)
+            walk.noted.setdefault("star-in-function", offset)
+
+
+def refuse_in_aggregate(select: exp.Select, mark: int, read: Relation, walk: Walk) -> None:
+    """Notes what an aggregate of a stream must not do, and what it may in some modes only."""
+    text = walk.text
+    for call in text.aggregates.get(mark, ()):
+        if text.tokens[call + 2].token_type is TokenType.DISTINCT:
+            name = text.tokens[call].text
+            walk.findings.add(
+                "distinct-aggregate",
+                text.tokens[call].start,
+                f"{name}(DISTINCT …) would have to keep every value of a stream for ever.",
+            )
+    if read.aggregated:
+        walk.noted.setdefault("nested-aggregate", text.tokens[mark].start)
+    if (group := select.args.get("group")) is not None and is_sets(group):
+        walk.noted.setdefault("grouping-sets", text.tokens[mark].start)
+    having = select.args.get("having")
+    made = {each.alias.lower() for each in select.expressions if isinstance(each, exp.Alias) and _aggregates(each)}
+    if having is not None and (_aggregates(having) or made & _names_in(having)):
+        found = clause(text, mark, frozenset({TokenType.HAVING}))
+        walk.noted.setdefault("filtered-groups", text.tokens[found[0] if found else mark].start)
+
+
+def refuse_above_aggregate(select: exp.Select, mark: int, read: Relation, walk: Walk) -> None:
+    """Notes a WHERE over an aggregate that a group may pass at one time and fail at another."""
+    where = select.args.get("where")
+    if not read.aggregated or where is None:
+        return
+    told = {name for group in read.groups or () for name in group.told_by}
+    if _names_in(where) - told or _aggregates(where):
+        found = clause(walk.text, mark, frozenset({TokenType.WHERE}))
+        walk.noted.setdefault("filtered-groups", walk.text.tokens[found[0] if found else mark].start)
+
+
+def _aggregates(expression: exp.Expr) -> bool:
+    return expression.find(exp.AggFunc) is not None
+
+
+def _names_in(expression: exp.Expr) -> set[str]:
+    return {column.name.lower() for column in expression.find_all(exp.Column)}
 
 
 def _is_counted_or_selected(star: exp.Star, select: exp.Select) -> bool:

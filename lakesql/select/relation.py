@@ -144,6 +144,7 @@ class Walk:
     `seen` are the SELECTs that were reached, `flowing` those of them that read streams. `reads_tables`: it reads more
     than streams. `tables` are the columns of the tables that are known, by the parts of the name in small letters.
     `around` are the scopes of the SELECTs around the query that is being read.
+    `noted` is what some models alone must not do: by condition, where it is first done.
     """
 
     text: Text
@@ -155,6 +156,7 @@ class Walk:
     around: list[Scope] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
     flowing: dict[int, exp.Select] = field(default_factory=dict)
+    noted: dict[str, int] = field(default_factory=dict)
     reads_tables: bool = False
 
 

@@ -220,7 +220,7 @@ def _without_hints(tokens: list[Token]) -> tuple[list[Token], dict[int, int]]:
             # not the clause `WINDOW w AS (…)`: the function `window(ts, '5 minutes')`, or `window.start` of it
             token.token_type = TokenType.VAR
         kept.append(token)
-    if kept and kept[-1].token_type is TokenType.SEMICOLON:
+    while kept and kept[-1].token_type is TokenType.SEMICOLON:
         kept.pop()
     return kept, inserts
 

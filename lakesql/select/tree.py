@@ -18,8 +18,10 @@ from lakesql.select.columns import group_keys, read_columns
 from lakesql.select.functions import FORBIDDEN_FUNCTIONS, PATH_FORMATS, TABLE_FUNCTIONS
 from lakesql.select.groups import distinct_groups, groups_of, groups_through
 from lakesql.select.refusals import (
+    refuse_above_aggregate,
     refuse_alias,
     refuse_foreign,
+    refuse_in_aggregate,
     refuse_in_stream,
     refuse_inside,
     refuse_on_stream,
@@ -119,6 +121,12 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     aggregated = mark in walk.text.aggregates or any(select.args.get(key) for key in ("group", "having"))
     distinct = bool(select.args.get("distinct"))
     joined = len(flowing) > 1
+    if aggregated:
+        refuse_in_aggregate(select, mark, read, walk)
+    else:
+        refuse_above_aggregate(select, mark, replace(read, groups=flowing[0].groups), walk)
+    if distinct:
+        walk.noted.setdefault("distinct", walk.text.tokens[mark].start)
     if aggregated or distinct or joined:
         shape = shape_of(select, mark, walk, aggregated=aggregated, distinct=distinct, joined=joined)
         walk.shapes[mark] = "\n".join((shape, *shapes_below(shape, read.selects, walk)))
@@ -168,6 +176,8 @@ def _joined(sources: Sources, around: exp.Expr, names: Names, walk: Walk) -> Sou
         check_join(join, sources + right, walk)
         side, kind = join.side.upper(), join.kind.upper()
         hidden = kind in ("SEMI", "ANTI")
+        if left_flows and right_flows and (side or hidden):
+            _check_time(join, sources + right, walk)
         lost = (left_flows and not right_flows and side in ("RIGHT", "FULL")) or (
             right_flows and not left_flows and (side in ("LEFT", "FULL") or hidden)
         )
@@ -186,6 +196,26 @@ def _joined(sources: Sources, around: exp.Expr, names: Names, walk: Walk) -> Sou
         if join.args.get("pivots") or join.this.args.get("pivots"):  # of the whole join, for Spark
             sources = [(name, replace(source, columns=None, source=None, offered=None)) for name, source in sources]
     return sources + [_lateral(lateral, names, walk) for lateral in around.args.get("laterals") or ()]
+
+
+def _check_time(join: exp.Join, sources: Sources, walk: Walk) -> None:
+    """Notes an outer join of streams whose condition names no event time: no row would be known to be unmatched."""
+    if any(source.columns is None for _, source in sources if source.streams):
+        return
+    times = {column.folded for _, source in sources for column in source.columns or () if column.event_time}
+    named = {identifier.name.lower() for identifier in join.args.get("using") or ()}
+    if (on := join.args.get("on")) is not None:
+        named |= {column.name.lower() for column in on.find_all(exp.Column)}
+    if not named & times and not join.method:
+        walk.findings.add(
+            "outer-join",
+            offset_of(join.this),
+            f"This {' '.join(filter(None, (join.side.upper(), join.kind.upper(), 'JOIN')))} of streams has no range "
+            "of event time.",
+            "Without one a row would wait for ever for the other side, and never be known to have none.",
+            "Give both streams a watermark, and say in ON how far apart they may be: `… AND b.at BETWEEN a.at AND "
+            "a.at + INTERVAL 1 HOUR`.",
+        )
 
 
 def _shared(right: Relation, join: exp.Join, sources: Sources) -> tuple[str, ...]:
@@ -249,6 +279,13 @@ def _named_table(table: exp.Table, names: Names, walk: Walk) -> Relation:
             f"Write {{{{ stream('{parts[0]}') }}}} or {{{{ ref('{parts[0]}') }}}}, or the table's whole name.",
         )
         return Relation()
+    if len(parts) == 2 and parts[0].lower() not in PATH_FORMATS and "." not in parts[0]:
+        walk.findings.add(
+            "unknown-table",
+            offset,
+            f"'{'.'.join(parts)}' does not say which catalog it is of.",
+            fix="Write its whole name, catalog.namespace.table, or {{ ref('…') }} for a model's.",
+        )
     path = any(character in part for part in parts for character in "/:\\")
     if path or (len(parts) == 2 and (parts[0].lower() in PATH_FORMATS or "." in parts[0])):
         what = f"{'.'.join(parts)} reads files by their path."
@@ -338,6 +375,7 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
         why = "A * over a stream brings columns of lakesql's with it."
         walk.findings.add("union-star", start_of(branches[1], walk), what, why)
     if distinct:
+        walk.noted.setdefault("distinct", start_of(branches[-1], walk))
         walk.shapes[last_mark(union)] = "\n".join(("union distinct", *columns_of(read.selects, walk)))
     by_event_time = read.by_event_time or (distinct and any(column.event_time for column in columns or ()))
     return replace(read, columns=columns, stateful=stateful, by_event_time=by_event_time, offered=offered)

@@ -155,7 +155,6 @@ def test_an_appended_aggregate_needs_event_time(config: str, select: str, condit
         ("k", "SELECT window.start AS k, count(*) AS n FROM orders GROUP BY window(at, '1 hour')", ""),
         ("id", "SELECT id, count(*) AS n FROM orders GROUP BY id, window(at, '1 hour')", "window(at, '1 hour')"),
         ("id", "SELECT id, Status, count(*) AS n FROM orders GROUP BY ALL", "Status"),
-        ("id", "SELECT id, Status, count(*) AS n FROM orders GROUP BY id, Status WITH ROLLUP", ""),
         ("n", "SELECT count(*) AS n FROM orders", ""),
         ("id", "SELECT id, count(*) AS n FROM orders GROUP BY id, 'x' || 'y'", ""),
         ("id", "SELECT DISTINCT id, Status FROM orders", "Status"),
@@ -211,6 +210,63 @@ def test_the_keys_of_an_aggregate_tell_its_groups_apart(keys: str, select: str, 
     else:
         build(f"mode='upsert', keys=['{keys}']", text)
     assert build(f"mode='upsert', keys=['{keys}'], sequence_by='{keys.split(chr(39))[0]}'", text)
+
+
+@pytest.mark.parametrize(
+    ("select", "filters"),
+    [
+        ("SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING count(*) < 3", "HAVING"),
+        ("SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING n < 3", "HAVING"),
+        ("SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING Status <> 'x'", ""),
+        ("SELECT * FROM (SELECT Status, count(*) AS n FROM orders GROUP BY Status) WHERE n < 3", "WHERE"),
+        ("SELECT * FROM (SELECT Status, count(*) AS n FROM orders GROUP BY Status) WHERE Status LIKE 'a%'", ""),
+        ("WITH g AS (SELECT Status, max(id) AS m FROM orders GROUP BY 1) SELECT Status FROM g WHERE m > 1", "WHERE"),
+        ("SELECT Status, count(*) AS n FROM orders WHERE id > 3 GROUP BY Status", ""),
+    ],
+)
+def test_groups_are_not_filtered_by_what_may_change(select: str, filters: str) -> None:
+    text = select.replace("orders", "{{ stream('orders') }}")
+    if filters:
+        place = f"models/m.sql:2:{text.index(filters) + 1}"
+        assert problems("mode='upsert', keys='Status'", text) == [("filtered-groups", place)]
+    else:
+        build("mode='upsert', keys='Status'", text)
+
+
+@pytest.mark.parametrize(
+    ("select", "config", "condition"),
+    [
+        ("SELECT DISTINCT Status FROM orders", "mode='append'", "watermark-missing"),
+        ("SELECT Status FROM orders UNION SELECT Status FROM orders", "mode='append'", "watermark-missing"),
+        ("SELECT DISTINCT Status FROM orders", "mode='upsert', keys='Status'", ""),
+        (
+            "SELECT n, count(*) AS c FROM (SELECT Status, count(*) AS n FROM orders GROUP BY Status) GROUP BY n",
+            "mode='upsert', keys='n'",
+            "nested-aggregate",
+        ),
+        (
+            "SELECT Status, id, count(*) AS n FROM orders GROUP BY ROLLUP (Status, id)",
+            "mode='upsert', keys=['Status']",
+            "group-not-in-keys",
+        ),
+        (
+            "SELECT coalesce(Status, 'all') AS s, grouping_id() AS g, 1 AS n FROM orders GROUP BY CUBE (Status)",
+            "mode='upsert', keys=['s', 'g']",
+            "",
+        ),
+        ("SELECT struct(*) AS s FROM orders", "mode='append'", ""),
+        ("SELECT struct(*) AS s, _record.topic AS t FROM orders", "mode='append'", "star-in-function"),
+        ("SELECT id, hash(*) AS h FROM orders", "mode='upsert', keys='id'", "star-in-function"),
+        ("SELECT a.id FROM orders AS a LEFT JOIN orders AS b ON a.id = b.id", "mode='append'", "outer-join"),
+        ("SELECT id FROM orders;;", "mode='append'", ""),
+    ],
+)
+def test_what_spark_or_a_mode_cannot_keep_is_refused(select: str, config: str, condition: str) -> None:
+    text = select.replace("orders", "{{ stream('orders') }}")
+    if condition:
+        assert [name for name, _ in problems(config, text)] == [condition]
+    else:
+        build(config, text)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
@@ -10,6 +12,7 @@ from lakesql.compile.select import Select
 from lakesql.compile.table import TableColumn
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import empty_records
+from lakesql.errors import RunError
 from lakesql.names import is_reserved
 from lakesql.stream.types import field_name
 
@@ -17,12 +20,21 @@ from lakesql.stream.types import field_name
 def analyze_select(session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...]) -> StructType:
     """The schema of the SELECT's rows, over streams without records. `session` is the model's own.
 
-    Tables that it reads must exist. Raises pyspark's `AnalysisException`.
+    Tables that it reads must exist. Raises pyspark's `AnalysisException`, and `RunError` (`duplicate-column`).
     """
     for binding in bindings:
         records = empty_records(session, binding, select.writing.is_positioned)
         records.createOrReplaceTempView(identifier(binding.stream.name))
     rows: DataFrame = session.sql(select.text)
+    names = Counter(name.lower() for name in rows.columns)
+    if twice := [name for name in rows.columns if names[name.lower()] > 1]:
+        raise RunError.of(
+            "duplicate-column",
+            f"The SELECT of model '{select.model.name}' has two columns '{twice[0]}'. Capitals make no difference.",
+            why="A * brings all columns of a table, also those that another part of the SELECT has.",
+            fix=f"Name the columns, or leave one out: * EXCEPT ({twice[0]}).",
+            place=select.model.place,
+        )
     return rows.schema
 
 

@@ -7,10 +7,12 @@ from pyspark.sql.types import StructType
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_namespaces, load_table_state
-from lakesql.compile.select import Select
-from lakesql.compile.table import build_table_spec
+from lakesql.compile.select import Select, output_columns
+from lakesql.compile.table import TableColumn, build_table_spec
 from lakesql.engine.batch.analyze import landing_columns
+from lakesql.errors import RunError
 from lakesql.events import Emit, Noted, StepApplied, now_ms
+from lakesql.model.model import Model
 from lakesql.plan.steps import plan_table
 
 
@@ -34,10 +36,20 @@ class TableSync:
             self._columns, self._schema = self._sync(schema), schema
         return self._columns
 
-    def _sync(self, schema: StructType) -> tuple[str, ...]:
+    def make(self) -> None:
+        """Make the table of a SELECT that reads it itself, before it is analysed, if there is none.
+
+        Raises what `declared_columns` raises.
+        """
         model = self._select.model
-        comments = {column.name.lower(): column.description for column in model.properties.columns}
-        columns = landing_columns(schema, comments)
+        if "this" in model.facts.reads and load_table_state(self._catalog, model.table) is None:
+            self._plan(declared_columns(self._select))
+
+    def _sync(self, schema: StructType) -> tuple[str, ...]:
+        return self._plan(landing_columns(schema, comments_of(self._select.model)))
+
+    def _plan(self, columns: tuple[TableColumn, ...]) -> tuple[str, ...]:
+        model = self._select.model
         spec = build_table_spec(model.table, columns, model.config, model.properties.description)
         state = load_table_state(self._catalog, model.table)
         policy, compared = model.config.on_schema_change, self._select.writing.compared
@@ -50,3 +62,25 @@ class TableSync:
             return tuple(column.name for column in columns)
         stored = {column.name.lower() for column in state.columns}
         return tuple(column.name for column in columns if column.name.lower() in stored)
+
+
+def declared_columns(select: Select) -> tuple[TableColumn, ...]:
+    """The columns of a SELECT that says the type of each. Raises `RunError` (`this-missing`) where it does not."""
+    model, columns = select.model, output_columns(select)
+    untyped = [column.name for column in columns if not column.type]
+    if untyped or not columns:
+        raise RunError.of(
+            "this-missing",
+            f"Model '{model.name}' reads its own table, {model.table}, which does not exist yet.",
+            why="It can be made first if the SELECT says the type of each column"
+            f"{', and it does not of ' + ', '.join(untyped) if untyped else ''}.",
+            fix="Cast them: CAST(… AS bigint) AS n.",
+            place=model.place,
+        )
+    comments = comments_of(model)
+    return tuple(TableColumn(each.name, each.type, comments.get(each.name.lower(), "")) for each in columns)
+
+
+def comments_of(model: Model) -> dict[str, str]:
+    """The descriptions of a model's columns, by name in small letters."""
+    return {column.name.lower(): column.description for column in model.properties.columns}
