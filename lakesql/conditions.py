@@ -591,7 +591,7 @@ CONDITIONS: dict[str, Condition] = {
         "Correct it where the message points.",
     ),
     "this-missing": Condition(
-        "A model reads its own table, `{{ this }}`, which does not exist yet, and the types of its columns are unknown.",
+        "A model reads its own table, `{{ this }}`, which does not exist yet, and its types are not known.",
         "Cast the columns in the SELECT, so that the table can be made before it is read.",
     ),
     "too-many-dead-letters": Condition(
