@@ -74,6 +74,7 @@ def load_table_state(opened: OpenCatalog, name: TableName) -> TableState | None:
         order_by=_order_by(table.sort_order(), schema),
         properties={**metadata.properties, "format-version": str(metadata.format_version)},
         ledger_models=frozenset(entry[LEDGER_MODEL] for entry in entries if LEDGER_MODEL in entry),
+        is_unwritten=metadata.current_snapshot_id is None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from lakesql.compile.quote import identifier, table_name, text
 from lakesql.compile.storable import can_be_ordered
@@ -84,9 +85,12 @@ def _can_be_ordered(field: SortField, columns: tuple[TableColumn, ...]) -> bool:
     return all(can_be_ordered(kind or "") for kind in kinds)
 
 
-def create_table(spec: TableSpec, if_not_exists: bool = False) -> tuple[str, ...]:
-    """The statements that make the table: CREATE TABLE, and where rows are to be ordered the ALTER that says so."""
-    create = "CREATE TABLE IF NOT EXISTS" if if_not_exists else "CREATE TABLE"
+def create_table(spec: TableSpec, existing: Literal["", "IF NOT EXISTS", "OR REPLACE"] = "") -> tuple[str, ...]:
+    """The statements that make the table: CREATE TABLE, and where rows are to be ordered the ALTER that says so.
+
+    `existing` says what is to be done where there is one.
+    """
+    create = {"": "CREATE TABLE", "OR REPLACE": "CREATE OR REPLACE TABLE"}.get(existing, f"CREATE TABLE {existing}")
     columns = ",\n".join(f"  {column_text(column)}" for column in spec.columns) or f"  {_UNKNOWN_COLUMNS}"
     lines = [f"{create} {table_name(spec.name)} (", columns, ")", "USING iceberg"]
     if spec.partition_by:

@@ -47,14 +47,15 @@ def plan_table(
 ) -> tuple[Step, ...]:
     """The steps that make the table which `spec` asks for out of what is there, none if it fits as it is.
 
-    Every column of `spec` has its type. Columns are compared without case; a table column that holds every value of
-    the SELECT's type fits. Under `ignore` and `fail` columns and partitions stay as they are; sort order and properties
-    follow the configuration under every policy. `read` are the table's columns that each batch reads, by the option
-    that names them. Raises `RunError` with every problem found: `schema-change` (under `fail`, anything differs; under
-    `ignore`, the table lacks a column of `read` or of the sort order; under `sync_all_columns`, a table that somebody
-    else made would lose columns), `type-change` (no widening leads from one type to the other), `column-required` (the
-    table cannot do without a column that the SELECT lacks), `unstorable-type` (Iceberg has no column of the type),
-    `order-type` and `key-type` (rows cannot be ordered or compared by a column of the type).
+    Every column of `spec` has its type. Columns are compared without case; a table column that holds every value of the
+    SELECT's type fits. A table of lakesql's in which no row has ever stood follows its model. Under `ignore` and `fail`
+    columns and partitions stay as they are; sort order and properties follow the configuration under every policy.
+    `read` are the table's columns that each batch reads, by the option that names them. Raises `RunError` with every
+    problem found: `schema-change` (under `fail`, anything differs; under `ignore`, the table lacks a column of `read`
+    or of the sort order; under `sync_all_columns`, a table that somebody else made would lose columns), `type-change`
+    (no widening leads from one type to the other), `column-required` (the table cannot do without a column that the
+    SELECT lacks), `unstorable-type` (Iceberg has no column of the type), `order-type` and `key-type` (rows cannot be
+    ordered or compared by a column of the type).
     """
     types = {column.name.lower(): column.type or "" for column in spec.columns}
     if problems := list(find_misused(model, types, spec.order_by, read)):
@@ -65,6 +66,10 @@ def plan_table(
         missing = spec.name.namespace not in namespaces
         return (*((create_namespace(spec.name),) if missing else ()), create_table(spec))
     changes = _compare(spec, state)
+    if state.is_unwritten and changes.is_shaping and not _is_foreign(model, changes, state):
+        if problems := list(_unstorable(model, spec.columns, sql.format_version(spec.properties))):
+            raise RunError(problems)
+        return (replace_table(spec),)
     if problems := list(_problems(model, changes, policy, state, read)):
         raise RunError(problems)
     return tuple(_evolve(model, changes, policy, state))
@@ -83,6 +88,11 @@ def create_table(spec: TableSpec) -> Step:
     shape += [f"partitioned by {_partitions(spec.partition_by)}"] if spec.partition_by else []
     shape += [f"ordered by {_order(spec.order_by)}"] if spec.order_by else []
     return Step(f"create table {spec.name} ({', '.join(shape)})", sql.create_table(spec))
+
+
+def replace_table(spec: TableSpec) -> Step:
+    """Make a table anew in which no row has ever stood."""
+    return Step(f"make table {spec.name} anew: no row has ever stood in it", sql.create_table(spec, "OR REPLACE"))
 
 
 def adopt_table(state: TableState, properties: Mapping[str, str]) -> Step:
@@ -149,6 +159,12 @@ class _Changes:
     partitioned: tuple[PartitionField, ...]
     order_by: tuple[SortField, ...]
     properties: Mapping[str, str]
+
+    @property
+    def is_shaping(self) -> bool:
+        """Whether columns or partitions differ."""
+        columns = self.added or self.lost or self.widened or self.clashing
+        return bool(columns or self.unpartitioned or self.partitioned)
 
 
 def _compare(spec: TableSpec, state: TableState) -> _Changes:

@@ -23,7 +23,7 @@ class TableState:
     """A table as its newest metadata says.
 
     `properties` hold `format-version` too. `ledger_models` are the models that have a ledger entry in any snapshot
-    which the table still has.
+    which the table still has. `is_unwritten`: no row has ever stood in it.
     """
 
     name: TableName
@@ -32,3 +32,4 @@ class TableState:
     order_by: tuple[SortField, ...]
     properties: Mapping[str, str]
     ledger_models: frozenset[str]
+    is_unwritten: bool = False

@@ -35,24 +35,26 @@ from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
 from lakesql.run.bind import bind_selects
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.models import run_selects
-from lakesql.run.prepare import RunContext
+from lakesql.run.models import QueriesBy, run_selects
+from lakesql.run.prepare import RebuildStep, RunContext
+from lakesql.run.rebuild import rebuild_queries
 from lakesql.run.spark import open_spark, session_settings
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Run the models of a project; the `nth` time that `model` reaches `step`, meet a fate.
+    """Run the models of a project, or rebuild them; the `nth` time that `model` reaches `step`, meet a fate.
 
     `kill-both`, `kill-python` and `kill-java` end processes, `pause` stops both, and `go-on` only says so.
     """
 
     project: str
     model: str = ""
-    step: Step = "finish"
+    step: Step | RebuildStep = "finish"
     nth: int = 1
     fate: str = "kill-both"
     has_ledger: bool = True
+    rebuilds: bool = False
 
 
 def main(directory: str) -> None:
@@ -70,8 +72,11 @@ def run_order(session: SparkSession, catalog: OpenCatalog) -> None:
     selects = bind_selects(manifest, build_selects(manifest, models))
     fate = Fate(order, java, manifest.target.catalog.uri)
     context = RunContext(manifest, session, catalog, show, reached=fate.reached)
+    queries_by: QueriesBy = (
+        rebuild_queries(manifest, models, "start", False) if order.rebuilds else lambda leased: leased
+    )
     with nullcontext() if order.has_ledger else without_ledger():
-        succeeded = run_selects(context, selects, False, Interrupt())
+        succeeded = run_selects(context, selects, False, Interrupt(), queries_by=queries_by)
     tell(succeeded=succeeded)
 
 
@@ -85,7 +90,7 @@ class Fate:
         self.left = order.nth
         self.lock = threading.Lock()
 
-    def reached(self, model: str, step: Step) -> None:
+    def reached(self, model: str, step: str) -> None:
         if (model, step) != (self.order.model, self.order.step):
             return
         with self.lock:

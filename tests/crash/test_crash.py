@@ -14,6 +14,8 @@ from typing import get_args
 import pytest
 
 from lakesql.engine.batch.write import Step
+from lakesql.names import REBUILD_SUFFIX
+from lakesql.run.prepare import RebuildStep
 from tests.crash.harness import (
     DISTURBANCES,
     FILES,
@@ -70,6 +72,31 @@ def test_a_runner_killed_at_any_step_loses_and_duplicates_no_row(
     refused = recover(project, model, conditions)
     begins_anew = refused or (model if disturb is lost_checkpoint else "")
     assert find_faults(project, FILES + 1, begins_anew) == []
+
+
+@pytest.mark.parametrize("step", [*STEPS, *get_args(RebuildStep)])
+def test_a_rebuild_killed_at_any_step_loses_and_duplicates_no_row(
+    project: Project, runners: Runners, step: Step | RebuildStep, seed: int
+) -> None:
+    """Both processes, Python alone or Java alone; then records arrive, and a run or the next rebuild comes first."""
+    chance = choose(seed, "rebuild", step)
+    model, fate = chance.choice(MODELS), chance.choice(("kill-both", "kill-python", "kill-java"))
+    make_project(project)
+    project.run().check()
+    nth = chance.choice((2, 3)) if step in STEPS else 1
+    runner = runners.run(Order(str(project.directory), model, step, nth, fate, rebuilds=True))
+    runner.wait_for("reached")
+    assert runner.wait() != 0
+    runner.end()
+    assert find_faults(project, FILES) == []
+    record(project, range(FILES, FILES + 1))
+    if chance.choice((True, False)):
+        project.run().check()
+        assert find_faults(project, FILES + 1) == []
+    project.rebuild(*MODELS).check()
+    project.run().check()
+    assert find_faults(project, FILES + 1) == []
+    assert not [name for name in project.table_names() if name.endswith(REBUILD_SUFFIX)]
 
 
 @pytest.mark.parametrize("step", [*STEPS, "anywhere"])

@@ -194,6 +194,10 @@ class Project:
     def has(self, name: str) -> bool:
         return bool(self.lake.catalog.iceberg.table_exists((self.namespace, name)))
 
+    def table_names(self) -> set[str]:
+        """The names of all tables of the project."""
+        return {name for *_, name in self.lake.catalog.iceberg.list_tables(self.namespace)}
+
     def summaries(self, name: str) -> list[dict[str, str]]:
         """The summaries of a table's history, oldest first; staged snapshots are not in it."""
         metadata = self.iceberg(name).metadata

@@ -41,11 +41,6 @@ def folders(project: Project) -> set[str]:
     return {path.name for path in (project.directory / "checkpoints").iterdir() if "Z" not in path.name}
 
 
-def tables(project: Project) -> set[str]:
-    found = project.lake.catalog.iceberg.list_tables(project.namespace)
-    return {name for *_, name in found}
-
-
 def count_rows(project: Project, name: str = "m") -> int:
     return len(project.rows_without_spark(name))
 
@@ -65,7 +60,7 @@ def test_append_becomes_upsert_and_every_row_stands_once(begun: Project) -> None
     assert after.metadata.table_uuid == before.metadata.table_uuid
     old = after.scan(snapshot_id=before.metadata.current_snapshot_id).to_arrow()
     assert old.num_rows == 5
-    assert tables(begun) == {"m", "m__dead_letter"}
+    assert begun.table_names() == {"m", "m__dead_letter"}
     assert folders(begun) == {"m", "m.lease"}
     begun.record("s", [value(2, "b", 7), value(9)])
     begun.run().check()
@@ -177,7 +172,7 @@ def test_a_rebuild_that_broke_off_is_finished_by_the_next_command(
     begun.run().check()
     assert begun.rows("m") == expected
     assert begun.reasons("m").total() == letters.total() + 1
-    assert tables(begun) == {"m", "m__dead_letter"}
+    assert begun.table_names() == {"m", "m__dead_letter"}
     assert folders(begun) == ({"m", "m.lease", "m__dead_letter"} if stateful else {"m", "m.lease"})
 
 
@@ -290,7 +285,7 @@ def test_a_rebuild_of_files_that_are_gone_is_refused_until_that_is_accepted(begu
     ran = begun.rebuild("m")
     assert ran.conditions("m") == ["data-lost"]
     assert "part-00001.jsonl" in ran.finished("m").problems[0].what
-    assert tables(begun) == {"m", "m__dead_letter"}
+    assert begun.table_names() == {"m", "m__dead_letter"}
     begun.rebuild("m", accept_data_loss=True).check()
     assert [row["id"] for row in begun.rows("m", "id")] == [1, 4]
 
@@ -317,7 +312,7 @@ def test_a_rebuild_is_not_continued_for_another_version_but_abandoned(begun: Pro
     begun.model("m", "SELECT id, k FROM {s}", mode="append")
     assert begun.rebuild("m").conditions("m") == ["rebuild-outdated"]
     assert abandon(begun)
-    assert tables(begun) == {"m", "m__dead_letter"} and folders(begun) == {"m", "m.lease"}
+    assert begun.table_names() == {"m", "m__dead_letter"} and folders(begun) == {"m", "m.lease"}
     assert not abandon(begun)
     assert count_rows(begun) == 5
     begun.rebuild("m").check()
@@ -332,7 +327,7 @@ def test_what_is_abandoned_behind_the_swap_is_finished(begun: Project) -> None:
     assert abandon(begun)
     assert len(begun.rows("m")) == len(begun.rows_without_spark("m")) == 5
     assert begun.rows("m")[0].keys() == {"id", "k"}
-    assert tables(begun) == {"m", "m__dead_letter"} and folders(begun) == {"m", "m.lease"}
+    assert begun.table_names() == {"m", "m__dead_letter"} and folders(begun) == {"m", "m.lease"}
 
 
 def test_a_model_is_dropped_with_the_rebuild_that_was_begun(begun: Project) -> None:
@@ -342,6 +337,6 @@ def test_a_model_is_dropped_with_the_rebuild_that_was_begun(begun: Project) -> N
         break_off(begun, step)
         dropper = Dropper(begun.manifest(), begun.lake.session, begun.lake.catalog)
         dropper.drop("m", dropper.find()["m"], lambda text: None)
-        assert tables(begun) == set() and folders(begun) == set()
+        assert begun.table_names() == set() and folders(begun) == set()
         begun.run().check()
         assert count_rows(begun) == 5

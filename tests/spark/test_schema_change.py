@@ -83,3 +83,16 @@ def test_a_table_made_by_another_writer_is_adopted(project: Project) -> None:
         {"id": 4, "n": 1, "note": None},
     ]
     assert not [event for event in ran.of(StepApplied) if "create" in event.text]
+
+
+def test_a_table_whose_first_batch_failed_follows_the_corrected_model(project: Project) -> None:
+    project.stream("s", {"id": "int", "k": "string"})
+    project.record("s", [{"id": 1, "k": "a"}])
+    project.model("m", "SELECT CAST(k AS int) AS id, k FROM {s}", mode="append", partition_by=["k"])
+    assert not project.run().succeeded
+    assert project.iceberg("m").schema().find_field("id").field_type.__class__.__name__ == "IntegerType"
+    project.model("m", "SELECT k AS id, id AS n FROM {s}", mode="upsert", keys=["id"], partition_by=["bucket(2, id)"])
+    ran = project.run().check()
+    assert any("anew" in step.text for step in ran.of(StepApplied))
+    assert project.rows("m") == project.rows_without_spark("m") == [{"id": "a", "n": 1}]
+    assert [str(field.transform) for field in project.iceberg("m").spec().fields] == ["bucket[2]"]

@@ -20,6 +20,7 @@ from lakesql.plan.steps import (
     create_table,
     drop_column,
     plan_table,
+    replace_table,
     set_order,
     set_properties,
     widen_column,
@@ -71,6 +72,17 @@ def having(*columns: StateColumn) -> TableState:
 
 def test_a_table_that_is_not_there_is_created() -> None:
     assert plan(state=None) == (create_table(SPEC),)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_table_in_which_no_row_ever_stood_follows_its_model(policy: SchemaChange) -> None:
+    spec = replace(with_columns(order_id="string", day="date"), partition_by=(PartitionField("identity", "day"),))
+    unwritten = replace(STATE, ledger_models=frozenset(), is_unwritten=True)
+    assert plan(spec, unwritten, policy) == (replace_table(spec),)
+    assert plan(SPEC, unwritten, policy) == ()
+    theirs = replace(unwritten, properties={"format-version": "2"})
+    with pytest.raises(RunError):
+        plan(with_columns(order_id="date"), theirs, policy)
 
 
 def test_a_namespace_that_is_not_there_is_created_first() -> None:

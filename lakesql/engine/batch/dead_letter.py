@@ -64,7 +64,7 @@ def write_dead_letters(session: SparkSession, model: Model, letters: DeadLetters
     found, wap_id, head = union_letters(letters), entry.wap_id, None
     if not table_exists(session, table):
         # A stateful model's two queries may come here at once.
-        for statement in create_table(dead_letter_spec(model.table), if_not_exists=True):
+        for statement in create_table(dead_letter_spec(model.table), "IF NOT EXISTS"):
             session.sql(statement)
     else:
         there = load_table(session, table)

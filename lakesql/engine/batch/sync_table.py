@@ -58,7 +58,7 @@ class TableSync:
                 self._session.sql(statement)
             noted = Noted(step.text, now_ms(), model.name) if step.is_takeover else None
             self._emit(noted or StepApplied(model.name, step.text, now_ms()))
-        if state is None or policy != "ignore":
+        if policy != "ignore" or (state := load_table_state(self._catalog, model.table)) is None:
             return tuple(column.name for column in columns)
         stored = {column.name.lower() for column in state.columns}
         return tuple(column.name for column in columns if column.name.lower() in stored)
