@@ -47,7 +47,7 @@ def settle(manifest: Manifest, name: str, are_same: bool, say: Callable[[str], N
     bound = bind_select(manifest, build_select(manifest, name))
     folder = checkpoint_of(manifest.target, name)
     with (
-        open_spark(session_settings(manifest, bound.bindings, say)) as (session, _),
+        open_spark(session_settings(manifest, bound.bindings, say), say) as (session, _),
         closing(Leases(session)) as leases,
     ):
         while not leases.claim(name, folder, say):
