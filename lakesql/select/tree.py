@@ -16,6 +16,7 @@ from lakesql.errors import did_you_mean
 from lakesql.select.carry import carry_through
 from lakesql.select.columns import group_keys, read_columns
 from lakesql.select.functions import FORBIDDEN_FUNCTIONS, PATH_FORMATS, TABLE_FUNCTIONS
+from lakesql.select.grouped import check_grouped
 from lakesql.select.groups import distinct_groups, groups_of, groups_through
 from lakesql.select.refusals import (
     refuse_above_aggregate,
@@ -111,7 +112,8 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     if columns is None:
         known = [(name, replace(source, columns=source.named)) for name, source in sources]
         offered = read_columns(select, mark, known, walk)
-    check_names(select, sources, columns or offered, walk)
+    if check_names(select, sources, columns or offered, walk):
+        check_grouped(select, mark, sources, walk)
     flowing = [source for _, source in sources if source.streams]
     if not flowing:
         return Relation(columns, offered=offered)
