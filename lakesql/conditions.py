@@ -370,6 +370,10 @@ CONDITIONS: dict[str, Condition] = {
         "Check the permissions of what the message names, and the free space. `--target-path` and `--log-path` name "
         "other folders for what lakesql writes beside the tables.",
     ),
+    "not-grouped": Condition(
+        "A SELECT with GROUP BY or an aggregate names a column that is neither grouped by nor aggregated.",
+        "Add it to GROUP BY, or aggregate it: `any_value(c)`.",
+    ),
     "not-text": Condition(
         "A file of the project is not UTF-8.",
         "Save it as UTF-8.",
@@ -652,6 +656,10 @@ CONDITIONS: dict[str, Condition] = {
         "`[tool.lakesql.models]` has defaults for a folder or a model that does not exist.",
         "Correct the name, or remove the entry.",
     ),
+    "unknown-function": Condition(
+        "A SELECT calls a function that Spark does not have.",
+        "Correct the name. Functions of other databases mostly have another name in Spark.",
+    ),
     "unknown-mode": Condition(
         "`mode` is not one of lakesql's modes.",
         "Use one of those that the message lists.",
@@ -736,6 +744,10 @@ CONDITIONS: dict[str, Condition] = {
     "wrong-credentials": Condition(
         "A broker refuses the user or the password of the connection.",
         "Correct `sasl.mechanism` and `sasl.jaas.config` in the connection's options.",
+    ),
+    "wrong-argument-count": Condition(
+        "A SELECT gives a function another number of arguments than it takes.",
+        "Give it as many as the message says.",
     ),
     "wrong-type": Condition(
         "A value has another type than the option takes.",

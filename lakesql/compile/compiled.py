@@ -13,6 +13,7 @@ from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.graph.parse_cache import digest_macros
 from lakesql.project.cache import CacheFile, digest
 from lakesql.project.codec import decoder, encode
+from lakesql.project.profiles import adds_functions
 from lakesql.stream.stream import Column
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ class CompiledFiles:
             _text_of([target.name, target.namespace, target.catalog.name] if "target" in facts.reads else []),
             _text_of({found.name: self._key(found.name) for found in facts.refs}),
             _text_of({found.name: self._contract(found.name) for found in facts.streams}),
+            str(adds_functions(target.spark)),
             _text_of([model.properties.description, [[it.name, it.description] for it in model.properties.columns]]),
         )
         return self._keys[name]

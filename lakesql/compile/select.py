@@ -20,6 +20,7 @@ from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.model.config import mode_of
 from lakesql.model.model import Model
 from lakesql.model.writing import Writing, build_writing
+from lakesql.project.profiles import adds_functions
 from lakesql.select.query import Query, carry_position, read_expression, read_query
 from lakesql.select.relation import Column as QueryColumn
 from lakesql.select.relation import StreamShape
@@ -75,7 +76,8 @@ def build_select(
     streams = {found.name: _stream_of(manifest, found.name, built) for found in model.facts.streams}
     template = model.facts.template or parse_template(model.path, model.source, manifest.macros)
     rendered = render_template(template, _names(manifest, model, is_full_refresh))
-    query = read_query(rendered.text, shapes_of(streams), rendered.place, _tables_of(manifest, model, built))
+    tables, is_plain = _tables_of(manifest, model, built), not adds_functions(manifest.target.spark)
+    query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain)
     select = Select(model, query, streams, rendered, build_writing(model.config, query.stateful))
     problems = [*_check_columns(select), *_check_mode(select), *_check_storable(select)]
     if problems:
@@ -201,7 +203,7 @@ def _check_mode(select: Select) -> Iterable[Problem]:
             "watermark-missing",
             f"In mode '{mode_of(model.config)}' {what} event time of a stream that has a watermark.",
             "A group's row is appended once it can no longer change; without a watermark that never happens.",
-            place=model.place,
+            place=select.rendered.place(query.noted["watermark-missing" if query.aggregated else "distinct"]),
         )
     if writing.output_mode == "update" and "filtered-groups" in query.noted:
         yield Problem(

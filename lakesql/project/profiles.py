@@ -69,6 +69,14 @@ class Spark:
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
 
 
+_ADDS_FUNCTIONS = frozenset({"spark.sql.extensions", "spark.sql.catalogImplementation", "spark.sql.defaultCatalog"})
+
+
+def adds_functions(spark: Spark) -> bool:
+    """Whether a target's settings may give Spark functions that it does not have by itself."""
+    return not _ADDS_FUNCTIONS.isdisjoint(spark.conf)
+
+
 def _read_spark(node: Node) -> Spark:
     master, conf = node.get("master"), node.get("conf")
     entries = conf.value if conf and isinstance(conf.value, Mapping) else {}

@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import POSITION, is_reserved
+from lakesql.select.calls import check_calls, stop_at_wrong_counts
 from lakesql.select.groups import Group
 from lakesql.select.relation import Column, StreamShape
 from lakesql.select.sqltext import Findings, Text, read_text, refuse_marker
@@ -79,15 +80,17 @@ def read_query(
     streams: Mapping[str, StreamShape],
     place: Callable[[int], Place],
     tables: Mapping[tuple[str, ...], tuple[Column, ...]] = MappingProxyType({}),
+    functions_are_known: bool = True,
 ) -> Query:
     """Reads one Spark SQL SELECT over `streams`, each a view of its own name. `place` maps an offset to the file.
 
-    `tables` are the columns of the tables that are known, by the parts of the name in small letters.
+    `tables` are the columns of the tables that are known, by the parts of the name in small letters. Without
+    `functions_are_known` there may be others than Spark's own.
     Raises ProjectError with every problem found.
     """
     findings = Findings(place)
     try:
-        query = _read(sql, streams, tables, findings)
+        query = _read(sql, streams, tables, functions_are_known, findings)
     except RecursionError:
         findings.stop(0, "The SELECT nests too deep to be read.", "Split it.")
     if findings.problems:
@@ -123,12 +126,15 @@ def _read(
     sql: str,
     streams: Mapping[str, StreamShape],
     tables: Mapping[tuple[str, ...], tuple[Column, ...]],
+    functions_are_known: bool,
     findings: Findings,
 ) -> Query:
     text = read_text(sql, findings)
-    tree = _parse(text.tokens, sql, findings)
+    tree = _parse(text, sql, findings)
     if ":" in sql:
         _refuse_markers(tree, text, findings)
+    if functions_are_known:
+        check_calls(tree, text, findings)
     relation, walk = read_relation(tree, text, streams, tables, findings)
     if not relation.streams and not findings.problems:
         why = "A model is kept fresh by what arrives in a stream."
@@ -165,15 +171,19 @@ def _refuse_markers(tree: exp.Query, text: Text, findings: Findings) -> None:
             refuse_marker(f":{name.text}", colon.start, findings)
 
 
-def _parse(tokens: list[Token], sql: str, findings: Findings) -> exp.Query:
+def _parse(text: Text, sql: str, findings: Findings) -> exp.Query:
     """The tree of the one SELECT that the tokens are."""
+    tokens = text.tokens
     # Databricks' grammar is Spark's with `v:field`, which Spark has too by now, and sqlglot's Spark has not.
     has_colon = any(token.token_type is TokenType.COLON for token in tokens)
     try:
         trees = (Databricks if has_colon else Spark)().parser().parse(tokens, sql)
     except ParseError as error:
+        if "provided arguments" in str(error) or "Required keyword" in str(error):
+            stop_at_wrong_counts(text, findings)
         findings.stop(*_first_error(error, tokens))
     except (LookupError, TypeError, ValueError):  # of a function whose arguments sqlglot takes for granted
+        stop_at_wrong_counts(text, findings)
         findings.stop(tokens[0].start, "The SQL cannot be read: a function lacks an argument, or has one too many.")
     tree = trees[0] if trees else None
     if not isinstance(tree, exp.Query):
@@ -235,7 +245,7 @@ def _read_condition(text: str, columns: Collection[str] | None) -> tuple[str, ..
         return "It holds a query."
     if read.aggregates or read.windows:
         return "It reads other rows than its own: aggregates and windows have no place here."
-    tree = _parse(read.tokens, prefix + text, findings)
+    tree = _parse(read, prefix + text, findings)
     given = {key for key, value in tree.args.items() if value}
     if not isinstance(tree, exp.Select) or given != {"expressions"} or len(tree.expressions) != 1:
         return "It is not one expression."

@@ -42,18 +42,20 @@ def scope_of(select: exp.Select, sources: Sources) -> Scope:
     return Scope(_by_name(sources), _aliases(select))
 
 
-def check_names(select: exp.Select, sources: Sources, columns: tuple[Column, ...] | None, walk: Walk) -> None:
+def check_names(select: exp.Select, sources: Sources, columns: tuple[Column, ...] | None, walk: Walk) -> bool:
     """Notes the names in a SELECT's own expressions that mean nothing. Those in its joins are `check_join`'s.
 
+    Says whether there were none.
     `columns` are what the SELECT gives, as far as they can be named.
     """
-    known = _by_name(sources)
+    known, before = _by_name(sources), len(walk.findings.problems)
     is_open = columns is None or any(map(_is_generator, select.expressions))
     named = Scope((*known, *UNKNOWN.sources) if is_open else known, _aliases(select))
     stars = [item for item in select.expressions if isinstance(item, exp.Column) and item.is_star]
     _check([*stars, select.args.get("where")], Scope(known), walk)
     _check([item for item in select.expressions if item not in stars] if stars else [*select.expressions], named, walk)
     _check([found for key in _WITH_ALIASES if (found := select.args.get(key))], named, walk)
+    return len(walk.findings.problems) == before
 
 
 def check_join(join: exp.Join, sources: Sources, walk: Walk) -> None:

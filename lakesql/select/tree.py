@@ -11,11 +11,13 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
 from lakesql.errors import did_you_mean
 from lakesql.select.carry import carry_through
 from lakesql.select.columns import group_keys, read_columns
 from lakesql.select.functions import FORBIDDEN_FUNCTIONS, PATH_FORMATS, TABLE_FUNCTIONS
+from lakesql.select.grouped import check_grouped
 from lakesql.select.groups import distinct_groups, groups_of, groups_through
 from lakesql.select.refusals import (
     refuse_above_aggregate,
@@ -42,7 +44,7 @@ from lakesql.select.relation import (
     start_of,
 )
 from lakesql.select.resolve import UNKNOWN, check_join, check_names, scope_of
-from lakesql.select.sqltext import READS_SEEN_ONLY, Findings, Text
+from lakesql.select.sqltext import READS_SEEN_ONLY, Findings, Text, clause
 from lakesql.select.stateful import columns_of, shape_of, shapes_below
 from lakesql.stream.types import parse_type
 
@@ -111,7 +113,8 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     if columns is None:
         known = [(name, replace(source, columns=source.named)) for name, source in sources]
         offered = read_columns(select, mark, known, walk)
-    check_names(select, sources, columns or offered, walk)
+    if check_names(select, sources, columns or offered, walk):
+        check_grouped(select, mark, sources, walk)
     flowing = [source for _, source in sources if source.streams]
     if not flowing:
         return Relation(columns, offered=offered)
@@ -127,6 +130,8 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         refuse_above_aggregate(select, mark, replace(read, groups=flowing[0].groups), walk)
     if distinct:
         walk.noted.setdefault("distinct", walk.text.tokens[mark].start)
+    if aggregated:
+        walk.noted.setdefault("watermark-missing", _aggregate_offset(select, mark, walk))
     if aggregated or distinct or joined:
         shape = shape_of(select, mark, walk, aggregated=aggregated, distinct=distinct, joined=joined)
         walk.shapes[mark] = "\n".join((shape, *shapes_below(shape, read.selects, walk)))
@@ -151,6 +156,12 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         selects=read.selects | {mark},
         offered=offered,
     )
+
+
+def _aggregate_offset(select: exp.Select, mark: int, walk: Walk) -> int:
+    """Where a SELECT says that it groups: its GROUP BY, else its first aggregate."""
+    found = clause(walk.text, mark, frozenset({TokenType.GROUP_BY})) if select.args.get("group") else None
+    return walk.text.tokens[found[0] if found else min(walk.text.aggregates.get(mark, (mark,)))].start
 
 
 def _tables(table: exp.Expr, names: Names, walk: Walk) -> Sources:

@@ -89,3 +89,73 @@ SELECT colour FROM VALUES (1, 'red') AS t(id, color);
 
 -- unknown-alias 1:119
 SELECT o.order_id FROM lake.shop.orders o LEFT SEMI JOIN lake.shop.customers c ON c.customer_id = o.customer_id WHERE c.country = 'DE';
+
+-- unknown-function 1:8
+SELECT uper(name) AS n FROM lake.shop.customers;
+
+-- unknown-function 2:3
+SELECT order_id,
+  safe_divide(amount, 2) AS half
+FROM lake.shop.orders;
+
+-- unknown-function 1:14
+SELECT upper(lowr(name)) AS n FROM lake.shop.customers;
+
+-- unknown-function 1:14
+SELECT dept, arrayagg(name) AS n FROM lake.shop.employees GROUP BY dept;
+
+-- unknown-function 1:33
+-- unknown-function 1:89
+SELECT date_sub(hired, 1) AS d, to_char_date(hired) AS e FROM lake.shop.employees WHERE `getdate`() > hired;
+
+-- wrong-argument-count 1:8
+SELECT upper(name, country) AS n FROM lake.shop.customers;
+
+-- wrong-argument-count 1:8
+SELECT upper() AS n FROM lake.shop.customers;
+
+-- wrong-argument-count 1:17
+SELECT coalesce(round(score, 1, 2), 0) AS n FROM lake.shop.customers;
+
+-- wrong-argument-count 1:8
+SELECT map('a', 1, 'b') AS m;
+
+-- wrong-argument-count 1:8
+SELECT make_timestamp_ntz(2026, 1, 1) AS t;
+
+-- wrong-argument-count 1:47
+SELECT name FROM lake.shop.customers ORDER BY substring_index(name, ' ');
+
+-- wrong-argument-count 1:8
+SELECT count() AS n FROM lake.shop.customers;
+
+-- wrong-argument-count 1:8
+SELECT sum(salary, 2) OVER (PARTITION BY dept) AS n FROM lake.shop.employees;
+
+-- wrong-argument-count 1:8
+SELECT date_trunc(placed_at) AS n FROM lake.shop.orders;
+
+-- not-grouped 1:14
+SELECT dept, name, count(*) AS n FROM lake.shop.employees GROUP BY dept;
+
+-- not-grouped 1:8
+SELECT name, max(salary) AS m FROM lake.shop.employees;
+
+-- not-grouped 1:22
+SELECT e.dept, upper(e.boss) AS boss, sum(e.salary) AS s FROM lake.shop.employees e GROUP BY e.dept;
+
+-- not-grouped 1:26
+SELECT upper(dept) AS d, salary + max(salary) AS s FROM lake.shop.employees GROUP BY 1;
+
+-- not-grouped 1:8
+SELECT address.city AS city, count(*) AS n FROM lake.shop.orders GROUP BY status;
+
+-- not-grouped 2:21
+WITH paid AS (SELECT customer_id, amount, status FROM lake.shop.orders)
+SELECT customer_id, status, sum(amount) AS total FROM paid GROUP BY customer_id;
+
+-- not-grouped 1:14
+SELECT dept, boss, count(*) AS n FROM lake.shop.employees GROUP BY ROLLUP (dept);
+
+-- not-grouped 1:19
+SELECT dept AS d, hired, count(*) AS n FROM lake.shop.employees GROUP BY d;

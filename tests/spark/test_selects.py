@@ -9,7 +9,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lakesql.select import registry
+from lakesql.select.calls import read_counts
 from tests.selects import TABLES, accepted, wrong
+from tests.spark.functions import MOST, read_names, takes
+
+NO_COUNT = {"cast"}
+"""What SHOW FUNCTIONS has and no call by name takes."""
 
 
 @pytest.fixture(scope="module")
@@ -40,3 +46,17 @@ def test_spark_accepts_the_whole_corpus(session: SparkSession) -> None:
 
 def test_spark_refuses_what_is_wrong(session: SparkSession) -> None:
     assert [select for select, _ in wrong() if not refusal(session, select)] == []
+
+
+def test_the_registry_is_that_of_this_spark(session: SparkSession) -> None:
+    """Its names, its version, and for some functions the least and the most arguments that they take."""
+    assert session.version == registry.VERSION
+    assert {name for names in registry.COUNTS.values() for name in names.split()} == read_names(session) - NO_COUNT
+    wrong = []
+    for text, names in registry.COUNTS.items():
+        has = read_counts(text).has
+        counts = [count for count in range(MOST + 1) if has(count)]
+        edges = {count: has(count) for count in (counts[0], counts[-1], counts[0] - 1, counts[-1] + 1)}
+        for name in names.split()[::12]:
+            wrong += [(name, count) for count, it in edges.items() if count >= 0 and takes(session, name, count) != it]
+    assert wrong == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import AnalysisException, ParseException, StreamingQueryException
 
 from lakesql.engine.spark.failure import explain, find_transient
 from lakesql.errors import InternalError, Place, ProfileError, RunError, TransientError
@@ -193,6 +193,7 @@ AT_THE_CAST = "\n== SQL (line 3, position 3) ==\n  CAST(Status AS int) AS s\n  ^
 
 
 CAST = Place("models/m.sql", 3, 3)
+STATE = "SQLSTATE: 42703"
 
 
 @pytest.mark.parametrize(
@@ -208,6 +209,12 @@ CAST = Place("models/m.sql", 3, 3)
             Place("models/m.sql", 3, 3),
         ),
         (AnalysisException("[UNRESOLVED_COLUMN] a"), "analysis-failed", Place("models/m.sql")),
+        (AnalysisException(f"[UNRESOLVED_COLUMN.X] a {STATE}; line 3 pos 2;\n'Project"), "analysis-failed", CAST),
+        (AnalysisException(f"[AMBIGUOUS_REFERENCE] a {STATE}; line 3 pos 2"), "analysis-failed", CAST),
+        (ParseException(f"\n[PARSE_SYNTAX_ERROR] a {STATE} (line 3, pos 2)\n\n== SQL ==\n"), "analysis-failed", CAST),
+        (AnalysisException(f"[TABLE_OR_VIEW_NOT_FOUND] a\nb {STATE}; line 3 pos 2;\n+-"), "analysis-failed", CAST),
+        (AnalysisException(f"[FIELD_NOT_FOUND] a {STATE}"), "analysis-failed", Place("models/m.sql")),
+        (AnalysisException(f"[OTHER] a {STATE}; line 9 pos 2"), "analysis-failed", Place("models/m.sql")),
         (
             Py4JError(trace("x.Y: z", "java.lang.ClassNotFoundException: Class org.x.S3AFileSystem not found")),
             "storage-unreachable",

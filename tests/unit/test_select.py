@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lakesql.compile.select import Select, build_select, output_columns
 from lakesql.compile.statements import compiled_text
 from lakesql.errors import Place, ProjectError
+from lakesql.project.profiles import Spark
 from lakesql.stream.stream import Column
 from tests.unit.test_manifest import load
 
@@ -342,3 +345,23 @@ def test_the_columns_of_a_joined_model_may_be_known_in_part_only() -> None:
 @pytest.mark.parametrize("name", ["_record.partition", "o._record.offset", "_RECORD"])
 def test_the_columns_that_lakesql_adds_to_a_stream_are_known(name: str) -> None:
     assert build("mode='append'", f"SELECT {name} AS x FROM {{{{ stream('orders') }}}} o").columns == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("conf", "found"),
+    [
+        ({}, [("unknown-function", "models/m.sql:2:8")]),
+        ({"spark.sql.extensions": "org.example.Functions"}, []),
+        ({"spark.sql.catalogImplementation": "hive"}, []),
+    ],
+)
+def test_functions_that_a_setting_may_add_are_not_known(conf: dict[str, str], found: list[tuple[str, str]]) -> None:
+    select = "{{ config(mode='append') }}\nSELECT st_area(id) AS x FROM {{ stream('orders') }}"
+    manifest = load({"streams/s.yml": STREAMS, "models/m.sql": select})
+    target = replace(manifest.target, spark=Spark(conf=conf))
+    try:
+        build_select(replace(manifest, target=target), "m")
+    except ProjectError as error:
+        assert [(problem.condition, str(problem.place)) for problem in error.problems] == found
+    else:
+        assert found == []

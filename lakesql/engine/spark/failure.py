@@ -84,7 +84,9 @@ class _Failure:
     what: str
 
 
-_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (.+?)(?: SQLSTATE: \w+)?(?:\n|$)")
+_CONDITION = re.compile(
+    r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (.+?)(?: SQLSTATE: \w+)?(?:;? \(?line \d+,? pos \d+\)?;?)?(?:\n|$)"
+)
 _CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
 
 
@@ -141,7 +143,26 @@ def _find_loss(failure: _Failure) -> Problem | None:
 def _find_analysis_problem(failure: _Failure) -> Problem | None:
     if not isinstance(failure.error, AnalysisException):
         return None
-    return Problem("analysis-failed", failure.what or failure.message)
+    advice = next((text for name, text in _ADVICE.items() if failure.name.startswith(name)), "")
+    return Problem("analysis-failed", failure.what or failure.message, fix=advice)
+
+
+_ADVICE = {
+    "UNRESOLVED_COLUMN": "Correct the name.",
+    "FIELD_NOT_FOUND": "Correct the name of the field.",
+    "AMBIGUOUS_REFERENCE": "Qualify it with the alias of its table.",
+    "DATATYPE_MISMATCH": "Make the types fit, with CAST or try_cast.",
+    "INVALID_EXTRACT_BASE_FIELD_TYPE": "Leave the field out, or read the text first, as from_json does.",
+    "TABLE_OR_VIEW_NOT_FOUND": "Correct the table's name; a model's table is read with ref('…').",
+    "UNRESOLVED_ROUTINE": "Correct the function's name.",
+    "WRONG_NUM_ARGS": "Give it as many arguments as it takes.",
+    "MISSING_AGGREGATION": "Add the column to GROUP BY, or aggregate it.",
+    "MISSING_GROUP_BY": "Add GROUP BY, or aggregate every column.",
+    "NUM_COLUMNS_MISMATCH": "Give every branch the same columns.",
+    "WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE": "Add OVER (…).",
+    "PARSE_SYNTAX_ERROR": "Correct the SQL here.",
+}
+"""What to do, by Spark's condition."""
 
 
 _STORAGE = re.compile(r"^(S3|SdkClient|NoSuchBucket|UnknownStore|AccessDenied|NotFound|Forbidden)Exception$")
@@ -165,16 +186,22 @@ def _other_problem(failure: _Failure) -> Problem:
 
 
 _IN_SQL = re.compile(r"== SQL(?: of [^(]*)? \(line (\d+), position (\d+)\) ==")
+_AT = re.compile(r"(?:; |\()line (\d+),? pos (\d+)")
+"""Where the analyzer says its place: the line from 1, the position in it from 0."""
 
 
 def _place(message: str, select: Select) -> Place:
     """Where the model's file says what Spark complains of; the model's file where Spark names no line."""
-    found = [*_IN_SQL.finditer(message)]
-    if not found:
+    if found := [*_IN_SQL.finditer(message)]:
+        line, position = int(found[-1][1]), int(found[-1][2]) - 1
+    elif at := _AT.search(message):
+        line, position = int(at[1]), int(at[2])
+    else:
         return Place(select.model.path)
-    line, column = int(found[-1][1]), int(found[-1][2])
-    offset = sum(len(text) for text in select.text.splitlines(keepends=True)[: line - 1]) + column - 1
-    return select.place(offset)
+    lines = select.text.split("\n")
+    if line > len(lines):
+        return Place(select.model.path)
+    return select.place(sum(len(text) + 1 for text in lines[: line - 1]) + position)
 
 
 # --- what may pass by itself

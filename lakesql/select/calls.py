@@ -1,0 +1,170 @@
+"""Whether the functions that a SELECT calls are Spark's, and are given as many arguments as they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from lakesql.errors import ProjectError, did_you_mean
+from lakesql.select.functions import FORBIDDEN_FUNCTIONS
+from lakesql.select.registry import COUNTS
+from lakesql.select.sqltext import Findings, Text
+
+
+def check_calls(tree: exp.Query, text: Text, findings: Findings) -> None:
+    """Notes calls of functions that Spark does not have, or does not call so.
+
+    The words tell what is written, which the tree has lost: sqlglot has names and arguments of its own. The tree tells
+    which of the words are calls at all.
+    """
+    suspects = {text.tokens[call.index].start: call for call in _calls(text) if not _is_right(call, text)}
+    if not suspects:
+        return
+    for function in tree.find_all(exp.Func):
+        call = suspects.get(function.meta.get("start", -1)) if function._meta else None
+        if call is not None and not isinstance(function.parent, exp.Dot | exp.Table):
+            _note(call, text.tokens[call.index].start, findings)
+
+
+def stop_at_wrong_counts(text: Text, findings: Findings) -> None:
+    """Notes and raises what is wrong with the arguments of a text that cannot be parsed for it, if it can be told."""
+    wrong = [call for call in _calls(text) if call.name in COUNTS_OF and not _is_right(call, text)]
+    for call in wrong:
+        _note(call, text.tokens[call.index].start, findings)
+    if wrong:
+        raise ProjectError(findings.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A word before a bracket. `count` are the arguments in it, None where commas do not tell."""
+
+    index: int
+    name: str
+    count: int | None
+
+
+_ODD = frozenset(
+    {TokenType.FROM, TokenType.IN, TokenType.FOR, TokenType.ALIAS, TokenType.DCOLON, TokenType.FARROW}
+    | {TokenType.SELECT, TokenType.WITH, TokenType.VALUES}
+)
+"""What makes of commas something else than the ends of arguments: FROM in trim, a type's name, a query."""
+
+_STARTS_ARGUMENT = frozenset({TokenType.L_PAREN, TokenType.COMMA, TokenType.DOT, TokenType.DISTINCT})
+
+
+def _calls(text: Text) -> Iterator[_Call]:
+    tokens = text.tokens
+    opened: list[list[int]] = []  # for each bracket: where it is, its commas, and whether these tell nothing
+    for index, token in enumerate(tokens):
+        kind = token.token_type
+        if kind is TokenType.L_PAREN or kind is TokenType.L_BRACKET:
+            opened.append([index, 0, 0])
+        elif not opened:
+            pass
+        elif kind is TokenType.COMMA:
+            opened[-1][1] += 1
+        elif kind is TokenType.R_PAREN or kind is TokenType.R_BRACKET:
+            start, commas, is_odd = opened.pop()
+            if start and tokens[start].token_type is TokenType.L_PAREN:
+                after = tokens[index + 1].text.upper() if index + 1 < len(tokens) else ""
+                is_empty = index == start + 1
+                count = None if is_odd or after.startswith("WITHIN") else 0 if is_empty else commas + 1
+                yield _Call(start - 1, tokens[start - 1].text.lower(), count)
+        elif kind in _ODD or (kind is TokenType.STAR and tokens[index - 1].token_type in _STARTS_ARGUMENT):
+            opened[-1][2] = 1
+
+
+def _is_right(call: _Call, text: Text) -> bool:
+    """Whether a call is right, or surely none: the tree is asked of the others."""
+    before = text.tokens[call.index - 1].token_type if call.index else None
+    if before is TokenType.ALIAS or before is TokenType.DCOLON or before is TokenType.DOT or call.name in _NO_CALLS:
+        return True
+    if call.name not in COUNTS_OF:
+        return False
+    return call.count is None or COUNTS_OF[call.name].has(call.count)
+
+
+def _note(call: _Call, offset: int, findings: Findings) -> None:
+    counts = COUNTS_OF.get(call.name)
+    if counts is None:
+        what = f"Spark has no function {call.name}()."
+        findings.add("unknown-function", offset, what, fix=did_you_mean(call.name, COUNTS_OF))
+    else:
+        what = f"{call.name}() is given {call.count or 'no'} argument{'' if call.count == 1 else 's'}."
+        findings.add("wrong-argument-count", offset, what, f"It takes {counts.text}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The numbers of arguments that a function takes: those of `some`, or from `least` on in `step`s."""
+
+    some: frozenset[int]
+    least: int | None = None
+    step: int = 1
+
+    def has(self, count: int) -> bool:
+        """Whether the function takes so many."""
+        return count in self.some or (self.least is not None and count >= self.least and count % self.step == 0)
+
+    @property
+    def text(self) -> str:
+        """The numbers in words."""
+        if self.least is not None:
+            return f"{self.least} or more" if self.step == 1 else "an even number of them"
+        *some, last = map(str, sorted(self.some))
+        return f"{', '.join(some)} or {last}" if some else {"0": "none", "1": "one"}.get(last, last)
+
+
+def read_counts(text: str) -> Counts:
+    """The counts that the registry has in this text."""
+    if text == "0,2-":
+        return Counts(frozenset(), 0, 2)
+    low, dash, high = text.partition("-")
+    if dash and not high:
+        return Counts(frozenset(), int(low))
+    return Counts(frozenset(range(int(low), int(high) + 1) if dash else map(int, text.split(","))))
+
+
+def _with(counts: Counts, *more: int) -> Counts:
+    return Counts(counts.some | {*more}, counts.least, counts.step)
+
+
+_PLAIN = {name: counts for text, names in COUNTS.items() for counts in [read_counts(text)] for name in names.split()}
+
+COUNTS_OF = {
+    **_PLAIN,
+    **{
+        name: _with(_PLAIN.get(name, Counts(frozenset())), 3)
+        for name in ("date_add", "date_diff", "dateadd", "datediff")
+    },
+    **{name: Counts(frozenset({3})) for name in ("timestampadd", "timestampdiff", "timediff")},
+}
+"""The functions, and those that SQL has beside them: with a unit first."""
+
+_NO_CALLS = frozenset(
+    {
+        "and",
+        "or",
+        "not",
+        "in",
+        "like",
+        "ilike",
+        "rlike",
+        "regexp",
+        "between",
+        "div",
+        "when",
+        "exists",
+        "any",
+        "some",
+        "all",
+    }
+    | {"cast", "try_cast", "extract", "case", "interval", "identifier", "over", "values", "using", "on", "as", "union"}
+    # of Iceberg's catalogs
+    | {"bucket", "truncate", "years", "months", "days", "hours", "iceberg_version"}
+) | frozenset(FORBIDDEN_FUNCTIONS)
+"""Words before a bracket that call no function, or one that is looked at elsewhere."""
