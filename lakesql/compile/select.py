@@ -100,7 +100,7 @@ def output_columns(select: Select) -> tuple[Column, ...]:
     for output in select.query.outputs or ():
         declared = select.streams[output.stream].columns if output.stream else ()
         plain = next((item.type for item in declared if item.name.lower() == (output.column or "").lower()), "")
-        columns.append(Column(output.name, output.cast or plain))
+        columns.append(Column(output.name, output.cast or plain or output.type or ""))
     return tuple(columns)
 
 

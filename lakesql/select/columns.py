@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from lakesql.names import is_reserved
+from lakesql.select.derive import derive_type
 from lakesql.select.groups import ordinal
 from lakesql.select.refusals import refuse_alias, refuse_foreign
 from lakesql.select.relation import Column, Relation, Sources, Walk, columns_of_one, columns_side_by_side, offset_of
@@ -41,7 +42,8 @@ def read_columns(select: exp.Select, mark: int, sources: Sources, walk: Walk) ->
         else:
             if isinstance(expression, exp.Alias):
                 refuse_alias(expression.args.get("alias"), walk)
-            column = _column(expression, start, sources)
+            inner = expression.this if isinstance(expression, exp.Alias) else expression
+            column = replace(_column(expression, start, sources), type=derive_type(inner, sources))
             if column.column is not None and any(source.source for _, source in sources):
                 may_be_alias = column.column.lower() in {earlier.folded for earlier in columns}
                 column = replace(column, stream=None, column=None) if may_be_alias else column

@@ -34,6 +34,7 @@ class Output:
     """A column of the model. `stream` and `column` say that it is plainly this column of this stream.
 
     `offset` is where it stands in the SQL. `cast` is the type that it is cast to, if it is a cast.
+    `type` is the one that follows from the columns it is made of.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Output:
     stream: str | None = None
     column: str | None = None
     cast: str | None = None
+    type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +229,8 @@ def _outputs(columns: tuple[Column, ...] | None, findings: Findings) -> tuple[Ou
         if condition:
             findings.add(condition, column.offset, what)
         names.add(name.lower())
-        outputs.append(Output(name, column.offset, column.stream, column.column, column.cast))
+        kind = column.type.text if column.type is not None else None
+        outputs.append(Output(name, column.offset, column.stream, column.column, column.cast, kind))
     return tuple(outputs)
 
 

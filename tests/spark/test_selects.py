@@ -8,11 +8,19 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 
+from lakesql.engine.batch.analyze import type_text
+from lakesql.errors import Place
 from lakesql.select import registry
 from lakesql.select.calls import read_counts
+from lakesql.select.relation import Column
+from lakesql.select.sqltext import Findings, read_text
+from lakesql.select.tree import read_relation
 from tests.selects import TABLES, accepted, wrong
 from tests.spark.functions import MOST, read_names, takes
+from tests.unit.test_selects import KNOWN
 
 NO_COUNT = {"cast"}
 """What SHOW FUNCTIONS has and no call by name takes."""
@@ -60,3 +68,30 @@ def test_the_registry_is_that_of_this_spark(session: SparkSession) -> None:
         for name in names.split()[::12]:
             wrong += [(name, count) for count, it in edges.items() if count >= 0 and takes(session, name, count) != it]
     assert wrong == []
+
+
+def test_derived_types_are_those_of_spark(session: SparkSession) -> None:
+    derived = 0
+    differing = {}
+    for select in accepted():
+        columns = columns_of(select)
+        schema = session.sql(select).schema
+        if columns is None or len(columns) != len(schema):
+            continue
+        for column, field in zip(columns, schema, strict=True):
+            if column.type is not None:
+                derived += 1
+                if column.type.text != type_text(field.dataType):
+                    differing[select] = (column.name, column.type.text, type_text(field.dataType))
+    assert differing == {}
+    assert derived > 300
+
+
+def columns_of(select: str) -> tuple[Column, ...] | None:
+    """The columns of a SELECT over the known tables."""
+    findings = Findings(lambda offset: Place("m.sql"))
+    text = read_text(select, findings)
+    (tree,) = Spark().parser().parse(text.tokens, select)
+    assert isinstance(tree, exp.Query)
+    relation, _ = read_relation(tree, text, {}, KNOWN, findings)
+    return relation.named

@@ -6,6 +6,7 @@ import pytest
 
 from lakesql.compile.select import Select, build_select, output_columns
 from lakesql.compile.statements import compiled_text
+from lakesql.compile.table import UNKNOWN_TYPE
 from lakesql.errors import Place, ProjectError
 from lakesql.project.profiles import Spark
 from lakesql.stream.stream import Column
@@ -365,3 +366,35 @@ def test_functions_that_a_setting_may_add_are_not_known(conf: dict[str, str], fo
         assert [(problem.condition, str(problem.place)) for problem in error.problems] == found
     else:
         assert found == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("id + 1", "bigint"),
+        ("count(*)", "bigint"),
+        ("sum(amount)", "decimal(22,2)"),
+        ("max(at)", "timestamp"),
+        ("upper(Status)", "string"),
+        ("amount > 1", "boolean"),
+        ("CASE WHEN id > 1 THEN status ELSE 'none' END", "string"),
+        ("coalesce(status, 'none')", "string"),
+        ("coalesce(id, 'none')", ""),
+        ("amount * 2", ""),
+        ("reverse(status)", ""),
+    ],
+)
+def test_types_follow_from_those_of_the_columns_as_far_as_they_surely_do(expression: str, expected: str) -> None:
+    group = " GROUP BY at" if expression.startswith(("count", "sum", "max")) else ""
+    select = build("mode='append'", f"SELECT at, {expression} AS y FROM {{{{ stream('orders') }}}}{group}")
+    assert output_columns(select) == (Column("at", "timestamp"), Column("y", expected))
+
+
+def test_a_compiled_table_with_known_types_runs_as_it_stands() -> None:
+    first = "{{ config(mode='upsert', keys='id') }} SELECT id, upper(status) AS s FROM {{ stream('orders') }}"
+    select = (
+        "SELECT o.id, r.s, r.s = 'X' AS is_x FROM {{ stream('orders') }} o JOIN {{ ref('first') }} r ON r.id = o.id"
+    )
+    text = compiled_text(build("mode='append'", select, first=first))
+    assert "  id bigint,\n  s string,\n  is_x boolean\n" in text
+    assert UNKNOWN_TYPE not in text
