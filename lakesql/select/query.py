@@ -24,6 +24,7 @@ from lakesql.select.relation import Column, StreamShape
 from lakesql.select.sqltext import Findings, Text, read_text, refuse_marker
 from lakesql.select.stateful import state_shape
 from lakesql.select.tree import read_relation
+from lakesql.stream.types import parse_type, stored_type
 
 CARRY = f" {POSITION},"
 """What is inserted after SELECT. Unqualified, as no more than one relation of a stateless SELECT has this column."""
@@ -162,7 +163,7 @@ def _read(
 
 def _plain(column: Column) -> Column:
     """A column as readers of the table see it, who know nothing of the stream it came from."""
-    return Column(column.name, 0, type=column.type)
+    return Column(column.name, 0, type=parse_type(stored_type(column.type.text)) if column.type else None)
 
 
 def _refuse_markers(tree: exp.Query, text: Text, findings: Findings) -> None:

@@ -177,8 +177,8 @@ WITH t AS (SELECT 1 AS a) SELECT a FROM t UNION ALL SELECT b FROM (WITH t AS (SE
 SELECT * FROM (SELECT dept, boss, salary FROM lake.shop.employees) PIVOT (sum(salary) FOR dept IN ('a', 'b'));
 SELECT boss, x, y FROM (SELECT dept, boss, salary FROM lake.shop.employees) PIVOT (sum(salary) FOR dept IN ('a' AS x, 'b' AS y));
 SELECT x_total, x_n FROM (SELECT dept, salary FROM lake.shop.employees) PIVOT (sum(salary) AS total, count(*) AS n FOR dept IN ('a' AS x));
-SELECT p.x FROM lake.shop.employees PIVOT (max(salary) FOR (dept, boss) IN (('a', 'b') AS x)) AS p;
 SELECT name, what, value FROM lake.shop.numbers n JOIN lake.shop.employees e ON e.name = n.s UNPIVOT (value FOR what IN (a, b, c));
+SELECT x FROM lake.shop.employees PIVOT (max(salary) FOR (dept, boss) IN (('a', 'b') AS x)) p;
 SELECT * FROM (SELECT s, a, b FROM lake.shop.numbers) UNPIVOT (v FOR k IN (a, b));
 SELECT s, k, v FROM (SELECT s, a, b FROM lake.shop.numbers) UNPIVOT INCLUDE NULLS (v FOR k IN (a AS first, b AS second));
 SELECT k, v1, v2 FROM (SELECT s, a, b, c, a AS e FROM lake.shop.numbers) UNPIVOT ((v1, v2) FOR k IN ((a, b) AS x, (c, e) AS y)) AS u;
@@ -223,7 +223,6 @@ SELECT struct(*) AS s FROM lake.shop.numbers;
 SELECT to_json(struct(o.*)) AS j FROM lake.shop.orders o;
 SELECT /*+ BROADCAST(c) */ o.order_id FROM lake.shop.orders o JOIN lake.shop.customers c ON c.customer_id = o.customer_id;
 SELECT a FROM lake.shop.numbers TABLESAMPLE (10 PERCENT) AS t;
-SELECT a FROM lake.shop.numbers WHERE a > ALL (SELECT 1) OR a = 1;
 FROM lake.shop.numbers SELECT a, b WHERE a > 1;
 FROM lake.shop.numbers n JOIN lake.shop.employees e ON n.s = e.name SELECT n.a, e.dept;
 SELECT `count(1)` FROM (SELECT count(1) FROM lake.shop.numbers);

@@ -43,7 +43,7 @@ def refusal(session: SparkSession, select: str) -> str:
     try:
         assert session.sql(select).schema is not None
     except (PySparkException, Py4JError) as error:
-        return str(error).split("\n")[0]
+        return str(error).strip().split("\n")[0]
     return ""
 
 
