@@ -178,7 +178,7 @@ SELECT * FROM (SELECT dept, boss, salary FROM lake.shop.employees) PIVOT (sum(sa
 SELECT boss, x, y FROM (SELECT dept, boss, salary FROM lake.shop.employees) PIVOT (sum(salary) FOR dept IN ('a' AS x, 'b' AS y));
 SELECT x_total, x_n FROM (SELECT dept, salary FROM lake.shop.employees) PIVOT (sum(salary) AS total, count(*) AS n FOR dept IN ('a' AS x));
 SELECT name, what, value FROM lake.shop.numbers n JOIN lake.shop.employees e ON e.name = n.s UNPIVOT (value FOR what IN (a, b, c));
-SELECT x FROM lake.shop.employees PIVOT (max(salary) FOR (dept, boss) IN (('a', 'b') AS x)) p;
+SELECT x FROM lake.shop.employees PIVOT (max(salary) FOR (dept, boss) IN (('a', 'b') AS x));
 SELECT * FROM (SELECT s, a, b FROM lake.shop.numbers) UNPIVOT (v FOR k IN (a, b));
 SELECT s, k, v FROM (SELECT s, a, b FROM lake.shop.numbers) UNPIVOT INCLUDE NULLS (v FOR k IN (a AS first, b AS second));
 SELECT k, v1, v2 FROM (SELECT s, a, b, c, a AS e FROM lake.shop.numbers) UNPIVOT ((v1, v2) FOR k IN ((a, b) AS x, (c, e) AS y)) AS u;
