@@ -92,6 +92,7 @@ def check_name(node: Node) -> str:
             "bad-name",
             f"'{node.value[:30]}…' has {len(node.value)} characters, and a name has {LONGEST_NAME} at most.",
             why="It names files and folders too, with a word behind it, and file systems take 255.",
+            fix="Use a shorter name.",
             place=node.place,
         )
     if isinstance(node.value, str) and _NAME.match(node.value) and not is_reserved(node.value):

@@ -8,7 +8,7 @@ from sqlglot.tokenizer_core import TokenType
 from lakesql.names import CHANGE, RECORD
 from lakesql.select.groups import is_sets
 from lakesql.select.relation import Relation, Walk, last_mark, offset_of
-from lakesql.select.sqltext import clause
+from lakesql.select.sqltext import clause, projections
 
 _LIMITS = frozenset({TokenType.LIMIT, TokenType.FETCH, TokenType.OFFSET})
 _ORDERS = frozenset({TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY})
@@ -82,10 +82,17 @@ def refuse_in_aggregate(select: exp.Select, mark: int, read: Relation, walk: Wal
     if (group := select.args.get("group")) is not None and is_sets(group):
         walk.noted.setdefault("grouping-sets", text.tokens[mark].start)
     having = select.args.get("having")
-    made = {each.alias.lower() for each in select.expressions if isinstance(each, exp.Alias) and _aggregates(each)}
-    if having is not None and (_aggregates(having) or made & _names_in(having)):
-        found = clause(text, mark, frozenset({TokenType.HAVING}))
-        walk.noted.setdefault("filtered-groups", text.tokens[found[0] if found else mark].start)
+    found = clause(text, mark, frozenset({TokenType.HAVING}))
+    calls = text.aggregates.get(mark, ())  # Spark's own list: sqlglot takes some(…) and try_sum(…) for plain functions
+    made = {
+        each.alias.lower()
+        for each, (first, last) in zip(select.expressions, projections(text, mark), strict=False)
+        if isinstance(each, exp.Alias) and any(first <= call < last for call in calls)
+    }
+    if having is not None and found is not None:
+        called = any(found[0] <= call < found[1] for call in calls)
+        if called or _aggregates(having) or made & _names_in(having):
+            walk.noted.setdefault("filtered-groups", text.tokens[found[0]].start)
 
 
 def refuse_above_aggregate(select: exp.Select, mark: int, read: Relation, walk: Walk) -> None:
