@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakesql.errors import Problem, ProjectError
+from lakesql.errors import Place, Problem, ProjectError
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.graph.parse_cache import digest_macros
 from lakesql.project.cache import CacheFile, digest
@@ -126,9 +126,11 @@ class CompiledFiles:
         target = manifest.target
         self._keys[name] = digest(
             model.source,
+            model.path,
             ".".join(model.fqn),
             str(model.table),
             _text_of(model.options),
+            _text_of(encode(model.trigger)),
             _text_of(digest_macros(facts.macros, manifest.macros)),
             json.dumps(read_values),  # a template sees the entries of a mapping in their order
             _text_of([target.name, target.namespace, target.catalog.name] if "target" in facts.reads else []),
@@ -146,9 +148,7 @@ class CompiledFiles:
             return self._key(read.name)
         if stream not in self._contracts:
             declared = self._manifest.streams[stream]
-            watermark = [declared.watermark.column, declared.watermark.delay] if declared.watermark else []
-            columns = [[column.name, column.type] for column in declared.columns]
-            self._contracts[stream] = digest(_text_of(columns), _text_of(watermark))
+            self._contracts[stream] = digest(_text_of(encode(replace(declared, place=Place("")))))
         return self._contracts[stream]
 
 
