@@ -10,6 +10,7 @@ from typing import assert_never
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every
+from lakesql.names import COMPILED_FROM
 from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
 
 _WIDTH = 120
@@ -18,7 +19,7 @@ _WIDTH = 120
 def render_header(select: Select) -> str:
     """Where the model is from, and what happens around its statements: a comment line each, long ones wrapped."""
     model = select.model
-    first = f"-- {'.'.join(model.fqn)}: mode {select.writing.mode}, table {model.table}; {MARK}{model.path}"
+    first = f"-- {'.'.join(model.fqn)}: mode {select.writing.mode}, table {model.table}; {COMPILED_FROM}{model.path}"
     says = {
         **{f"FROM {identifier(name)}": _source(select, name) for name in select.query.streams_read},
         "batches": _batches(select),
@@ -29,10 +30,6 @@ def render_header(select: Select) -> str:
         "progress": _progress(select),
     }
     return "\n".join((first, *(line for what, said in says.items() if said for line in _lines(f"{what}: {said}"))))
-
-
-MARK = "compiled by lakesql from "
-"""What stands before the model's path at the end of the first line: by this, lakesql knows a file of its own."""
 
 
 def _lines(said: str) -> Iterator[str]:
@@ -145,9 +142,3 @@ def _progress(select: Select) -> str:
 
 def _listed(columns: tuple[str, ...], word: str) -> str:
     return f" {word} ".join(map(identifier, columns))
-
-
-def read_mark(first_line: str) -> str | None:
-    """The path of the model that a file with this first line was compiled from; None if lakesql did not write it."""
-    before, mark, path = first_line.partition(MARK)
-    return path.strip() if mark and before.startswith("-- ") else None
