@@ -44,9 +44,10 @@ def _source(select: Select, name: str) -> str:
     stream, table = select.streams[name], select.read_tables.get(name)
     if table is not None:
         return f"the batch's records, from table {table} (model {name}): the rows that are new"
-    by = f"connection {stream.connection}" if stream.connection else "the project's folder"
-    limit = "no max_per_batch" if stream.max_per_batch is None else f"max_per_batch {stream.max_per_batch}"
-    facts = [by, *_format(stream), limit]
+    facts = [f"connection {stream.connection}" if stream.connection else "the project's folder"]
+    if not isinstance(stream.origin, Generated):
+        facts.append(f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format)
+        facts.append(f"max_per_batch {stream.max_per_batch or 'unlimited'}")
     if stream.start != "earliest":
         facts.append(f"start {stream.start.isoformat() if isinstance(stream.start, datetime) else stream.start}")
     if stream.watermark:
@@ -69,12 +70,6 @@ def _origin(stream: Stream) -> str:
             return "a generator"
         case _:
             assert_never(stream.origin)
-
-
-def _format(stream: Stream) -> list[str]:
-    if isinstance(stream.origin, Generated):
-        return []
-    return [f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format]
 
 
 def _batches(select: Select) -> str:
