@@ -44,6 +44,10 @@ CONDITIONS: dict[str, Condition] = {
         "An entry of `order_by` is not a column with a direction.",
         "Write a column, then `desc` and `nulls first` or `nulls last` as needed.",
     ),
+    "bad-output-dir": Condition(
+        "`lakesql compile --output-dir` would overwrite a file that lakesql did not write, or write among the models.",
+        "Name a folder for compiled files alone, such as `compiled`.",
+    ),
     "bad-partition": Condition(
         "An entry of `partition_by` is not one of Iceberg's transforms.",
         "Write a column, `years(c)`, `months(c)`, `days(c)`, `hours(c)`, `bucket(n, c)` or `truncate(n, c)`.",

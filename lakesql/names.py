@@ -40,6 +40,9 @@ ROWS_VIEW = "_lakesql_rows"
 BATCH_VIEW = "_lakesql_batch"
 """The view of the newest row of each key of a batch: what the MERGE reads."""
 
+COMPILED_FROM = "compiled by lakesql from "
+"""What stands before the model's path at the end of a compiled file's first line: by this lakesql knows its own."""
+
 DEAD_LETTER_SUFFIX = "__dead_letter"
 """The dead-letter table of `t` is `t__dead_letter`, in the same namespace."""
 

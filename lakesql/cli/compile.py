@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from lakesql.cli.options import Command, Given, select_options
+from lakesql.cli.options import Command, Filled, Given, select_options
 
 
 @click.command("compile", cls=Command)
 @select_options
+@click.option(
+    "--output-dir",
+    metavar="DIR",
+    type=Filled(click.Path(file_okay=False, path_type=Path)),
+    help="Write the files here too, to commit them, and do not print them. Files of models that are gone are removed.",
+)
 @click.pass_obj
-def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...]) -> None:
+def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], output_dir: Path | None) -> None:
     """Write and print the SQL that models run.
 
-    Each model's statements go to target/compiled/, under the model's own path, and to stdout. Neither Java nor Spark
-    is needed.
+    Each model's statements go to target/compiled/, under the model's own path, and to stdout, and what is known of the
+    project to target/manifest.json. Neither Java nor Spark is needed.
     """
     from lakesql.cli import project
+    from lakesql.compile.compiled import write_copies
+    from lakesql.observe.text import count
 
     manifest = project.load_project(given.options)
     project.show_warnings(manifest, given.options)
     names = project.select_models(manifest, select, exclude, given.options)
-    texts = project.compiled_files(manifest).compile(names)
-    click.echo("\n".join(texts[name] for name in names), nl=False)
+    compiled = project.compiled_files(manifest)
+    texts = compiled.compile(names)
+    project.write_manifest(manifest, compiled)
+    if output_dir is None:
+        click.echo("\n".join(texts[name] for name in names), nl=False)
+    else:
+        write_copies(manifest, texts, output_dir)
+        click.echo(f"{count(len(names), 'model')} compiled: {output_dir}")

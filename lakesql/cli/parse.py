@@ -16,15 +16,13 @@ def command(given: Given) -> None:
     checked when a model runs. Neither Java nor Spark is needed.
     """
     from lakesql.cli import project
-    from lakesql.compile.manifest_file import render_manifest
     from lakesql.observe.text import count
-    from lakesql.project.files import shorten, write_atomically
+    from lakesql.project.files import shorten
 
     manifest = project.load_project(given.options)
     project.show_warnings(manifest, given.options)
     compiled = project.compiled_files(manifest)
     compiled.check(manifest.models)
-    path = manifest.outputs.target / "manifest.json"
-    write_atomically(path, render_manifest(manifest, compiled))
+    path = project.write_manifest(manifest, compiled)
     checked = f"{count(len(manifest.models), 'model')} and {count(len(manifest.streams), 'stream')}"
     click.echo(f"{checked}, no errors: {shorten(path, manifest.directory)}")

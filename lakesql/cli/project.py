@@ -18,7 +18,7 @@ from lakesql.graph.graph import GraphNode
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.graph.parse_cache import FileCache
 from lakesql.graph.selector import parse_selection, select_nodes
-from lakesql.project.files import ProjectFiles, read_project
+from lakesql.project.files import ProjectFiles, read_project, write_atomically
 from lakesql.project.profiles import Target, load_target
 from lakesql.project.yaml import parse_yaml
 from lakesql.secrets import PREFIX, find_secrets
@@ -59,6 +59,15 @@ def load_files(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]
 def compiled_files(manifest: Manifest) -> CompiledFiles:
     """The compiled files of the project."""
     return CompiledFiles(manifest, manifest.outputs.compiled, manifest.outputs.cache / "compiled.json")
+
+
+def write_manifest(manifest: Manifest, compiled: CompiledFiles) -> Path:
+    """Write `manifest.json`, for other tools; where it is."""
+    from lakesql.compile.manifest_file import render_manifest
+
+    path = manifest.outputs.target / "manifest.json"
+    write_atomically(path, render_manifest(manifest, compiled))
+    return path
 
 
 def profile_folders(options: Options, directory: Path) -> list[Path]:

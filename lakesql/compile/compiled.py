@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakesql.errors import Problem, ProjectError
+from lakesql.errors import Place, Problem, ProjectError, UsageError
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.graph.parse_cache import digest_macros
+from lakesql.names import COMPILED_FROM
 from lakesql.project.cache import CacheFile, digest
 from lakesql.project.codec import decoder, encode
 from lakesql.project.profiles import adds_functions
@@ -126,9 +127,11 @@ class CompiledFiles:
         target = manifest.target
         self._keys[name] = digest(
             model.source,
+            model.path,
             ".".join(model.fqn),
             str(model.table),
             _text_of(model.options),
+            _text_of(encode(model.trigger)),
             _text_of(digest_macros(facts.macros, manifest.macros)),
             json.dumps(read_values),  # a template sees the entries of a mapping in their order
             _text_of([target.name, target.namespace, target.catalog.name] if "target" in facts.reads else []),
@@ -146,10 +149,49 @@ class CompiledFiles:
             return self._key(read.name)
         if stream not in self._contracts:
             declared = self._manifest.streams[stream]
-            watermark = [declared.watermark.column, declared.watermark.delay] if declared.watermark else []
-            columns = [[column.name, column.type] for column in declared.columns]
-            self._contracts[stream] = digest(_text_of(columns), _text_of(watermark))
+            self._contracts[stream] = digest(_text_of(encode(replace(declared, place=Place("")))))
         return self._contracts[stream]
+
+
+def write_copies(manifest: Manifest, texts: Mapping[str, str], folder: Path) -> None:
+    """Write the compiled texts of models below `folder`, where a project keeps them under version control.
+
+    Files that lakesql wrote there of models that are no more are removed. Raises `UsageError` (`bad-output-dir`) before
+    anything is written, if that would change a file that lakesql did not write, or add one to the project's own.
+    """
+    _check_folder(manifest, folder)
+    paths = {folder / manifest.models[name].path: text for name, text in texts.items()}
+    if foreign := [path for path in paths if path.exists() and _compiled_from(path) is None]:
+        what = f"{foreign[0]} would be overwritten, and is no compiled file."
+        raise UsageError.of("bad-output-dir", what, fix="Name another folder, or move the file.")
+    for path, text in paths.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    there = {model.path for model in manifest.models.values()}
+    for path in sorted(folder.rglob("*.sql")):
+        relative = path.relative_to(folder)
+        if relative.as_posix() not in there and _compiled_from(path) == relative.as_posix():
+            path.unlink()
+            for parent in relative.parents[:-1]:
+                if not any((folder / parent).iterdir()):
+                    (folder / parent).rmdir()
+
+
+def _check_folder(manifest: Manifest, folder: Path) -> None:
+    paths = manifest.settings.paths
+    for own in (paths.models, paths.macros):
+        if folder.resolve().is_relative_to((manifest.directory / own).resolve()):
+            what = f"{folder} is in the project's folder {own}/, whose .sql files lakesql reads."
+            raise UsageError.of("bad-output-dir", what, fix="Name another folder, such as compiled.")
+
+
+def _compiled_from(path: Path) -> str | None:
+    """The path of the model that a file was compiled from, as its first line says; None if lakesql did not write it."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        before, mark, model = file.readline().decode(errors="replace").partition(COMPILED_FROM)
+    return model.strip() if mark and before.startswith("-- ") else None
 
 
 def _text_of(value: object) -> str:

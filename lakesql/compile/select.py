@@ -19,6 +19,7 @@ from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.model.config import mode_of
 from lakesql.model.model import Model
+from lakesql.model.table_name import TableName
 from lakesql.model.writing import Writing, build_writing
 from lakesql.project.profiles import adds_functions
 from lakesql.select.query import Query, carry_position, read_expression, read_query
@@ -33,7 +34,7 @@ from lakesql.template.template import Rendered, parse_template, render_template
 class Select:
     """A model with its SELECT, and how its batches are written.
 
-    `streams` are what it reads: declared ones, and other models' tables as such.
+    `streams` are what it reads: declared ones, and other models' tables as such, whose names are in `read_tables`.
     """
 
     model: Model
@@ -41,6 +42,7 @@ class Select:
     streams: Mapping[str, Stream]
     rendered: Rendered
     writing: Writing
+    read_tables: Mapping[str, TableName]
 
     @property
     def text(self) -> str:
@@ -78,7 +80,8 @@ def build_select(
     rendered = render_template(template, _names(manifest, model, is_full_refresh))
     tables, is_plain = _tables_of(manifest, model, built), not adds_functions(manifest.target.spark)
     query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain)
-    select = Select(model, query, streams, rendered, build_writing(model.config, query.stateful))
+    read_tables = {found: read.table for found in streams if (read := reads_model(manifest, found)) is not None}
+    select = Select(model, query, streams, rendered, build_writing(model.config, query.stateful), read_tables)
     problems = [*_check_columns(select), *_check_mode(select), *_check_storable(select)]
     if problems:
         raise ProjectError(problems)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lakesql.compile.batch import MakeView, ReadBounds, Write, batch_steps
+from lakesql.compile.header import render_header
 from lakesql.compile.select import Select, output_columns
-from lakesql.compile.table import TableColumn, build_table_spec, create_table
-from lakesql.model.config import mode_of
+from lakesql.compile.table import GIVEN_PROPERTIES, TableColumn, TableSpec, build_table_spec, create_table
 
 
 def compiled_text(select: Select) -> str:
-    """The statements of a model in the order in which they run, each ended by `;`, each under a line that says when."""
+    """The statements of a model in the order in which they run, each ended by `;`, each under a line that says when.
+
+    They are what Spark is given, but for the CREATE TABLE, which is shown without the properties that each table has.
+    """
     model = select.model
     columns = tuple(
         TableColumn(column.name, column.type or None, model.properties.description_of(column.name))
         for column in output_columns(select)
     )
     table = build_table_spec(model.table, columns, model.config, model.properties.description)
-    parts = [f"-- {'.'.join(model.fqn)}: mode {mode_of(model.config)}, table {model.table}"]
-    parts.append(_section("when the table does not exist", *create_table(table)))
+    parts = [render_header(select), _table_section(table)]
     for step in batch_steps(select, select.columns):
         match step:
             case MakeView():
@@ -27,6 +31,14 @@ def compiled_text(select: Select) -> str:
             case ReadBounds():
                 pass  # it is no statement: the mark in the one that follows stands for it
     return "\n\n".join(parts) + "\n"
+
+
+def _table_section(table: TableSpec) -> str:
+    shown = {key: value for key, value in table.properties.items() if GIVEN_PROPERTIES.get(key) != value}
+    absent = [key for key in GIVEN_PROPERTIES if key not in table.properties]
+    but = f", except {', '.join(absent)}" if absent else ""
+    when = f"when the table does not exist; lakesql's default properties are set too{but} (docs/models.md)"
+    return _section(when, *create_table(replace(table, properties=shown)))
 
 
 def _section(when: str, *statements: str) -> str:

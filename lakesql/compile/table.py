@@ -31,6 +31,9 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
 that write deletes beside the data, no shuffle before a small write, files that are as small (within a hundredth) for
 a tenth less work, and metadata files that do not pile up."""
 
+GIVEN_PROPERTIES: Mapping[str, str] = {**DEFAULT_PROPERTIES, STAGING_PROPERTY: "true"}
+"""What every table is given, unless its model says otherwise."""
+
 
 def format_version(properties: Mapping[str, str]) -> int:
     """The format version of a table that is given these properties."""
@@ -67,7 +70,7 @@ class TableSpec:
 def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: Config, comment: str) -> TableSpec:
     """The table that a model's configuration asks for."""
     writing = build_writing(config)
-    properties = {**DEFAULT_PROPERTIES, STAGING_PROPERTY: "true", **writing.properties}
+    properties = {**GIVEN_PROPERTIES, **writing.properties}
     if config.properties.get("write.parquet.compression-codec", "zstd") != "zstd":
         del properties["write.parquet.compression-level"]  # a level goes with its codec: others count differently
     return TableSpec(
@@ -97,7 +100,8 @@ def create_table(spec: TableSpec, existing: Literal["", "IF NOT EXISTS", "OR REP
         lines.append(f"PARTITIONED BY ({', '.join(map(partition_text, spec.partition_by))})")
     if spec.comment:
         lines.append(f"COMMENT {text(spec.comment)}")
-    lines.append(properties_text(spec.properties))
+    if spec.properties:
+        lines.append(properties_text(spec.properties))
     statements = ["\n".join(lines)]
     if spec.order_by:
         statements.append(alter_table(spec.name, order_text(spec.order_by)))
@@ -115,7 +119,7 @@ def dead_letter_spec(table: TableName) -> TableSpec:
         name=table.dead_letter,
         columns=DEAD_LETTER_COLUMNS,
         partition_by=(PartitionField("days", "rejected_at"),),
-        properties={**DEFAULT_PROPERTIES, STAGING_PROPERTY: "true"},
+        properties=GIVEN_PROPERTIES,
         comment=f"Dead letters of {table}: records that were rejected.",
     )
 

@@ -55,6 +55,7 @@ class Query:
     `state` is a hash of the stateful shape, '' for a stateless SELECT.
     `joins_streams` says that it joins streams with each other.
     `grouped_by_event_time` says that some key of an aggregate or DISTINCT carries a watermark.
+    `filters` says that it may leave out what a stream brings.
     `reads_tables` says that it reads a table beside its streams.
     `record_fields` are the fields of `_record` that the text uses.
     `groups`: a batch has one row for each of them; None where that is not known.
@@ -71,6 +72,7 @@ class Query:
     joins_streams: bool
     state: str
     grouped_by_event_time: bool
+    filters: bool
     reads_tables: bool
     record_fields: frozenset[str]
     groups: tuple[Group, ...] | None
@@ -153,6 +155,7 @@ def _read(
         joins_streams=relation.joined,
         state=state_shape(walk) if stateful else "",
         grouped_by_event_time=relation.by_event_time,
+        filters=walk.filters,
         reads_tables=walk.reads_tables,
         record_fields=text.record_fields,
         groups=relation.groups,

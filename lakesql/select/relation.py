@@ -142,7 +142,8 @@ class Walk:
 
     `inserts` are the SELECTs that `_lakesql_position` is inserted into; `shapes` what state they keep, by SELECT.
     `seen` are the SELECTs that were reached, `flowing` those of them that read streams. `reads_tables`: it reads more
-    than streams. `tables` are the columns of the tables that are known, by the parts of the name in small letters.
+    than streams. `filters`: it may leave out rows of streams. `tables` are the columns of the tables that are known, by
+    the parts of the name in small letters.
     `around` are the scopes of the SELECTs around the query that is being read.
     `noted` is what some models alone must not do: by condition, where it is first done.
     """
@@ -158,6 +159,7 @@ class Walk:
     flowing: dict[int, exp.Select] = field(default_factory=dict)
     noted: dict[str, int] = field(default_factory=dict)
     reads_tables: bool = False
+    filters: bool = False
 
 
 def mark_of(select: exp.Expr) -> int | None:

@@ -119,6 +119,7 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     if not flowing:
         return Relation(columns, offered=offered)
     walk.flowing[mark] = select
+    walk.filters |= any(select.args.get(key) for key in ("where", "having"))
     read = _together(flowing)
     refuse_in_stream(select, mark, walk)
     aggregated = mark in walk.text.aggregates or any(select.args.get(key) for key in ("group", "having"))
@@ -199,6 +200,8 @@ def _joined(sources: Sources, around: exp.Expr, names: Names, walk: Walk) -> Sou
                 f"This {' '.join(filter(None, (side, kind, 'JOIN')))} gives rows that no record of the stream made.",
                 "Such a row would come again with every batch.",
             )
+        keeps_left = side in ("LEFT", "FULL") and not hidden
+        walk.filters |= (left_flows and not keeps_left) or (right_flows and side not in ("RIGHT", "FULL"))
         if hidden:
             right = [("", replace(source, columns=(), source=None)) for _, source in right]
         elif join.args.get("using") or join.method.upper() == "NATURAL":
@@ -328,6 +331,7 @@ def _table_function(function: exp.Expr, walk: Walk) -> Relation:
 
 
 def _lateral(lateral: exp.Expr, names: Names, walk: Walk) -> tuple[str, Relation]:
+    walk.filters |= not lateral.args.get("outer")
     walk.around.append(UNKNOWN)  # it may name what stands left of it
     relation = _query(lateral.this, names, walk) if isinstance(lateral.this, exp.Subquery) else Relation()
     walk.around.pop()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from docs.readme import README
 from lakesql.compile.merge import BOUNDS_PLACE
 from lakesql.compile.select import build_selects, output_columns
 from lakesql.compile.statements import compiled_text
@@ -25,6 +26,7 @@ JOINED = "SELECT o.id, o.status, k.at FROM {orders} AS o JOIN {known!r} AS k ON 
 COUNTED = "SELECT window(at, '1 hour').start AS hour, count(*) AS orders FROM {orders} GROUP BY window(at, '1 hour')"
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "appended": (PLAIN, {"mode": "append", "partition_by": ["days(at)"]}),
+    "as_told": (PLAIN, {"mode": "append", "properties": {"format-version": "3", "purpose": "a trial"}}),
     "kept": (PLAIN, {"mode": "upsert", "keys": ["id"], "sequence_by": "at", "delete_when": "status = 'gone'"}),
     "kept_by_arrival": (PLAIN, {"mode": "upsert", "keys": ["id"]}),
     "joined": (JOINED, {"mode": "append"}),
@@ -57,6 +59,7 @@ def test_spark_is_given_the_compiled_statements_and_no_other(
     project.run(name).check()
 
     given = [with_place_for_types(text, untyped) for text in given if not text.startswith(NOT_SHOWN)]
+    given = [without_default_properties(text) for text in given]
     assert {with_place_for_bounds(text) for text in given} == statements(compiled_text(built))
     assert project.rows(name)
 
@@ -89,6 +92,28 @@ def with_place_for_types(text: str, untyped: list[str]) -> str:
         text, times = re.subn(rf"^(  {name}) \S+?(,?)$", rf"\1 {UNKNOWN_TYPE}\2", text, count=1, flags=re.MULTILINE)
         assert times == 1
     return text
+
+
+def without_default_properties(text: str) -> str:
+    """A CREATE TABLE as the compiled file shows it: without the defaults, each of which it gives or overrides."""
+    found = re.search(r"\nTBLPROPERTIES \(\n(.+)\n\)\Z", text, re.DOTALL) if text.startswith("CREATE TABLE") else None
+    if found is None:
+        assert not text.startswith("CREATE TABLE")
+        return text
+    given = dict(re.findall(r"^  '(.+)' = '(.+)',?$", found[1], re.MULTILINE))
+    documented = documented_properties()
+    assert given.keys() >= documented.keys()
+    shown = [f"  '{key}' = '{value}'" for key, value in given.items() if documented.get(key) != value]
+    return text[: found.start()] + ("\nTBLPROPERTIES (\n" + ",\n".join(shown) + "\n)" if shown else "")
+
+
+def documented_properties() -> dict[str, str]:
+    """The default properties as docs/models.md tells them, to which the compiled file refers."""
+    page = (README.parent / "docs" / "models.md").read_text("utf-8")
+    table = page.split("<!-- generated: table-properties -->")[1].split("<!-- end -->")[0]
+    found = dict(re.findall(r"^\| `(\S+)` \| `(.+)` \|$", table, re.MULTILINE))
+    assert len(found) > 10
+    return found
 
 
 def with_place_for_bounds(text: str) -> str:

@@ -3,7 +3,7 @@
 A case opens with a sentence. A section `=== models/orders.sql` is a file of its project, laid over those of `default/`.
 What is expected stands in sections of these kinds:
 
-- `=== compiled orders`: everything that the model runs;
+- `=== compiled orders`: everything that the model runs, `=== header orders`: the comments that open it;
 - `=== table orders`, `=== rows orders`, `=== batch orders`: the statements that make its table, the SELECT as it runs,
   and what a batch runs on its rows;
 - `=== errors`: each problem's condition, place and line. What it says besides is in no case.
@@ -29,7 +29,7 @@ from lakesql.errors import LakesqlError, Problem, render_problem
 FOLDER = Path(__file__).parent
 CASES = sorted(FOLDER.rglob("*.case"))
 HEAD = re.compile(r"^=== (.+)\n", re.MULTILINE)
-EXPECTED = ("compiled ", "table ", "rows ", "batch ", "errors")
+EXPECTED = ("compiled ", "header ", "table ", "rows ", "batch ", "errors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,13 @@ def pick(texts: Mapping[str, str], kind: str, name: str) -> str:
     heading, *sections = re.split(r"\n\n(?=-- )", texts[name].rstrip("\n"))
     wanted = {
         "compiled": lambda section: True,
+        "header": lambda section: False,
         "table": lambda section: section.startswith("-- when the table"),
         "rows": lambda section: section.startswith(("-- each batch: the rows", "-- the streaming query")),
         "batch": lambda section: section.startswith(("-- each batch: the newest", "-- each batch: the commit")),
     }[kind]
     chosen = [section for section in sections if wanted(section)]
-    return "\n\n".join([heading, *chosen] if kind == "compiled" else chosen)
+    return "\n\n".join([heading, *chosen] if kind in ("compiled", "header") else chosen)
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())

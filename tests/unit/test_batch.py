@@ -23,7 +23,7 @@ MODELS = {
 def test_the_compiled_file_has_each_statement_of_a_batch_in_its_order_and_no_other(name: str) -> None:
     select = build(*MODELS[name])
     steps = batch_steps(select, select.columns)
-    shown = compiled_text(select).split("-- when the table does not exist\n")[1].split(";\n\n-- ")[1:]
+    shown = compiled_text(select).split("\n\n-- when the table does not exist; ")[1].split(";\n\n-- ")[1:]
     expected = [
         f"{step.when.removeprefix('-- ')}\n{step.text if isinstance(step, MakeView) else step.text()}"
         for step in steps

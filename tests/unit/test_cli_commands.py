@@ -184,6 +184,69 @@ def test_compile_shows_the_problems_of_all_models_and_writes_the_others(run: Run
     assert written == {"customers.sql", "order_states.sql", "views_per_10_minutes.sql", "visits_per_day.sql"}
 
 
+def test_compile_writes_the_manifest_that_parse_writes(run: Run, shop: Path) -> None:
+    run("compile")
+    text = (shop / "target" / "manifest.json").read_text()
+    run("parse")
+    assert (shop / "target" / "manifest.json").read_text() == text
+
+
+def test_compiled_files_for_version_control_are_the_same_wherever_the_project_is(
+    run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, err = run("compile", "--output-dir", "compiled")
+    assert (code, len(out.splitlines()), err) == (0, 1, "")
+    first = texts_below(shop / "compiled")
+    assert first == texts_below(shop / "target" / "compiled") and len(first) == 7
+    copy = shop.parent / "copied" / "further"
+    shutil.copytree(shop, copy, ignore=shutil.ignore_patterns("compiled", "target"))
+    monkeypatch.chdir(copy)
+    assert run("compile", "--output-dir", "reviewed/sql")[0] == 0
+    assert texts_below(copy / "reviewed" / "sql") == first
+
+
+def test_compiled_files_of_models_that_are_gone_are_removed_if_lakesql_wrote_them(run: Run, shop: Path) -> None:
+    run("compile", "--output-dir", "compiled")
+    ours = set(texts_below(shop / "compiled"))
+    theirs = {
+        "models/by_hand.sql": "SELECT 1;\n",
+        "models/reports/notes.txt": "compiled by lakesql from models/reports/notes.txt\n",
+        "old/models/orders.sql": (shop / "compiled" / "models" / "orders.sql").read_text(),
+    }
+    for path, text in theirs.items():
+        (shop / "compiled" / path).parent.mkdir(parents=True, exist_ok=True)
+        (shop / "compiled" / path).write_text(text)
+    (shop / "models" / "shop.yml").unlink()  # which describes models that go
+    (shop / "models" / "more").mkdir()
+    (shop / "models" / "orders.sql").rename(shop / "models" / "more" / "orders.sql")
+    for name in ("views_per_10_minutes", "visits_per_day"):
+        (shop / "models" / "reports" / f"{name}.sql").unlink()
+    (shop / "models" / "reports" / "all.sql").write_text(
+        "{{ config(mode='append') }} SELECT order_id FROM {{ stream('orders') }}"
+    )
+    assert run("compile", "--output-dir", "compiled", "-s", "orders")[0] == 0
+    gone = {"models/orders.sql", "models/reports/views_per_10_minutes.sql", "models/reports/visits_per_day.sql"}
+    assert gone < ours
+    assert set(texts_below(shop / "compiled")) == ours - gone | {"models/more/orders.sql"} | theirs.keys()
+    (shop / "models" / "more" / "orders.sql").rename(shop / "models" / "orders.sql")
+    assert run("compile", "--output-dir", "compiled", "-s", "orders")[0] == 0
+    assert not (shop / "compiled" / "models" / "more").exists()
+    assert {path: texts_below(shop / "compiled")[path] for path in theirs} == theirs
+
+
+@pytest.mark.parametrize("folder", [".", "models", "models/reports/compiled", "macros", "./streams/../models"])
+def test_compiled_files_are_not_written_over_or_among_the_projects_own(run: Run, shop: Path, folder: str) -> None:
+    before = texts_below(shop)
+    code, out, err = run("compile", "--output-dir", folder, "--log-format", "json")
+    assert (code, out, conditions(err)) == (2, "", ["bad-output-dir"])
+    after = texts_below(shop)
+    assert {path: text for path, text in after.items() if not path.startswith("target/")} == before
+
+
+def texts_below(folder: Path) -> dict[str, str]:
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_parse_writes_the_manifest_alone(run: Run, shop: Path) -> None:
     code, out, err = run("parse")
     assert (code, len(out.splitlines()), err) == (0, 1, "")

@@ -320,6 +320,31 @@ def test_a_table_beside_the_streams_is_noted() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sql", "filters"),
+    [
+        ("SELECT id FROM clicks", False),
+        ("SELECT id FROM clicks WHERE url = 'a'", True),
+        ("SELECT id FROM (SELECT id FROM clicks WHERE url = 'a')", True),
+        ("WITH c AS (SELECT id FROM clicks WHERE url = 'a') SELECT id FROM c UNION ALL SELECT id FROM clicks", True),
+        ("SELECT id, count(*) AS n FROM clicks GROUP BY id", False),
+        ("SELECT id, count(*) AS n FROM clicks GROUP BY id HAVING count(*) > 1", True),
+        ("SELECT c.id FROM clicks c LEFT JOIN lake.a.b b ON b.x = c.id", False),
+        ("SELECT c.id FROM clicks c LEFT JOIN (SELECT x FROM lake.a.b WHERE x > 1) b ON b.x = c.id", False),
+        ("SELECT c.id FROM lake.a.b b RIGHT JOIN clicks c ON b.x = c.id", False),
+        ("SELECT c.id FROM clicks c JOIN lake.a.b b ON b.x = c.id", True),
+        ("SELECT c.id FROM clicks c, lake.a.b b", True),
+        ("SELECT c.id FROM clicks c LEFT SEMI JOIN lake.a.b b ON b.x = c.id", True),
+        ("SELECT c.id FROM clicks c LEFT ANTI JOIN lake.a.b b ON b.x = c.id", True),
+        ("SELECT id FROM clicks LATERAL VIEW explode(url) t AS e", True),
+        ("SELECT id FROM clicks LATERAL VIEW OUTER explode(url) t AS e", False),
+        ("SELECT id, (SELECT max(x) FROM lake.a.b WHERE x > 1) AS m FROM clicks", False),
+    ],
+)
+def test_what_may_leave_out_what_a_stream_brings_is_told(sql: str, filters: bool) -> None:
+    assert read(sql).filters is filters
+
+
+@pytest.mark.parametrize(
     ("sql", "fields"),
     [
         ("SELECT a FROM raw", frozenset[str]()),

@@ -301,7 +301,8 @@ def test_a_compiled_file_ends_each_statement_and_is_stable() -> None:
     text = "-- first\nSELECT id, Status, at /* c */ FROM {{ stream('orders') }} -- last;\n"
     compiled = compiled_text(build(config, text))
     assert compiled == compiled_text(build(config, text))
-    assert compiled.endswith(";\n") and compiled.startswith("-- shop.m: mode upsert, table lake.main.m\n\n")
+    assert compiled.endswith(";\n") and compiled.startswith("-- shop.m: mode upsert, table lake.main.m; ")
+    assert all(line.startswith("-- ") for line in compiled.split("\n\n")[0].splitlines())
     statements = [
         line for line in compiled.splitlines() if line.split(" ")[0] in ("CREATE", "ALTER", "MERGE", "INSERT")
     ]

@@ -1,0 +1,139 @@
+"""The comments that open a compiled file: what no statement of it says."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from datetime import datetime
+from typing import assert_never
+
+from lakesql.compile.quote import identifier, text
+from lakesql.compile.select import Select
+from lakesql.model.config import AvailableNow, Every
+from lakesql.names import COMPILED_FROM
+from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
+
+_WIDTH = 120
+
+
+def render_header(select: Select) -> str:
+    """Where the model is from, and what happens around its statements: a comment line each, long ones wrapped."""
+    model = select.model
+    first = f"-- {'.'.join(model.fqn)}: mode {select.writing.mode}, table {model.table}; {COMPILED_FROM}{model.path}"
+    says = {
+        **{f"FROM {identifier(name)}": _source(select, name) for name in select.query.streams_read},
+        "batches": _batches(select),
+        "rows": _rows(select),
+        "filtered rows": _filtered(select),
+        "bad records": _bad(select),
+        "late records": _late(select),
+        "progress": _progress(select),
+    }
+    return "\n".join((first, *(line for what, said in says.items() if said for line in _lines(f"{what}: {said}"))))
+
+
+def _lines(said: str) -> Iterator[str]:
+    """Comment lines. Nothing that a project's file says ends one before its end."""
+    plain = "".join(character if character.isprintable() else " " for character in said)
+    yield from textwrap.wrap(
+        plain, _WIDTH, initial_indent="-- ", subsequent_indent="--   ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _source(select: Select, name: str) -> str:
+    stream, table = select.streams[name], select.read_tables.get(name)
+    if table is not None:
+        return f"the batch's records, from table {table} (model {name}): the rows that are new"
+    facts = [f"connection {stream.connection}" if stream.connection else "the project's folder"]
+    if not isinstance(stream.origin, Generated):
+        facts.append(f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format)
+        facts.append(f"max_per_batch {stream.max_per_batch or 'unlimited'}")
+    if stream.start != "earliest":
+        facts.append(f"start {stream.start.isoformat() if isinstance(stream.start, datetime) else stream.start}")
+    if stream.watermark:
+        facts.append(f"watermark {stream.watermark.delay} on {identifier(stream.watermark.column)}")
+    columns = (f"{identifier(it.name)} {it.type}{' required' if it.required else ''}" for it in stream.columns)
+    return f"the batch's records, from {_origin(stream)} ({', '.join(facts)}): {', '.join(columns)}"
+
+
+def _origin(stream: Stream) -> str:
+    match stream.origin:
+        case Topics((name,)):
+            return f"topic {name}"
+        case Topics(names):
+            return f"topics {', '.join(names)}"
+        case TopicPattern(pattern):
+            return f"topics that match {text(pattern)}"
+        case FilePath(path):
+            return f"files {text(path)}"
+        case Generated():
+            return "a generator"
+        case _:
+            assert_never(stream.origin)
+
+
+def _batches(select: Select) -> str:
+    match select.model.trigger:
+        case AvailableNow():
+            return "what is there, until all of it is read; no run keeps the table fresh (trigger available_now)"
+        case Every(text=interval):
+            return f"every {interval} in a continuous run"
+        case _:
+            assert_never(select.model.trigger)
+
+
+def _rows(select: Select) -> str:
+    writing, query = select.writing, select.query
+    if not writing.keys:
+        return "a group's row is added once, when the watermark has passed it" if query.aggregated else "all are added"
+    newest = [*writing.sequence_by, *(["arrival"] if writing.is_positioned else [])]
+    which = f"the newest by {', then '.join(newest)}" if newest else "replaced when it changes"
+    return f"one for each {_listed(writing.keys, 'and')}, {which}"
+
+
+def _filtered(select: Select) -> str:
+    """What a filter leaves of a row that is in the table already."""
+    if not (select.writing.keys and select.query.filters):
+        return ""
+    return "if the newest row of a key is filtered out, the table keeps the key's former row"
+
+
+def _bad(select: Select) -> str:
+    writing, ratio = select.writing, select.model.config.max_dead_letter_ratio
+    reasons = []
+    if any(
+        name not in select.read_tables and not isinstance(select.streams[name].origin, Generated)
+        for name in select.query.streams_read
+    ):
+        reasons.append("those that do not fit their columns")
+    if writing.not_null:
+        reasons.append(f"rows whose {_listed(writing.not_null, 'or')} is NULL")
+    if not reasons:
+        return "there can be none"
+    limit = ""
+    if ratio < 1 and (writing.not_null or not select.query.stateful):
+        # A second query reads the records of a stateful model: those that it finds bad do not count.
+        counted = "the latter" if select.query.stateful and len(reasons) > 1 else "them"
+        limit = f"; a batch with more than {ratio * 100:g}% of {counted} fails"
+    return f"{' and '.join(reasons)} go to {select.model.table.dead_letter}{limit}"
+
+
+def _late(select: Select) -> str:
+    query = select.query
+    has_watermark = any(select.streams[name].watermark for name in query.streams_read)
+    if query.stateful and has_watermark and (query.grouped_by_event_time or query.joins_streams):
+        return "those behind the watermark are dropped and counted"
+    if query.stateful:
+        return "none is too late; state is kept for good, as no watermark bounds it"
+    if select.writing.sequence_by:
+        return "none is too late; a row older than the one of its key in the table changes nothing"
+    return "none is too late"
+
+
+def _progress(select: Select) -> str:
+    state = "progress and state" if select.query.stateful else "progress"
+    return f"in the snapshot of each batch (the ledger); Spark's own {state} in the model's checkpoint"
+
+
+def _listed(columns: tuple[str, ...], word: str) -> str:
+    return f" {word} ".join(map(identifier, columns))
