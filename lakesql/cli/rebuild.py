@@ -87,6 +87,7 @@ def rebuild_selected(
 
     manifest = project.load_project(options)
     names = project.select_models(manifest, select, exclude, options)
+    project.show_warnings(manifest, options)
     compiled = project.compiled_files(manifest)
     compiled.compile(names)
     if not names:
