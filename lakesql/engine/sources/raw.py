@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from glob import iglob
 from pathlib import Path
@@ -27,6 +28,9 @@ from lakesql.stream.stream import FilePath, Format, Generated, Stream, TopicPatt
 
 RATE_SAMPLE = 1000
 """How many rows a generator has where they are asked for at once."""
+
+RECORD_BYTES = 500
+"""What a record in a file is taken to have, where its lines cannot be measured."""
 
 TASK_RECORDS = 20_000
 """How many records of a topic's partition a task reads: a large batch is spread over all cores, however few partitions
@@ -175,7 +179,8 @@ def _file_reader(reader: Reader, stream: Stream, format_: Format | str, glob: st
     # Spark passes over a file that is older than this when a newer one has been read: none is to be passed over.
     reader = reader.format(format_).option("maxFileAge", "36500d")
     if stream.max_per_batch:
-        reader = reader.option("maxBytesPerTrigger", _batch_bytes(glob, stream.max_per_batch))
+        record_bytes = RECORD_BYTES if format_ in ("parquet", "avro") else measure_record(glob)
+        reader = reader.option("maxBytesPerTrigger", stream.max_per_batch * record_bytes)
     return reader
 
 
@@ -233,18 +238,32 @@ def escape_glob(name: str) -> str:
     return "".join(f"\\{character}" if character in "{}[]*?,\\" else character for character in name)
 
 
-def _batch_bytes(glob: str, records: int) -> int:
-    """About how many bytes hold so many records: Spark bounds a batch of files by bytes, in whole files.
+def measure_record(glob: str) -> int:
+    """About how many bytes a record of these files has: Spark bounds a batch of files by bytes, in whole files.
 
-    Measured on the first file where it is a local one; elsewhere a record is taken to have 500 bytes.
+    Measured on the lines of the first local file that has any.
     """
     local = local_folder(glob)
-    first = next(iter(sorted(iglob(_python_glob(str(local))))), None) if local is not None else None
-    if first is None:
-        return records * 500
-    with Path(first).open("rb") as file:
-        sample = file.read(1 << 20)
-    return records * max(1, len(sample) // max(1, sample.count(b"\n")))
+    if local is None:
+        return RECORD_BYTES
+    try:
+        first = next((file for file in _local_files(str(local)) if file.stat().st_size), None)
+        if first is None:
+            return RECORD_BYTES
+        with first.open("rb") as file:
+            sample = file.read(1 << 20)
+    except OSError:  # Spark will say what it cannot read
+        return RECORD_BYTES
+    return max(1, len(sample) // max(1, sample.count(b"\n")))
+
+
+def _local_files(glob: str) -> Iterator[Path]:
+    """The files that the pattern matches, or that are in folders which it matches."""
+    for path in map(Path, sorted(iglob(_python_glob(glob)))):
+        if path.is_dir():
+            yield from (Path(folder, name) for folder, _, names in os.walk(path) for name in sorted(names))
+        else:
+            yield path
 
 
 def _python_glob(glob: str) -> str:
