@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from glob import iglob
-from pathlib import Path
 from typing import assert_never
 
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
@@ -19,6 +15,7 @@ from lakesql.compile.quote import identifiers, table_name, text
 from lakesql.engine.records.parse import CORRUPT, JSON_OPTIONS, read_type
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
 from lakesql.engine.sources.broker import consumer_options
+from lakesql.engine.sources.empty import as_pattern, local_files
 from lakesql.errors import ProjectError
 from lakesql.names import ROW
 from lakesql.project.catalog import local_folder
@@ -56,7 +53,12 @@ def read_raw(session: SparkSession, binding: StreamBinding, streaming: bool = Tr
         case Recorded(path=path):
             return _read_recorded(reader, stream, path)
         case Files(path=path):
-            return _read_files(reader, binding, path)
+            if not isinstance(stream.origin, FilePath):
+                raise _wrong_origin(stream, "files", "path")
+            glob = files_of(stream, path)
+            pattern = as_pattern(session, glob)
+            rows = _read_files(reader, binding, pattern)
+            return rows if pattern == glob else rows.where(_fails_in_column_folders(glob))
         case Rate(rows_per_second=rows_per_second):
             rows = (
                 reader.format("rate").option("rowsPerSecond", rows_per_second).load()
@@ -121,11 +123,8 @@ def _bytes(text: Column, in_base64: Column) -> Column:
     return F.coalesce(text.cast("binary"), F.unbase64(in_base64))
 
 
-def _read_files(reader: Reader, binding: StreamBinding, base: str) -> DataFrame:
+def _read_files(reader: Reader, binding: StreamBinding, glob: str) -> DataFrame:
     stream = binding.stream
-    if not isinstance(stream.origin, FilePath):
-        raise _wrong_origin(stream, "files", "path")
-    glob = files_of(stream, base)
     match stream.format:
         case "csv" | "string" | "bytes":
             lines = _text_lines(reader, stream, glob)
@@ -137,6 +136,12 @@ def _read_files(reader: Reader, binding: StreamBinding, base: str) -> DataFrame:
             return _as_rows(rows, kind.names, *_FILE)
         case _:
             assert_never(stream.format)
+
+
+def _fails_in_column_folders(path: str) -> Column:
+    """True, but for files in folders whose names are columns (`day=3`), of which Spark takes none by a pattern."""
+    said = f"{path} has appeared since the run began, with folders whose names are columns."
+    return F.when(F.col("topic").rlike("/[^/]+=[^/]*/"), F.raise_error(F.lit(said)).cast("boolean")).otherwise(True)
 
 
 def _row_type(binding: StreamBinding) -> T.StructType:
@@ -247,7 +252,7 @@ def measure_record(glob: str) -> int:
     if local is None:
         return RECORD_BYTES
     try:
-        first = next((file for file in _local_files(str(local)) if file.stat().st_size), None)
+        first = next((file for file in local_files(str(local)) if file.stat().st_size), None)
         if first is None:
             return RECORD_BYTES
         with first.open("rb") as file:
@@ -255,17 +260,3 @@ def measure_record(glob: str) -> int:
     except OSError:  # Spark will say what it cannot read
         return RECORD_BYTES
     return max(1, len(sample) // max(1, sample.count(b"\n")))
-
-
-def _local_files(glob: str) -> Iterator[Path]:
-    """The files that the pattern matches, or that are in folders which it matches."""
-    for path in map(Path, sorted(iglob(_python_glob(glob)))):
-        if path.is_dir():
-            yield from (Path(folder, name) for folder, _, names in os.walk(path) for name in sorted(names))
-        else:
-            yield path
-
-
-def _python_glob(glob: str) -> str:
-    """The pattern with the first of each `{a,b}`: Python's glob knows no alternatives."""
-    return re.sub(r"\{([^,}]*)[^}]*\}", r"\1", glob)
