@@ -144,7 +144,9 @@ def default_text(field: Field) -> str:
             return f"`{duration.text}`"
         case bool() as flag:
             return "`true`" if flag else "`false`"
-        case float() | int() as number:
+        case int() as number:
+            return f"`{number}`"
+        case float() as number:
             return f"`{number:g}`"
         case str() as text if text:
             return f"`{text}`"

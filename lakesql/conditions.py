@@ -541,6 +541,10 @@ CONDITIONS: dict[str, Condition] = {
         "`stream('…')` names a model whose rows change.",
         "Read the stream that it reads, or join its table with `ref('…')`.",
     ),
+    "stream-empty": Condition(
+        "With `--fail-if-empty`: a model has read nothing, as no file or topic matches, or no record is there.",
+        "Correct the stream's `path`, `topic` or connection, or see why nothing arrives.",
+    ),
     "stream-origin": Condition(
         "A stream says where it comes from in a way that does not fit: twice, or not as its connection needs it.",
         "Keep one of `topic`, `topics`, `pattern`, `path`: topics for `kafka` and `recorded`, a path for `files`.",

@@ -47,6 +47,20 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamEmpty:
+    """A stream of a model has nothing to read, and `why`: no file or topic matches, or there is no record.
+
+    `others_have`: another stream of the model has something.
+    """
+
+    model: str
+    stream: str
+    why: str
+    others_have: bool
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepApplied:
     """A step of the plan was applied, such as a table created or a column added. `text` says it in one line."""
 
@@ -161,7 +175,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class ModelFinished:
-    """A model is done: with `success`, with `error` (its problems say why), or `skipped` for what `because` says."""
+    """A model is done: with `success`, with `error` (its problems say why), or `skipped` for what `because` says.
+
+    `warnings` are of its streams that had nothing to read.
+    """
 
     model: str
     status: Status
@@ -175,6 +192,7 @@ class ModelFinished:
     problems: tuple[Problem, ...] = ()
     because: str = ""
     late: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +208,7 @@ Event = (
     RunStarted
     | SessionStarted
     | Noted
+    | StreamEmpty
     | StepApplied
     | QueryStarted
     | Retrying

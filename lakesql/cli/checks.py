@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar, assert_never
+from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from lakesql.catalog.connect import check_checkpoints
 from lakesql.catalog.tables import check_catalog
@@ -20,16 +20,31 @@ from lakesql.project.files import read_project
 from lakesql.project.profiles import Connection, Files, Kafka, Rate, Recorded, Target, load_target, resolve_paths
 from lakesql.stream.stream import Stream
 
+if TYPE_CHECKING:
+    from lakesql.engine.sources.binding import StreamBinding
+
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one check found: a line, or the error that says what is wrong."""
+    """What one check found: a line, or the error that says what is wrong.
+
+    `warnings` are of streams that have nothing to read.
+    """
 
     name: str
     found: str = ""
     error: LakesqlError | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a check of streams found."""
+
+    text: str
+    warnings: tuple[str, ...] = ()
 
 
 def check_everything(options: Options) -> Iterator[Result]:
@@ -69,23 +84,43 @@ def _attempt(check: Callable[[], T]) -> T | LakesqlError:
 
 
 def _result(name: str, found: T | LakesqlError, say: Callable[[T], str] = str) -> Result:
-    return Result(name, error=found) if isinstance(found, LakesqlError) else Result(name, say(found))
+    match found:
+        case LakesqlError():
+            return Result(name, error=found)
+        case Found(text, warnings):
+            return Result(name, text, warnings=warnings)
+        case _:
+            return Result(name, say(found))
 
 
-def _check_streams(manifest: Manifest) -> str:
-    """A line on the streams that models read, each of which the target must have a connection for."""
+def _check_streams(manifest: Manifest) -> Found:
+    """What there is of the streams that models read, each of which the target must have a connection for."""
     from lakesql.run.bind import bind_stream
 
     names = {reference.name for model in manifest.models.values() for reference in model.facts.streams}
     problems: list[Problem] = []
+    warnings: list[str] = []
     for name in sorted(names & manifest.streams.keys()):
         try:
-            bind_stream(manifest, manifest.streams[name])
+            warnings += _look_for_files(bind_stream(manifest, manifest.streams[name]))
         except LakesqlError as error:
             problems += error.problems
     if problems:
         raise ProfileError(problems)
-    return f"{len(names & manifest.streams.keys())} are read, and the target has their connections"
+    text = f"{len(names & manifest.streams.keys())} are read, and the target has their connections"
+    return Found(text, tuple(warnings))
+
+
+def _look_for_files(binding: StreamBinding) -> Iterator[str]:
+    """A warning, if the stream is read from files of this machine of which there is none."""
+    from lakesql.engine.sources.empty import explain_no_files, local_files
+    from lakesql.engine.sources.raw import files_of
+
+    match binding.source:
+        case Files(path=path) | Recorded(path=path):
+            glob = files_of(binding.stream, path)
+            if (local := local_folder(glob)) is not None and not any(local_files(str(local))):
+                yield f"stream {binding.stream.name}: {explain_no_files(glob)}"
 
 
 def _find_java() -> str:
@@ -117,18 +152,18 @@ def _check_jars(target: Target, streams: Sequence[Stream]) -> str:
     return f"{len(present)} in {folder}" + (f", {missing} more will be fetched by the first run" if missing else "")
 
 
-def check_connection(connection: Connection, streams: Sequence[Stream] = ()) -> str:
+def check_connection(connection: Connection, streams: Sequence[Stream] = ()) -> Found:
     """A line on what the connection points to, and whether it has what `streams` read through it.
 
     Raises `connection-unreachable`, and for a broker what `open_broker` and `find_topics` raise.
     """
     match connection:
         case Recorded(path) | Files(path):
-            return _check_folder(path)
+            return Found(_check_folder(path))
         case Kafka():
             return _check_broker(connection, streams)
         case Rate(rows):
-            return f"{rows} rows a second, made by Spark"
+            return Found(f"{rows} rows a second, made by Spark")
         case _:
             assert_never(connection)
 
@@ -142,24 +177,30 @@ def _check_folder(path: str) -> str:
     return path
 
 
-def _check_broker(connection: Kafka, streams: Sequence[Stream]) -> str:
+def _check_broker(connection: Kafka, streams: Sequence[Stream]) -> Found:
     from lakesql.engine.sources.broker import open_broker, open_java, reach_broker
+    from lakesql.engine.sources.empty import explain_no_records
     from lakesql.engine.spark.jars import JARS, user_cache
     from lakesql.engine.spark.java import find_java
 
     server = reach_broker(connection.bootstrap_servers)
     jars = [user_cache(os.environ) / "jars" / jar.file for jar in JARS["kafka"]]
     if not all(jar.exists() for jar in jars):
-        return f"{server} accepts connections; more is checked once the first run has fetched the jars"
+        return Found(f"{server} accepts connections; more is checked once the first run has fetched the jars")
     problems: list[Problem] = []
+    warnings: list[str] = []
     topics: dict[str, int] = {}
     with open_java(find_java(os.environ), jars) as jvm, open_broker(jvm, connection) as broker:
         for stream in streams:
             try:
                 found = broker.find_topics(stream.origin, stream.place)
                 topics |= {topic.name: len(topic.partitions) for topic in found.values()}
+                first, ends = broker.beginning_offsets(found.values()), broker.log_ends(found.values())
+                if nothing := explain_no_records(stream.origin, first, ends):
+                    warnings.append(f"stream {stream.name}: {nothing}")
             except RunError as error:
                 problems += error.problems
     if problems:
         raise RunError(problems)
-    return f"{server} answers, {len(topics)} topics with {sum(topics.values())} partitions are read"
+    text = f"{server} answers, {len(topics)} topics with {sum(topics.values())} partitions are read"
+    return Found(text, tuple(warnings))

@@ -22,7 +22,7 @@ def command(given: Given) -> int:
     """Check everything that a run needs.
 
     Project, Java, pyspark, target, models, streams, jars, catalog, checkpoints and each connection: one line each, with
-    what to do where something is wrong. The exit code is 1 then.
+    what to do where something is wrong. The exit code is 1 then. A stream that has nothing to read is a warning.
     """
     from lakesql.cli.checks import check_everything
 
@@ -42,11 +42,15 @@ def _show(result: Result, options: Options) -> None:
 
     problems = result.error.problems if result.error else ()
     if options.log_format == "json":
-        fields = {"check": result.name, "ok": not problems, "found": result.found}
+        fields = {"check": result.name, "ok": not problems, "found": result.found, "warnings": result.warnings}
         click.echo(json.dumps({**fields, "problems": [asdict(problem) for problem in problems]}))
         return
-    mark = click.style("failed", fg="red", bold=True) if problems else click.style("ok    ", fg="green")
-    lines = [result.found]
+    mark = click.style("ok    ", fg="green")
+    if problems:
+        mark = click.style("failed", fg="red", bold=True)
+    elif result.warnings:
+        mark = click.style("warn  ", fg="yellow")
+    lines = [result.found, *result.warnings]
     if len(problems) > 1 and result.name in PARSED:
         lines = [f"{len(problems)} problems, shown by `lakesql parse`"]
     elif problems:

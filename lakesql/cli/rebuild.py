@@ -75,6 +75,7 @@ def rebuild_selected(
     start_at: RebuildFrom,
     accept_data_loss: bool,
     fail_fast: bool,
+    fail_if_empty: bool = False,
 ) -> int:
     """Rebuild the selected models, each after those that it reads, and show the progress. The exit code."""
     import shlex
@@ -95,7 +96,15 @@ def rebuild_selected(
     queries_by = rebuild_queries(manifest, names, start_at, accept_data_loss)
     with open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:])) as emit:
         selects = compiled.selects(names)
-        succeeded = run_models(manifest, selects, False, emit, fail_fast=fail_fast, queries_by=queries_by)
+        succeeded = run_models(
+            manifest,
+            selects,
+            False,
+            emit,
+            fail_fast=fail_fast,
+            fail_if_empty=fail_if_empty,
+            queries_by=queries_by,
+        )
         return 0 if succeeded else 1
 
 

@@ -23,6 +23,11 @@ from lakesql.cli.options import Command, Given, select_options
     "--full-refresh", is_flag=True, help="Fill the tables again: the same as `lakesql rebuild` of the selection."
 )
 @click.option("--fail-fast", is_flag=True, help="End the run with the first model that fails for good.")
+@click.option(
+    "--fail-if-empty",
+    is_flag=True,
+    help="Fail a model that has read nothing because no file, topic or record is there. Otherwise that is a warning.",
+)
 @click.pass_obj
 def command(
     given: Given,
@@ -32,6 +37,7 @@ def command(
     accept_data_loss: bool,
     full_refresh: bool,
     fail_fast: bool,
+    fail_if_empty: bool,
 ) -> int:
     """Run models: read what arrived in their streams, and write it to their tables.
 
@@ -52,7 +58,7 @@ def command(
         if once is False:
             fix = "Rebuild first, and then run: lakesql run --full-refresh, lakesql run --continuous"
             raise UsageError.of("usage", "--full-refresh ends when the tables are filled.", fix=fix)
-        return rebuild_selected(options, select, exclude, "start", accept_data_loss, fail_fast)
+        return rebuild_selected(options, select, exclude, "start", accept_data_loss, fail_fast, fail_if_empty)
     manifest = project.load_project(options)
     project.show_warnings(manifest, options)
     names = project.select_models(manifest, select, exclude, options)
@@ -70,6 +76,12 @@ def command(
     with open_emitter(options, outputs, shlex.join(sys.argv[1:])) as emit:
         selects = compiled.selects(names)
         succeeded = run_models(
-            manifest, selects, continuous, emit, accept_data_loss=accept_data_loss, fail_fast=fail_fast
+            manifest,
+            selects,
+            continuous,
+            emit,
+            accept_data_loss=accept_data_loss,
+            fail_fast=fail_fast,
+            fail_if_empty=fail_if_empty,
         )
         return 0 if succeeded else 1

@@ -23,6 +23,7 @@ from lakesql.events import (
     RunFinished,
     RunStarted,
     StepApplied,
+    StreamEmpty,
 )
 from lakesql.observe.emitter import Clock
 from lakesql.observe.layout import Column, Row, fit_table
@@ -100,7 +101,7 @@ class LiveView:
 
     def _is_worth_a_line(self, event: Event) -> bool:
         match event:
-            case Noted() | StepApplied() | BatchSkipped() | Retrying():
+            case Noted() | StreamEmpty() | StepApplied() | BatchSkipped() | Retrying():
                 return True
             case ModelFinished():
                 return event.status != "success"

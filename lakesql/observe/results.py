@@ -96,6 +96,7 @@ def _result(model: ModelTally, is_running: bool, at_ms: int) -> Mapping[str, Any
         "late": finished.late,
         "skipped_batches": finished.skipped_batches,
         "execution_time_ms": finished.duration_ms,
+        "warnings": list(finished.warnings),
         "problems": [asdict(problem) for problem in finished.problems],
     }
 
@@ -103,7 +104,9 @@ def _result(model: ModelTally, is_running: bool, at_ms: int) -> Mapping[str, Any
 def _message(finished: ModelFinished) -> str:
     match finished.status:
         case "success":
-            return "up to date" if is_up_to_date(finished) else totals(finished)
+            if not is_up_to_date(finished):
+                return totals(finished)
+            return "; ".join(finished.warnings) or "up to date"
         case "skipped":
             return finished.because
         case "error":

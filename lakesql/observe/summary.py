@@ -64,8 +64,8 @@ def render_closing(run: RunTally) -> str:
 
 
 def render_remarks(run: RunTally) -> tuple[str, ...]:
-    """What the table has no room for: where the dead letters are, what came too late, why models were skipped,
-    and which ones a continuous run has not kept fresh."""
+    """What the table has no room for: where the dead letters are, what came too late, which streams had nothing,
+    why models were skipped, and which ones a continuous run has not kept fresh."""
     models = run.models.values()
     dead_letters = (
         f"{model.name}: {count(model.rejected, 'dead letter')} in {model.dead_letter_table} ({reasons(model.reasons)})"
@@ -77,13 +77,14 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         for model in models
         if model.late
     )
+    empty = (f"{model.name}: {warning}" for model in models for warning in model.warnings)
     skipped = (
         f"{model.name}: skipped, {model.finished.because}"
         for model in models
         if model.finished and model.finished.status == "skipped"
     )
     ended = (f"{name}: ended with what was there (trigger='available_now'), and not kept fresh" for name in run.ending)
-    return tuple(printable(remark) for remark in (*dead_letters, *late, *skipped, *ended))
+    return tuple(printable(remark) for remark in (*dead_letters, *late, *empty, *skipped, *ended))
 
 
 def render_failures(run: RunTally, read_line: ReadLine) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from lakesql.events import (
     SessionStarted,
     Status,
     StepApplied,
+    StreamEmpty,
 )
 
 Phase = Literal["waiting", "running", "retrying", "success", "error", "skipped"]
@@ -37,7 +38,8 @@ class ModelTally:
 
     `retries` counts those since the last batch, whose number is `batch`. `backlog` is None where nobody knows, and
     `lag` is the backlog of each partition of its topics. `rejected` are dead letters, `reasons` counts them. `late`
-    are rows that a watermark has dropped.
+    are rows that a watermark has dropped. `warnings` are of its streams that had nothing to read; `has_nothing` if that
+    goes for all of them.
     """
 
     name: str
@@ -57,6 +59,8 @@ class ModelTally:
     committed_at_ms: int | None = None
     dead_letter_table: str = ""
     reasons: tuple[tuple[str, int], ...] = ()
+    warnings: tuple[str, ...] = ()
+    has_nothing: bool = False
     finished: ModelFinished | None = None
 
     def finish(
@@ -76,6 +80,7 @@ class ModelTally:
             problems=problems,
             because=because,
             late=self.late,
+            warnings=self.warnings,
         )
 
 
@@ -121,6 +126,10 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
     match event:
         case RunStarted() | SessionStarted() | RunFinished() | Noted() | StepApplied():
             return model
+        case StreamEmpty():
+            warning = f"stream {event.stream}: {event.why}"
+            warnings = tuple(dict.fromkeys((*model.warnings, warning)))
+            return replace(model, warnings=warnings, has_nothing=not event.others_have)
         case QueryStarted():
             return replace(model, phase="running")
         case Retrying():
@@ -169,6 +178,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 rejected=event.rejected,
                 skipped_batches=event.skipped_batches,
                 late=event.late,
+                warnings=event.warnings,
                 finished=event,
             )
         case _:

@@ -24,6 +24,7 @@ from lakesql.events import (
     RunStarted,
     SessionStarted,
     StepApplied,
+    StreamEmpty,
 )
 
 Tone = Literal["plain", "good", "warning", "bad"]
@@ -58,6 +59,8 @@ def _describe(event: Event) -> Line:
             return Line("", f"Spark is up after {duration(event.duration_ms)}")
         case Noted():
             return Line(event.model or "", event.text)
+        case StreamEmpty():
+            return Line(event.model, f"stream {event.stream} has nothing to read: {event.why}", "warning")
         case StepApplied():
             return Line(event.model, event.text)
         case QueryStarted():
@@ -91,6 +94,8 @@ def _describe(event: Event) -> Line:
 
 def _describe_finished(event: ModelFinished) -> Line:
     match event.status:
+        case "success" if is_up_to_date(event) and event.warnings:
+            return Line(event.model, f"nothing to read: {'; '.join(event.warnings)}", "warning")
         case "success" if is_up_to_date(event):
             return Line(event.model, "up to date, nothing new to read", "good")
         case "success":

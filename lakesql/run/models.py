@@ -35,6 +35,7 @@ def run_models(
     *,
     accept_data_loss: bool = False,
     fail_fast: bool = False,
+    fail_if_empty: bool = False,
     queries_by: QueriesBy = lambda leased: leased,
 ) -> bool:
     """Run the models of `selects` until all that is there has been taken (`continuous`: until somebody ends it).
@@ -42,9 +43,10 @@ def run_models(
     With `continuous` all queries run at once. Otherwise a model starts when those that it reads are done, as many side
     by side as the target's `threads`. A model that fails by something that may pass is tried again as the target's
     `retries` say; any other failure ends it alone, and those that wait for it are skipped. With `accept_data_loss`
-    records that are gone from their topics are passed over; with `fail_fast` the first failure ends the run.
-    `queries_by` puts other queries in the place of the ordinary ones. Returns whether no model failed. Raises
-    `ProjectError` and `ProfileError` before anything is started or written.
+    records that are gone from their topics are passed over; with `fail_fast` the first failure ends the run; with
+    `fail_if_empty` a model fails that has read nothing, as its streams have nothing. `queries_by` puts other queries in
+    the place of the ordinary ones. Returns whether no model failed. Raises `ProjectError` and `ProfileError` before
+    anything is started or written.
     """
     bound = bind_selects(manifest, selects)
     bindings = [binding for each in bound.values() for binding in each.bindings]
@@ -61,7 +63,7 @@ def run_models(
         interrupt.arm()  # not before: a SparkContext sets a handler of its own
         emit(SessionStarted(_since(started), now_ms()))
         context = RunContext(manifest, session, catalog, emit, accept_data_loss)
-        succeeded = run_selects(context, bound, continuous, interrupt, fail_fast, queries_by)
+        succeeded = run_selects(context, bound, continuous, interrupt, fail_fast, fail_if_empty, queries_by)
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
     return succeeded
 
@@ -72,6 +74,7 @@ def run_selects(
     continuous: bool,
     interrupt: Interrupt,
     fail_fast: bool = False,
+    fail_if_empty: bool = False,
     queries_by: QueriesBy = lambda leased: leased,
 ) -> bool:
     """What `run_models` does once the session is open, which stays open: run the models and say whether none failed."""
@@ -87,6 +90,7 @@ def run_selects(
         continuous=continuous,
         interrupt=interrupt,
         fail_fast=fail_fast,
+        fail_if_empty=fail_if_empty,
     )
     try:
         runs = supervisor.run(waits_for)

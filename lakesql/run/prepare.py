@@ -21,7 +21,7 @@ from lakesql.engine.progress.progress import QueryIdentity
 from lakesql.engine.progress.state import StartFrom
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
-from lakesql.events import Emit, Noted, now_ms
+from lakesql.events import Emit, Noted, StreamEmpty, now_ms
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.names import DEAD_LETTER_SUFFIX
 from lakesql.project.profiles import Target
@@ -68,6 +68,10 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
 
     check_tables(context.manifest, context.catalog, select)
     sources = read_sources(session, context.brokers, bindings)
+    for source in sources:
+        if source.nothing:
+            others_have = any(not other.nothing for other in sources)
+            context.emit(StreamEmpty(select.model.name, source.name, source.nothing, others_have, now_ms()))
     identities = query_identities(select, folder)
     moved = [follow_files(session, identity.folder, bindings, say) for identity in identities]
     states = [

@@ -14,7 +14,7 @@ from lakesql.engine.spark.failure import UNREACHABLE
 from lakesql.errors import LakesqlError, Problem, TransientError
 from lakesql.events import Emit, Event, Noted, Progress, QueryStarted, Retrying, Status, now_ms
 from lakesql.observe.tally import ModelTally, count_model_event
-from lakesql.observe.text import duration, headline
+from lakesql.observe.text import duration, headline, is_up_to_date
 from lakesql.project.profiles import Retries
 from lakesql.run.interrupt import Interrupt
 
@@ -112,7 +112,8 @@ class Supervisor:
     """Runs models by their queries, says so in events, and tries them again as `retries` say.
 
     At most `limit` models run at once. With `continuous` a model starts as soon as those that it reads have begun. With
-    `fail_fast` the first model that fails for good ends the run.
+    `fail_fast` the first model that fails for good ends the run. With `fail_if_empty` a model has failed that has read
+    nothing, as none of its streams has anything to read.
     """
 
     queries: Queries
@@ -122,6 +123,7 @@ class Supervisor:
     continuous: bool
     interrupt: Interrupt
     fail_fast: bool = False
+    fail_if_empty: bool = False
     clock: Clock = Clock()
 
     def run(self, waits_for: Mapping[str, frozenset[str]]) -> Mapping[str, ModelRun]:
@@ -222,6 +224,8 @@ class Supervisor:
             run.query = None
             if run.failure is not None:
                 self._fail(run, run.failure, ending)
+            elif self.fail_if_empty and run.tally.has_nothing and is_up_to_date(run.tally.finish("success", 0, 0)):
+                self._finish(run, "error", tuple(Problem("stream-empty", text) for text in run.tally.warnings))
             else:
                 self._finish(run, "success")
             return

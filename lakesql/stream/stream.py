@@ -133,6 +133,16 @@ def _read_start(node: Node) -> Start:
     return start if start.tzinfo else start.replace(tzinfo=UTC)
 
 
+def _read_limit(node: Node) -> int | None:
+    if node.value == "unlimited":
+        return None
+    try:
+        return read_positive(node)
+    except ProjectError:
+        what = f"{node.shown} is neither a positive whole number nor 'unlimited'."
+        raise ProjectError.of("wrong-value", what, place=node.place) from None
+
+
 @dataclass(frozen=True, slots=True)
 class _StreamOptions:
     """The keys of one entry under `streams:`."""
@@ -159,14 +169,19 @@ class _StreamOptions:
         "Where a new checkpoint starts: `earliest`, `latest` or an ISO timestamp.", default="earliest", read=_read_start
     )
     max_per_batch: int | None = option(
-        "Maximum number of records in a batch; for files an approximate one.", default=None, read=read_positive
+        "Maximum number of records in a batch, or `unlimited`; for files an approximate one.",
+        default=1_000_000,
+        read=_read_limit,
     )
     csv: Csv = option("How a CSV stream's lines are read.", factory=Csv)
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A declared stream, checked. Its columns are the contract's, in the order of the file."""
+    """A declared stream, checked. Its columns are the contract's, in the order of the file.
+
+    A batch has `max_per_batch` of its records at most: None for as many as there are.
+    """
 
     name: str
     description: str

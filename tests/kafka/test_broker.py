@@ -158,7 +158,13 @@ def test_debug_says_what_a_broker_has(broker: Broker) -> None:
     broker.create_topic("debugged", 3)
     right = read_stream(node_of({"name": "r", "connection": "k", "topic": "debugged", "format": "bytes"}, PLACE))
     wrong = read_stream(node_of({"name": "w", "connection": "k", "topic": "debuged", "format": "bytes"}, PLACE))
-    assert "1 topics with 3 partitions" in check_connection(Kafka(broker.servers), [right])
+    found = check_connection(Kafka(broker.servers), [right])
+    assert "1 topics with 3 partitions" in found.text
+    assert found.warnings == ("stream r: there is no record in debugged",)
+    none = read_stream(node_of({"name": "n", "connection": "k", "pattern": "no[.]such", "format": "bytes"}, PLACE))
+    assert check_connection(Kafka(broker.servers), [none]).warnings == ("stream n: no topic matches no[.]such",)
+    broker.produce("debugged", [b"1"])
+    assert check_connection(Kafka(broker.servers), [right]).warnings == ()
     with pytest.raises(LakesqlError) as caught:
         check_connection(Kafka(broker.servers), [right, wrong])
     assert [problem.condition for problem in caught.value.problems] == ["unknown-topic"]

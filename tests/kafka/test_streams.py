@@ -13,7 +13,7 @@ import pytest
 
 from lakesql.compile.select import build_select
 from lakesql.errors import ProjectError
-from lakesql.events import BatchCommitted, Progress
+from lakesql.events import BatchCommitted, Progress, StreamEmpty
 from lakesql.run.bind import bind_select
 from tests.servers.broker import STORE_PASSWORD, Broker, Message, jaas
 from tests.servers.process import free_ports
@@ -157,6 +157,20 @@ def test_max_per_batch_limits_a_batch(project: Project, broker: Broker, topic: s
     assert [event.records for event in ran.of(BatchCommitted)] == [30, 30, 30]
     assert ids(project) == list(range(90))
     assert project.run().check().of(BatchCommitted) == []
+
+
+def test_a_topic_without_records_is_told(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic, 2)
+    project.stream("s", COLUMNS, connection="broker", topic=topic)
+    project.model("landed", "SELECT id FROM {s}", mode="append")
+    (told,) = project.run().check().of(StreamEmpty)
+    assert (told.model, told.stream, told.why) == ("landed", "s", f"there is no record in {topic}")
+    ran = project.run(fail_if_empty=True)
+    assert not ran.succeeded and ran.conditions("landed") == ["stream-empty"]
+    broker.produce(topic, [value(1)])
+    assert project.run(fail_if_empty=True).check().of(StreamEmpty) == []
+    assert project.run(fail_if_empty=True).check().finished("landed").records == 0
+    assert ids(project) == [1]
 
 
 def test_partitions_added_during_a_run_are_read(project: Project, broker: Broker, topic: str) -> None:
@@ -445,12 +459,13 @@ def test_the_lag_is_reported_for_each_partition_and_falls_to_zero(project: Proje
     project.stream("s", COLUMNS, connection="broker", topic=topic, max_per_batch=8)
     project.model("landed", "SELECT id FROM {s}", mode="append", trigger="1 second")
     told: list[Progress] = []
-    project.run(
+    ran = project.run(
         continuous=True,
         meet=lambda event: told.append(event) if isinstance(event, Progress) and event.lag else None,
         until=lambda: bool(told) and told[-1].left == 0,
     ).check()
-    assert all(each.left_unit == "records" for each in told)
+    first, *_ = ran.of(Progress)
+    assert (first.left, {each.left_unit for each in ran.of(Progress)}) == (None, {"records"})
     assert all(each.left == sum(part.records for part in each.lag) for each in told)
     assert {(part.topic, part.partition) for part in told[0].lag} == {(topic, 0), (topic, 1)}
     lefts = [each.left or 0 for each in told]

@@ -154,13 +154,23 @@ class Project:
         accept_data_loss: bool = False,
         queries_by: QueriesBy = lambda leased: leased,
         reached: Callable[[str, str], None] = lambda model, step: None,
+        fail_if_empty: bool = False,
     ) -> Ran:
         """Run models, all of them if none is named. The run is ended as soon as `until` says so.
 
         `meet` is called with each event, in the thread that it happened in: what it raises hits the batch there.
         """
         return run_manifest(
-            self.lake, self.manifest(), names, continuous, until, meet, accept_data_loss, queries_by, reached
+            self.lake,
+            self.manifest(),
+            names,
+            continuous,
+            until,
+            meet,
+            accept_data_loss,
+            queries_by,
+            reached,
+            fail_if_empty,
         )
 
     def rebuild(
@@ -251,6 +261,7 @@ def run_manifest(
     accept_data_loss: bool = False,
     queries_by: QueriesBy = lambda leased: leased,
     reached: Callable[[str, str], None] = lambda model, step: None,
+    fail_if_empty: bool = False,
 ) -> Ran:
     """Run models of a manifest on the shared session: see `Project.run`."""
     ids = manifest.graph.order(node for node in manifest.graph.nodes if node.startswith("model."))
@@ -270,7 +281,8 @@ def run_manifest(
     selects = build_selects(manifest, [name for name in order if not names or name in names])
     context = RunContext(manifest, lake.session, lake.catalog, emit, accept_data_loss, reached=reached)
     bound = bind_selects(manifest, selects)
-    return Ran(run_selects(context, bound, continuous, interrupt, queries_by=queries_by), tuple(events))
+    succeeded = run_selects(context, bound, continuous, interrupt, fail_if_empty=fail_if_empty, queries_by=queries_by)
+    return Ran(succeeded, tuple(events))
 
 
 def sorted_rows(rows: Iterable[Row], order: str | None = None) -> list[Row]:

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakesql.events import BatchCommitted
 from tests.spark.project import Fields, Project
 
 COLUMNS = {"id": {"type": "int", "required": True}, "amount": "decimal(9,2)", "at": "timestamp", "name": "string"}
@@ -178,3 +179,16 @@ def test_a_join_resumes_where_its_streams_are_named_in_another_order(project: Pr
         project.record("e", [{"id": number, "v": f"v{number}"}])
         project.run().check()
     assert project.rows("joined", "id") == [{"id": number, "v": f"v{number}"} for number in range(3)]
+
+
+def test_a_batch_is_bounded_unless_the_stream_says_otherwise(project: Project) -> None:
+    """Two files have more than a million records in all, and a folder is a path as well as a pattern is."""
+    for number in (1, 2):
+        project.write(f"landing/{number}.txt", "1\n" * 600_000)
+    project.stream("bounded", path="landing", format="string")
+    project.stream("at_once", path="landing/*.txt", format="string", max_per_batch="unlimited")
+    for name in ("bounded", "at_once"):
+        project.model(f"of_{name}", f"SELECT value FROM {{{name}}}", mode="append")
+    ran = project.run().check()
+    assert [event.records for event in ran.of(BatchCommitted, "of_bounded")] == [600_000, 600_000]
+    assert [event.records for event in ran.of(BatchCommitted, "of_at_once")] == [1_200_000]

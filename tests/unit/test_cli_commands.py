@@ -628,6 +628,16 @@ def test_debug_refuses_what_a_run_refuses(
     assert set(conditions(run("run", "--log-format", "json")[2])) == set(expected)
 
 
+def test_debug_says_which_streams_have_nothing_to_read(run: Run, shop: Path) -> None:
+    shutil.rmtree(shop / "streams" / "recorded" / "shop.orders")
+    _, out, _ = run("debug", "--log-format", "json")
+    (streams,) = (line for line in map(json.loads, out.splitlines()) if line["check"] == "streams")
+    (warning,) = streams["warnings"]
+    assert streams["ok"] and warning.startswith("stream orders: no file matches ")
+    assert warning.endswith("/shop.orders/*.jsonl: there is no folder " + str(shop / "streams/recorded/shop.orders"))
+    assert warning in run("debug")[1]
+
+
 def test_debug_without_a_target_still_looks_at_the_machine(run: Run, shop: Path) -> None:
     code, out, _ = run("debug", "--log-format", "json", "--target", "prod")
     found = {line["check"]: line for line in map(json.loads, out.splitlines())}
@@ -654,9 +664,9 @@ def test_debug_makes_nothing(run: Run, shop: Path) -> None:
 
 
 def test_each_connection_is_reachable_or_refused(tmp_path: Path) -> None:
-    assert check_connection(Files(str(tmp_path)))
-    assert check_connection(Recorded("s3://somewhere/else"))
-    assert check_connection(Rate())
+    assert check_connection(Files(str(tmp_path))).text
+    assert check_connection(Recorded("s3://somewhere/else")).text
+    assert check_connection(Rate()).text
     for wrong in (Kafka("127.0.0.1:1"), Kafka("no-port"), Files(str(tmp_path / "none")), Recorded("/none")):
         with pytest.raises(LakesqlError) as caught:
             check_connection(wrong)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from functools import reduce
 
 from lakesql.events import (
@@ -15,8 +16,10 @@ from lakesql.events import (
     RunFinished,
     RunStarted,
     SessionStarted,
+    StreamEmpty,
 )
 from lakesql.observe.live import most_telling
+from lakesql.observe.results import render_results
 from lakesql.observe.summary import render_remarks
 from lakesql.observe.tally import ModelTally, RunTally, count_event
 from lakesql.observe.text import describe, is_up_to_date
@@ -51,6 +54,19 @@ def test_figures_add_up_over_batches_of_every_kind() -> None:
     assert run.models["b"].rows == 90
     assert run.models["c"].phase == "waiting"
     assert run.spark_is_up
+
+
+def test_streams_without_anything_are_said_once_and_not_called_up_to_date() -> None:
+    empty = StreamEmpty("a", "s", "no file matches x", False, 2)
+    run = tally(STARTED, empty, empty, QueryStarted("a", 3))
+    finished = run.models["a"].finish("success", 9, 6)
+    assert finished.warnings == ("stream s: no file matches x",)
+    assert (run.models["a"].has_nothing, run.models["b"].has_nothing) == (True, False)
+    assert describe(finished).text == "nothing to read: stream s: no file matches x"
+    run = tally(STARTED, empty, finished)
+    assert render_remarks(run) == ("a: stream s: no file matches x",)
+    (result, *_) = json.loads(render_results(run, False, command="run", at_ms=9))["results"]
+    assert (result["status"], result["warnings"]) == ("success", ["stream s: no file matches x"])
 
 
 def test_rows_that_came_too_late_add_up_and_are_said() -> None:

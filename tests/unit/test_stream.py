@@ -89,9 +89,14 @@ def test_a_missing_option_of_a_stream_has_its_default() -> None:
         (),
         None,
         "earliest",
-        None,
+        1_000_000,
         Csv(),
     )
+
+
+def test_a_batch_is_unlimited_only_where_the_stream_says_so() -> None:
+    assert read(NAME, "topic: t", COLUMNS, "max_per_batch: unlimited").max_per_batch is None
+    assert read(NAME, "topic: t", COLUMNS, "max_per_batch: 7").max_per_batch == 7
 
 
 @pytest.mark.parametrize(
@@ -183,6 +188,7 @@ def test_a_start_is_a_word_or_a_time(written: str, start: object) -> None:
         ("max_per_batch: 0", "wrong-value", "3:16"),
         ("max_per_batch: 1.5", "wrong-value", "3:16"),
         ("max_per_batch: many", "wrong-value", "3:16"),
+        ("max_per_batch:", "wrong-value", "3:15"),
         ("csv: {quotes: x}", "unknown-option", "3:7"),
         ("csv: [header]", "wrong-type", "3:6"),
     ],

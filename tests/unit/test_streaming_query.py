@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from lakesql.engine.batch.streaming_query import Backlog, backlog_of
+from dataclasses import replace
+
+from lakesql.engine.batch.streaming_query import Backlog, backlog_of, unit_of
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.errors import Place
 from lakesql.events import PartitionLag
+from lakesql.project.profiles import Kafka, Recorded
+from lakesql.stream.stream import Topics, model_stream
 
 
 def test_the_backlog_is_summed_over_partitions_and_files() -> None:
@@ -14,8 +20,19 @@ def test_the_backlog_is_summed_over_partitions_and_files() -> None:
     }
     files = {"endOffset": {"logOffset": 3}, "metrics": {"numFilesOutstanding": "7"}}
     lag = (PartitionLag("a", 0, 5), PartitionLag("a", 1, 0), PartitionLag("a", 2, 3), PartitionLag("b", 0, 1))
-    assert backlog_of([kafka]) == Backlog(9, "records", lag)
-    assert backlog_of([files, files]) == Backlog(14, "files")
-    assert backlog_of([kafka, files]).unit == "records"
-    assert backlog_of([{"endOffset": None, "metrics": {"maxOffsetsBehindLatest": "0"}}]) == Backlog(None, "files")
-    assert backlog_of([{"metrics": None}, {}]) == Backlog(None, "files")
+    assert backlog_of([kafka], "records") == Backlog(9, "records", lag)
+    assert backlog_of([files, files], "files") == Backlog(14, "files")
+    assert backlog_of([kafka, files], "records") == Backlog(9, "records", lag)
+
+
+def test_a_backlog_that_is_not_known_yet_has_the_unit_of_its_streams() -> None:
+    place = Place("s.yml", 1, 1)
+    topic, other = (
+        StreamBinding(replace(model_stream(name, (), place), connection="c", origin=Topics((name,))), source)
+        for name, source in (("a", Kafka("host:9092")), ("b", Recorded("recorded")))
+    )
+    assert (unit_of([other, topic]), unit_of([other])) == ("records", "files")
+    begun = {"endOffset": None, "metrics": {"maxOffsetsBehindLatest": "0"}}
+    assert backlog_of([begun], "records") == Backlog(None, "records")
+    assert backlog_of([{"metrics": None}, {}], "records") == Backlog(None, "records")
+    assert backlog_of([{"metrics": None}, {}], "files") == Backlog(None, "files")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Set
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Thread
@@ -12,7 +13,17 @@ import pytest
 
 from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.errors import LakesqlError, RunError, TransientError
-from lakesql.events import BatchCommitted, BatchSkipped, Emit, Event, ModelFinished, Noted, QueryStarted, Retrying
+from lakesql.events import (
+    BatchCommitted,
+    BatchSkipped,
+    Emit,
+    Event,
+    ModelFinished,
+    Noted,
+    QueryStarted,
+    Retrying,
+    StreamEmpty,
+)
 from lakesql.project.duration import Duration
 from lakesql.project.profiles import Retries
 from lakesql.run.interrupt import Interrupt
@@ -50,6 +61,8 @@ class FakeQuery:
         match step:
             case int():
                 self.emit(BatchCommitted(self.name, step, 1, 1, 0, 1, 1, "", self.world.now))
+            case StreamEmpty():
+                self.emit(step)
             case "skip":
                 self.emit(BatchSkipped(self.name, 0, self.world.now))
             case "wait":
@@ -119,6 +132,7 @@ class World:
         continuous: bool = False,
         limit: int = 9,
         fail_fast: bool = False,
+        fail_if_empty: bool = False,
         **retries: int,
     ) -> Mapping[str, ModelRun]:
         supervisor = Supervisor(
@@ -129,6 +143,7 @@ class World:
             continuous=continuous,
             interrupt=self.interrupt,
             fail_fast=fail_fast,
+            fail_if_empty=fail_if_empty,
             clock=Clock(lambda: self.now, lambda: self.now, self.pause),
         )
         waiting = waits_for or {}
@@ -150,6 +165,19 @@ def test_a_query_that_lost_its_lease_is_stopped_while_idle() -> None:
     assert runs["a"].status == "error" and world.now < HOUR
     (ended,) = world.of(ModelFinished)
     assert isinstance(ended, ModelFinished) and ended.problems == lost.problems
+
+
+def test_a_model_without_anything_to_read_fails_only_if_that_is_asked_for() -> None:
+    empty = StreamEmpty("a", "s", "no file matches x", False, 0)
+    half = StreamEmpty("b", "t", "no file matches y", True, 0)
+    late = StreamEmpty("c", "u", "there is no record in z", False, 0)
+    lives: dict[str, list[list[object]]] = {"a": [[empty]], "b": [[half]], "c": [[late, 0]], "d": [[0]]}
+    ends = {
+        asked: {name: run.status for name, run in World(deepcopy(lives)).run({"d": {"a"}}, fail_if_empty=asked).items()}
+        for asked in (False, True)
+    }
+    assert ends[False] == dict.fromkeys("abcd", "success")
+    assert ends[True] == {"a": "error", "b": "success", "c": "success", "d": "skipped"}
 
 
 def test_a_transient_failure_is_retried() -> None:

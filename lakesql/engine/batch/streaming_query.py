@@ -15,15 +15,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakesql.compile.quote import identifier
 from lakesql.engine.batch.arrivals import count_arrivals, read_arrivals
 from lakesql.engine.batch.write import Sink, write_batch, write_dead_letter_batch
+from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Offsets, lag_of
 from lakesql.engine.sources.parsed import good_records, parse_binding, read_records
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.events import PartitionLag
 from lakesql.model.config import AvailableNow, Every, Trigger
+from lakesql.project.profiles import Kafka
 
 BatchWriter = Callable[[Sink, DataFrame, int], None]
-
+BacklogUnit = Literal["records", "files"]
 
 WAITS_FOR_SOURCES_S = 10.0
 """How long a query that is asked to stop may ask its sources what is new, before it is stopped while it does: a broker
@@ -39,7 +41,7 @@ class Backlog:
     """What a query has still to read, as its sources last said it."""
 
     count: int | None
-    unit: Literal["records", "files"]
+    unit: BacklogUnit
     lag: tuple[PartitionLag, ...] = ()
 
 
@@ -97,11 +99,12 @@ class ModelQuery:
 
     def progress(self) -> tuple[float, Backlog]:
         """Records per second of the last batch, and what is left to read."""
+        unit = unit_of(self.sink.bindings)
         last = self._queries[0].lastProgress if self._queries else None
         if last is None:
-            return 0.0, Backlog(None, "files")
+            return 0.0, Backlog(None, unit)
         report: Any = json.loads(last.json)
-        return float(report["processedRowsPerSecond"]), backlog_of(report["sources"])
+        return float(report["processedRowsPerSecond"]), backlog_of(report["sources"], unit)
 
     def _stateful_rows(self, session: SparkSession) -> DataFrame:
         """The author's SELECT as a streaming query over the good records of its streams."""
@@ -141,8 +144,13 @@ class ModelQuery:
         self._queries.append(writer.start())
 
 
-def backlog_of(sources: Iterable[Mapping[str, Any]]) -> Backlog:
-    """What is left, summed over the sources that say: records of topics, else files.
+def unit_of(bindings: Iterable[StreamBinding]) -> BacklogUnit:
+    """What the backlog of these streams is counted in: records where one is read from Kafka, else files."""
+    return "records" if any(isinstance(binding.source, Kafka) for binding in bindings) else "files"
+
+
+def backlog_of(sources: Iterable[Mapping[str, Any]], unit: BacklogUnit) -> Backlog:
+    """What is left, summed over the sources that count in this unit; None before they have said anything.
 
     Spark's own sum of a topic's offsets is not there: it gives the partitions' largest and smallest lag.
     """
@@ -159,9 +167,9 @@ def backlog_of(sources: Iterable[Mapping[str, Any]]) -> Backlog:
             ]
         elif "numFilesOutstanding" in metrics:
             files.append(int(metrics["numFilesOutstanding"]))
-    if lag:
-        return Backlog(sum(each.records for each in lag), "records", tuple(lag))
-    return Backlog(sum(files) if files else None, "files")
+    if unit == "records":
+        return Backlog(sum(each.records for each in lag) if lag else None, unit, tuple(lag))
+    return Backlog(sum(files) if files else None, unit)
 
 
 def _offsets(position: Mapping[str, Mapping[str, int]] | None) -> Offsets:

@@ -8,15 +8,14 @@ from typing import assert_never
 from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_entry, read_history, table_exists, table_id
-from lakesql.engine.progress.checkpoint import (
-    CheckpointFiles,
-    read_checkpoint,
-)
+from lakesql.engine.progress.checkpoint import CheckpointFiles, read_checkpoint
 from lakesql.engine.progress.position import Source
 from lakesql.engine.progress.progress import QueryIdentity
 from lakesql.engine.progress.state import MovedFiles, ProgressState
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.empty import explain_no_files, explain_no_records, matches_files
+from lakesql.engine.sources.raw import files_of
 from lakesql.names import LEDGER_REBUILD
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
 
@@ -67,20 +66,26 @@ def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding
             broker = brokers.of(session._jvm, connection)
             topics = broker.find_topics(binding.stream.origin, binding.stream.place)
             ids = {topic: found.id for topic, found in topics.items()}
-            return Source(
-                name, "kafka", ids, broker.beginning_offsets(topics.values()), broker.log_ends(topics.values())
-            )
-        case Recorded():
-            return Source(name, "recorded")
-        case Files():
-            return Source(name, "files")
+            beginnings, ends = broker.beginning_offsets(topics.values()), broker.log_ends(topics.values())
+            nothing = explain_no_records(binding.stream.origin, beginnings, ends)
+            return Source(name, "kafka", ids, beginnings, ends, nothing=nothing)
+        case Recorded(path=path):
+            return Source(name, "recorded", nothing=_look_for_files(session, files_of(binding.stream, path)))
+        case Files(path=path):
+            return Source(name, "files", nothing=_look_for_files(session, files_of(binding.stream, path)))
         case Rate():
             return Source(name, "rate")
         case TableSource(table=table):
-            rebuilt, at_ms = _read_rebuilt(load_table(session, table))
-            return Source(name, "table", rebuilt=rebuilt, rebuilt_ms=at_ms)
+            found = load_table(session, table)
+            rebuilt, at_ms = _read_rebuilt(found)
+            nothing = f"there is no row in {table} yet" if found.currentSnapshot() is None else ""
+            return Source(name, "table", rebuilt=rebuilt, rebuilt_ms=at_ms, nothing=nothing)
         case _:
             assert_never(binding.source)
+
+
+def _look_for_files(session: SparkSession, glob: str) -> str:
+    return "" if matches_files(session, glob) else explain_no_files(glob)
 
 
 def _read_rebuilt(table: JavaTable) -> tuple[tuple[int, ...], int | None]:

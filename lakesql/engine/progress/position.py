@@ -25,9 +25,10 @@ files, which means nothing without the list of them in its checkpoint."""
 class Source:
     """A stream of the model as it is now.
 
-    For Kafka: the id of each topic, and of each partition the first offset that is still there, and the one behind the
-    last. For a table that was rebuilt: the snapshot that brought its new rows, and those after it, in their order; and
-    the time of the first of them, in milliseconds since the epoch.
+    `nothing` says why there is nothing to read, where that is known. For Kafka: the id of each topic, and of each
+    partition the first offset that is still there, and the one behind the last. For a table that was rebuilt: the
+    snapshot that brought its new rows, and those after it, in their order; and the time of the first of them, in
+    milliseconds since the epoch.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Source:
     ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     rebuilt: tuple[int, ...] = ()
     rebuilt_ms: int | None = None
+    nothing: str = ""
 
 
 def topic_ids(sources: Iterable[Source]) -> dict[str, str]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import datetime
-from glob import iglob
-from pathlib import Path
 from typing import assert_never
 
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
@@ -18,6 +15,7 @@ from lakesql.compile.quote import identifiers, table_name, text
 from lakesql.engine.records.parse import CORRUPT, JSON_OPTIONS, read_type
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
 from lakesql.engine.sources.broker import consumer_options
+from lakesql.engine.sources.empty import as_pattern, local_files
 from lakesql.errors import ProjectError
 from lakesql.names import ROW
 from lakesql.project.catalog import local_folder
@@ -27,6 +25,9 @@ from lakesql.stream.stream import FilePath, Format, Generated, Stream, TopicPatt
 
 RATE_SAMPLE = 1000
 """How many rows a generator has where they are asked for at once."""
+
+RECORD_BYTES = 500
+"""What a record in a file is taken to have, where its lines cannot be measured."""
 
 TASK_RECORDS = 20_000
 """How many records of a topic's partition a task reads: a large batch is spread over all cores, however few partitions
@@ -52,7 +53,12 @@ def read_raw(session: SparkSession, binding: StreamBinding, streaming: bool = Tr
         case Recorded(path=path):
             return _read_recorded(reader, stream, path)
         case Files(path=path):
-            return _read_files(reader, binding, path)
+            if not isinstance(stream.origin, FilePath):
+                raise _wrong_origin(stream, "files", "path")
+            glob = files_of(stream, path)
+            pattern = as_pattern(session, glob)
+            rows = _read_files(reader, binding, pattern)
+            return rows if pattern == glob else rows.where(_fails_in_column_folders(glob))
         case Rate(rows_per_second=rows_per_second):
             rows = (
                 reader.format("rate").option("rowsPerSecond", rows_per_second).load()
@@ -117,11 +123,8 @@ def _bytes(text: Column, in_base64: Column) -> Column:
     return F.coalesce(text.cast("binary"), F.unbase64(in_base64))
 
 
-def _read_files(reader: Reader, binding: StreamBinding, base: str) -> DataFrame:
+def _read_files(reader: Reader, binding: StreamBinding, glob: str) -> DataFrame:
     stream = binding.stream
-    if not isinstance(stream.origin, FilePath):
-        raise _wrong_origin(stream, "files", "path")
-    glob = files_of(stream, base)
     match stream.format:
         case "csv" | "string" | "bytes":
             lines = _text_lines(reader, stream, glob)
@@ -133,6 +136,12 @@ def _read_files(reader: Reader, binding: StreamBinding, base: str) -> DataFrame:
             return _as_rows(rows, kind.names, *_FILE)
         case _:
             assert_never(stream.format)
+
+
+def _fails_in_column_folders(path: str) -> Column:
+    """True, but for files in folders whose names are columns (`day=3`), of which Spark takes none by a pattern."""
+    said = f"{path} has appeared since the run began, with folders whose names are columns."
+    return F.when(F.col("topic").rlike("/[^/]+=[^/]*/"), F.raise_error(F.lit(said)).cast("boolean")).otherwise(True)
 
 
 def _row_type(binding: StreamBinding) -> T.StructType:
@@ -175,7 +184,8 @@ def _file_reader(reader: Reader, stream: Stream, format_: Format | str, glob: st
     # Spark passes over a file that is older than this when a newer one has been read: none is to be passed over.
     reader = reader.format(format_).option("maxFileAge", "36500d")
     if stream.max_per_batch:
-        reader = reader.option("maxBytesPerTrigger", _batch_bytes(glob, stream.max_per_batch))
+        record_bytes = RECORD_BYTES if format_ in ("parquet", "avro") else measure_record(glob)
+        reader = reader.option("maxBytesPerTrigger", stream.max_per_batch * record_bytes)
     return reader
 
 
@@ -233,20 +243,20 @@ def escape_glob(name: str) -> str:
     return "".join(f"\\{character}" if character in "{}[]*?,\\" else character for character in name)
 
 
-def _batch_bytes(glob: str, records: int) -> int:
-    """About how many bytes hold so many records: Spark bounds a batch of files by bytes, in whole files.
+def measure_record(glob: str) -> int:
+    """About how many bytes a record of these files has: Spark bounds a batch of files by bytes, in whole files.
 
-    Measured on the first file where it is a local one; elsewhere a record is taken to have 500 bytes.
+    Measured on the lines of the first local file that has any.
     """
     local = local_folder(glob)
-    first = next(iter(sorted(iglob(_python_glob(str(local))))), None) if local is not None else None
-    if first is None:
-        return records * 500
-    with Path(first).open("rb") as file:
-        sample = file.read(1 << 20)
-    return records * max(1, len(sample) // max(1, sample.count(b"\n")))
-
-
-def _python_glob(glob: str) -> str:
-    """The pattern with the first of each `{a,b}`: Python's glob knows no alternatives."""
-    return re.sub(r"\{([^,}]*)[^}]*\}", r"\1", glob)
+    if local is None:
+        return RECORD_BYTES
+    try:
+        first = next((file for file in local_files(str(local)) if file.stat().st_size), None)
+        if first is None:
+            return RECORD_BYTES
+        with first.open("rb") as file:
+            sample = file.read(1 << 20)
+    except OSError:  # Spark will say what it cannot read
+        return RECORD_BYTES
+    return max(1, len(sample) // max(1, sample.count(b"\n")))
