@@ -15,7 +15,6 @@ from lakesql.compile.select import build_selects
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Noted
 from lakesql.run.bind import bind_selects
-from lakesql.run.drop import Dropper
 from lakesql.run.rewind import Rewound, rewind_model
 from tests.spark.project import Project, Ran, Row
 
@@ -64,17 +63,15 @@ def rewind(project: Project, command: str) -> Rewound:
     return rewind_model(manifest, project.lake.session, bound, to, allow_duplicates=allow)  # type: ignore[arg-type]
 
 
-def drop(project: Project, command: str) -> None:
-    """Do what a `lakesql drop …` says."""
-    model = command.removeprefix("lakesql drop ")
-    dropper = Dropper(project.manifest(), project.lake.session, project.lake.catalog)
-    dropper.drop(model, dropper.find()[model], lambda text: None)
+def rebuild(project: Project, command: str) -> None:
+    """Do what a `lakesql rebuild …` says."""
+    project.rebuild(command.removeprefix("lakesql rebuild ")).check()
 
 
 def commands(ran: Ran, model: str) -> list[str]:
     """The commands that a refusal prints, in their order."""
     (problem,) = ran.finished(model).problems
-    return re.findall(r"lakesql (?:rewind|drop) \w+(?: --to \w+)?(?: --allow-duplicates)?", problem.fix)
+    return re.findall(r"lakesql (?:rewind|rebuild) \w+(?: --to \w+)?(?: --allow-duplicates)?", problem.fix)
 
 
 def refuse(project: Project, condition: str, models: tuple[str, ...] = MODELS) -> Ran:
@@ -331,7 +328,7 @@ def test_a_changed_stateful_shape_is_refused_until_a_rewind(project: Project) ->
     project.model("u", "SELECT id, max(n) AS n FROM {e} GROUP BY id", **UPSERT)
     record(project, 2)
     ran = refuse(project, "state-changed", ("u",))
-    drop(project, commands(ran, "u")[0])
+    rebuild(project, commands(ran, "u")[0])
     project.run().check()
     assert sorted(project.rows("u"), key=str) == expected(range(3))["u"]
     assert project.reasons("u") == {"unparsable": 3}
@@ -354,7 +351,7 @@ def test_groups_that_are_no_more_do_not_stay_after_a_change_of_a_window(project:
     project.run().check()
     project.model("w", select.format("40 minutes", "40 minutes"), mode="upsert", keys=["at"])
     ran = refuse(project, "state-changed", ("w",))
-    drop(project, commands(ran, "w")[0])
+    rebuild(project, commands(ran, "w")[0])
     project.run().check()
     assert sum(row["n"] for row in project.rows("w")) == 60
 
@@ -377,7 +374,7 @@ def test_another_mode_or_other_keys_on_a_table_with_rows(
     project.model("m", "SELECT id, n FROM {e}", **after)
     project.record("e", [{"id": 1, "n": 9}])
     ran = refuse(project, condition, ("m",))
-    drop(project, commands(ran, "m")[0])
+    rebuild(project, commands(ran, "m")[0])
     project.run().check()
     assert len(project.rows("m")) == {"append": 5, "upsert": len(after.get("keys", ())) * 3 - 1}[after["mode"]]
     project.model("m", "SELECT id, n FROM {e}", **before)
