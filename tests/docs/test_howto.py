@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import click
 import pytest
 
 from docs.readme import README
+from lakesql.cli.init import write_project
 from lakesql.cli.main import cli
 from lakesql.errors import UsageError
 from lakesql.graph.selector import parse_selection
@@ -52,6 +56,38 @@ def test_what_is_not_there_is_found() -> None:
     for wrong in lines:
         with pytest.raises((click.UsageError, UsageError)):
             read(wrong)
+
+
+def test_the_review_sees_changed_new_and_removed_models_and_nothing_else(tmp_path: Path) -> None:
+    text = (README.parent / "docs" / "howto.md").read_text("utf-8")
+    (recipe,) = [block for block in BLOCK.findall(text) if "--output-dir" in block]
+    script = recipe.replace("lakesql", f"{shlex.quote(sys.executable)} -m lakesql")
+    write_project(tmp_path / "shop", "shop")
+    models = tmp_path / "shop" / "models"
+    (models / "shop.yml").unlink()
+
+    def is_reviewed() -> bool:
+        environ = {**os.environ, "PYTHONPATH": str(README.parent)}
+        done = subprocess.run(script, shell=True, cwd=tmp_path / "shop", env=environ, stdout=subprocess.DEVNULL)
+        return done.returncode == 0
+
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path / "shop", check=True)
+    commit = "git -c user.name=a -c user.email=a@example.org commit -q --no-gpg-sign -m x"
+    assert not is_reviewed()
+    subprocess.run(shlex.split(commit), cwd=tmp_path / "shop", check=True)
+    assert is_reviewed()
+    model, text = models / "checkouts.sql", (models / "checkouts.sql").read_text()
+    for edited, expected in (
+        (text + " ", True),
+        (text.replace("/checkout", "/paid"), False),
+        (text, True),
+        ("", False),
+    ):
+        model.write_text(edited) if edited else model.unlink()
+        assert is_reviewed() is expected
+    model.write_text(text)
+    (models / "more.sql").write_text(text)
+    assert not is_reviewed()
 
 
 def test_each_task_has_a_heading_and_its_commands() -> None:
