@@ -41,7 +41,7 @@ class CompiledFiles:
 
     def __init__(self, manifest: Manifest, folder: Path, cache: Path) -> None:
         self._manifest = manifest
-        self._folder = folder
+        self.folder = folder
         self._cache = CacheFile(cache)
         self._keys: dict[str, str] = {}
         self._contracts: dict[str, str] = {}
@@ -73,9 +73,8 @@ class CompiledFiles:
         found = self._cache.get(name, self._key(name))
         return None if found is None else self._decode(found)
 
-    def path(self, name: str) -> Path:
-        """The compiled file of a model."""
-        return self._folder / self._manifest.models[name].path
+    def _path(self, name: str) -> Path:
+        return self.folder / self._manifest.models[name].path
 
     def _each(self, names: Iterable[str], work: Callable[[str], T]) -> dict[str, T]:
         done: dict[str, T] = {}
@@ -94,14 +93,14 @@ class CompiledFiles:
         """The text in the compiled file, if it is what would be written there."""
         known = self.known(name)
         try:
-            text = self.path(name).read_bytes().decode() if known else ""
+            text = self._path(name).read_bytes().decode() if known else ""
         except (OSError, UnicodeDecodeError):
             return None
         return text if known and digest(text) == known.digest else None
 
     def _write(self, name: str) -> str:
         text = self._build(name)
-        path = self.path(name)
+        path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         # In place: half a file, from a command that broke off, has another digest and is written anew.
         path.write_bytes(text.encode())
@@ -125,21 +124,17 @@ class CompiledFiles:
         facts = model.facts
         read_values = [[var, manifest.vars[var]] for var in sorted(facts.vars) if var in manifest.vars]
         target = manifest.target
-        self._keys[name] = digest(
-            model.source,
-            model.path,
-            ".".join(model.fqn),
-            str(model.table),
-            _text_of(model.options),
-            _text_of(encode(model.trigger)),
-            _text_of(digest_macros(facts.macros, manifest.macros)),
-            json.dumps(read_values),  # a template sees the entries of a mapping in their order
-            _text_of([target.name, target.namespace, target.catalog.name] if "target" in facts.reads else []),
-            _text_of({found.name: self._key(found.name) for found in facts.refs}),
-            _text_of({found.name: self._contract(found.name) for found in facts.streams}),
-            str(adds_functions(target.spark)),
-            _text_of([model.properties.description, [[it.name, it.description] for it in model.properties.columns]]),
-        )
+        parts = [
+            *(model.path, model.fqn, str(model.table), model.options, encode(model.trigger)),
+            digest_macros(facts.macros, manifest.macros),
+            [target.name, target.namespace, target.catalog.name] if "target" in facts.reads else [],
+            {found.name: self._key(found.name) for found in facts.refs},
+            {found.name: self._contract(found.name) for found in facts.streams},
+            adds_functions(target.spark),
+            [model.properties.description, [[it.name, it.description] for it in model.properties.columns]],
+        ]
+        # A template sees the entries of a mapping in their order.
+        self._keys[name] = digest(model.source, json.dumps(read_values), _text_of(parts))
         return self._keys[name]
 
     def _contract(self, stream: str) -> str:

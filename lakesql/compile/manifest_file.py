@@ -17,9 +17,10 @@ from lakesql.stream.stream import Column, FilePath, Generated, Stream, TopicPatt
 
 def render_manifest(manifest: Manifest, compiled: CompiledFiles) -> str:
     """The text of the file. A model whose SELECT is not known to be right has the contract null."""
-    target = manifest.target
+    target, folder = manifest.target, shorten(compiled.folder, manifest.directory)
     nodes = {
-        id_: {**_node(node), **_details(manifest, compiled, node)} for id_, node in sorted(manifest.graph.nodes.items())
+        id_: {**_node(node), **_details(manifest, compiled, folder, node)}
+        for id_, node in sorted(manifest.graph.nodes.items())
     }
     metadata = {
         "lakesql_version": __version__,
@@ -48,7 +49,7 @@ def _node(node: GraphNode) -> dict[str, Any]:
     }
 
 
-def _details(manifest: Manifest, compiled: CompiledFiles, node: GraphNode) -> dict[str, Any]:
+def _details(manifest: Manifest, compiled: CompiledFiles, folder: str, node: GraphNode) -> dict[str, Any]:
     if node.resource_type == "stream":
         return _stream(manifest.streams[node.name])
     model = manifest.models[node.name]
@@ -58,7 +59,7 @@ def _details(manifest: Manifest, compiled: CompiledFiles, node: GraphNode) -> di
         "table": str(model.table),
         "dead_letter_table": str(model.table.dead_letter),
         "description": model.properties.description,
-        "compiled_path": shorten(compiled.path(model.name), manifest.directory),
+        "compiled_path": f"{folder}/{model.path}",
         "stateful": known.stateful if known else None,
         "contract": _model_contract(model, known.columns) if known and known.columns is not None else None,
         "reads_streams": _names(found.name for found in model.facts.streams),
