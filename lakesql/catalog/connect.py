@@ -111,7 +111,7 @@ def _check_places(catalog: Catalog, warehouse: Path) -> None:
         why="The catalog was copied or moved: it has the whole paths of its tables, and so would write to the "
         "original's.",
         fix=f"To go on with those tables, put them back to where they were, or set `warehouse: {there}`. To begin with "
-        f"empty ones, remove {file}* and the target's `checkpoints`.",
+        f"empty ones, remove {file}* and this project's own `checkpoints`.",
     )
 
 

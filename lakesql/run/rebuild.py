@@ -42,7 +42,7 @@ from lakesql.engine.progress.checkpoint import (
     read_seen,
 )
 from lakesql.engine.progress.inspect import read_sources, read_state
-from lakesql.engine.progress.lease import FOLDER_SUFFIX, LOOK_EVERY_S, Leases
+from lakesql.engine.progress.lease import FOLDER_SUFFIX, GIVES_WAY_S, LOOK_EVERY_S, Leases
 from lakesql.engine.progress.open import id_of, new_origin, seed
 from lakesql.engine.progress.position import Source
 from lakesql.engine.progress.state import StartFrom
@@ -134,7 +134,8 @@ class Rebuilds:
 
     def must_stop(self, model: str) -> RunError | None:
         """That a lease has passed to another runner."""
-        return self.ordinary.leases.lost(model + REBUILD_SUFFIX) or self.ordinary.must_stop(model)
+        leases = self.ordinary.leases
+        return leases.lost(model + REBUILD_SUFFIX) or leases.lost(model)
 
     def release(self, model: str) -> None:
         """Give the leases back."""
@@ -349,6 +350,9 @@ def _broken(model: str, error: RunError) -> RunError:
     return RunError([replace(first, what=f"In the rebuild of model '{model}': {first.what}", fix=begin)])
 
 
+WANTS_AGAIN_S = 3 * GIVES_WAY_S
+"""How long after it a runner is asked for its lease again."""
+
 Stage = Literal["fill", "hand over", "catch up", "swapped"]
 
 
@@ -379,6 +383,7 @@ class Rebuild:
         self._is_stopping = False
         self._tries = 0
         self._head: int | None = None
+        self._wanted_at = 0.0
 
     @property
     def name(self) -> str:
@@ -390,8 +395,11 @@ class Rebuild:
         if is_swapped(self.context, self._live.select):
             self._say("its last rebuild broke off after the swap: it is finished now")
             return
-        found = check_rebuild(self.context, self._live, self._bound, self._start_at, self._accept_data_loss)
-        self._say(f"is rebuilt beside its table, which stays as it is until then: reads {found}")
+        if self._has_begun():
+            self._say("its rebuild, which broke off, is continued")
+        else:
+            found = check_rebuild(self.context, self._live, self._bound, self._start_at, self._accept_data_loss)
+            self._say(f"is rebuilt beside its table, which stays as it is until then: reads {found}")
         self._make_tables()
         self._start()
 
@@ -437,9 +445,11 @@ class Rebuild:
             case "fill":
                 self.stage = "hand over"
                 self.context.reached(self.name, "hand-over")
-                self._leases.want(folder)
+                self._want(folder)
                 return True
             case "hand over":
+                if time.monotonic() - self._wanted_at > WANTS_AGAIN_S:
+                    self._want(folder)
                 if not self._leases.claim(self.name, folder, self._say, patient=True):
                     return False
                 self._leases.unwant(folder)
@@ -452,6 +462,11 @@ class Rebuild:
             case "catch up":
                 self._swap()
                 return True
+
+    def _want(self, folder: str) -> None:
+        """Ask the model's runner, if there is one, for the lease. One that was not answered in time forgets it."""
+        self._wanted_at = time.monotonic()
+        self._leases.want(folder)
 
     def _start(self) -> None:
         table = self._live.select.model.table
@@ -501,6 +516,13 @@ class Rebuild:
         self.context.reached(self.name, "finish-rebuild")
         finish_rebuild(self.context, self._live.select)
         self.stage = "swapped"
+
+    def _has_begun(self) -> bool:
+        """Whether there is a batch in the table that is filled: its streams have been read from their start then."""
+        table = self._bound.select.model.table
+        return (
+            table_exists(self.context.session, table) and head_of(load_table(self.context.session, table)) is not None
+        )
 
     def _make_tables(self) -> None:
         """The table that is filled, and the one of its dead letters, as the live ones will be; once."""

@@ -66,6 +66,29 @@ def test_a_replayed_batch_is_skipped_on_every_catalog(place: Place, project: Pro
     check(project, FIRST + SECOND)
 
 
+def test_a_table_is_rebuilt_on_every_catalog(place: Place, project: Project) -> None:
+    """Another schema and other partitions, delete files and state: read by Spark, pyiceberg and DuckDB."""
+    project.run().check()
+    before = {model: project.iceberg(model).metadata.table_uuid for model in MODELS}
+    select = "SELECT id, state, at, CAST(id AS string) AS text FROM {orders}"
+    project.model("added", select, mode="append", partition_by=["bucket(2, id)"])
+    project.model("newest", select, mode="upsert", keys=["id"], sequence_by="at", partition_by=["text"])
+    project.model("counted", "SELECT id, count(state) AS orders FROM {orders} GROUP BY id", mode="upsert", keys=["id"])
+    project.record("orders", SECOND)
+    assert project.run("counted").conditions("counted") == ["state-changed"]
+    project.rebuild(*MODELS).check()
+    check(project, FIRST + SECOND)
+    assert {model: project.iceberg(model).metadata.table_uuid for model in MODELS} == before
+    third = [{"id": number, "state": f"u{number}", "at": f"2026-03-01T10:02:{number:02d}Z"} for number in range(3)]
+    project.record("orders", third)
+    project.run().check()
+    check(project, FIRST + SECOND + third)
+    for model in MODELS:
+        assert project.rows_without_spark(model) == project.rows(model)
+        assert plain(place.rows_by_duckdb(project.namespace, model)) == plain(project.rows(model))
+    assert project.table_names() == set(MODELS)
+
+
 def test_a_staged_batch_is_published_on_top_of_a_foreign_commit(project: Project) -> None:
     """The staged append is replayed on top of it, the staged MERGE is made again; both know their batch afterwards."""
     models = ("added", "newest")

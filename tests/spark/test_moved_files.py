@@ -72,6 +72,18 @@ def test_a_renamed_folder_is_refused_until_somebody_says_what_it_holds(
     assert settle(landed, are_same) == 0
 
 
+@pytest.mark.parametrize("are_same", [True, False])
+def test_a_copied_folder_is_refused_while_the_original_is_still_there(landed: Project, are_same: bool) -> None:
+    shutil.copytree(landed.directory / "landing", landed.directory / "incoming", copy_function=shutil.copyfile)
+    read_from(landed, "incoming/*.json")
+    assert landed.run().conditions("m") == ["files-moved"]
+    assert ids(landed) == [1, 2, 3]
+    assert settle(landed, are_same) == 1
+    land(landed, "incoming/d.json", 4)
+    landed.run().check()
+    assert ids(landed) == ([1, 2, 3, 4] if are_same else [1, 1, 2, 2, 3, 3, 4])
+
+
 def test_a_folder_renamed_within_the_pattern_is_refused_too(project: Project) -> None:
     read_from(project, "landing/*/*.json")
     project.model("m", "SELECT id, k FROM {s}", mode="append")

@@ -272,8 +272,8 @@ def _check_moved(state: ProgressState) -> None:
         return
     raise RunError.of(
         "files-moved",
-        f"The files that model '{state.model}' has read last are gone, and {moved.count} of their names are elsewhere: "
-        f"{moved.old} was read, and {moved.new} is there.",
+        f"The files that model '{state.model}' has read last are not where its streams read now, and {moved.count} of "
+        f"their names are: {moved.old} was read, and {moved.new} is there.",
         why="Read again, they would bring the same records twice; passed over, new ones would be lost.",
         fix=f"If they are the same files: lakesql rewind {state.model} --files same. If they are others: "
         f"lakesql rewind {state.model} --files new",

@@ -33,8 +33,8 @@ LOOKED_AT = 100
 
 @dataclass(frozen=True, slots=True)
 class _Gone:
-    """A source of which no file that was read last is there any more: those files, by name the ones that are there
-    now, and by the path relative to their connection too.
+    """A source of which no file that was read last is where its streams read now, be it gone or left behind by a copy:
+    those files, by name the ones that are there now, and by the path relative to their connection too.
 
     `is_place_left`: the streams read other folders now. Where they read the same, files were removed once they had been
     read, and the next ones may have their names.
@@ -98,12 +98,14 @@ def _find_gone(session: SparkSession, folder: str, bindings: Sequence[StreamBind
     files = CheckpointFiles(session, folder)
     for name in sorted(files.names("sources")) if places else ():
         known = newest_seen(files, int(name))[-LOOKED_AT:] if name.isdecimal() else []
-        if not known or any(file_exists(session, file) for file in known):
+        folders = [_folder(files_of(*place)) for place in places]
+        in_place = [file for file in known if any(_path(file.path).startswith(folder) for folder in folders)]
+        if not known or any(file_exists(session, file) for file in in_place):
             continue
         there = [(base, file) for stream, base in places for file in list_files(session, files_of(stream, base))]
         yield _Gone(
             int(name),
-            not any(_path(file.path).startswith(_folder(files_of(*place))) for file in known for place in places),
+            not in_place,
             known,
             {_name(file): file for _, file in there},
             {_path(file.path).removeprefix(f"{_path(base).rstrip('/')}/"): file for base, file in there},

@@ -68,7 +68,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class MovedFiles:
-    """Files that were read and are gone, `count` of them, while others have their names: one of them, old and new."""
+    """Files that were read, `count` of them, whose names others have where is read now: one of them, old and new."""
 
     old: str
     new: str
