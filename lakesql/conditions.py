@@ -228,8 +228,8 @@ CONDITIONS: dict[str, Condition] = {
         "Leave the filter out, select what it compares, and let `delete_when` remove rows: `delete_when='n >= 3'`.",
     ),
     "files-moved": Condition(
-        "The files that a model has read last are not where its streams read now, and files of their names are: a folder "
-        "was renamed or copied, or a stream has another `path`.",
+        "The files that a model has read last are not where its streams read now, and files of their names are: a "
+        "folder was renamed or copied, or a stream has another `path`.",
         "Say whether they are the same: `lakesql rewind MODEL --files same`, or `--files new`.",
     ),
     "forbidden-function": Condition(
