@@ -384,6 +384,7 @@ class Rebuild:
         self._tries = 0
         self._head: int | None = None
         self._wanted_at = 0.0
+        self._was_another = False
 
     @property
     def name(self) -> str:
@@ -394,6 +395,7 @@ class Rebuild:
         """Check what can be known before anything is written, and start to fill the table."""
         if is_swapped(self.context, self._live.select):
             self._say("its last rebuild broke off after the swap: it is finished now")
+            self._was_another = self._is_another()
             return
         if self._has_begun():
             self._say("its rebuild, which broke off, is continued")
@@ -455,6 +457,10 @@ class Rebuild:
                 self._leases.unwant(folder)
                 if finish_rebuild(self.context, self._live.select):
                     self.stage = "swapped"
+                    if self._was_another:
+                        self.stage = "fill"
+                        self._leases.release(self.name)
+                        self.begin()
                     return True
                 self.stage = "catch up"
                 self._start()
@@ -516,6 +522,13 @@ class Rebuild:
         self.context.reached(self.name, "finish-rebuild")
         finish_rebuild(self.context, self._live.select)
         self.stage = "swapped"
+
+    def _is_another(self) -> bool:
+        """Whether the rows that the table has got are of another version of the model."""
+        entry = read_entry(load_table(self.context.session, self._live.select.model.table), self.name)
+        bound = self._bound.select
+        now = (hash_of(bound), bound.writing.mode, bound.writing.keys)
+        return entry is not None and (entry.query, entry.mode, entry.keys) != now
 
     def _has_begun(self) -> bool:
         """Whether there is a batch in the table that is filled: its streams have been read from their start then."""

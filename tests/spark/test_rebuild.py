@@ -96,6 +96,20 @@ def test_columns_types_partitions_and_order_are_the_models_as_it_is_now(begun: P
     assert count_rows(begun) == 6
 
 
+def test_a_column_may_get_another_type_by_which_the_table_is_partitioned_and_ordered(begun: Project) -> None:
+    begun.model("m", "SELECT id, n, k FROM {s}", mode="append", partition_by=["n"], order_by=["id"])
+    begun.run().check()
+    select = "SELECT CAST(id AS string) AS id, CAST(n AS string) AS n, k FROM {s}"
+    begun.model("m", select, mode="append", partition_by=["n"], order_by=["id"])
+    begun.rebuild("m").check()
+    found = [(row["id"], row["n"]) for row in begun.rows("m", "id")]
+    assert sorted(found) == [("1", "1"), ("1", "2"), ("2", "1"), ("3", "1"), ("4", "1")]
+    assert begun.rows_without_spark("m") == begun.rows("m")
+    begun.record("s", [value(5)])
+    begun.run().check()
+    assert count_rows(begun) == 6
+
+
 @pytest.mark.parametrize("version", ["2", "3"])
 def test_rows_that_the_rebuild_updates_and_deletes_are_gone_in_the_table_too(begun: Project, version: str) -> None:
     """The replacement has delete files, or deletion vectors, that go with its data files."""
@@ -317,6 +331,16 @@ def test_a_rebuild_is_not_continued_for_another_version_but_abandoned(begun: Pro
     assert count_rows(begun) == 5
     begun.rebuild("m").check()
     assert begun.rows("m")[0].keys() == {"id", "k"}
+
+
+def test_a_rebuild_of_an_edited_model_follows_the_one_that_it_finishes(begun: Project) -> None:
+    begun.model("m", "SELECT id FROM {s}", mode="append")
+    begun.run().check()
+    break_off(begun, "finish-rebuild")
+    begun.model("m", "SELECT id, k FROM {s}", mode="append")
+    begun.rebuild("m").check()
+    assert len(begun.rows("m")) == 5 and begun.rows("m")[0].keys() == {"id", "k"}
+    assert begun.table_names() == {"m", "m__dead_letter"} and folders(begun) == {"m", "m.lease"}
 
 
 def test_what_is_abandoned_behind_the_swap_is_finished(begun: Project) -> None:

@@ -118,14 +118,16 @@ def _evolve(transaction: Any, live: JavaTable, replacement: JavaTable, spec: Tab
     transaction.updateProperties().set("format-version", version).commit()
     transaction.replaceSortOrder().commit()  # none: it may name a column that goes
     had, wanted = _partitions(live), {_partition(field): field for field in spec.partition_by}
+    columns = _kept(live.schema(), replacement.schema())
+    left = {key for key in had.keys() & wanted.keys() if key[0] in columns}
     update = transaction.updateSpec()
-    for key in had.keys() - wanted.keys():
+    for key in had.keys() - left:
         update = update.removeField(had[key])
     update.commit()
     _evolve_columns(transaction.updateSchema(), live.schema(), replacement.schema())
     update = transaction.updateSpec()
     for key, field in wanted.items():
-        if key not in had:
+        if key not in left:
             update = update.addField(partition_name(field) or field.column, _term(field))
     update.commit()
     order = transaction.replaceSortOrder()
@@ -137,8 +139,7 @@ def _evolve(transaction: Any, live: JavaTable, replacement: JavaTable, spec: Tab
 
 def _evolve_columns(update: Any, before: Any, wanted: Any) -> None:
     """Keep the columns of one name and type, with their ids; drop the others, and add those that are new."""
-    old, new = _types(before), _types(wanted)
-    kept = {name for name in new if old.get(name) == new[name]}
+    old, new, kept = _types(before), _types(wanted), _kept(before, wanted)
     if list(before.identifierFieldIds()):
         update = update.setIdentifierFields(java_class("java.util.ArrayList")())
     for name in old.keys() - kept:
@@ -157,6 +158,11 @@ def _evolve_columns(update: Any, before: Any, wanted: Any) -> None:
         for first, second in pairwise(new):
             update = update.moveAfter(second, first)
     update.commit()
+
+
+def _kept(before: Any, wanted: Any) -> set[str]:
+    old = _types(before)
+    return {name for name, kind in _types(wanted).items() if old.get(name) == kind}
 
 
 def _types(schema: Any) -> dict[str, str]:
