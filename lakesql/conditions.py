@@ -456,9 +456,9 @@ CONDITIONS: dict[str, Condition] = {
         "Use another name.",
     ),
     "rebuild-impossible": Condition(
-        "A table cannot be rebuilt from where `lakesql rebuild` is to read: its stream starts at `latest`, or has no "
-        "times to begin at.",
-        "Give `--from` another value.",
+        "A table cannot be rebuilt: its stream starts at `latest`, or has no times to begin at; or a table to merge "
+        "into would lose a column by which it is or was partitioned.",
+        "Give `--from` another value, or keep the column.",
     ),
     "rebuild-outdated": Condition(
         "The table that a rebuild fills cannot become the model's: it was begun for another version of the model, the "

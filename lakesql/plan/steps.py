@@ -66,7 +66,14 @@ def plan_table(
         missing = spec.name.namespace not in namespaces
         return (*((create_namespace(spec.name),) if missing else ()), create_table(spec))
     changes = _compare(spec, state)
-    if state.is_unwritten and changes.is_shaping and not _is_foreign(model, changes, state):
+    is_ours = sql.DEFAULT_PROPERTIES.keys() <= state.properties.keys()  # whatever their values: the model was edited
+    types_there = {column.name.lower(): column.type for column in state.columns}
+    # Iceberg cannot merge into a table that has lost a column by which it was partitioned.
+    is_partitioned_alike = all(
+        stored_type(types.get(field.column.lower(), "")) == types_there.get(field.column.lower())
+        for field in state.partition_by
+    )
+    if state.is_unwritten and is_ours and is_partitioned_alike and changes.is_shaping:
         if problems := list(_unstorable(model, spec.columns, sql.format_version(spec.properties))):
             raise RunError(problems)
         return (replace_table(spec),)

@@ -32,7 +32,7 @@ from lakesql.engine.ledger.snapshots import (
     read_history,
     table_exists,
 )
-from lakesql.engine.ledger.swap import GC_ENABLED, fit, swap
+from lakesql.engine.ledger.swap import GC_ENABLED, fit, lost_partitions, swap
 from lakesql.engine.progress.checkpoint import (
     CheckpointFiles,
     SeenFile,
@@ -553,6 +553,16 @@ class Rebuild:
         if state is not None and REBUILD_PROPERTY not in state.properties:
             raise _foreign(model.table)
         spec = self._spec(self._columns())
+        lost = lost_partitions(load_table(session, live), spec) if self._bound.select.writing.keys else []
+        if lost:
+            raise RunError.of(
+                "rebuild-impossible",
+                f"Table {live} is or was partitioned by {', '.join(lost)}, which model '{self.name}' leaves out or "
+                "gives another type.",
+                why="Iceberg cannot merge into a table that has lost such a column.",
+                fix=f"Keep the column as it is, and give the new one another name. Or: lakesql drop {self.name}, then "
+                f"lakesql run --select {self.name}",
+            )
         if state is None:
             more = {**self._placed(live), REBUILD_PROPERTY: version}
             bare = replace(spec, partition_by=(), order_by=(), properties={**spec.properties, **more})

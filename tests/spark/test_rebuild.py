@@ -364,3 +364,19 @@ def test_a_model_is_dropped_with_the_rebuild_that_was_begun(begun: Project) -> N
         assert begun.table_names() == set() and folders(begun) == set()
         begun.run().check()
         assert count_rows(begun) == 5
+
+
+def test_a_table_to_merge_into_keeps_the_columns_that_it_was_partitioned_by(begun: Project) -> None:
+    begun.model("m", "SELECT id, k, n FROM {s}", mode="upsert", keys=["id"], partition_by=["k", "bucket(2, id)"])
+    begun.run().check()
+    begun.model("m", "SELECT id, length(k) AS k FROM {s}", mode="upsert", keys=["id"], partition_by=["k"])
+    ran = begun.rebuild("m")
+    assert ran.conditions("m") == ["rebuild-impossible"]
+    assert "partitioned by k," in ran.finished("m").problems[0].what
+    assert begun.table_names() == {"m", "m__dead_letter"}
+    begun.model("m", "SELECT id, k, length(k) AS size FROM {s}", mode="upsert", keys=["id"], partition_by=["size"])
+    begun.rebuild("m").check()
+    begun.record("s", [value(1, "dd"), value(7)])
+    begun.run().check()
+    assert [(row["id"], row["size"]) for row in begun.rows("m", "id")] == [(1, 2), (2, 1), (3, 1), (4, 1), (7, 1)]
+    assert begun.rows_without_spark("m") == begun.rows("m")

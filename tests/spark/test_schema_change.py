@@ -88,7 +88,7 @@ def test_a_table_made_by_another_writer_is_adopted(project: Project) -> None:
 def test_a_table_whose_first_batch_failed_follows_the_corrected_model(project: Project) -> None:
     project.stream("s", {"id": "int", "k": "string"})
     project.record("s", [{"id": 1, "k": "a"}])
-    project.model("m", "SELECT CAST(k AS int) AS id, k FROM {s}", mode="append", partition_by=["k"])
+    project.model("m", "SELECT CAST(k AS int) AS id, k FROM {s}", mode="append")
     assert not project.run().succeeded
     assert project.iceberg("m").schema().find_field("id").field_type.__class__.__name__ == "IntegerType"
     project.model("m", "SELECT k AS id, id AS n FROM {s}", mode="upsert", keys=["id"], partition_by=["bucket(2, id)"])
