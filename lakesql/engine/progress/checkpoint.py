@@ -139,9 +139,25 @@ class CheckpointFiles:
         self._system.delete(self._path(""), True)
 
     def move_to(self, folder: str) -> None:
-        """Rename the whole checkpoint."""
+        """Rename the whole checkpoint. In object stores, which have no folders, its files are copied first.
+
+        Its id goes first then, as what has none is no checkpoint: a move that broke off is made again, or was complete.
+        """
+        if self._system.getScheme() in _OBJECT_STORES:
+            self._copy_to(folder)
+            self.remove("metadata")
+            self.remove_all()
+            return
         if not self._system.rename(self._path(""), self._jvm.org.apache.hadoop.fs.Path(folder)):
             raise OSError(f"{self.folder} cannot be renamed to {folder}")
+
+    def _copy_to(self, folder: str) -> None:
+        path, copy = self._jvm.org.apache.hadoop.fs.Path, self._jvm.org.apache.hadoop.fs.FileUtil.copy
+        base, files = self._path("").toUri().getPath().rstrip("/"), self._system.listFiles(self._path(""), True)
+        while files.hasNext():
+            file = files.next().getPath()
+            name = file.toUri().getPath().removeprefix(f"{base}/")
+            copy(self._system, file, self._system, path(f"{folder}/{name}"), False, True, self._conf)
 
     def _create(self, path: Any) -> Any:
         """A stream whose file appears as it is closed: object stores work so; elsewhere Spark renames one."""
