@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -79,11 +80,15 @@ class CompiledFiles:
     def _each(self, names: Iterable[str], work: Callable[[str], T]) -> dict[str, T]:
         done: dict[str, T] = {}
         problems: dict[Problem, None] = {}
-        for name in names:
-            try:
-                done[name] = work(name)
-            except ProjectError as error:
-                problems.update(dict.fromkeys(error.problems))
+        gc.disable()  # what is made here stays: the search for garbage would walk through all of it again and again
+        try:
+            for name in names:
+                try:
+                    done[name] = work(name)
+                except ProjectError as error:
+                    problems.update(dict.fromkeys(error.problems))
+        finally:
+            gc.enable()
         self._cache.save(self._manifest.models)
         if problems:
             raise ProjectError(problems)

@@ -34,7 +34,10 @@ def render_header(select: Select) -> str:
 
 def _lines(said: str) -> Iterator[str]:
     """Comment lines. Nothing that a project's file says ends one before its end."""
-    plain = "".join(character if character.isprintable() else " " for character in said)
+    plain = said if said.isprintable() else "".join(each if each.isprintable() else " " for each in said)
+    if len(plain) + 3 <= _WIDTH and "  " not in plain:
+        yield f"-- {plain}"
+        return
     yield from textwrap.wrap(
         plain, _WIDTH, initial_indent="-- ", subsequent_indent="--   ", break_long_words=False, break_on_hyphens=False
     )
