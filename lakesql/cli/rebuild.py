@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakesql.cli.options import Command, Given, Options, complete_models
+from lakesql.cli.options import Command, Given, complete_models
+from lakesql.cli.run import run_selected
 
 if TYPE_CHECKING:
     from lakesql.run.rebuild import RebuildFrom
@@ -50,7 +51,15 @@ def command(
 
     start_at = read_start(start)
     if not (dry_run or abandon):
-        return rebuild_selected(given.options, selection, (), start_at, accept_data_loss, fail_fast)
+        return run_selected(
+            given.options,
+            selection,
+            (),
+            once=True,
+            rebuild_from=start_at,
+            accept_data_loss=accept_data_loss,
+            fail_fast=fail_fast,
+        )
     manifest = project.load_project(given.options)
     names = project.select_models(manifest, selection, (), given.options)
 
@@ -66,46 +75,6 @@ def command(
     ):
         click.echo(f"{name}: {found}")
     return 0
-
-
-def rebuild_selected(
-    options: Options,
-    select: tuple[str, ...],
-    exclude: tuple[str, ...],
-    start_at: RebuildFrom,
-    accept_data_loss: bool,
-    fail_fast: bool,
-    fail_if_empty: bool = False,
-) -> int:
-    """Rebuild the selected models, each after those that it reads, and show the progress. The exit code."""
-    import shlex
-    import sys
-
-    from lakesql.cli import project
-    from lakesql.cli.render import open_emitter
-    from lakesql.run.models import run_models
-    from lakesql.run.rebuild import rebuild_queries
-
-    manifest = project.load_project(options)
-    names = project.select_models(manifest, select, exclude, options)
-    project.show_warnings(manifest, options)
-    compiled = project.compiled_files(manifest)
-    compiled.compile(names)
-    if not names:
-        return 0
-    queries_by = rebuild_queries(manifest, names, start_at, accept_data_loss)
-    with open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:])) as emit:
-        selects = compiled.selects(names)
-        succeeded = run_models(
-            manifest,
-            selects,
-            False,
-            emit,
-            fail_fast=fail_fast,
-            fail_if_empty=fail_if_empty,
-            queries_by=queries_by,
-        )
-        return 0 if succeeded else 1
 
 
 def read_start(text: str) -> RebuildFrom:

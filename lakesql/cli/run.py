@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
 import click
 
-from lakesql.cli.options import Command, Given, select_options
+from lakesql.cli.options import Command, Given, Options, select_options
+from lakesql.errors import UsageError
+
+if TYPE_CHECKING:
+    from lakesql.run.rebuild import RebuildFrom
 
 
 @click.command("run", cls=Command)
@@ -43,45 +51,64 @@ def command(
 
     A table that does not exist is created first. Ctrl-C ends the run between two batches.
     """
-    import shlex
-    import sys
-
-    from lakesql.cli import project
-    from lakesql.compile.manifest_file import render_manifest
-    from lakesql.project.files import write_atomically
-
-    options = given.options
+    rebuild_from: RebuildFrom | None = None
     if full_refresh:
-        from lakesql.cli.rebuild import rebuild_selected
-        from lakesql.errors import UsageError
-
         if once is False:
             fix = "Rebuild first, and then run: lakesql run --full-refresh, lakesql run --continuous"
             raise UsageError.of("usage", "--full-refresh ends when the tables are filled.", fix=fix)
-        return rebuild_selected(options, select, exclude, "start", accept_data_loss, fail_fast, fail_if_empty)
+        once, rebuild_from = True, "start"
+    return run_selected(
+        given.options,
+        select,
+        exclude,
+        once=once,
+        rebuild_from=rebuild_from,
+        accept_data_loss=accept_data_loss,
+        fail_fast=fail_fast,
+        fail_if_empty=fail_if_empty,
+    )
+
+
+def run_selected(
+    options: Options,
+    select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    *,
+    once: bool | None,
+    rebuild_from: RebuildFrom | None,
+    accept_data_loss: bool,
+    fail_fast: bool,
+    fail_if_empty: bool = False,
+) -> int:
+    """Compile and run the selected models, each after those that it reads, and show the progress. The exit code.
+
+    With `rebuild_from` their tables are filled again from there.
+    """
+    from lakesql.cli import project
+
     manifest = project.load_project(options)
     project.show_warnings(manifest, options)
     names = project.select_models(manifest, select, exclude, options)
     compiled = project.compiled_files(manifest)
     compiled.compile(names)
-    outputs = manifest.outputs
-    write_atomically(outputs.target / "manifest.json", render_manifest(manifest, compiled))
+    project.write_manifest(manifest, compiled)
     if not names:
         return 0
 
     from lakesql.cli.render import open_emitter
     from lakesql.run.models import run_models
+    from lakesql.run.rebuild import rebuild_queries
 
-    continuous = manifest.target.run == "continuous" if once is None else not once
-    with open_emitter(options, outputs, shlex.join(sys.argv[1:])) as emit:
-        selects = compiled.selects(names)
+    queries_by = rebuild_queries(manifest, names, rebuild_from, accept_data_loss) if rebuild_from is not None else None
+    with open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:])) as emit:
         succeeded = run_models(
             manifest,
-            selects,
-            continuous,
+            compiled.selects(names),
+            manifest.target.run == "continuous" if once is None else not once,
             emit,
             accept_data_loss=accept_data_loss,
             fail_fast=fail_fast,
             fail_if_empty=fail_if_empty,
+            queries_by=queries_by,
         )
         return 0 if succeeded else 1

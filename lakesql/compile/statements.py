@@ -16,11 +16,7 @@ def compiled_text(select: Select) -> str:
     They are what Spark is given, but for the CREATE TABLE, which is shown without the properties that each table has.
     """
     model = select.model
-    columns = tuple(
-        TableColumn(column.name, column.type or None, model.properties.description_of(column.name))
-        for column in output_columns(select)
-    )
-    table = build_table_spec(model.table, columns, model.config, model.properties.description)
+    table = build_table_spec(model.table, compiled_columns(select), model.config, model.properties.description)
     parts = [render_header(select), _table_section(table)]
     for step in batch_steps(select, select.columns):
         match step:
@@ -31,6 +27,14 @@ def compiled_text(select: Select) -> str:
             case ReadBounds():
                 pass  # it is no statement: the mark in the one that follows stands for it
     return "\n\n".join(parts) + "\n"
+
+
+def compiled_columns(select: Select) -> tuple[TableColumn, ...]:
+    """The columns of a model's table, as far as its SELECT tells their types."""
+    return tuple(
+        TableColumn(column.name, column.type or None, select.model.properties.description_of(column.name))
+        for column in output_columns(select)
+    )
 
 
 def _table_section(table: TableSpec) -> str:

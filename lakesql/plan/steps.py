@@ -60,26 +60,29 @@ def plan_table(
     types = {column.name.lower(): column.type or "" for column in spec.columns}
     if problems := list(find_misused(model, types, spec.order_by, read)):
         raise RunError(problems)
-    if state is None:
+    if state is None or _is_made_anew(spec, state, types):
         if problems := list(_unstorable(model, spec.columns, sql.format_version(spec.properties))):
             raise RunError(problems)
+        if state is not None:
+            return (replace_table(spec),)
         missing = spec.name.namespace not in namespaces
         return (*((create_namespace(spec.name),) if missing else ()), create_table(spec))
     changes = _compare(spec, state)
-    is_ours = sql.DEFAULT_PROPERTIES.keys() <= state.properties.keys()  # whatever their values: the model was edited
-    types_there = {column.name.lower(): column.type for column in state.columns}
-    # Iceberg cannot merge into a table that has lost a column by which it was partitioned.
-    is_partitioned_alike = all(
-        stored_type(types.get(field.column.lower(), "")) == types_there.get(field.column.lower())
-        for field in state.partition_by
-    )
-    if state.is_unwritten and is_ours and is_partitioned_alike and changes.is_shaping:
-        if problems := list(_unstorable(model, spec.columns, sql.format_version(spec.properties))):
-            raise RunError(problems)
-        return (replace_table(spec),)
     if problems := list(_problems(model, changes, policy, state, read)):
         raise RunError(problems)
     return tuple(_evolve(model, changes, policy, state))
+
+
+def _is_made_anew(spec: TableSpec, state: TableState, types: Mapping[str, str]) -> bool:
+    """Whether the model has other columns or partitions than its table, in which no row has ever stood."""
+    is_ours = sql.DEFAULT_PROPERTIES.keys() <= state.properties.keys()  # whatever their values: the model was edited
+    there = {column.name.lower(): column.type for column in state.columns}
+    # Iceberg cannot merge into a table that has lost a column by which it was partitioned.
+    is_partitioned_alike = all(
+        stored_type(types.get(field.column.lower(), "")) == there.get(field.column.lower())
+        for field in state.partition_by
+    )
+    return state.is_unwritten and is_ours and is_partitioned_alike and _compare(spec, state).is_shaping
 
 
 def create_namespace(table: TableName) -> Step:

@@ -36,7 +36,7 @@ def run_models(
     accept_data_loss: bool = False,
     fail_fast: bool = False,
     fail_if_empty: bool = False,
-    queries_by: QueriesBy = lambda leased: leased,
+    queries_by: QueriesBy | None = None,
 ) -> bool:
     """Run the models of `selects` until all that is there has been taken (`continuous`: until somebody ends it).
 
@@ -75,7 +75,7 @@ def run_selects(
     interrupt: Interrupt,
     fail_fast: bool = False,
     fail_if_empty: bool = False,
-    queries_by: QueriesBy = lambda leased: leased,
+    queries_by: QueriesBy | None = None,
 ) -> bool:
     """What `run_models` does once the session is open, which stays open: run the models and say whether none failed."""
     ids = context.manifest.graph.predecessors_within(node_id("model", name) for name in selects)
@@ -83,7 +83,7 @@ def run_selects(
     target = context.manifest.target
     queries = LeasedQueries(context, selects, continuous, Leases(context.session))
     supervisor = Supervisor(
-        queries=queries_by(queries),
+        queries=queries if queries_by is None else queries_by(queries),
         emit=context.emit,
         retries=target.retries,
         limit=len(selects) if continuous else target.threads,

@@ -21,7 +21,7 @@ from lakesql.compile.select import Select, build_select
 from lakesql.compile.table import TableSpec, build_table_spec, create_table, dead_letter_spec, format_version
 from lakesql.engine.batch.analyze import analyze_select, landing_columns
 from lakesql.engine.batch.streaming_query import Backlog, ModelQuery
-from lakesql.engine.batch.sync_table import comments_of, declared_columns
+from lakesql.engine.batch.sync_table import declared_columns
 from lakesql.engine.ledger.entry import Entry, summary_of
 from lakesql.engine.ledger.snapshots import (
     HeadMovedError,
@@ -64,8 +64,8 @@ from lakesql.run.prepare import RunContext, check_tables, checkpoint_of, hash_of
 from lakesql.run.rebuilt import (
     SWAP_TRIES,
     drop_table,
+    find_swapped,
     finish_rebuild,
-    is_swapped,
     rebuild_folder,
     set_property,
 )
@@ -206,7 +206,7 @@ def abandon_rebuild(context: RunContext, select: Select, leases: Leases, say: Ca
     folder = rebuild_folder(context, select.model.name)
     while not claim_rebuild(context, leases, select.model.name, say):
         time.sleep(LOOK_EVERY_S)
-    if is_swapped(context, select):
+    if find_swapped(context, select):
         while not leases.claim(select.model.name, checkpoint_of(context.manifest.target, select.model.name), say):
             time.sleep(LOOK_EVERY_S)
         finish_rebuild(context, select)
@@ -393,7 +393,7 @@ class Rebuild:
 
     def begin(self) -> None:
         """Check what can be known before anything is written, and start to fill the table."""
-        if is_swapped(self.context, self._live.select):
+        if find_swapped(self.context, self._live.select):
             self._say("its last rebuild broke off after the swap: it is finished now")
             self._was_another = self._is_another()
             return
@@ -491,25 +491,17 @@ class Rebuild:
         session, model, bound = self.context.session, self._live.select.model, self._bound.select
         self.context.reached(self.name, "swap")
         self._leases.check(self.name)
-        replacement = load_table(session, bound.model.table)
         checkpoint = read_checkpoint(CheckpointFiles(session, rebuild_folder(self.context, self.name)))
         assert checkpoint is not None
-        writing = bound.writing
-        nothing = Entry(self.name, checkpoint.id, -1, "{}", hash_of(bound), mode=writing.mode, keys=writing.keys)
-        entry = read_entry(replacement, self.name) or replace(nothing, state=bound.query.state)
         set_property(session, bound.model.table, GC_ENABLED, "false")
         live, replacement = load_table(session, model.table), load_table(session, bound.model.table)
-        spec = self._spec(self._columns())
+        writing = bound.writing
+        entry = read_entry(replacement, self.name) or Entry(
+            self.name, checkpoint.id, -1, "{}", hash_of(bound), bound.query.state, mode=writing.mode, keys=writing.keys
+        )
+        summary = {**summary_of(entry), LEDGER_REBUILD: checkpoint.id}
         try:
-            swap(
-                live,
-                replacement,
-                spec,
-                {**summary_of(entry), LEDGER_REBUILD: checkpoint.id},
-                self.name,
-                self.name,
-                self._head,
-            )
+            swap(live, replacement, self._spec(self._columns()), summary, self.name, self._head)
         except HeadMovedError:
             self._tries += 1
             if self._tries >= SWAP_TRIES:
@@ -603,7 +595,7 @@ class Rebuild:
                 create_checkpoint(files, *seed(session, start, now, bindings, files, None))
 
     def _placed(self, live: TableName) -> dict[str, str]:
-        """Properties that put the files of a table where the live one's are, in a format that it takes."""
+        """Properties that put the files of a table where the live one's are."""
         table = load_table(self.context.session, live)
         properties = table.properties()
         data = properties.get("write.data.path") or f"{str(table.location()).rstrip('/')}/data"
@@ -614,7 +606,7 @@ class Rebuild:
         if "this" in select.model.facts.reads and not table_exists(self.context.session, select.model.table):
             return declared_columns(select)
         schema = analyze_select(new_session(self.context.session), select, self._bound.bindings)
-        return landing_columns(schema, comments_of(select.model))
+        return landing_columns(schema, select.model.properties)
 
     def _spec(self, columns: Any) -> TableSpec:
         """What the model wants of its table, in no older format than the live one has."""

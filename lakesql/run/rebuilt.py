@@ -5,6 +5,7 @@ Each step may be done again, so that whoever finds one that broke off finishes i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,13 +43,13 @@ def rebuild_folder(context: RunContext, model: str) -> str:
     return checkpoint_of(context.manifest.target, model) + REBUILD_SUFFIX
 
 
-def is_swapped(context: RunContext, select: Select) -> bool:
-    """Whether a rebuild has given the model's table its new rows, and is not finished."""
+def find_swapped(context: RunContext, select: Select) -> str:
+    """The checkpoint of a rebuild that has given the model's table its new rows, and is not finished; '' if none."""
     checkpoint = read_checkpoint(CheckpointFiles(context.session, rebuild_folder(context, select.model.name)))
     if checkpoint is None or not checkpoint.id or not table_exists(context.session, select.model.table):
-        return False
+        return ""
     entry = read_entry(load_table(context.session, select.model.table), select.model.name)
-    return entry is not None and entry.checkpoint == checkpoint.id
+    return checkpoint.id if entry is not None and entry.checkpoint == checkpoint.id else ""
 
 
 def finish_rebuild(context: RunContext, select: Select) -> bool:
@@ -56,14 +57,12 @@ def finish_rebuild(context: RunContext, select: Select) -> bool:
 
     Its dead letters become the model's; then its checkpoint does, last of all, as it tells that there is one.
     """
-    if not is_swapped(context, select):
+    swapped = find_swapped(context, select)
+    if not swapped:
         return False
     session, model = context.session, select.model
     folder, live_folder = rebuild_folder(context, model.name), checkpoint_of(context.manifest.target, model.name)
-    files = CheckpointFiles(session, folder)
-    checkpoint = read_checkpoint(files)
-    assert checkpoint is not None
-    entry = _swap_dead_letters(session, model.table, checkpoint.id, select)
+    entry = _swap_dead_letters(session, model.table, swapped, select)
     for suffix, table in ((DEAD_LETTER_SUFFIX, model.table.dead_letter), ("", model.table)):
         moved = CheckpointFiles(session, folder + suffix)
         found = read_checkpoint(moved)
@@ -87,30 +86,6 @@ def finish_rebuild(context: RunContext, select: Select) -> bool:
     return True
 
 
-def swap_table(
-    session: SparkSession,
-    live: TableName,
-    replacement: TableName,
-    spec: TableSpec,
-    summary: dict[str, str],
-    model: str,
-    owner: str,
-) -> None:
-    """Give `live` the rows of `replacement`, whatever others commit to it meanwhile: see `swap`.
-
-    From now on no file of `replacement` is ever deleted with it.
-    """
-    set_property(session, replacement, GC_ENABLED, "false")
-    for _ in range(SWAP_TRIES):
-        table = load_table(session, live)
-        try:
-            swap(table, load_table(session, replacement), spec, summary, model, owner, head_of(table))
-        except HeadMovedError:
-            continue
-        return
-    raise conflict(live)
-
-
 def set_property(session: SparkSession, table: TableName, key: str, value: str) -> None:
     """Set one property of a table."""
     load_table(session, table).updateProperties().set(key, value).commit()
@@ -129,6 +104,24 @@ def drop_table(session: SparkSession, name: TableName) -> None:
     io.deletePrefix(f"{location.rstrip('/')}/metadata")
 
 
+def _swap_whatever_comes(
+    session: SparkSession,
+    live: TableName,
+    replacement: TableName,
+    spec: TableSpec,
+    summary: Mapping[str, str],
+    owner: str,
+) -> None:
+    for _ in range(SWAP_TRIES):
+        table = load_table(session, live)
+        try:
+            swap(table, load_table(session, replacement), spec, summary, owner, head_of(table))
+        except HeadMovedError:
+            continue
+        return
+    raise conflict(live)
+
+
 def _swap_dead_letters(session: SparkSession, live: TableName, checkpoint: str, select: Select) -> Entry | None:
     """Give the model the dead letters of the rebuild; the newest entry of its query of dead letters then, if any."""
     replacement, model = live.rebuild.dead_letter, select.model.name
@@ -143,5 +136,6 @@ def _swap_dead_letters(session: SparkSession, live: TableName, checkpoint: str, 
         if all(snapshot.summary.get(LEDGER_REBUILD) != checkpoint for snapshot in history):
             entry = read_entry(load_table(session, replacement), owner)
             summary = {**(summary_of(entry) if entry else {}), LEDGER_REBUILD: checkpoint}
-            swap_table(session, letters, replacement, spec, summary, model, owner)
+            set_property(session, replacement, GC_ENABLED, "false")
+            _swap_whatever_comes(session, letters, replacement, spec, summary, owner)
     return read_entry(load_table(session, letters), owner) if table_exists(session, letters) else None

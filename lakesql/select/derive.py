@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from sqlglot import exp
 
 from lakesql.select.relation import Sources
-from lakesql.stream.types import SparkType, parse_type
+from lakesql.stream.types import SparkType, find_field, parse_type
 
 _BOOLEANS = (
     *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.And, exp.Or, exp.Not),
@@ -44,7 +44,8 @@ def derive_type(expression: exp.Expr, sources: Sources) -> SparkType | None:
         case exp.Literal():
             return _literal_type(expression)
         case exp.Dot() if isinstance(expression.expression, exp.Identifier):
-            return _field_type(kind_of(expression.this), expression.expression.name)
+            field = find_field(kind_of(expression.this), expression.expression.name)
+            return field.type if field else None
         case exp.Bracket() if len(expression.expressions) == 1:
             kind = kind_of(expression.this)
             return kind.fields[-1].type if kind is not None and kind.name in ("array", "map") else None
@@ -77,14 +78,10 @@ def _column_type(column: exp.Column, sources: Sources) -> SparkType | None:
     if len(found) != 1:
         return None
     kind, fields = found[0]
-    for field in fields:
-        kind = _field_type(kind, field)
+    for name in fields:
+        field = find_field(kind, name)
+        kind = field.type if field else None
     return kind
-
-
-def _field_type(kind: SparkType | None, name: str) -> SparkType | None:
-    fields = kind.fields if kind is not None and kind.name == "struct" else ()
-    return next((field.type for field in fields if field.name.lower() == name.lower()), None)
 
 
 def _literal_type(literal: exp.Literal) -> SparkType | None:

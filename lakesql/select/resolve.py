@@ -14,7 +14,7 @@ from sqlglot import exp
 from lakesql.errors import did_you_mean
 from lakesql.select.functions import TABLE_FUNCTIONS
 from lakesql.select.relation import Column, Scope, Sources, Walk, offset_of
-from lakesql.stream.types import SparkType, TypeField
+from lakesql.stream.types import find_field
 
 _WITH_ALIASES = ("laterals", "group", "having", "qualify", "order", "sort", "distribute", "cluster", "windows")
 """The clauses that may name a column of the SELECT itself, as its expressions may. WHERE may not."""
@@ -66,14 +66,6 @@ def check_join(join: exp.Join, sources: Sources, walk: Walk) -> None:
 
 def _by_name(sources: Sources) -> tuple[tuple[str, Mapping[str, Column] | None], ...]:
     return tuple((name, source.by_name) for name, source in sources)
-
-
-def find_field(kind: SparkType | None, name: str) -> TypeField | None:
-    """The field of a struct, or of the structs of an array, which SQL reads in the same way."""
-    if kind is not None and kind.name == "array":
-        kind = kind.fields[0].type
-    fields = kind.fields if kind is not None and kind.name == "struct" else ()
-    return next((field for field in fields if field.name.lower() == name.lower()), None)
 
 
 def _is_generator(expression: exp.Expr) -> bool:
@@ -169,10 +161,11 @@ def _check_fields(column: Column, fields: list[exp.Expr], walk: Walk) -> None:
     """Notes the first of the `fields` that the column's struct does not have."""
     kind = column.type
     for field in fields:
+        # SQL reads the fields of an array's structs as those of a struct.
         of = kind.fields[0].type if kind is not None and kind.name == "array" else kind
         if of is None or of.name != "struct":
             return
-        if (found := find_field(kind, field.name)) is None:
+        if (found := find_field(of, field.name)) is None:
             what = f"'{column.name}' has no field '{field.name}'."
             hint = did_you_mean(field.name, [known.name for known in of.fields])
             walk.findings.add("unknown-field", offset_of(field), what, fix=hint)

@@ -130,6 +130,12 @@ def _stored(kind: SparkType) -> SparkType:
             return replace(kind, fields=fields)
 
 
+def find_field(kind: SparkType | None, name: str) -> TypeField | None:
+    """The field of a struct, by its name in any spelling; None of any other type."""
+    fields = kind.fields if kind is not None and kind.name == "struct" else ()
+    return next((field for field in fields if field.name.lower() == name.lower()), None)
+
+
 def parts_of(kind: SparkType) -> Iterator[SparkType]:
     """The type itself, and all that are nested in it."""
     yield kind

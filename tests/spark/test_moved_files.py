@@ -50,16 +50,18 @@ def read_from(project: Project, path: str) -> None:
 
 
 @pytest.mark.parametrize("are_same", [True, False])
-@pytest.mark.parametrize("copied", [True, False])
+@pytest.mark.parametrize(("pattern", "copied"), [("/*.json", True), ("/*.json", False), ("", True)])
 def test_a_renamed_folder_is_refused_until_somebody_says_what_it_holds(
-    landed: Project, are_same: bool, copied: bool
+    landed: Project, are_same: bool, pattern: str, copied: bool
 ) -> None:
+    read_from(landed, f"landing{pattern}")
+    landed.run().check()
     if copied:
         shutil.copytree(landed.directory / "landing", landed.directory / "incoming", copy_function=shutil.copyfile)
         shutil.rmtree(landed.directory / "landing")
     else:
         (landed.directory / "landing").rename(landed.directory / "incoming")
-    read_from(landed, "incoming/*.json")
+    read_from(landed, f"incoming{pattern}")
     ran = landed.run()
     assert ran.conditions("m") == ["files-moved"]
     assert all(path in ran.finished("m").problems[0].what for path in ("landing/c.json", "incoming/c.json"))

@@ -10,7 +10,9 @@ from contextlib import closing
 import pytest
 
 from lakesql.compile.select import build_select
+from lakesql.engine.progress.checkpoint import list_files
 from lakesql.engine.progress.lease import Leases
+from lakesql.engine.sources.files import local_files
 from lakesql.events import Noted
 from lakesql.run.drop import Dropper
 from lakesql.run.prepare import RunContext
@@ -170,11 +172,7 @@ def test_a_rebuild_that_broke_off_is_finished_by_the_next_command(
     begun.run().check()
     rows, letters = begun.rows("m"), begun.reasons("m")
 
-    def break_off(model: str, reached: str) -> None:
-        if reached == step:
-            raise RuntimeError("killed")
-
-    assert not begun.rebuild("m", reached=break_off).succeeded
+    break_off(begun, step)
     assert begun.rows("m") == rows
     begun.record("s", [value(8, "z"), "bad"])
     more = [{"k": "z", "c": 1}] if stateful else [{"id": 8, "k": "z", "n": 1}]
@@ -188,6 +186,14 @@ def test_a_rebuild_that_broke_off_is_finished_by_the_next_command(
     assert begun.reasons("m").total() == letters.total() + 1
     assert begun.table_names() == {"m", "m__dead_letter"}
     assert folders(begun) == ({"m", "m.lease", "m__dead_letter"} if stateful else {"m", "m.lease"})
+
+
+def break_off(project: Project, at: str) -> None:
+    def reached(model: str, step: str) -> None:
+        if step == at:
+            raise RuntimeError("killed")
+
+    assert not project.rebuild("m", reached=reached).succeeded
 
 
 def live_run(project: Project, ended: threading.Event, found: list[Ran]) -> threading.Thread:
@@ -304,12 +310,21 @@ def test_a_rebuild_of_files_that_are_gone_is_refused_until_that_is_accepted(begu
     assert [row["id"] for row in begun.rows("m", "id")] == [1, 4]
 
 
-def break_off(project: Project, at: str) -> None:
-    def reached(model: str, step: str) -> None:
-        if step == at:
-            raise RuntimeError("killed")
-
-    assert not project.rebuild("m", reached=reached).succeeded
+def test_a_folder_has_the_files_that_spark_reads_there(project: Project) -> None:
+    project.stream("s", {"id": "bigint"}, path="landing", format="json")
+    for name, id_ in {"a.json": 1, "b.json": 2, "_c.json": 3, ".d.json": 4, "within/e.json": 5, "_f/g.json": 6}.items():
+        project.write(f"landing/{name}", f'{{"id": {id_}}}\n')
+    project.model("m", "SELECT id FROM {s}", mode="append")
+    project.run().check()
+    project.rebuild("m").check()
+    assert [row["id"] for row in project.rows("m", "id")] == [1, 2]
+    pattern = str(project.directory / "landing")
+    assert {file.name for file in list_files(project.lake.session, pattern)} == {"a.json", "b.json"}
+    assert {file.name for file in local_files(pattern)} == {"a.json", "b.json"}
+    (project.directory / "landing" / "a.json").unlink()
+    ran = project.rebuild("m")
+    assert ran.conditions("m") == ["data-lost"]
+    assert "a.json" in ran.finished("m").problems[0].what and "b.json" not in ran.finished("m").problems[0].what
 
 
 def abandon(project: Project) -> bool:

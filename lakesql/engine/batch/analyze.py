@@ -13,6 +13,7 @@ from lakesql.compile.table import TableColumn
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import empty_records
 from lakesql.errors import RunError
+from lakesql.model.properties import ModelProperties
 from lakesql.names import is_reserved
 from lakesql.stream.types import field_name
 
@@ -38,10 +39,10 @@ def analyze_select(session: SparkSession, select: Select, bindings: tuple[Stream
     return rows.schema
 
 
-def landing_columns(schema: StructType, comments: dict[str, str]) -> tuple[TableColumn, ...]:
+def landing_columns(schema: StructType, properties: ModelProperties) -> tuple[TableColumn, ...]:
     """The columns of a table that holds rows of this schema: lakesql's own columns stay behind."""
     return tuple(
-        TableColumn(field.name, type_text(field.dataType), comments.get(field.name.lower(), ""))
+        TableColumn(field.name, type_text(field.dataType), properties.description_of(field.name))
         for field in schema.fields
         if not is_reserved(field.name)
     )

@@ -7,12 +7,12 @@ from pyspark.sql.types import StructType
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_namespaces, load_table_state
-from lakesql.compile.select import Select, output_columns
+from lakesql.compile.select import Select
+from lakesql.compile.statements import compiled_columns
 from lakesql.compile.table import TableColumn, build_table_spec
 from lakesql.engine.batch.analyze import landing_columns
 from lakesql.errors import RunError
 from lakesql.events import Emit, Noted, StepApplied, now_ms
-from lakesql.model.model import Model
 from lakesql.plan.steps import plan_table
 
 
@@ -46,7 +46,7 @@ class TableSync:
             self._plan(declared_columns(self._select))
 
     def _sync(self, schema: StructType) -> tuple[str, ...]:
-        return self._plan(landing_columns(schema, comments_of(self._select.model)))
+        return self._plan(landing_columns(schema, self._select.model.properties))
 
     def _plan(self, columns: tuple[TableColumn, ...]) -> tuple[str, ...]:
         model = self._select.model
@@ -66,8 +66,8 @@ class TableSync:
 
 def declared_columns(select: Select) -> tuple[TableColumn, ...]:
     """The columns of a SELECT that says the type of each. Raises `RunError` (`this-missing`) where it does not."""
-    model, columns = select.model, output_columns(select)
-    untyped = [column.name for column in columns if not column.type]
+    model, columns = select.model, compiled_columns(select)
+    untyped = [column.name for column in columns if column.type is None]
     if untyped or not columns:
         raise RunError.of(
             "this-missing",
@@ -77,10 +77,4 @@ def declared_columns(select: Select) -> tuple[TableColumn, ...]:
             fix="Cast them: CAST(… AS bigint) AS n.",
             place=model.place,
         )
-    comments = comments_of(model)
-    return tuple(TableColumn(each.name, each.type, comments.get(each.name.lower(), "")) for each in columns)
-
-
-def comments_of(model: Model) -> dict[str, str]:
-    """The descriptions of a model's columns, by name in small letters."""
-    return {column.name.lower(): column.description for column in model.properties.columns}
+    return columns

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +22,7 @@ from lakesql.engine.ledger.snapshots import HeadMovedError, JavaTable, head_of, 
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
 from lakesql.model.config import PartitionField, SortField
+from lakesql.names import DEAD_LETTER_SUFFIX
 
 GC_ENABLED = "gc.enabled"
 """Iceberg's property: with `false` no file of the table is ever deleted, as other tables may have it too."""
@@ -49,7 +51,6 @@ def swap(
     replacement: JavaTable,
     spec: TableSpec,
     summary: Mapping[str, str],
-    model: str,
     owner: str,
     head: int | None,
 ) -> None:
@@ -63,8 +64,45 @@ def swap(
     """
     if head_of(live) != head:
         raise HeadMovedError
+    with _foreign_commits():
+        transaction = _evolve(live.newTransaction(), live, replacement, spec)
+        future = transaction.table()
+        if not future.schema().sameSchema(replacement.schema()) or not _fits(future.spec(), replacement.spec()):
+            model = owner.removesuffix(DEAD_LETTER_SUFFIX)
+            raise RunError.of(
+                "rebuild-outdated",
+                f"The columns or partitions of {live.name()} were altered while it was rebuilt.",
+                fix=f"Begin again: lakesql rebuild {model} --abandon, then lakesql rebuild {model}",
+            )
+        everything = java_class(f"{_API}expressions.Expressions").alwaysTrue()
+        if head is not None:
+            removal = transaction.newOverwrite().overwriteByRowFilter(everything).validateFromSnapshot(head)
+            removal = removal.conflictDetectionFilter(everything).validateNoConflictingData()
+            removal.validateNoConflictingDeletes().commit()
+            time.sleep(0.002)  # who streams the table begins by time, behind the removal
+        files, deletes = _files(replacement)
+        last = transaction.newAppend()
+        for file in files:
+            last = last.appendFile(_move(file, java_class(f"{_API}DataFiles").builder(future.spec())))
+        if deletes:
+            last.commit()
+            last = transaction.newRowDelta()
+            for file in deletes:
+                last = last.addDeletes(_move_delete(file, java_class(f"{_API}FileMetadata"), future.spec()))
+        for key, value in summary.items():
+            last = last.set(key, value)
+        last.commit()
+        tag, new_head = ledger_tag(owner), transaction.table().currentSnapshot().snapshotId()
+        manage = transaction.manageSnapshots()
+        (manage.replaceTag if live.refs().containsKey(tag) else manage.createTag)(tag, new_head).commit()
+        transaction.commitTransaction()
+
+
+@contextmanager
+def _foreign_commits() -> Iterator[None]:
+    """That somebody else has committed, where Iceberg refuses a commit for it."""
     try:
-        _swap(live, replacement, spec, summary, model, owner, head)
+        yield
     except Py4JJavaError as error:
         if any(word in str(error) for word in ("ValidationException", "CommitFailedException")):
             raise HeadMovedError from None
@@ -85,47 +123,6 @@ def lost_partitions(live: JavaTable, spec: TableSpec) -> list[str]:
         if str(field.transform().toString()) != "void"
     }
     return sorted(name for name in sources if name is not None and new.get(name) != old[name])
-
-
-def _swap(
-    live: JavaTable,
-    replacement: JavaTable,
-    spec: TableSpec,
-    summary: Mapping[str, str],
-    model: str,
-    owner: str,
-    head: int | None,
-) -> None:
-    transaction = _evolve(live.newTransaction(), live, replacement, spec)
-    future = transaction.table()
-    if not future.schema().sameSchema(replacement.schema()) or not _fits(future.spec(), replacement.spec()):
-        raise RunError.of(
-            "rebuild-outdated",
-            f"The columns or partitions of {live.name()} were altered while it was rebuilt.",
-            fix=f"Begin again: lakesql rebuild {model} --abandon, then lakesql rebuild {model}",
-        )
-    everything = java_class(f"{_API}expressions.Expressions").alwaysTrue()
-    if head is not None:
-        removal = transaction.newOverwrite().overwriteByRowFilter(everything).validateFromSnapshot(head)
-        removal = removal.conflictDetectionFilter(everything).validateNoConflictingData()
-        removal.validateNoConflictingDeletes().commit()
-        time.sleep(0.002)  # who streams the table begins by time, behind the removal
-    files, deletes = _files(replacement)
-    last = transaction.newAppend()
-    for file in files:
-        last = last.appendFile(_move(file, java_class(f"{_API}DataFiles").builder(future.spec())))
-    if deletes:
-        last.commit()
-        last = transaction.newRowDelta()
-        for file in deletes:
-            last = last.addDeletes(_move_delete(file, java_class(f"{_API}FileMetadata"), future.spec()))
-    for key, value in summary.items():
-        last = last.set(key, value)
-    last.commit()
-    tag, new_head = ledger_tag(owner), transaction.table().currentSnapshot().snapshotId()
-    manage = transaction.manageSnapshots()
-    (manage.replaceTag if live.refs().containsKey(tag) else manage.createTag)(tag, new_head).commit()
-    transaction.commitTransaction()
 
 
 def _evolve(transaction: Any, live: JavaTable, replacement: JavaTable, spec: TableSpec) -> Any:

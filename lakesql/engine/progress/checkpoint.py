@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.engine.progress.position import Position, spark_position
 from lakesql.engine.progress.state import Batch, Checkpoint, Origin
+from lakesql.engine.sources.files import find_files
 from lakesql.errors import RunError
 from lakesql.project.files import write_atomically
 
@@ -324,13 +325,12 @@ def file_exists(session: SparkSession, file: SeenFile) -> bool:
 
 
 def list_files(session: SparkSession, glob: str) -> list[SeenFile]:
-    """The files that match a pattern of Hadoop's, in order of their names."""
+    """The files that Spark reads for a pattern of Hadoop's, in order of their URIs."""
     jvm: Any = session._jvm
-    path = jvm.org.apache.hadoop.fs.Path(glob)
-    found = path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).globStatus(path) or []
     encode = jvm.org.apache.spark.paths.SparkPath.fromFileStatus
     # Of a local file Spark writes `file:///…` and Hadoop `file:/…`.
-    uris = ((re.sub("^file:/(?!/)", "file:///", str(encode(s).urlEncoded())), s) for s in found if not s.isDirectory())
+    encoded = ((str(encode(status).urlEncoded()), status) for status in find_files(session, glob))
+    uris = ((re.sub("^file:/(?!/)", "file:///", uri), status) for uri, status in encoded)
     files = (SeenFile(uri, int(status.getModificationTime())) for uri, status in uris)
     return sorted(files, key=lambda file: file.path)
 

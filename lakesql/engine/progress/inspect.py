@@ -14,7 +14,8 @@ from lakesql.engine.progress.progress import QueryIdentity
 from lakesql.engine.progress.state import MovedFiles, ProgressState
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.empty import explain_no_files, explain_no_records, matches_files
+from lakesql.engine.sources.empty import explain_no_files, explain_no_records
+from lakesql.engine.sources.files import find_files
 from lakesql.engine.sources.raw import files_of
 from lakesql.names import LEDGER_REBUILD
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
@@ -85,7 +86,7 @@ def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding
 
 
 def _look_for_files(session: SparkSession, glob: str) -> str:
-    return "" if matches_files(session, glob) else explain_no_files(glob)
+    return "" if any(True for _ in find_files(session, glob)) else explain_no_files(glob)
 
 
 def _read_rebuilt(table: JavaTable) -> tuple[tuple[int, ...], int | None]:

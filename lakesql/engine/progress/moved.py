@@ -24,6 +24,7 @@ from lakesql.engine.progress.checkpoint import (
 )
 from lakesql.engine.progress.state import MovedFiles
 from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.files import named_folder
 from lakesql.engine.sources.raw import files_of
 from lakesql.project.profiles import Files, Recorded
 
@@ -98,8 +99,8 @@ def _find_gone(session: SparkSession, folder: str, bindings: Sequence[StreamBind
     files = CheckpointFiles(session, folder)
     for name in sorted(files.names("sources")) if places else ():
         known = newest_seen(files, int(name))[-LOOKED_AT:] if name.isdecimal() else []
-        folders = [_folder(files_of(*place)) for place in places]
-        in_place = [file for file in known if any(_path(file.path).startswith(folder) for folder in folders)]
+        folders = tuple(f"{named_folder(_path(files_of(*place)))}/" for place in places)
+        in_place = [file for file in known if f"{_path(file.path)}/".startswith(folders)]
         if not known or any(file_exists(session, file) for file in in_place):
             continue
         there = [(base, file) for stream, base in places for file in list_files(session, files_of(stream, base))]
@@ -127,13 +128,6 @@ def _unshared(old: str, new: str) -> tuple[str, str]:
         before.pop()
         after.pop()
     return "/".join([*before, ""]), "/".join([*after, ""])
-
-
-def _folder(glob: str) -> str:
-    """The folder in which the pattern's files are, as far as it has a name."""
-    parts = _path(glob).split("/")[:-1]
-    named = next((index for index, part in enumerate(parts) if set(part) & set("*?[{\\")), len(parts))
-    return "/".join([*parts[:named], ""])
 
 
 def _name(file: SeenFile) -> str:

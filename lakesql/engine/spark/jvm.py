@@ -106,8 +106,8 @@ class Jvm:
 
 
 RECORDING = (
-    "the first run with this Java, these jars and options records their classes, so that later ones start sooner: it "
-    "takes some ten seconds longer, and Java works for as long after its end"
+    "Java's classes are recorded once, so that later runs start sooner: this one takes some ten seconds longer, and "
+    "Java works for as long after its end"
 )
 
 
