@@ -294,6 +294,11 @@ CONDITIONS: dict[str, Condition] = {
         "A model has other `keys` than the rows of its table were written by.",
         "Put the keys back, or fill the table again: `lakesql rebuild MODEL`.",
     ),
+    "late-unknown": Condition(
+        "A model says `late='dead_letter'`, and which records came too late cannot be told: its GROUP BY by event time "
+        "does not stand in the outermost SELECT, or is a `session_window`, or it joins streams.",
+        "Group in the outermost SELECT, or leave `late` at `count`.",
+    ),
     "lease-held": Condition(
         "Another runner runs the model.",
         "Let it run, or stop it first: SIGTERM ends it after its batch. The lease of a runner that died expires within "

@@ -19,6 +19,9 @@ CHANGE = "_change"
 POSITION = "_lakesql_position"
 """The source position of a row, carried through the author's SELECT: a struct that orders rows by arrival."""
 
+EVENT_TIME = "_lakesql_event_time"
+"""The event time of a row, or the window around it, by which it is grouped."""
+
 REJECTED = "_lakesql_rejected"
 """On a record that cannot be used: a struct of the reason and of the record's raw fields; NULL on the good ones."""
 

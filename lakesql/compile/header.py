@@ -122,11 +122,10 @@ def _bad(select: Select) -> str:
 
 
 def _late(select: Select) -> str:
-    query = select.query
-    has_watermark = any(select.streams[name].watermark for name in query.streams_read)
-    if query.stateful and has_watermark and (query.grouped_by_event_time or query.joins_streams):
-        return "those behind the watermark are dropped and counted"
-    if query.stateful:
+    if select.drops_late:
+        where = f"go to {select.model.table.dead_letter}" if select.late_text else "are dropped and counted"
+        return f"those behind the watermark {where}"
+    if select.query.stateful:
         return "none is too late; state is kept for good, as no watermark bounds it"
     if select.writing.sequence_by:
         return "none is too late; a row older than the one of its key in the table changes nothing"

@@ -59,6 +59,18 @@ class Select:
         return self.rendered.place(offset)
 
     @property
+    def drops_late(self) -> bool:
+        """Whether a watermark drops rows that come too late."""
+        has_watermark = any(self.streams[name].watermark for name in self.query.streams_read)
+        keeps_times = self.query.grouped_by_event_time or self.query.joins_streams
+        return self.query.stateful and has_watermark and keeps_times
+
+    @property
+    def late_text(self) -> str:
+        """The SELECT of the rows among which the late ones are looked for, by event time; '' where none is."""
+        return self.query.ungrouped if self.drops_late and self.model.config.late == "dead_letter" else ""
+
+    @property
     def columns(self) -> tuple[str, ...] | None:
         """The columns of the table; None where only Spark's analyzer knows them."""
         return tuple(output.name for output in self.query.outputs) if self.query.outputs is not None else None
@@ -233,7 +245,16 @@ def _check_mode(select: Select) -> Iterable[Problem]:
                 "to the SELECT and to keys.",
                 model.option_place("keys"),
             )
-    if "star-in-function" in query.noted and (writing.is_positioned or query.record_fields):
+    if select.drops_late and model.config.late == "dead_letter" and not query.ungrouped:
+        yield Problem(
+            "late-unknown",
+            "Which records of this SELECT came too late cannot be told.",
+            "Spark says how many, and lakesql finds them by the event time in the GROUP BY, or the SELECT DISTINCT, of "
+            "the outermost SELECT, if it is no session_window and no streams are joined.",
+            "Group in the outermost SELECT, or leave it at late='count'.",
+            model.option_place("late"),
+        )
+    if "star-in-function" in query.noted and (writing.is_positioned or query.record_fields or select.late_text):
         yield Problem(
             "star-in-function",
             "* inside a function takes in the columns that lakesql adds to a stream.",

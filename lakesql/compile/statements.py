@@ -26,6 +26,9 @@ def compiled_text(select: Select) -> str:
                 parts.append(_section(step.when, step.text()))
             case ReadBounds():
                 pass  # it is no statement: the mark in the one that follows stands for it
+    if select.late_text:
+        when = "each batch that has late records: the rows among which they are looked for"
+        parts.append(_section(when, select.late_text))
     return "\n\n".join(parts) + "\n"
 
 

@@ -19,6 +19,8 @@ STAGING_PROPERTY = "write.wap.enabled"
 
 SchemaChange = Literal["ignore", "fail", "append_new_columns", "sync_all_columns"]
 
+Late = Literal["count", "dead_letter"]
+
 
 @dataclass(frozen=True, slots=True)
 class AvailableNow:
@@ -185,6 +187,11 @@ class TableConfig:
     )
     max_dead_letter_ratio: float = option(
         "Share of a batch's records that may be dead letters; above it the batch fails.", default=1.0, read=_read_ratio
+    )
+    late: Late = option(
+        "What happens to the events that a watermark drops: they are counted, or they are dead letters too, for which "
+        "the batch's records are read once more.",
+        default="count",
     )
     tags: tuple[str, ...] = option("Words to select by.", default=())
     meta: Mapping[str, Any] = option(

@@ -73,7 +73,8 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         if model.rejected and model.dead_letter_table
     )
     late = (
-        f"{model.name}: {number(model.late)} dropped as late, older than its watermark; no dead letter has them"
+        f"{model.name}: {number(model.late)} dropped as late, older than its watermark; "
+        f"{'they are among its dead letters' if 'late' in dict(model.reasons) else 'no dead letter has them'}"
         for model in models
         if model.late
     )

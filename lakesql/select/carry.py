@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from lakesql.names import POSITION
 from lakesql.select.columns import excepted, starred
 from lakesql.select.relation import Carried, Relation, Sources, Walk
+
+CARRY = f" {POSITION},"
+"""What is inserted after SELECT. Unqualified, as no more than one relation of a stateless SELECT has this column."""
 
 
 def carry_through(select: exp.Select, mark: int, sources: Sources, flowing: Relation, walk: Walk) -> Carried | None:

@@ -11,7 +11,16 @@ from lakesql.names import is_reserved
 from lakesql.select.derive import derive_type
 from lakesql.select.groups import ordinal
 from lakesql.select.refusals import refuse_alias, refuse_foreign
-from lakesql.select.relation import Column, Relation, Sources, Walk, columns_of_one, columns_side_by_side, offset_of
+from lakesql.select.relation import (
+    Column,
+    Relation,
+    Sources,
+    Walk,
+    columns_of_one,
+    columns_side_by_side,
+    offset_of,
+    unaliased,
+)
 from lakesql.select.sqltext import projections
 from lakesql.stream.types import parse_type
 
@@ -115,9 +124,7 @@ def _cast_type(expression: exp.Expr, span: tuple[int, int], walk: Walk) -> str |
     if not isinstance(inner, exp.Cast) or not span[0] < span[1]:
         return None
     tokens, depths = walk.text.tokens, walk.text.depths
-    first, last = span
-    if isinstance(expression, exp.Alias):
-        last -= 2 if tokens[last - 2].token_type is TokenType.ALIAS else 1
+    first, last = unaliased(expression, span, walk.text)
     depth = depths[first]
     if tokens[first].text.lower() in ("cast", "try_cast") and tokens[last - 1].token_type is TokenType.R_PAREN:
         kind, depth, last = TokenType.ALIAS, depth + 1, last - 1
@@ -161,13 +168,14 @@ def group_keys(select: exp.Select, sources: Sources, columns: tuple[Column, ...]
     outputs = columns or ()
     if group.args.get("all"):
         return outputs
-    keys: list[Column] = []
-    for key in group.expressions:
-        if named := outputs[ordinal(key)]:
-            keys += named
-            continue
-        fact = _column(key, 0, sources)
-        if isinstance(key, exp.Column) and not fact.event_time:
-            keys += [output for output in outputs if output.folded == key.name.lower()]
-        keys.append(fact)
-    return tuple(keys)
+    return tuple(column for key in group.expressions for column in key_columns(key, sources, outputs))
+
+
+def key_columns(key: exp.Expr, sources: Sources, outputs: tuple[Column, ...]) -> tuple[Column, ...]:
+    """What one key of a GROUP BY may be: columns of the SELECT itself, by number or by name, or what it is made of."""
+    if named := outputs[ordinal(key)]:
+        return named
+    fact = _column(key, 0, sources)
+    if not isinstance(key, exp.Column) or fact.event_time:
+        return (fact,)
+    return (*(output for output in outputs if output.folded == key.name.lower()), fact)

@@ -17,17 +17,16 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
-from lakesql.names import POSITION, is_reserved
+from lakesql.names import is_reserved
 from lakesql.select.calls import check_calls, stop_at_wrong_counts
+from lakesql.select.carry import CARRY
 from lakesql.select.groups import Group
 from lakesql.select.relation import Column, StreamShape
 from lakesql.select.sqltext import Findings, Text, read_text, refuse_marker
 from lakesql.select.stateful import state_shape
 from lakesql.select.tree import read_relation
+from lakesql.select.ungrouped import ungrouped_text
 from lakesql.stream.types import parse_type, stored_type
-
-CARRY = f" {POSITION},"
-"""What is inserted after SELECT. Unqualified, as no more than one relation of a stateless SELECT has this column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,8 @@ class Query:
     `groups`: a batch has one row for each of them; None where that is not known.
     `noted` is what some models alone must not do: by condition, where it is first done.
     `carry` holds what `carry_position` inserts: offset and text, in order; empty for a stateful SELECT.
+    `ungrouped` is the SELECT of the rows that are grouped by event time, with that and their position; '' where it
+    cannot be told.
     """
 
     sql: str
@@ -78,6 +79,7 @@ class Query:
     groups: tuple[Group, ...] | None
     noted: Mapping[str, int]
     carry: tuple[tuple[int, str], ...]
+    ungrouped: str
 
 
 def read_query(
@@ -161,6 +163,7 @@ def _read(
         groups=relation.groups,
         noted=walk.noted,
         carry=() if stateful else tuple(sorted((text.inserts[select], CARRY) for select in walk.inserts)),
+        ungrouped=ungrouped_text(tree, walk) if stateful and not findings.problems else "",
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
 from lakesql.select.groups import Group
 from lakesql.select.sqltext import Findings, Text
@@ -145,6 +146,7 @@ class Walk:
     than streams. `filters`: it may leave out rows of streams. `tables` are the columns of the tables that are known, by
     the parts of the name in small letters.
     `around` are the scopes of the SELECTs around the query that is being read.
+    `event_times` are the expressions by whose event time SELECTs group, by SELECT.
     `noted` is what some models alone must not do: by condition, where it is first done.
     """
 
@@ -158,6 +160,7 @@ class Walk:
     seen: set[int] = field(default_factory=set)
     flowing: dict[int, exp.Select] = field(default_factory=dict)
     noted: dict[str, int] = field(default_factory=dict)
+    event_times: dict[int, str] = field(default_factory=dict)
     reads_tables: bool = False
     filters: bool = False
 
@@ -179,6 +182,14 @@ def start_of(query: exp.Expr, walk: Walk) -> int:
 
 def _marks(query: exp.Expr) -> list[int]:
     return [mark for select in query.find_all(exp.Select) if (mark := mark_of(select)) is not None]
+
+
+def unaliased(expression: exp.Expr, span: tuple[int, int], text: Text) -> tuple[int, int]:
+    """The tokens of a SELECT's expression without the alias, if it has one: first, and one past the last."""
+    first, last = span
+    if isinstance(expression, exp.Alias):
+        last -= 2 if text.tokens[last - 2].token_type is TokenType.ALIAS else 1
+    return first, last
 
 
 def offset_of(node: exp.Expr, otherwise: int = 0) -> int:

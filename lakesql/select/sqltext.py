@@ -119,11 +119,15 @@ def clause(text: Text, select: int, kinds: frozenset[TokenType]) -> tuple[int, i
 
 def projections(text: Text, select: int) -> list[tuple[int, int]]:
     """The tokens of each expression between SELECT and FROM: first, and one past the last."""
-    first, last = next(_clauses(text, select))
+    return split_list(text, *next(_clauses(text, select)))
+
+
+def split_list(text: Text, first: int, last: int) -> list[tuple[int, int]]:
+    """The tokens of each expression of a list, which has the tokens from `first` up to `last`."""
     commas = [
         index
         for index in range(first, last)
-        if text.tokens[index].token_type is TokenType.COMMA and text.depths[index] == text.depths[select]
+        if text.tokens[index].token_type is TokenType.COMMA and text.depths[index] == text.depths[first]
     ]
     return list(zip([first, *(index + 1 for index in commas)], [*commas, last], strict=True))
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from lakesql.select.relation import Walk
+from lakesql.select.relation import Walk, unaliased
 from lakesql.select.sqltext import Text, clause, projections, words
 
 
@@ -74,8 +74,7 @@ def _named_columns(mark: int, walk: Walk) -> list[tuple[str, str]]:
     columns = []
     for expression, (first, last) in zip(select.expressions, spans, strict=True):
         inner = expression.this if isinstance(expression, exp.Alias) else expression
-        if isinstance(expression, exp.Alias):
-            last -= 2 if walk.text.tokens[last - 2].token_type is TokenType.ALIAS else 1
+        first, last = unaliased(expression, (first, last), walk.text)
         is_plain = isinstance(inner, exp.Column) and len(inner.parts) <= 2
         made = inner.name.lower() if is_plain else words(walk.text, first, last)
         columns.append((expression.alias_or_name.lower(), made))

@@ -46,6 +46,7 @@ from lakesql.select.relation import (
 from lakesql.select.resolve import UNKNOWN, check_join, check_names, scope_of
 from lakesql.select.sqltext import READS_SEEN_ONLY, Findings, Text, clause
 from lakesql.select.stateful import columns_of, shape_of, shapes_below
+from lakesql.select.ungrouped import find_event_time
 from lakesql.stream.types import parse_type
 
 
@@ -137,6 +138,8 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         shape = shape_of(select, mark, walk, aggregated=aggregated, distinct=distinct, joined=joined)
         walk.shapes[mark] = "\n".join((shape, *shapes_below(shape, read.selects, walk)))
     keys = group_keys(select, sources, columns) if aggregated else ()
+    if aggregated != distinct:
+        walk.event_times[mark] = find_event_time(select, mark, sources, columns, walk)
     named = None if columns is None else tuple(column.name or "" for column in columns)
     groups = None
     if aggregated:

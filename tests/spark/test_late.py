@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -60,3 +61,86 @@ def test_a_record_of_a_stream_that_is_joined_with_itself_is_counted_once(project
     project.record("s", at(12, 15))
     assert figures(project.run().check(), "j") == (2, 0)
     assert len(project.rows("j")) == 2
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_late_records_are_dead_letters_where_the_model_says_so(project: Project, mode: str) -> None:
+    """In a batch with good and bad ones, of a filter and a window's own name; all columns of a letter are there."""
+    project.stream("s", COLUMNS, watermark={"column": "at", "delay": "1 minute"})
+    select = "SELECT window(at, '1 hour') AS hour, count(*) AS n FROM {s} WHERE id <> 11 GROUP BY 1"
+    project.model("m", select, late="dead_letter", **({**UPSERT} if mode == "upsert" else {"mode": mode}))
+    project.record("s", at(12, 15))
+    project.run().check()
+    project.record("s", [*at(10, 11, 16), "no record", *at(9, 10)])
+    ran = project.run().check()
+    assert project.reasons("m") == {"late": 3, "unparsable": 1}
+    assert ran.finished("m").rejected == 4
+    letters = project.rows("m__dead_letter", "offset")
+    late = [letter for letter in letters if letter["reason"] == "late"]
+    assert [letter["offset"] for letter in late] == [2, 6, 7]
+    assert {letter["topic"] for letter in late} == {letter["stream"] for letter in late} == {"s"}
+    assert json.loads(bytes(late[0]["value"]))["id"] == 10
+    assert "2026-03-01 11:00:00" in late[0]["detail"] and "2026-03-01 14:59:00" in late[0]["detail"]
+    assert sum(row["n"] for row in project.rows("m")) == (3 if mode == "upsert" else 1)
+
+
+FORMS = {
+    "the window of a column that a subquery names": (
+        "SELECT w.start AS hour, count(*) AS n FROM (SELECT window(t, '1 hour') AS w FROM "
+        "(SELECT id, at AS t FROM {s}) WHERE id > 0) GROUP BY w",
+        1,
+    ),
+    "a sliding window": ("SELECT window(at, '2 hours', '1 hour') AS hour, count(*) AS n FROM {s} GROUP BY 1", 2),
+    "the event time itself": ("SELECT at AS hour, count(*) AS n FROM {s} GROUP BY ALL", 1),
+    "a join with a table that has two rows for each": (
+        "SELECT window(at, '1 hour') AS hour, count(*) AS n FROM {s} JOIN {twice} t ON true GROUP BY 1",
+        2,
+    ),
+    "a common table expression, and two branches": (
+        "WITH b AS (SELECT * FROM {s} WHERE id < 12 UNION ALL SELECT * FROM {s} WHERE id >= 12) "
+        "SELECT window(at, '1 hour') AS hour, count(*) AS n FROM b GROUP BY window(at, '1 hour')",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("origin", [{}, {"path": "landing", "format": "json"}])
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_no_row_is_a_dead_letter(project: Project, form: str, origin: dict[str, str]) -> None:
+    """Whatever the SELECT makes of a record before it groups: it is counted, or it is one letter."""
+    select, windows = FORMS[form]
+    project.stream("s", COLUMNS, watermark={"column": "at", "delay": "1 minute"}, **origin)
+
+    def arrive(number: int, *hours: int) -> None:
+        if origin:
+            project.write(f"landing/{number}.json", "".join(f"{json.dumps(each)}\n" for each in at(*hours)))
+        else:
+            project.record("s", at(*hours))
+
+    twice = project.table("twice")
+    project.sql(f"CREATE TABLE {twice} USING iceberg AS SELECT explode(array(1, 2)) AS x")
+    project.model("m", select.replace("{twice}", twice), late="dead_letter", **UPSERT)
+    arrive(1, 12, 18)
+    project.run().check()
+    arrive(2, 9, 10, 19, 11, 10, 8)
+    project.run().check()
+    letters = [json.loads(bytes(letter["value"]))["id"] for letter in project.rows("m__dead_letter")]
+    assert sorted(letters) == [8, 9, 10, 10, 11]
+    assert sum(row["n"] for row in project.rows("m")) == 3 * windows
+
+
+def test_late_letters_of_a_batch_that_is_written_again_stand_once(project: Project) -> None:
+    project.stream("s", COLUMNS, watermark={"column": "at", "delay": "1 minute"})
+    project.model("m", HOURS, late="dead_letter", **UPSERT)
+    project.record("s", at(12, 15))
+    project.run().check()
+    project.record("s", at(10, 16, 10))
+
+    def break_off(_: str, step: str) -> None:
+        if step == "publish":
+            raise RuntimeError("killed")
+
+    assert not project.run(reached=break_off).succeeded
+    project.run().check()
+    assert project.reasons("m") == {"late": 2}
+    assert sum(row["n"] for row in project.rows("m")) == 3

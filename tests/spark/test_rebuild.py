@@ -12,7 +12,7 @@ import pytest
 from lakesql.compile.select import build_select
 from lakesql.engine.progress.checkpoint import list_files
 from lakesql.engine.progress.lease import Leases
-from lakesql.engine.sources.files import local_files
+from lakesql.engine.sources.globs import local_files
 from lakesql.events import Noted
 from lakesql.run.drop import Dropper
 from lakesql.run.prepare import RunContext

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +25,8 @@ class Arrivals:
 
     records: int
     late: int
+    execution: Any = field(default=None, repr=False)
+    """What Spark has run of the batch."""
 
 
 def count_arrivals(records: DataFrame, stream: Stream) -> DataFrame:
@@ -39,16 +41,18 @@ def read_arrivals(session: SparkSession, query: str) -> Arrivals:
     execution = running.streamingQuery().lastExecution()
     observed = execution.observedMetrics()
     names = [str(name) for name in observed.keys().mkString("\n").split("\n") if name.startswith(_METRIC)]
-    late = 0
-    for node in _nodes(execution.executedPlan()):
-        metrics = node.metrics()
-        if metrics.contains(_DROPPED):
-            late += int(metrics.apply(_DROPPED).value())
-    return Arrivals(sum(int(observed.apply(name).getLong(0)) for name in names), late)
+    late = sum(int(node.metrics().apply(_DROPPED).value()) for node in dropping_nodes(execution))
+    return Arrivals(sum(int(observed.apply(name).getLong(0)) for name in names), late, execution)
 
 
-def _nodes(plan: Any) -> Iterator[Any]:
+def dropping_nodes(execution: Any) -> Iterator[Any]:
+    """The operators of the batch that drop what is too late."""
+    return (node for node in find_nodes(execution.executedPlan()) if node.metrics().contains(_DROPPED))
+
+
+def find_nodes(plan: Any) -> Iterator[Any]:
+    """The nodes of a plan, from the top down."""
     yield plan
     children = plan.children()
     for index in range(children.size()):
-        yield from _nodes(children.apply(index))
+        yield from find_nodes(children.apply(index))

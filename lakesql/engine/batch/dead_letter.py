@@ -36,7 +36,10 @@ KEY_MISSING = "key-missing"
 SEQUENCE_MISSING = "sequence-missing"
 """Why a row of the SELECT is a dead letter: a key, or what orders the rows of a key, is NULL."""
 
-REASONS = (UNPARSABLE, REQUIRED_MISSING, TOMBSTONE, KEY_MISSING, SEQUENCE_MISSING)
+LATE = "late"
+"""A watermark has dropped it."""
+
+REASONS = (UNPARSABLE, REQUIRED_MISSING, TOMBSTONE, KEY_MISSING, SEQUENCE_MISSING, LATE)
 """All that `reason` may say."""
 
 DeadLetters = list[DataFrame]
@@ -143,6 +146,11 @@ def rejected_rows(
         empty = {name: F.lit(None) for name in ("stream", "topic", "partition", "offset", "timestamp", "key")}
         return [missing.withColumns({**empty, "value": _as_json(rows)}).select(*_FOUND)]
     places = missing.select(F.col(POSITION).alias("place"), "reason", "detail").dropDuplicates(["place"])
+    return letters_at(places, records, bindings)
+
+
+def letters_at(places: DataFrame, records: list[DataFrame], bindings: tuple[StreamBinding, ...]) -> DeadLetters:
+    """The records at these places (`place, reason, detail`) among the parsed records of each stream, as letters."""
     return [
         _raw_records(parsed, binding)
         .join(places, F.col(POSITION) == F.col("place"))

@@ -25,6 +25,7 @@ from lakesql.engine.batch.dead_letter import (
     union_letters,
     write_dead_letters,
 )
+from lakesql.engine.batch.late import late_letters
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.entry import Entry, Snapshot, summary_of
@@ -104,6 +105,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         sink.progress.check_topics()  # now that all is read
         sink.reached("dead-letter")
         letters = _dead_letters(sink, rows, counts) if counts.rejected else []
+        if arrivals.late and sink.select.late_text:
+            letters += late_letters(session, sink.select, sink.bindings, arrivals.execution)
         rejected = _write_dead_letters(sink, session, letters, entry) if letters else 0
         sink.reached("publish")
         if write is None or snapshot is None:

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.engine.progress.position import Position, spark_position
 from lakesql.engine.progress.state import Batch, Checkpoint, Origin
-from lakesql.engine.sources.files import find_files
+from lakesql.engine.sources.globs import find_files
 from lakesql.errors import RunError
 from lakesql.project.files import write_atomically
 

@@ -15,7 +15,7 @@ from lakesql.engine.progress.state import MovedFiles, ProgressState
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.empty import explain_no_files, explain_no_records
-from lakesql.engine.sources.files import find_files
+from lakesql.engine.sources.globs import find_files
 from lakesql.engine.sources.raw import files_of
 from lakesql.names import LEDGER_REBUILD
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded

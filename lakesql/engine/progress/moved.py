@@ -24,7 +24,7 @@ from lakesql.engine.progress.checkpoint import (
 )
 from lakesql.engine.progress.state import MovedFiles
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.files import named_folder
+from lakesql.engine.sources.globs import named_folder
 from lakesql.engine.sources.raw import files_of
 from lakesql.project.profiles import Files, Recorded
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from lakesql.engine.sources.broker import Offsets
-from lakesql.engine.sources.files import is_pattern, named_folder
+from lakesql.engine.sources.globs import is_pattern, named_folder
 from lakesql.project.catalog import local_folder
 from lakesql.stream.stream import Origin, TopicPattern
 

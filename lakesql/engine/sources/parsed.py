@@ -23,7 +23,7 @@ from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_
 from lakesql.engine.sources.raw import read_raw
 from lakesql.names import POSITION, RAW, RECORD, REJECTED, ROW
 from lakesql.project.profiles import Files
-from lakesql.stream.stream import RECORD_FIELDS
+from lakesql.stream.stream import RECORD_FIELDS, Stream
 
 
 def read_records(
@@ -48,17 +48,23 @@ def unpack(batch: DataFrame, select: Select, bindings: tuple[StreamBinding, ...]
         frames = [batch.where(F.col(name).isNotNull()).select(f"{name}.*") for name in names]
     if not select.writing.is_positioned:
         return frames
+    frames = [with_position(frame, binding) for frame, binding in zip(frames, bindings, strict=True)]
+    # A MERGE into a copy-on-write table reads its source twice, so Spark refuses a number in it that it would have to
+    # give again. It gives the same ones: both times the tasks read the same files.
     is_read_twice = select.model.config.properties.get("write.merge.mode") == "copy-on-write"
-    return [_with_position(frame, binding, is_read_twice) for frame, binding in zip(frames, bindings, strict=True)]
+    return [
+        as_given(frame) if is_read_twice and not _has_offsets(binding) else frame
+        for frame, binding in zip(frames, bindings, strict=True)
+    ]
 
 
-def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select) -> DataFrame:
+def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_raw: bool = False) -> DataFrame:
     """A stream's raw records as the model needs them: the contract's columns, `_record` with the fields that the SELECT
-    uses, `_lakesql_raw` if a row may yet turn out to have no key, and `_lakesql_rejected`."""
-    keep = select.query.record_fields
+    uses, `_lakesql_raw` if a row may yet turn out to have no key (or with `keep_raw`), and `_lakesql_rejected`."""
+    keep, keep_raw = select.query.record_fields, keep_raw or select.writing.is_positioned
     if binding.has_rows:
-        return _check_rows(raw, binding, keep, select.writing.is_positioned)
-    return parse_records(raw, contract_of(binding), keep, select.writing.is_positioned)
+        return _check_rows(raw, binding, keep, keep_raw)
+    return parse_records(raw, contract_of(binding), keep, keep_raw)
 
 
 def good_records(parsed: DataFrame) -> DataFrame:
@@ -70,26 +76,29 @@ def _packed(index: int) -> str:
     return f"_lakesql_records_{index}"
 
 
-def _with_position(records: DataFrame, binding: StreamBinding, is_read_twice: bool) -> DataFrame:
+def name_raw(stream: Stream) -> str:
+    """The name by which a stream's raw records are found in the plan of a query."""
+    return f"{RAW}_{stream.name}"
+
+
+def with_position(records: DataFrame, binding: StreamBinding) -> DataFrame:
     """The records with what orders them by arrival.
 
     A topic's records have an offset. Lines and rows of files have none: their number in the batch stands for it, which
     rises within a task, as tasks read each file from its start. (Spark numbers the rows of batches, not of streams.)
     """
     raw = F.col(RAW)
-    has_offsets = not isinstance(binding.source, Files | TableSource)
-    offset = raw["offset"] if has_offsets else F.monotonically_increasing_id()
+    offset = raw["offset"] if _has_offsets(binding) else F.monotonically_increasing_id()
     place = (raw["topic"].alias("source"), raw["partition"].cast("bigint").alias("partition"), offset.alias("offset"))
-    positioned = records.withColumn(POSITION, F.struct(*place))
-    return _as_given(positioned) if is_read_twice and not has_offsets else positioned
+    return records.withColumn(POSITION, F.struct(*place))
 
 
-def _as_given(frame: DataFrame) -> DataFrame:
-    """The same rows, of which Spark does not know how they were made.
+def _has_offsets(binding: StreamBinding) -> bool:
+    return not isinstance(binding.source, Files | TableSource)
 
-    A MERGE into a copy-on-write table reads its source twice, so Spark refuses a number in it that it would have to
-    give again. It gives the same ones: both times the tasks read the same files.
-    """
+
+def as_given(frame: DataFrame) -> DataFrame:
+    """The same rows, of which Spark does not know how they were made."""
     session = frame.sparkSession
     rows = frame._jdf.queryExecution().toRdd()
     return DataFrame(session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False), session)

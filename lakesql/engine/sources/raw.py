@@ -15,7 +15,7 @@ from lakesql.compile.quote import identifiers, table_name, text
 from lakesql.engine.records.parse import CORRUPT, JSON_OPTIONS, read_type
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
 from lakesql.engine.sources.broker import consumer_options
-from lakesql.engine.sources.files import as_pattern, local_files
+from lakesql.engine.sources.globs import as_pattern, local_files
 from lakesql.errors import ProjectError
 from lakesql.names import ROW
 from lakesql.project.catalog import local_folder
