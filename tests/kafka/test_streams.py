@@ -74,6 +74,32 @@ def test_record_fields_and_headers_arrive_as_they_were_sent(project: Project, br
     assert not rows[1]["headers"]
 
 
+def test_late_records_are_dead_letters_with_their_offsets(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic, 2)
+    columns = {"id": "bigint", "at": "timestamp"}
+    project.stream(
+        "s", columns, connection="broker", topic=topic, watermark={"column": "at", "delay": "1 minute"}, max_per_batch=4
+    )
+    select = "SELECT window(at, '1 hour') AS hour, count(*) AS n FROM {s} GROUP BY 1"
+    project.model("m", select, mode="upsert", keys=["hour"], late="dead_letter")
+
+    def produce(*hours: int) -> None:
+        sent = [json.dumps({"id": hour, "at": f"2026-03-01T{hour:02}:00:00Z"}).encode() for hour in hours]
+        broker.produce(topic, [Message(each, b"key", (), hour % 2) for each, hour in zip(sent, hours, strict=True)])
+
+    produce(12, 15)
+    project.run().check()
+    produce(10, 16, 9, 17, 11)
+    project.run().check()
+    letters = project.rows("m__dead_letter", "offset")
+    assert {(row["partition"], row["offset"], row["reason"], row["key"]) for row in letters} == {
+        (0, 1, "late", b"key"),
+        (1, 1, "late", b"key"),
+        (1, 3, "late", b"key"),
+    }
+    assert sum(row["n"] for row in project.rows("m")) == 4
+
+
 def test_an_unreadable_record_is_a_dead_letter_with_its_bytes(project: Project, broker: Broker, topic: str) -> None:
     broker.create_topic(topic)
     bad = [b'{"id": 1', b"\xff\xfe", None, b'{"name": "x"}']
