@@ -205,6 +205,10 @@ CONDITIONS: dict[str, Condition] = {
         "profiles.yml reads an environment variable that is not set.",
         "Set it, or give `env_var` a default.",
     ),
+    "envelope-missing": Condition(
+        "A SELECT uses `_change`, which only the streams of a change feed have.",
+        "Say `envelope: debezium` in the stream, or leave `_change` out.",
+    ),
     "extra-missing": Condition(
         "A kind of catalog needs a Python library that is not installed.",
         "Install lakesql with the extra that the message names.",

@@ -22,6 +22,9 @@ POSITION = "_lakesql_position"
 EVENT_TIME = "_lakesql_event_time"
 """The event time of a row, or the window around it, by which it is grouped."""
 
+IGNORED = "_lakesql_ignored"
+"""Whether a record of a change feed is no change: a tombstone, or a message."""
+
 REJECTED = "_lakesql_rejected"
 """On a record that cannot be used: a struct of the reason and of the record's raw fields; NULL on the good ones."""
 

@@ -50,6 +50,7 @@ def _source(select: Select, name: str) -> str:
     facts = [f"connection {stream.connection}" if stream.connection else "the project's folder"]
     if not isinstance(stream.origin, Generated):
         facts.append(f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format)
+        facts += [f"envelope {stream.envelope}"] if stream.envelope != "none" else []
         facts.append(f"max_per_batch {stream.max_per_batch or 'unlimited'}")
     if stream.start != "earliest":
         facts.append(f"start {stream.start.isoformat() if isinstance(stream.start, datetime) else stream.start}")

@@ -84,6 +84,7 @@ def _stream(stream: Stream) -> dict[str, Any]:
         "connection": stream.connection,
         **_origin(stream),
         "format": stream.format,
+        "envelope": stream.envelope,
         "key": list(stream.key),
         "watermark": {"column": watermark.column, "delay": watermark.delay} if watermark else None,
         "contract": [

@@ -254,7 +254,8 @@ def _check_mode(select: Select) -> Iterable[Problem]:
             "Group in the outermost SELECT, or leave it at late='count'.",
             model.option_place("late"),
         )
-    if "star-in-function" in query.noted and (writing.is_positioned or query.record_fields or select.late_text):
+    adds_columns = writing.is_positioned or query.record_fields or query.change_fields or select.late_text
+    if "star-in-function" in query.noted and adds_columns:
         yield Problem(
             "star-in-function",
             "* inside a function takes in the columns that lakesql adds to a stream.",
@@ -279,6 +280,13 @@ def _check_mode(select: Select) -> Iterable[Problem]:
                     "or say by sequence_by which row is to stay.",
                     model.option_place("keys"),
                 )
+    if query.change_fields and all(stream.envelope == "none" for stream in select.streams.values()):
+        yield Problem(
+            "envelope-missing",
+            f"Model '{model.name}' uses _change, and none of its streams is a change feed.",
+            fix="Say `envelope: debezium` in the stream that is one.",
+            place=model.place,
+        )
     for option, condition in writing.conditions.items():
         if isinstance(problem := read_expression(condition, select.columns), Problem):
             yield problem.at(model.option_place(option))

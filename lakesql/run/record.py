@@ -55,7 +55,7 @@ def record_stream(
     """
     stream, connection = _find_stream(manifest, name)
     home = user_cache(os.environ)
-    masking = Masking(_masked_types(stream, masks), _read_secret(home)) if masks else None
+    masking = Masking(_masked_types(stream, masks), _read_secret(home), stream.envelope != "none") if masks else None
     java = find_java(os.environ)
     with download_bars() as show:
         jars = ensure_jars(frozenset({"kafka"}), home, say, show=show)

@@ -56,7 +56,7 @@ class Query:
     `grouped_by_event_time` says that some key of an aggregate or DISTINCT carries a watermark.
     `filters` says that it may leave out what a stream brings.
     `reads_tables` says that it reads a table beside its streams.
-    `record_fields` are the fields of `_record` that the text uses.
+    `record_fields` and `change_fields` are the fields of `_record` and `_change` that the text uses.
     `groups`: a batch has one row for each of them; None where that is not known.
     `noted` is what some models alone must not do: by condition, where it is first done.
     `carry` holds what `carry_position` inserts: offset and text, in order; empty for a stateful SELECT.
@@ -76,6 +76,7 @@ class Query:
     filters: bool
     reads_tables: bool
     record_fields: frozenset[str]
+    change_fields: frozenset[str]
     groups: tuple[Group, ...] | None
     noted: Mapping[str, int]
     carry: tuple[tuple[int, str], ...]
@@ -160,6 +161,7 @@ def _read(
         filters=walk.filters,
         reads_tables=walk.reads_tables,
         record_fields=text.record_fields,
+        change_fields=text.change_fields,
         groups=relation.groups,
         noted=walk.noted,
         carry=() if stateful else tuple(sorted((text.inserts[select], CARRY) for select in walk.inserts)),

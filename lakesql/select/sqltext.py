@@ -17,7 +17,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakesql.errors import Place, Problem, ProjectError
-from lakesql.names import RECORD, RESERVED_PREFIX
+from lakesql.names import CHANGE, RECORD, RESERVED_PREFIX
 from lakesql.select.functions import AGGREGATES, FORBIDDEN_FUNCTIONS
 
 MAX_DEPTH = 200
@@ -25,6 +25,9 @@ MAX_DEPTH = 200
 
 RECORD_FIELDS = frozenset({"topic", "partition", "offset", "timestamp", "key", "headers"})
 """The fields of `_record`."""
+
+CHANGE_FIELDS = frozenset({"op", "ts", "position", "tx", "snapshot", "before"})
+"""The fields of `_change`."""
 
 READS_SEEN_ONLY = "A model reads streams and tables, so that what it depends on can be seen and checked."
 _VARIABLE = re.compile(r"\$\{(?:\w+?:)?\S+?\}")
@@ -83,7 +86,8 @@ class Text:
     `tokens` has no hints, no semicolon at the end and no comments but the number of each SELECT, which the parser
     hands on to its node. `owners` says in which SELECT a token stands (-1: in none), `depths` inside how many brackets.
     `inserts` is where text may follow a SELECT and its hints and ALL. `aggregates` and `windows` hold, by SELECT, the
-    tokens of its calls of aggregate functions and its OVER and QUALIFY.
+    tokens of its calls of aggregate functions and its OVER and QUALIFY. `record_fields` and `change_fields` are the
+    fields of `_record` and `_change` that it uses.
     """
 
     sql: str
@@ -94,6 +98,7 @@ class Text:
     aggregates: dict[int, list[int]]
     windows: dict[int, list[int]]
     record_fields: frozenset[str]
+    change_fields: frozenset[str]
 
 
 def read_text(sql: str, findings: Findings) -> Text:
@@ -107,8 +112,8 @@ def read_text(sql: str, findings: Findings) -> Text:
     _refuse_words(tokens, findings)
     if any(problem.condition == "sql-syntax" for problem in findings.problems):
         raise ProjectError(findings.problems)
-    record_fields = _record_fields(tokens) if RECORD in sql.lower() else frozenset[str]()
-    return Text(sql[: tokens[-1].end + 1], tokens, owners, depths, inserts, aggregates, windows, record_fields)
+    used = (_fields_of(RECORD, RECORD_FIELDS, tokens, sql), _fields_of(CHANGE, CHANGE_FIELDS, tokens, sql))
+    return Text(sql[: tokens[-1].end + 1], tokens, owners, depths, inserts, aggregates, windows, *used)
 
 
 def clause(text: Text, select: int, kinds: frozenset[TokenType]) -> tuple[int, int] | None:
@@ -340,14 +345,15 @@ def refuse_marker(marker: str, offset: int, findings: Findings) -> None:
     findings.add("parameter-marker", offset, f"'{marker}' is a parameter marker, and nothing gives it a value.")
 
 
-def _record_fields(tokens: list[Token]) -> frozenset[str]:
+def _fields_of(struct: str, known: frozenset[str], tokens: list[Token], sql: str) -> frozenset[str]:
+    """The fields of a struct of lakesql's that the text uses; all, where it uses the struct itself."""
     fields: set[str] = set()
-    for index, token in enumerate(tokens):
-        if token.text.lower() == RECORD and token.token_type not in _TEXTS:
+    for index, token in enumerate(tokens) if struct in sql.lower() else ():
+        if token.text.lower() == struct and token.token_type not in _TEXTS:
             name = tokens[index + 2].text.lower() if index + 2 < len(tokens) else ""
             dotted = _kind_at(tokens, index + 1) is TokenType.DOT
-            if not dotted or name not in RECORD_FIELDS:
-                return RECORD_FIELDS
+            if not dotted or name not in known:
+                return known
             fields.add(name)
     return frozenset(fields)
 

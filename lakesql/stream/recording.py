@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import json
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -33,10 +33,14 @@ class RawRecord:
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """Which columns of a stream are masked, with each one's type. `secret` is what the masks are made with."""
+    """Which columns of a stream are masked, with each one's type. `secret` is what the masks are made with.
+
+    With `changes`, in the events of a change feed, the rows stand in `before` and `after`, and perhaps in a `payload`.
+    """
 
     types: Mapping[str, SparkType]
     secret: bytes
+    changes: bool = False
 
 
 def render_record(record: RawRecord, is_json: bool) -> str:
@@ -136,8 +140,17 @@ def _mask_columns(content: bytes | None, masking: Masking, masks: dict[str, Scal
             masks[text] = mask_value(text, kind, masking.secret)
             return masks[text]
 
-        _mask_at(found, path.split("."), mask)
+        for row in _rows_in(found) if masking.changes else [found]:
+            _mask_at(row, path.split("."), mask)
     return _dump(found).encode()
+
+
+def _rows_in(found: Any) -> Iterator[Any]:
+    """The key or the event, and what may hold rows in it."""
+    yield found
+    for name in ("payload", "before", "after"):
+        if isinstance(found, dict) and isinstance(found.get(name), dict):
+            yield from _rows_in(found[name])
 
 
 def _mask_at(found: Any, path: Sequence[str], mask: Callable[[Any], Scalar]) -> None:

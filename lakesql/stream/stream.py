@@ -14,20 +14,26 @@ from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import check_column, check_name
 from lakesql.project.duration import parse_duration
 from lakesql.stream.client import find_client_options
-from lakesql.stream.types import TYPE_NAMES, parse_type, parts_of
+from lakesql.stream.types import TYPE_NAMES, field_name, parse_type, parts_of
 from lakesql.words import answer, suggest
 
 Format = Literal["json", "csv", "parquet", "avro", "string", "bytes"]
+Envelope = Literal["none", "debezium"]
+Unit = Literal["milliseconds", "microseconds", "nanoseconds"]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of the contract. `type` is Spark's canonical text of the type."""
+    """One column of the contract. `type` is Spark's canonical text of the type.
+
+    `unit` is what a change feed's timestamps are counted in since 1970, where they are numbers.
+    """
 
     name: str
     type: str
     required: bool = False
     description: str = ""
+    unit: Unit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +101,9 @@ class _ColumnOptions:
     type: str = option("A Spark SQL type.")
     required: bool = option("Whether a record without it is a dead letter.", default=False)
     description: str = option("What the column holds.", default="")
+    unit: Unit | None = option(
+        "Of a timestamp in a change feed: what it is counted in since 1970, where it is a number.", default=None
+    )
 
 
 def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
@@ -110,7 +119,7 @@ def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
     if any(part.name in ("char", "varchar") for part in parts_of(parsed)):
         what = f"'{options.type}' is no type of a stream's column: what reads a record knows no length of a text."
         raise ProjectError.of("unknown-type", what, fix="Write string.", place=place)
-    return Column(name, parsed.text, options.required, options.description)
+    return Column(name, parsed.text, options.required, options.description, options.unit)
 
 
 def _nearest_type(text: str) -> str:
@@ -159,7 +168,9 @@ class _StreamOptions:
         "Avro in topics: the .avsc file with the schema that values are written in, relative to the project.",
         default="",
     )
-    envelope: Literal["none"] = option("What wraps the record.", default="none")
+    envelope: Envelope = option(
+        "What wraps the row in a record: nothing, or a change event of Debezium's.", default="none"
+    )
     key: tuple[str, ...] = option("Columns that identify what a record is about.", default=())
     columns: tuple[Column, ...] = option(
         "The contract: name to type, or to {type, required, description}.", default=(), read=_read_columns
@@ -189,6 +200,7 @@ class Stream:
     origin: Origin
     format: Format
     schema: str
+    envelope: Envelope
     key: tuple[str, ...]
     columns: tuple[Column, ...]
     watermark: Watermark | None
@@ -224,6 +236,7 @@ def read_stream(node: Node) -> Stream:
         origin=origin,
         format=options.format,
         schema=options.schema,
+        envelope=options.envelope,
         key=options.key,
         columns=columns,
         watermark=options.watermark,
@@ -232,7 +245,7 @@ def read_stream(node: Node) -> Stream:
         csv=options.csv,
         place=node.key_place("name"),
     )
-    for check in (_check_topics, _check_references, _check_columns, _check_format):
+    for check in (_check_topics, _check_references, _check_columns, _check_format, _check_envelope):
         problems.extend(check(stream, node))
     if problems:
         raise ProjectError(problems)
@@ -341,9 +354,21 @@ def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
         yield Problem("outside-project", f"The path '{path}' leaves the project.", place=place)
 
 
+def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
+    """Whether the envelope goes with origin and format, and units with the columns."""
+    if stream.envelope != "none" and not (isinstance(stream.origin, Topics | TopicPattern) and stream.format == "json"):
+        what = f"Stream '{stream.name}' has envelope '{stream.envelope}', which topics of format 'json' have."
+        yield Problem("wrong-value", what, place=node.entries()["envelope"].place)
+    columns = node.get("columns") or node
+    for column in (column for column in stream.columns if column.unit):
+        if stream.envelope == "none" or column.type not in ("timestamp", "timestamp_ntz"):
+            what = f"'{column.name}' has a unit, which only timestamps of a change feed have."
+            yield Problem("wrong-value", what, place=columns.keys.get(column.name, node.place))
+
+
 def model_stream(name: str, columns: tuple[Column, ...], place: Place) -> Stream:
     """The stream that another model's table is: the same value, so that its readers need no second way."""
-    return Stream(name, "", "", Generated(), "parquet", "", (), columns, None, "earliest", None, Csv(), place)
+    return Stream(name, "", "", Generated(), "parquet", "", "none", (), columns, None, "earliest", None, Csv(), place)
 
 
 RECORD_FIELDS: Mapping[str, str] = {
@@ -355,3 +380,20 @@ RECORD_FIELDS: Mapping[str, str] = {
     "headers": "array<struct<key:string,value:binary>>",
 }
 """Fields of the `_record` struct and their types (Kafka's own)."""
+
+CHANGE_FIELDS: Mapping[str, str] = {
+    "op": "string",
+    "ts": "timestamp",
+    "position": "array<bigint>",
+    "tx": "string",
+    "snapshot": "boolean",
+}
+"""Fields of the `_change` struct and their types, beside `before`: a struct of the stream's columns."""
+
+
+def change_fields(stream: Stream) -> Mapping[str, str]:
+    """The fields of a stream's `_change`, with their types; none where nothing wraps its rows."""
+    if stream.envelope == "none":
+        return {}
+    before = ",".join(f"{field_name(column.name)}:{column.type}" for column in stream.columns)
+    return {**CHANGE_FIELDS, "before": f"struct<{before}>"}

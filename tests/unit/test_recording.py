@@ -39,6 +39,22 @@ def value_of(found: RawRecord | None) -> Any:
     return json.loads(found.value)
 
 
+@pytest.mark.parametrize("wrap", [lambda found: found, lambda found: {"schema": {"type": "struct"}, "payload": found}])
+def test_the_rows_of_a_change_are_masked_wherever_they_stand(wrap: Any) -> None:
+    row = {"id": 1, "email": "ada@example.org"}
+    event = wrap({"before": row, "after": {**row, "id": 2}, "op": "u"})
+    key = json.dumps(wrap({"email": "ada@example.org"})).encode()
+    kind = parse_type("string")
+    assert kind is not None
+    masking = Masking({"email": kind}, SECRET, changes=True)
+    (found,) = mask_records([record(json.dumps(event).encode(), key)], masking)
+    assert found.value is not None and found.key is not None
+    assert b"ada" not in found.value + found.key
+    opened = json.loads(found.value)
+    opened = opened.get("payload", opened)
+    assert opened["before"]["email"] == opened["after"]["email"] and opened["after"]["id"] == 2
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

@@ -17,6 +17,7 @@ from lakesql.stream.stream import (
     TopicPattern,
     Topics,
     Watermark,
+    change_fields,
     model_stream,
     read_stream,
 )
@@ -66,6 +67,7 @@ def test_every_option_of_a_stream_is_read() -> None:
         origin=Topics(("shop.orders",)),
         format="csv",
         schema="",
+        envelope="none",
         key=("id",),
         columns=(
             Column("id", "bigint", True, "its number"),
@@ -195,6 +197,20 @@ def test_a_start_is_a_word_or_a_time(written: str, start: object) -> None:
 )
 def test_each_mistake_has_a_condition_and_a_place(line: str, condition: str, place: str) -> None:
     assert problems(NAME, COLUMNS, line) == [(condition, place)]
+
+
+def test_a_change_feed_is_json_in_topics_and_its_times_have_units() -> None:
+    columns = "columns: {id: bigint, at: {type: timestamp, unit: microseconds}}"
+    found = read(NAME, columns, "topic: t", "envelope: debezium")
+    assert found.envelope == "debezium" and found.columns[1].unit == "microseconds"
+    assert change_fields(found)["before"] == "struct<id:bigint,at:timestamp>"
+    assert problems(NAME, columns, "topic: t") == [("wrong-value", "2:23")]
+    assert problems(NAME, COLUMNS, "path: a/*.json", "envelope: debezium") == [("wrong-value", "4:11")]
+    assert problems(NAME, COLUMNS, "topic: t", "format: csv", "envelope: debezium") == [("wrong-value", "5:11")]
+    in_days = "columns: {id: bigint, at: {type: date, unit: milliseconds}}"
+    assert problems(NAME, in_days, "topic: t", "envelope: debezium") == [("wrong-value", "2:23")]
+    in_weeks = "columns: {at: {type: timestamp, unit: weeks}}"
+    assert problems(NAME, in_weeks, "topic: t", "envelope: debezium") == [("wrong-value", "2:39")]
 
 
 @pytest.mark.parametrize(

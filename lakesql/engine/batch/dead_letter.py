@@ -26,6 +26,7 @@ from lakesql.engine.ledger.snapshots import (
     table_exists,
 )
 from lakesql.engine.progress.progress import check_same
+from lakesql.engine.records.debezium import with_change_detail
 from lakesql.engine.records.parse import REQUIRED_MISSING, TOMBSTONE, UNPARSABLE, with_detail
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.model.model import Model
@@ -128,6 +129,8 @@ def rejected_records(parsed: DataFrame, binding: StreamBinding) -> DataFrame:
     if binding.has_rows and not binding.has_json:
         required = [column.name for column in binding.stream.columns if column.required]
         rejected = rejected.withColumn("detail", F.lit(", ".join(required)))
+    elif binding.has_changes:
+        rejected = with_change_detail(rejected, contract_of(binding))
     else:
         rejected = with_detail(rejected, contract_of(binding))
     return rejected.withColumn("stream", F.lit(binding.stream.name)).select(*_FOUND)

@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from lakesql.compile.quote import identifier
 from lakesql.engine.records.avro_value import avro_row
 from lakesql.names import RAW, RECORD, REJECTED, ROW
-from lakesql.stream.stream import RECORD_FIELDS, Csv
+from lakesql.stream.stream import RECORD_FIELDS, Csv, Unit
 
 UNPARSABLE = "unparsable"
 REQUIRED_MISSING = "required-missing"
@@ -32,21 +32,30 @@ RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
 
 @dataclass(frozen=True, slots=True)
 class ContractColumn:
-    """A column of a stream. `required`: a record in which it is NULL or absent is a dead letter."""
+    """A column of a stream. `required`: a record in which it is NULL or absent is a dead letter.
+
+    `unit` is what a change feed counts its timestamps in.
+    """
 
     name: str
     type: T.DataType
     required: bool = False
+    unit: Unit | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What the values of a stream hold. Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON."""
+    """What the values of a stream hold.
+
+    Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON; `key` are the columns that a change feed
+    has of a deleted row.
+    """
 
     columns: tuple[ContractColumn, ...]
     format: Literal["json", "csv", "avro", "string", "bytes"] = "json"
     csv: Csv = Csv()
     schema: str = ""
+    key: tuple[str, ...] = ()
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
@@ -59,7 +68,7 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
     if contract.format == "csv":
         raw = _without_headers(raw, contract)
     # Projections of their own, which Spark does not merge: a record is read once, and judged once.
-    read = _with_each(raw, {**_read(contract), _REASON: _reason(contract)})
+    read = with_each(raw, {**_read(contract), _REASON: _reason(contract)})
     return read.select(
         # What does not fit is in a record that is rejected; a cast of it would fail the batch.
         *(F.col(ROW)[column.name].try_cast(column.type).alias(column.name) for column in contract.columns),
@@ -90,7 +99,7 @@ def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
     for fault in reversed(_faults(contract)):
         details = F.when(fault.holds, fault.detail()).otherwise(details)
     read = {**_read(contract), ROW: _row(contract)}
-    return _with_each(rejected, read).withColumn("detail", details).drop(*read)
+    return with_each(rejected, read).withColumn("detail", details).drop(*read)
 
 
 _REASON = "_lakesql_reason"
@@ -103,7 +112,7 @@ Reader = Callable[[Column, T.StructType], Column]
 """Reads a text as a struct whose last field gets the text when it does not fit."""
 
 
-def _with_each(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+def with_each(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     """The frame with each column added by a projection of its own, over those before it."""
     for name, column in columns.items():
         frame = frame.withColumn(name, F.when(F.spark_partition_id() >= 0, column))
@@ -122,13 +131,13 @@ def _read(contract: Contract) -> dict[str, Column]:
     doubt = _doubt(contract)
     texts = {}
     if doubt is not None:
-        read = _without_bombs(contract, _reader(contract)(_text(), _with_corrupt(contract, _as_text)))
+        read = _without_bombs(contract, _reader(contract)(_text(), _with_corrupt(contract, as_text)))
         texts[_TEXTS] = F.when(doubt, read)
     if contract.format != "json":
         return {ROW: _row(contract), **texts}
     columns = T.StructType(_text_type(contract).fields[:-1])
     schema = T.StructType([T.StructField("v", T.ArrayType(columns)), T.StructField(CORRUPT, T.StringType())])
-    elements = _from_json(F.concat(F.lit('{"v":['), _text(), F.lit("]}")), schema)
+    elements = from_json(F.concat(F.lit('{"v":['), _text(), F.lit("]}")), schema)
     return {_ELEMENTS: _without_bombs(contract, elements), ROW: F.get(F.col(_ELEMENTS)["v"], F.lit(0)), **texts}
 
 
@@ -377,7 +386,7 @@ def _misfit(contract: Contract) -> Column:
     The record is read once more with text in place of every other type: what is text there and NULL in the row did
     not fit.
     """
-    mirror = _reader(contract)(_text(), _with_corrupt(contract, _as_text))
+    mirror = _reader(contract)(_text(), _with_corrupt(contract, as_text))
 
     def first(seen: Column) -> Column:
         return F.coalesce(
@@ -403,7 +412,7 @@ def _misfits(value: Column, seen: Column, wanted: T.DataType, path: str) -> list
 
 
 def _reader(contract: Contract) -> Reader:
-    return _from_json if contract.format == "json" else _from_csv(contract.csv)
+    return from_json if contract.format == "json" else _from_csv(contract.csv)
 
 
 JSON_OPTIONS = {"enableDateTimeParsingFallback": "false"}
@@ -411,7 +420,8 @@ JSON_OPTIONS = {"enableDateTimeParsingFallback": "false"}
 since 1970 where a date is wanted."""
 
 
-def _from_json(text: Column, schema: T.StructType) -> Column:
+def from_json(text: Column, schema: T.StructType) -> Column:
+    """What Spark reads of a JSON text; what does not fit the schema is NULL, and the text stands in `CORRUPT`."""
     return F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **JSON_OPTIONS})
 
 
@@ -477,15 +487,15 @@ def _with_corrupt(contract: Contract, change: Callable[[T.DataType], T.DataType]
     return T.StructType([*fields, T.StructField(CORRUPT, T.StringType())])
 
 
-def _as_text(wanted: T.DataType) -> T.DataType:
+def as_text(wanted: T.DataType) -> T.DataType:
     """The type with text in place of every value."""
     match wanted:
         case T.StructType(fields=fields):
-            return T.StructType([T.StructField(field.name, _as_text(field.dataType)) for field in fields])
+            return T.StructType([T.StructField(field.name, as_text(field.dataType)) for field in fields])
         case T.ArrayType(elementType=element):
-            return T.ArrayType(_as_text(element))
+            return T.ArrayType(as_text(element))
         case T.MapType(valueType=element):
-            return T.MapType(T.StringType(), _as_text(element))
+            return T.MapType(T.StringType(), as_text(element))
         case _:
             return T.StringType()
 

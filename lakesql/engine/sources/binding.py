@@ -40,6 +40,11 @@ class StreamBinding:
         )
 
     @property
+    def has_changes(self) -> bool:
+        """Whether the records are the events of a change feed."""
+        return self.stream.envelope != "none"
+
+    @property
     def has_json(self) -> bool:
         """Whether Spark's own reader of JSON lines reads the records: twice as fast as it parses single texts."""
         return self.stream.format == "json" and isinstance(self.source, Files)
@@ -49,12 +54,16 @@ def contract_of(binding: StreamBinding) -> Contract:
     """A declared stream's contract in Spark's types."""
     stream = binding.stream
     assert stream.format in ("json", "csv", "avro", "string", "bytes")
-    return Contract(contract_columns(stream), stream.format, stream.csv, binding.schema)
+    names = {name.lower() for name in stream.key}
+    key = tuple(column.name for column in stream.columns if column.name.lower() in names)
+    return Contract(contract_columns(stream), stream.format, stream.csv, binding.schema, key)
 
 
 def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
     """The columns of a declared stream in Spark's types."""
-    return tuple(ContractColumn(column.name, _parse_type(column.type), column.required) for column in stream.columns)
+    return tuple(
+        ContractColumn(column.name, _parse_type(column.type), column.required, column.unit) for column in stream.columns
+    )
 
 
 @cache

@@ -10,6 +10,7 @@ from pyspark.sql import types as T
 
 from lakesql.compile.quote import column_of, identifier, table_name
 from lakesql.compile.select import Select
+from lakesql.engine.records.debezium import parse_changes
 from lakesql.engine.records.parse import (
     CORRUPT,
     missing_reason,
@@ -21,9 +22,9 @@ from lakesql.engine.records.parse import (
 )
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_of
 from lakesql.engine.sources.raw import read_raw
-from lakesql.names import POSITION, RAW, RECORD, REJECTED, ROW
+from lakesql.names import CHANGE, IGNORED, POSITION, RAW, RECORD, REJECTED, ROW
 from lakesql.project.profiles import Files
-from lakesql.stream.stream import RECORD_FIELDS, Stream
+from lakesql.stream.stream import RECORD_FIELDS, Stream, change_fields
 
 
 def read_records(
@@ -59,17 +60,24 @@ def unpack(batch: DataFrame, select: Select, bindings: tuple[StreamBinding, ...]
 
 
 def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_raw: bool = False) -> DataFrame:
-    """A stream's raw records as the model needs them: the contract's columns, `_record` with the fields that the SELECT
-    uses, `_lakesql_raw` if a row may yet turn out to have no key (or with `keep_raw`), and `_lakesql_rejected`."""
+    """A stream's raw records as the model needs them.
+
+    They are the contract's columns, `_record` and `_change` with the fields that the SELECT uses, `_lakesql_raw` if a
+    row may yet turn out to have no key (or with `keep_raw`), and `_lakesql_rejected`; of a change feed also
+    `_lakesql_ignored`.
+    """
     keep, keep_raw = select.query.record_fields, keep_raw or select.writing.is_positioned
     if binding.has_rows:
         return _check_rows(raw, binding, keep, keep_raw)
+    if binding.has_changes:
+        return parse_changes(raw, contract_of(binding), keep, select.query.change_fields, keep_raw)
     return parse_records(raw, contract_of(binding), keep, keep_raw)
 
 
 def good_records(parsed: DataFrame) -> DataFrame:
-    """The records that were not rejected, without the column that says so."""
-    return parsed.where(f"{REJECTED} IS NULL").drop(REJECTED)
+    """The records that were neither rejected nor ignored, without the columns that say so."""
+    used = f"{REJECTED} IS NULL AND NOT {IGNORED}" if IGNORED in parsed.columns else f"{REJECTED} IS NULL"
+    return parsed.where(used).drop(REJECTED, IGNORED)
 
 
 def _packed(index: int) -> str:
@@ -108,6 +116,8 @@ def empty_records(session: SparkSession, binding: StreamBinding, positioned: boo
     """No records, with the columns of a stream's view: what a SELECT is analysed against before there is a batch."""
     record = ",".join(f"{name}:{kind}" for name, kind in RECORD_FIELDS.items())
     added = [f"CAST(NULL AS struct<{record}>) AS {RECORD}"]
+    if change := ",".join(f"{name}:{kind}" for name, kind in change_fields(binding.stream).items()):
+        added.append(f"CAST(NULL AS struct<{change}>) AS {CHANGE}")
     if positioned:
         added.append(f"CAST(NULL AS struct<source:string,partition:bigint,offset:bigint>) AS {POSITION}")
     if isinstance(binding.source, TableSource):

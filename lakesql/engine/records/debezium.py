@@ -1,0 +1,275 @@
+"""Change events of Debezium: from the raw records of a topic to the columns of the row that changed, and `_change`.
+
+A value is `{"before": …, "after": …, "op": …, "ts_ms": …, "source": {…}, "transaction": {…}}`, with or without a schema
+around it (`{"schema": …, "payload": …}`). How a value is written depends on the database and on the settings of the
+connector, so each is read as text, and then as the contract's type, or the record is a dead letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.engine.records.parse import (
+    CORRUPT,
+    REQUIRED_MISSING,
+    UNPARSABLE,
+    Contract,
+    as_text,
+    from_json,
+    raw_struct,
+    record_struct,
+    rejected_struct,
+    with_each,
+)
+from lakesql.names import CHANGE, IGNORED, ROW
+from lakesql.stream.stream import CHANGE_FIELDS
+
+UNAVAILABLE = "__debezium_unavailable_value"
+"""What stands for a large value that the change did not touch: Postgres does not send it."""
+
+_EVENT = "_lakesql_event"
+_BEFORE = "_lakesql_before"
+_REASON = "_lakesql_reason"
+_KEY = "_lakesql_key"
+
+
+def parse_changes(
+    raw: DataFrame, contract: Contract, keep: frozenset[str], keep_change: frozenset[str], keep_raw: bool = False
+) -> DataFrame:
+    """The columns of each change's row, `_record` and `_change` with the fields that are kept (if any),
+    `_lakesql_rejected` and `_lakesql_ignored`.
+
+    The row is the one after the change; of a delete it is the one before it, of which a database may send no more than
+    the key. A truncate has none: all columns are NULL. Tombstones, which follow a delete for the broker's sake, and
+    messages (`pg_logical_emit_message`) are ignored. Everything else is as `parse_records` has it.
+    """
+    read = with_each(raw, _read(contract))
+    judged = with_each(read, {_REASON: _first(fault.reason for fault in _faults(contract))})
+    change = [_change_field(name, contract).alias(name) for name in (*CHANGE_FIELDS, "before") if name in keep_change]
+    return judged.select(
+        *(_value(F.col(ROW)[column.name], column.type, column.unit).alias(column.name) for column in contract.columns),
+        *([record_struct(keep)] if keep else []),
+        *([F.struct(*change).alias(CHANGE)] if change else []),
+        *([raw_struct()] if keep_raw else []),
+        rejected_struct(F.col(_REASON)),
+        _is_ignored().alias(IGNORED),
+    )
+
+
+def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
+    """Rejected raw records with the column `detail`: what was wrong, with the column that it was in."""
+    read = _read(contract)
+    return with_each(rejected, {**read, "detail": _first(fault.detail for fault in _faults(contract))}).drop(*read)
+
+
+# --- the event
+
+
+_SOURCE = T.StructType(
+    [
+        *(T.StructField(name, T.StringType()) for name in ("file", "snapshot", "txId")),
+        *(T.StructField(name, T.LongType()) for name in ("lsn", "pos", "row", "ts_ms")),
+    ]
+)
+_TRANSACTION = T.StructType([T.StructField("id", T.StringType()), T.StructField("total_order", T.LongType())])
+
+
+def _read(contract: Contract) -> dict[str, Column]:
+    """The columns that reading adds: the event, the record's key, and the rows after and before as texts."""
+    row = T.StructType([T.StructField(column.name, as_text(column.type)) for column in contract.columns])
+    fields = [
+        *(T.StructField(name, row) for name in ("after", "before")),
+        T.StructField("op", T.StringType()),
+        T.StructField("ts_ms", T.LongType()),
+        T.StructField("source", _SOURCE),
+        T.StructField("transaction", _TRANSACTION),
+    ]
+    key = F.col("key").cast("string")
+    key = F.when(F.get_json_object(key, "$.schema.fields").isNull(), key).otherwise(F.get_json_object(key, "$.payload"))
+    return {
+        _EVENT: _event(T.StructType(fields)),
+        _KEY: F.when(_op() == "d", from_json(key, row)),
+        ROW: F.when(_op().isin("c", "u", "r"), F.col(_EVENT)["after"]).when(
+            _op() == "d", F.coalesce(F.col(_EVENT)["before"], F.col(_KEY))
+        ),
+        _BEFORE: F.col(_EVENT)["before"],
+    }
+
+
+def _event(kind: T.StructType) -> Column:
+    """The event, or the one in the `payload` where a schema stands beside it. NULL where there is none."""
+    added = [T.StructField("payload", kind), T.StructField(CORRUPT, T.StringType())]
+    read = from_json(F.col("value").cast("string"), T.StructType([*kind.fields, *added]))
+
+    def opened(found: Column) -> Column:
+        event = F.struct(*(found[field.name].alias(field.name) for field in kind.fields))
+        return F.when(found[CORRUPT].isNull(), F.when(found["op"].isNull(), found["payload"]).otherwise(event))
+
+    return F.transform(F.array(read), opened)[0]  # a lambda binds it, so that it is read once
+
+
+def _op() -> Column:
+    return F.col(_EVENT)["op"]
+
+
+def _is_ignored() -> Column:
+    return F.col("value").isNull() | F.coalesce(_op() == "m", F.lit(False))
+
+
+def _change_field(name: str, contract: Contract) -> Column:
+    source, transaction = F.col(_EVENT)["source"], F.col(_EVENT)["transaction"]
+    match name:
+        case "op":
+            return _op()
+        case "ts":
+            return F.timestamp_millis(F.coalesce(source["ts_ms"], F.col(_EVENT)["ts_ms"]))
+        case "position":
+            # Postgres: the log's position, then the order in the transaction. MySQL and MariaDB: the number of the
+            # log's file, the position and the row in it. As numbers: file 10 comes after file 9.
+            number = F.regexp_extract(source["file"], r"([0-9]+)$", 1).try_cast("bigint")
+            lsn = F.array_compact(F.array(source["lsn"], transaction["total_order"]))
+            place = F.array_compact(F.array(number, source["pos"], source["row"]))
+            return F.when(source["lsn"].isNotNull(), lsn).when(source["pos"].isNotNull(), place)
+        case "tx":
+            return F.coalesce(source["txId"], transaction["id"])
+        case "snapshot":
+            return F.coalesce(source["snapshot"] != "false", F.lit(False))
+        case _:
+            fields = (
+                _value(F.col(_BEFORE)[column.name], column.type, column.unit).alias(column.name)
+                for column in contract.columns
+            )
+            return F.when(F.col(_BEFORE).isNotNull(), F.struct(*fields))
+
+
+# --- what makes it a dead letter
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """One thing that makes an event bad: the reason and the detail, both NULL where it does not hold."""
+
+    reason: Column
+    detail: Column
+
+
+def _faults(contract: Contract) -> Iterator[_Fault]:
+    op, row = _op(), F.col(ROW)
+
+    def fault(holds: Column, reason: str, detail: Column | str) -> _Fault:
+        said = F.lit(detail) if isinstance(detail, str) else detail
+        return _Fault(F.when(holds, F.lit(reason)), F.when(holds, said))
+
+    is_record = ~_is_ignored()
+    no_event = is_record & (F.col(_EVENT).isNull() | op.isNull())
+    yield fault(no_event, UNPARSABLE, "not a change event: no JSON object with an `op`")
+    unknown = is_record & ~op.isin("c", "u", "r", "d", "t")
+    yield fault(unknown, UNPARSABLE, F.concat(F.lit("unknown op: "), op))
+    yield fault(op.isin("c", "u", "r") & row.isNull(), UNPARSABLE, "the event has no `after`")
+    yield fault((op == "d") & row.isNull(), UNPARSABLE, "the event has no `before`, and the record no key")
+    for column in contract.columns:
+        text, kind = row[column.name], column.type.simpleString()
+        yield fault(
+            op.isin("c", "u", "r") & _is_unavailable(text, column.type),
+            UNPARSABLE,
+            f"{column.name}: not in the event, as the change did not touch it. REPLICA IDENTITY FULL sends it",
+        )
+        # Of a row that is deleted a database may send the key alone, with anything in the place of the others.
+        asked = ("c", "u", "r", "d") if column.name in contract.key else ("c", "u", "r")
+        is_time = isinstance(column.type, T.TimestampType | T.TimestampNTZType) and column.unit is None
+        what = f"{column.name}: not a {kind}{', or a number and the contract has no `unit` for it' if is_time else ''}"
+        yield fault(op.isin(*asked) & _misfits(text, column.type, column.unit), UNPARSABLE, what)
+        if column.required or column.name in contract.key:
+            yield fault(op.isin(*asked) & text.isNull(), REQUIRED_MISSING, column.name)
+
+
+def _first(each: Iterator[Column]) -> Column:
+    return F.coalesce(*each, F.lit(None).cast("string"))
+
+
+# --- values
+
+
+_UNAVAILABLE_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
+
+
+def _is_unavailable(text: Column, wanted: T.DataType) -> Column:
+    """Whether a value is the placeholder, which has another shape in binary columns and in arrays."""
+    match wanted:
+        case T.ArrayType(elementType=T.StructType() | T.MapType() | T.ArrayType()) | T.StructType() | T.MapType():
+            return F.lit(False)
+        case T.ArrayType():
+            return F.coalesce((F.size(text) == 1) & text[0].isin(UNAVAILABLE, _UNAVAILABLE_BASE64), F.lit(False))
+        case _:
+            return F.coalesce(text.isin(UNAVAILABLE, _UNAVAILABLE_BASE64), F.lit(False))
+
+
+def _misfits(text: Column, wanted: T.DataType, unit: str | None) -> Column:
+    """Whether a value, or one within it, is no value of its type."""
+    match wanted:
+        case T.StructType(fields=fields):
+            found = F.lit(False)
+            for field in fields:
+                found = found | _misfits(text[field.name], field.dataType, unit)
+            return F.coalesce(found, F.lit(False))
+        case T.ArrayType(elementType=element):
+            return F.coalesce(F.exists(text, lambda item: _misfits(item, element, unit)), F.lit(False))
+        case T.MapType(valueType=element):
+            return F.coalesce(F.exists(F.map_values(text), lambda item: _misfits(item, element, unit)), F.lit(False))
+        case _:
+            return text.isNotNull() & _value(text, wanted, unit).isNull()
+
+
+def _value(text: Column, wanted: T.DataType, unit: str | None) -> Column:
+    """A value of the contract's type, of its text, or NULL where it is none."""
+    match wanted:
+        case T.StructType(fields=fields):
+            values = (_value(text[f.name], f.dataType, unit).alias(f.name) for f in fields)
+            return F.when(text.isNotNull(), F.struct(*values))
+        case T.ArrayType(elementType=element):
+            return F.transform(text, lambda item: _value(item, element, unit))
+        case T.MapType(valueType=element):
+            return F.transform_values(text, lambda _, item: _value(item, element, unit))
+        case T.StringType():
+            return text
+        case T.BinaryType():
+            return F.try_to_binary(text, F.lit("base64"))
+        case T.DateType():
+            days = F.when(_is_whole(text), F.date_from_unix_date(text.try_cast("int")))
+            return F.coalesce(days, F.when(~_is_whole(text), text.try_cast(wanted)))
+        case T.TimestampType() | T.TimestampNTZType():
+            return F.when(_is_whole(text), _counted(text, unit)).otherwise(text.try_cast("timestamp")).cast(wanted)
+        case T.DecimalType(scale=scale):
+            # More digits than the type has would be rounded off in silence.
+            is_exact = ~text.rlike(rf"\.[0-9]{{{scale}}}[0-9]*[1-9]") & ~text.contains(",")
+            return F.when(is_exact, text.try_cast(wanted))
+        case T.DoubleType() | T.FloatType():
+            value = text.try_cast(wanted)
+            return F.when((F.abs(value) != float("inf")) | F.isnan(value) | text.rlike("(?i)^[-+]?inf"), value)
+        case _:
+            return text.try_cast(wanted)
+
+
+def _is_whole(text: Column) -> Column:
+    return text.rlike("^-?[0-9]+$")
+
+
+_TO_MICROS: dict[str, Callable[[Column], Column]] = {
+    "milliseconds": lambda number: F.try_multiply(number, F.lit(1000)),
+    "microseconds": lambda number: number,
+    "nanoseconds": lambda number: F.call_function(
+        "div", F.try_subtract(number, F.pmod(number, F.lit(1000))), F.lit(1000)
+    ),
+}
+
+
+def _counted(text: Column, unit: str | None) -> Column:
+    """The time that a number stands for; NULL where nobody says what it counts."""
+    if unit is None:
+        return F.lit(None).cast("timestamp")
+    return F.timestamp_micros(_TO_MICROS[unit](text.try_cast("bigint")))

@@ -1,0 +1,229 @@
+"""Change events of Debezium: which rows they give, of which types, and what of them is a dead letter."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from math import isnan
+from typing import Any
+
+import pytest
+
+from lakesql.errors import ProjectError
+from tests.spark.project import Fields, Project
+
+pytestmark = pytest.mark.long
+
+COLUMNS: dict[str, Any] = {"id": {"type": "bigint", "required": True}, "name": "string"}
+SOURCE = {"connector": "postgresql", "ts_ms": 1_772_366_400_000, "snapshot": "false", "lsn": 100, "txId": 7}
+
+Wrap = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def event(op: str, after: Any = None, before: Any = None, **more: Any) -> dict[str, Any]:
+    return {"before": before, "after": after, "op": op, "ts_ms": 1, "source": SOURCE, "transaction": None, **more}
+
+
+def plain(content: dict[str, Any]) -> dict[str, Any]:
+    return content
+
+
+def with_schema(content: dict[str, Any]) -> dict[str, Any]:
+    """A key or a value as it is with `schemas.enable=true`."""
+    return {"schema": {"type": "struct", "fields": [{"field": "x"}], "name": "shop.Envelope"}, "payload": content}
+
+
+def feed(project: Project, columns: dict[str, Any] = COLUMNS) -> None:
+    project.stream("s", columns, envelope="debezium", key=["id"])
+
+
+def send(project: Project, *records: tuple[Any, Any]) -> None:
+    """Keys and values, in order; a value that is None is a tombstone."""
+    project.record("s", [Fields(key=key, value=value) for key, value in records])
+
+
+@pytest.mark.parametrize("wrap", [plain, with_schema])
+def test_each_kind_of_change_is_a_row_with_what_happened(project: Project, wrap: Wrap) -> None:
+    feed(project)
+    fields = ", ".join(f"_change.{name} AS {name}" for name in ("op", "ts", "position", "tx", "snapshot", "before"))
+    project.model("m", f"SELECT id, name, {fields} FROM {{s}}", mode="append")
+    transaction = {"id": "7:90", "total_order": 3, "data_collection_order": 1}
+    key = wrap({"id": 1})
+    send(
+        project,
+        (key, wrap(event("r", {"id": 1, "name": "a"}, source={**SOURCE, "snapshot": "last"}))),
+        (key, wrap(event("c", {"id": 2, "name": "b"}, transaction=transaction))),
+        (key, wrap(event("u", {"id": 2, "name": None}, {"id": 2, "name": "b"}))),
+        (key, wrap(event("d", None, {"id": 2, "name": ""}))),
+        (key, None),
+        (key, wrap(event("d"))),
+        (None, wrap(event("m", message={"prefix": "x", "content": "aGk="}))),
+        (None, wrap(event("t"))),
+    )
+    ran = project.run().check()
+    assert ran.finished("m").records == 8
+    rows = project.rows_without_spark("m")
+    assert not project.has("m__dead_letter") or project.reasons("m") == {}
+    found = [(row["op"], row["id"], row["name"], row["position"], row["snapshot"]) for row in rows]
+    expected = [
+        ("r", 1, "a", [100], True),
+        ("c", 2, "b", [100, 3], False),
+        ("u", 2, None, [100], False),
+        ("d", 2, "", [100], False),
+        ("d", 1, None, [100], False),
+        ("t", None, None, [100], False),
+    ]
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
+    assert {row["tx"] for row in rows} == {"7"}
+    assert {row["ts"] for row in rows} == {datetime(2026, 3, 1, 12, tzinfo=UTC)}
+    assert {row["op"]: row["before"] for row in rows if row["op"] in "cu"} == {"c": None, "u": {"id": 2, "name": "b"}}
+
+
+def test_binlog_positions_are_compared_as_numbers(project: Project) -> None:
+    feed(project)
+    project.model("m", "SELECT id, _change.position AS at FROM {s}", mode="append")
+    places = [{"file": f"mariadb-bin.{file:06}", "pos": at, "row": row} for file, at, row in ((9, 500, 0), (10, 4, 2))]
+    for id_, place in enumerate(places):
+        send(project, ({"id": id_}, event("c", {"id": id_, "name": None}, source={"connector": "mariadb", **place})))
+    project.run().check()
+    assert [row["at"] for row in project.rows("m", "id")] == [[9, 500, 0], [10, 4, 2]]
+
+
+VALUES: list[tuple[str | dict[str, str], Any, Any]] = [
+    ("decimal(12,2)", "12.50", Decimal("12.50")),
+    ("decimal(12,2)", 12.5, Decimal("12.50")),
+    ("decimal(12,2)", "-0.10", Decimal("-0.10")),
+    ("decimal(12,2)", "12.5000", Decimal("12.50")),
+    ("double", "NaN", float("nan")),
+    ("double", "-Infinity", float("-inf")),
+    ("double", 1e300, 1e300),
+    ("float", 0.5, 0.5),
+    ("boolean", True, True),
+    ("boolean", 0, False),
+    ("smallint", -32768, -32768),
+    ("bigint", 9223372036854775807, 9223372036854775807),
+    ("date", 20513, date(2026, 3, 1)),
+    ("date", -1, date(1969, 12, 31)),
+    ("date", "2026-03-01", date(2026, 3, 1)),
+    ("timestamp", "2026-03-01T12:00:00.123456Z", datetime(2026, 3, 1, 12, 0, 0, 123456, UTC)),
+    ({"type": "timestamp", "unit": "milliseconds"}, -1, datetime(1969, 12, 31, 23, 59, 59, 999000, UTC)),
+    ({"type": "timestamp", "unit": "microseconds"}, 1772366400000001, datetime(2026, 3, 1, 12, 0, 0, 1, UTC)),
+    ({"type": "timestamp", "unit": "nanoseconds"}, -1, datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)),
+    ({"type": "timestamp", "unit": "nanoseconds"}, 1772366400000001999, datetime(2026, 3, 1, 12, 0, 0, 1, UTC)),
+    ({"type": "timestamp_ntz", "unit": "microseconds"}, 10_000_000_000_000_000, datetime(2286, 11, 20, 17, 46, 40)),
+    ("binary", base64.b64encode(b"\x00\xff").decode(), b"\x00\xff"),
+    ("string", '{"a": 1}', '{"a": 1}'),
+    ("string", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"),
+    ("array<int>", [1, None, 3], [1, None, 3]),
+    ("array<date>", [0, "1970-01-02"], [date(1970, 1, 1), date(1970, 1, 2)]),
+    ("struct<x:double,y:date>", {"x": 1.5, "y": 1}, {"x": 1.5, "y": date(1970, 1, 2)}),
+    ("map<string,int>", {"a": 1}, [("a", 1)]),
+    ("string", None, None),
+]
+
+
+def test_values_arrive_as_the_type_of_their_column(project: Project) -> None:
+    feed(project, {**COLUMNS, **{f"c{number}": kind for number, (kind, *_) in enumerate(VALUES)}})
+    project.model("m", "SELECT * FROM {s}", mode="append")
+    row = {"id": 1, "name": None, **{f"c{number}": value for number, (_, value, _) in enumerate(VALUES)}}
+    send(project, ({"id": 1}, event("c", row)))
+    project.run().check()
+    (found,) = project.rows_without_spark("m")
+    for number, (kind, value, expected) in enumerate(VALUES):
+        arrived = found[f"c{number}"]
+        same = isnan(arrived) if isinstance(expected, float) and isnan(expected) else arrived == expected
+        assert same, (kind, value, arrived)
+
+
+MISFITS: list[tuple[str | dict[str, str], Any]] = [
+    ("decimal(12,2)", "12.345"),
+    ("decimal(4,2)", "123.45"),
+    ("decimal(12,2)", "1,5"),
+    ("decimal(12,2)", "AfQ="),
+    ("double", "1e999"),
+    ("tinyint", 128),
+    ("int", 1.5),
+    ("bigint", 18446744073709551615),
+    ("boolean", "perhaps"),
+    ("date", "yesterday"),
+    ("date", 99999999999),
+    ("timestamp", 1772366400000),
+    ("timestamp", "noon"),
+    ({"type": "timestamp", "unit": "milliseconds"}, 9223372036854775807),
+    ("binary", "no base64!"),
+    ("array<int>", [1, "x"]),
+    ("struct<x:int>", {"x": "y"}),
+    ("string", "__debezium_unavailable_value"),
+    ("array<string>", ["__debezium_unavailable_value"]),
+    ("binary", base64.b64encode(b"__debezium_unavailable_value").decode()),
+]
+
+
+def test_a_value_that_does_not_fit_is_a_dead_letter_that_names_its_column(project: Project) -> None:
+    feed(project, {**COLUMNS, **{f"c{number}": kind for number, (kind, _) in enumerate(MISFITS)}})
+    project.model("m", "SELECT * FROM {s}", mode="append")
+    rows = [{"id": number, "name": None, f"c{number}": value} for number, (_, value) in enumerate(MISFITS)]
+    send(project, *(({"id": row["id"]}, event("u", row)) for row in rows))
+    project.run().check()
+    assert project.rows("m") == []
+    letters = project.rows("m__dead_letter", "offset")
+    assert [letter["reason"] for letter in letters] == ["unparsable"] * len(MISFITS)
+    for number, letter in enumerate(letters):
+        assert letter["detail"].startswith(f"c{number}: "), (MISFITS[number], letter["detail"])
+        assert json.loads(bytes(letter["value"]))["after"]["id"] == number
+
+
+def test_what_is_no_change_is_a_dead_letter_with_what_is_wrong(project: Project) -> None:
+    feed(project)
+    project.model("m", "SELECT id FROM {s}", mode="append")
+    bad: list[tuple[str, tuple[Any, Any]]] = [
+        ("no JSON object", ({"id": 1}, "text")),
+        ("no JSON object", ({"id": 1}, {"id": 1, "name": "flat"})),
+        ("no JSON object", ({"id": 1}, event("c", "no row"))),
+        ("unknown op: x", ({"id": 1}, event("x", {"id": 1, "name": None}))),
+        ("no `after`", ({"id": 1}, event("u"))),
+        ("no `before`", (None, event("d"))),
+        ("id", ({"id": 1}, event("c", {"id": None, "name": "a"}))),
+    ]
+    send(project, *(record for _, record in bad), ({"id": 9}, event("c", {"id": 9, "name": None})))
+    project.run().check()
+    assert [row["id"] for row in project.rows("m")] == [9]
+    letters = project.rows("m__dead_letter", "offset")
+    assert [said for (said, _), letter in zip(bad, letters, strict=True) if said not in letter["detail"]] == []
+    assert project.reasons("m") == {"unparsable": 6, "required-missing": 1}
+
+
+def test_deletes_of_a_key_alone_are_taken_whatever_stands_in_the_other_columns(project: Project) -> None:
+    feed(project, {**COLUMNS, "amount": {"type": "decimal(9,2)", "required": True}})
+    project.model("m", "SELECT id, amount, _change.op AS op FROM {s}", mode="append")
+    send(
+        project,
+        ({"id": 1}, event("d", None, {"id": 1, "name": "", "amount": ""})),
+        ({"id": 2}, event("d", None, {"id": "x", "name": "", "amount": "1.00"})),
+    )
+    project.run().check()
+    assert project.rows("m") == [{"id": 1, "amount": None, "op": "d"}]
+    assert project.reasons("m") == {"unparsable": 1}
+
+
+def test_a_change_feed_feeds_stateful_models_and_upserts(project: Project) -> None:
+    feed(project)
+    counted = "SELECT name, count(*) AS n FROM {s} WHERE _change.op <> 'd' GROUP BY name"
+    project.model("n", counted, mode="upsert", keys=["name"])
+    project.model("u", "SELECT id, name, _change.op AS op FROM {s}", mode="upsert", keys=["id"], delete_when="op = 'd'")
+    send(project, *(({"id": id_}, event("c", {"id": id_, "name": "ab"[id_ % 2]})) for id_ in range(5)))
+    send(project, ({"id": 4}, event("d", None, {"id": 4, "name": None})), ({"id": 4}, None))
+    project.run().check()
+    assert project.rows("n", "name") == [{"name": "a", "n": 3}, {"name": "b", "n": 2}]
+    assert [row["id"] for row in project.rows("u", "id")] == [0, 1, 2, 3]
+
+
+def test_change_is_refused_where_no_stream_is_a_feed(project: Project) -> None:
+    project.stream("s", COLUMNS)
+    project.model("m", "SELECT id, _change.op AS op FROM {s}", mode="append")
+    with pytest.raises(ProjectError) as raised:
+        project.run()
+    assert [problem.condition for problem in raised.value.problems] == ["envelope-missing"]
