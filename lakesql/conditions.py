@@ -106,6 +106,18 @@ CONDITIONS: dict[str, Condition] = {
         "A catalog of type `sql` is neither on SQLite nor on PostgreSQL.",
         "Write `sqlite:///path/to/catalog.db` or `postgresql://user@host:5432/database`, or use another type.",
     ),
+    "cdc-keys": Condition(
+        "The `keys` of a model in mode `cdc` are not the key of its change feed.",
+        "Select the columns of the stream's `key` as they are, renamed at most, and name them in `keys`.",
+    ),
+    "cdc-stateful": Condition(
+        "A model in mode `cdc` aggregates, takes DISTINCT rows or joins streams.",
+        "Mirror the rows, and aggregate them in another model that reads the mirror with `ref()`.",
+    ),
+    "cdc-stream": Condition(
+        "A model in mode `cdc` does not read exactly one stream, or its stream is no change feed with a `key`.",
+        "Read one stream with `envelope: debezium` and the `key` of the database's table.",
+    ),
     "certificate-untrusted": Condition(
         "A broker's certificate is not trusted, or it does not trust the client's.",
         "Give the connection's options `ssl.truststore.location` (or `ssl.truststore.certificates`) for the broker's "

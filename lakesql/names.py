@@ -43,6 +43,12 @@ RANK = "_lakesql_rank"
 ROWS_VIEW = "_lakesql_rows"
 """The view of the rows that a model's SELECT makes of a batch."""
 
+CHANGES_VIEW = "_lakesql_changes"
+"""The view of a batch's changes of a feed that is mirrored."""
+
+NEWEST_VIEW = "_lakesql_newest"
+"""The view of the newest change of each key of the feed."""
+
 BATCH_VIEW = "_lakesql_batch"
 """The view of the newest row of each key of a batch: what the MERGE reads."""
 

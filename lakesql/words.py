@@ -167,7 +167,6 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
             "insert_overwrite",
             "delete+insert",
             "scd2",
-            "cdc",
         ),
         _MODE,
     ),

@@ -51,13 +51,15 @@ def _source(select: Select, name: str) -> str:
     if not isinstance(stream.origin, Generated):
         facts.append(f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format)
         facts += [f"envelope {stream.envelope}"] if stream.envelope != "none" else []
+        facts += [f"key {', '.join(map(identifier, stream.key))}"] if select.writing.is_mirror else []
         facts.append(f"max_per_batch {stream.max_per_batch or 'unlimited'}")
     if stream.start != "earliest":
         facts.append(f"start {stream.start.isoformat() if isinstance(stream.start, datetime) else stream.start}")
     if stream.watermark:
         facts.append(f"watermark {stream.watermark.delay} on {identifier(stream.watermark.column)}")
     columns = (f"{identifier(it.name)} {it.type}{' required' if it.required else ''}" for it in stream.columns)
-    return f"the batch's records, from {_origin(stream)} ({', '.join(facts)}): {', '.join(columns)}"
+    what = "the rows that the batch's changes leave" if select.writing.is_mirror else "the batch's records"
+    return f"{what}, from {_origin(stream)} ({', '.join(facts)}): {', '.join(columns)}"
 
 
 def _origin(stream: Stream) -> str:
@@ -88,6 +90,9 @@ def _batches(select: Select) -> str:
 
 def _rows(select: Select) -> str:
     writing, query = select.writing, select.query
+    if writing.is_mirror:
+        (feed,) = query.streams_read
+        return f"the SELECT over the rows that the source of {identifier(feed)} has now, one for each of its keys"
     if not writing.keys:
         return "a group's row is added once, when the watermark has passed it" if query.aggregated else "all are added"
     newest = [*writing.sequence_by, *(["arrival"] if writing.is_positioned else [])]
@@ -97,6 +102,8 @@ def _rows(select: Select) -> str:
 
 def _filtered(select: Select) -> str:
     """What a filter leaves of a row that is in the table already."""
+    if select.writing.is_mirror:
+        return "a row that no longer passes leaves the table" if select.query.filters else ""
     if not (select.writing.keys and select.query.filters):
         return ""
     return "if the newest row of a key is filtered out, the table keeps the key's former row"

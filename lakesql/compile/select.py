@@ -59,6 +59,28 @@ class Select:
         return self.rendered.place(offset)
 
     @property
+    def change_fields(self) -> frozenset[str]:
+        """The fields of `_change` that the SELECT, or the mode, uses."""
+        return self.query.change_fields | (frozenset({"op", "position"}) if self.writing.is_mirror else frozenset())
+
+    @property
+    def feed_keys(self) -> Mapping[str, str]:
+        """The columns of the feed's key, by the names that `keys` of a mirroring model has for them.
+
+        Of a key that is no plain column of the stream there is none.
+        """
+        outputs = {output.name.lower(): output for output in self.query.outputs or ()}
+        columns = {column.name.lower(): column.name for stream in self.streams.values() for column in stream.columns}
+        found = {}
+        for key in self.writing.keys:
+            output = outputs.get(key.lower())
+            # Where a table's columns are known to Spark alone, a column has the name that the stream gives it.
+            made_of = output.column if output else None if self.query.outputs is not None else key
+            if made_of and made_of.lower() in columns:
+                found[key] = columns[made_of.lower()]
+        return found
+
+    @property
     def drops_late(self) -> bool:
         """Whether a watermark drops rows that come too late."""
         has_watermark = any(self.streams[name].watermark for name in self.query.streams_read)
@@ -287,6 +309,43 @@ def _check_mode(select: Select) -> Iterable[Problem]:
             fix="Say `envelope: debezium` in the stream that is one.",
             place=model.place,
         )
+    if writing.is_mirror:
+        yield from _check_mirror(select)
     for option, condition in writing.conditions.items():
         if isinstance(problem := read_expression(condition, select.columns), Problem):
             yield problem.at(model.option_place(option))
+
+
+def _check_mirror(select: Select) -> Iterable[Problem]:
+    """Whether the SELECT is over one change feed whose key it keeps."""
+    model, query = select.model, select.query
+    mode = mode_of(model.config)
+    if query.stateful:
+        yield Problem(
+            "cdc-stateful",
+            f"Mode '{mode}' cannot aggregate, take DISTINCT rows or join streams: its table has a row for each row of "
+            "the source.",
+            fix=f"Mirror the rows, and aggregate them in a model that reads {{{{ ref('{model.name}') }}}}.",
+            place=model.option_place("mode"),
+        )
+    streams = [select.streams[name] for name in query.streams_read]
+    feeds = [stream for stream in streams if stream.envelope != "none" and stream.key]
+    if len(streams) != 1 or not feeds:
+        yield Problem(
+            "cdc-stream",
+            f"Mode '{mode}' mirrors one change feed, and model '{model.name}' reads "
+            f"{', '.join(stream.name for stream in streams) or 'none'}.",
+            fix="Read one stream with `envelope: debezium` and the `key` of the database's table.",
+            place=model.option_place("mode"),
+        )
+        return
+    (feed,) = feeds
+    wanted = {name.lower() for name in feed.key}
+    if {column.lower() for column in select.feed_keys.values()} != wanted or len(select.feed_keys) != len(wanted):
+        yield Problem(
+            "cdc-keys",
+            f"The keys of a mirror are those of its feed, and stream '{feed.name}' has the key {', '.join(feed.key)}.",
+            "A row of the source is found in the table by them.",
+            "Select these columns as they are, renamed at most, and name them in keys.",
+            model.option_place("keys"),
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakesql.compile.batch import MakeView, ReadBounds, Write, batch_steps
+from lakesql.compile.batch import MakeView, ReadBounds, Write, batch_steps, current_view, newest_view
 from lakesql.compile.header import render_header
 from lakesql.compile.select import Select, output_columns
 from lakesql.compile.table import GIVEN_PROPERTIES, TableColumn, TableSpec, build_table_spec, create_table
@@ -18,12 +18,18 @@ def compiled_text(select: Select) -> str:
     model = select.model
     table = build_table_spec(model.table, compiled_columns(select), model.config, model.properties.description)
     parts = [render_header(select), _table_section(table)]
-    for step in batch_steps(select, select.columns):
+    is_mirror = select.writing.is_mirror
+    feed = (newest_view(select), current_view(select, has_truncate=False)) if is_mirror else ()
+    for step in (*feed, *batch_steps(select, select.columns)):
         match step:
             case MakeView():
                 parts.append(_section(step.when, step.text))
             case Write():
                 parts.append(_section(step.when, step.text()))
+                if is_mirror:
+                    emptied = current_view(select, has_truncate=True)
+                    parts.append(_section(emptied.when, emptied.text))
+                    parts.append(_section("each batch with a truncate: the commit", step.truncating_text))
             case ReadBounds():
                 pass  # it is no statement: the mark in the one that follows stands for it
     if select.late_text:

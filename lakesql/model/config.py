@@ -215,8 +215,15 @@ class Upsert(TableConfig):
     delete_when: str = option("A condition on the row that deletes its key.", default="")
 
 
-Config = Append | Upsert
-MODES: Mapping[str, type[Config]] = {"append": Append, "upsert": Upsert}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cdc(TableConfig):
+    """`mode='cdc'`: what the SELECT says of the rows that a database's table has now, by its change feed."""
+
+    keys: tuple[str, ...] = option("The columns of the SELECT that are the feed's `key`.", read=_read_keys)
+
+
+Config = Append | Upsert | Cdc
+MODES: Mapping[str, type[Config]] = {"append": Append, "upsert": Upsert, "cdc": Cdc}
 """Modes by the word in `config(mode=…)`: the only place where that word is compared."""
 
 REMOVED: Mapping[str, str] = {

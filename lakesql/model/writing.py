@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
-from lakesql.model.config import Append, Config, SortField, Upsert
+from lakesql.model.config import Append, Cdc, Config, SortField, Upsert
 
 PARTITIONED_APPEND_PROPERTIES: Mapping[str, str] = {
     "write.distribution-mode": "hash",
@@ -47,6 +47,9 @@ class Writing:
     properties: Mapping[str, str] = field(default_factory=dict)
     is_positioned: bool
     """Whether each row carries the position of the record it comes from: where arrival decides between rows."""
+    is_mirror: bool = False
+    """Whether the SELECT is given the newest row of each key of its feed, and a key for which it makes none leaves the
+    table."""
     output_mode: Literal["append", "update"]
     """Spark's output mode of a stateful SELECT: each row once, when it cannot change any more, or at each change."""
     can_replay: bool
@@ -57,6 +60,11 @@ class Writing:
     """Whether other models may read the table as a stream: Iceberg streams the snapshots that only append."""
     empty_when: Literal["no rows added", "no rows arrived"]
     """How a staged batch that changed nothing is known. One that updates or deletes adds no rows either."""
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether the records are told apart by their arrival."""
+        return self.is_positioned or self.is_mirror
 
 
 def build_writing(config: Config, is_stateful: bool = False) -> Writing:
@@ -85,6 +93,21 @@ def build_writing(config: Config, is_stateful: bool = False) -> Writing:
                 order_by=tuple(SortField(key) for key in keys),
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
                 is_positioned=not is_stateful,
+                output_mode="update",
+                can_replay=False,
+                is_idempotent=True,
+                can_be_streamed=False,
+                empty_when="no rows arrived",
+            )
+        case Cdc(keys=keys):
+            return Writing(
+                mode="cdc",
+                keys=keys,
+                compared={"keys": keys},
+                order_by=tuple(SortField(key) for key in keys),
+                properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
+                is_positioned=False,
+                is_mirror=True,
                 output_mode="update",
                 can_replay=False,
                 is_idempotent=True,

@@ -21,8 +21,8 @@ class InsertNew(TableConfig):
     keys: tuple[str, ...] = option("Columns that identify a row.", read=_read_keys)
 
 
-Config = Append | Upsert | InsertNew
-MODES: Mapping[str, type[Config]] = {"append": Append, "upsert": Upsert, "insert_new": InsertNew}
+Config = Append | Upsert | Cdc | InsertNew
+MODES: Mapping[str, type[Config]] = {"append": Append, "upsert": Upsert, "cdc": Cdc, "insert_new": InsertNew}
 '''
 
 MEANT = """        case InsertNew(keys=keys):
@@ -55,7 +55,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "lakesql", directory / "lakesql", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", directory)
     config = directory / "lakesql" / "model" / "config.py"
-    text, count = re.subn(r"\nConfig = Append \| Upsert\nMODES:.*\n", lambda _: DECLARED, config.read_text())
+    text, count = re.subn(r"\nConfig = Append \| Upsert \| Cdc\nMODES:.*\n", lambda _: DECLARED, config.read_text())
     assert count == 1
     config.write_text(text)
     return directory

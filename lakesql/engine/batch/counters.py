@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
-from lakesql.names import RAW, RECORD, REJECTED
+from lakesql.names import CHANGE, RAW, RECORD, REJECTED
 from lakesql.stream.stream import Stream
 
 
@@ -24,7 +24,8 @@ class Counts:
 
     `records` arrived; `bad` of them were rejected as they were read. Of the SELECT's rows, `keyless` lack a key or what
     orders the rows of a key; the others are `usable`. `event_us` is the newest event among the good records, in
-    microseconds since the epoch: a datetime would come in some time zone.
+    microseconds since the epoch: a datetime would come in some time zone. `truncates` are the changes of a feed that
+    empty its table.
     """
 
     records: int
@@ -32,6 +33,7 @@ class Counts:
     keyless: int
     usable: int
     event_us: int | None
+    truncates: int = 0
 
     @property
     def rejected(self) -> int:
@@ -48,7 +50,7 @@ class BatchCounters:
 
     def stream(self, records: DataFrame, stream: Stream, select: Select) -> DataFrame:
         """Parsed records, watched."""
-        return _watch(self._records, records, _record_counts(_event_time(stream, select)))
+        return _watch(self._records, records, _record_counts(_event_time(stream, select), select.writing.is_mirror))
 
     def stateful_rows(self, rows: DataFrame) -> DataFrame:
         """Rows of a stateful SELECT, watched: each is a record of the batch that arrives here."""
@@ -69,6 +71,7 @@ class BatchCounters:
             keyless=sum(row["keyless"] for row in rows),
             usable=sum(row["rows"] - row["keyless"] for row in rows),
             event_us=max(times) if times else None,
+            truncates=sum(row["truncates"] for row in seen),
         )
 
 
@@ -96,16 +99,23 @@ def count_of(condition: Column) -> Column:
 
 
 @cache
-def _record_counts(event_time: str) -> tuple[Column, ...]:
+def _record_counts(event_time: str, is_mirror: bool) -> tuple[Column, ...]:
     is_bad = F.col(REJECTED).isNotNull()
     newest = F.max(F.when(~is_bad, F.unix_micros(F.expr(event_time))))
-    return F.count("*").alias("records"), count_of(is_bad).alias("bad"), newest.alias("event_us")
+    truncates = count_of(F.col(f"{CHANGE}.op") == "t") if is_mirror else F.count(F.lit(None))
+    return (
+        F.count("*").alias("records"),
+        count_of(is_bad).alias("bad"),
+        newest.alias("event_us"),
+        truncates.alias("truncates"),
+    )
 
 
 @cache
 def _stateful_counts() -> tuple[Column, ...]:
     none = F.max(F.lit(None).cast("bigint"))
-    return F.count("*").alias("records"), count_of(F.lit(False)).alias("bad"), none.alias("event_us")
+    none_of = count_of(F.lit(False))
+    return F.count("*").alias("records"), none_of.alias("bad"), none.alias("event_us"), none_of.alias("truncates")
 
 
 @cache
@@ -125,4 +135,4 @@ def _event_time(stream: Stream, select: Select) -> str:
         return f"CAST({identifier(stream.watermark.column)} AS timestamp)"
     if "timestamp" in select.query.record_fields:
         return f"{RECORD}.timestamp"
-    return f"{RAW}.timestamp" if select.writing.is_positioned else "CAST(NULL AS timestamp)"
+    return f"{RAW}.timestamp" if select.writing.has_positions else "CAST(NULL AS timestamp)"

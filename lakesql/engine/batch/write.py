@@ -11,7 +11,7 @@ from typing import Literal, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.compile.batch import MakeView, ReadBounds, Write, batch_steps
+from lakesql.compile.batch import MakeView, ReadBounds, Write, batch_steps, current_view, newest_view
 from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
@@ -35,7 +35,7 @@ from lakesql.engine.sources.parsed import good_records, unpack
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected, now_ms
 from lakesql.model.model import Model
-from lakesql.names import ROWS_VIEW
+from lakesql.names import CHANGES_VIEW, NEWEST_VIEW, ROWS_VIEW
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -155,19 +155,21 @@ class _Rows:
     records: list[DataFrame]
     steps: tuple[MakeView | ReadBounds | Write, ...]
     counters: BatchCounters
+    has_truncate: bool
 
 
 def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
     select, counters = sink.select, BatchCounters()
     if select.query.stateful:  # the SELECT has run already: it is the streaming query
-        records: list[DataFrame] = []
+        records, has_truncate = list[DataFrame](), False
         rows = counters.stateful_rows(arrived)
     else:
         records = _open_streams(sink, arrived, counters)
+        has_truncate = select.writing.is_mirror and _open_feed(select, session, counters)
         rows = session.sql(select.text)
     steps = batch_steps(select, sink.table.columns(rows.schema))
     writing = select.writing
-    if writing.not_null or writing.empty_when == "no rows arrived":
+    if writing.not_null or (writing.empty_when == "no rows arrived" and not writing.is_mirror):
         rows = counters.rows(rows, writing.not_null)
     is_read_again = writing.not_null or any(isinstance(step, ReadBounds) for step in steps)
     if is_read_again and (select.query.reads_tables or select.query.stateful):
@@ -177,7 +179,7 @@ def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
         # forgets whatever is persisted, in any session, by a plan that has a view of that name.
         rows = rows.localCheckpoint()
     rows.createOrReplaceTempView(ROWS_VIEW)
-    return _Rows(rows, records, steps, counters)
+    return _Rows(rows, records, steps, counters, has_truncate)
 
 
 def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> list[DataFrame]:
@@ -185,8 +187,22 @@ def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> li
     all_records = unpack(arrived, sink.select, sink.bindings)
     for binding, records in zip(sink.bindings, all_records, strict=True):
         counted = counters.stream(records, binding.stream, sink.select)
-        good_records(counted).createOrReplaceTempView(identifier(binding.stream.name))
+        view = CHANGES_VIEW if sink.select.writing.is_mirror else identifier(binding.stream.name)
+        good_records(counted).createOrReplaceTempView(view)
     return all_records
+
+
+def _open_feed(select: Select, session: SparkSession, counters: BatchCounters) -> bool:
+    """Of a feed that is mirrored, the view of its newest changes, which are made once, and the stream's own view.
+
+    Whether there is a truncate among them.
+    """
+    newest = counters.rows(session.sql(newest_view(select).query), ())
+    newest.localCheckpoint().createOrReplaceTempView(NEWEST_VIEW)
+    has_truncate = counters.read().truncates > 0
+    current = current_view(select, has_truncate)
+    session.sql(current.query).createOrReplaceTempView(current.name)
+    return has_truncate
 
 
 # --- 3. staging
@@ -214,6 +230,8 @@ def _prepare_write(
                 if name not in frames:
                     frames[name] = session.sql(query)
                     frames[name].createOrReplaceTempView(name)
+            case ReadBounds() if rows.has_truncate:
+                pass  # all of the table is looked at
             case ReadBounds(view=view, keys=keys):
                 # What makes the rows runs in each statement that reads them: a stateful SELECT, with its state, once.
                 if sink.select.query.stateful or bounds_pay(snapshots.read_history(table), model.name):
@@ -228,7 +246,8 @@ def _prepare_write(
                     late = sink.arrivals().late if sink.arrivals else 0
                     entry = replace(entry, event_time=_iso(rows.counters.read()), late=late)
             case Write(is_unchecked=is_unchecked):
-                return _PreparedWrite(step.text(bounds), is_unchecked, entry, rows.counters)
+                statement = step.truncating_text if rows.has_truncate else step.text(bounds)
+                return _PreparedWrite(statement, is_unchecked, entry, rows.counters)
             case _:
                 assert_never(step)
     raise AssertionError("the last step of a batch is its write")

@@ -47,7 +47,7 @@ def unpack(batch: DataFrame, select: Select, bindings: tuple[StreamBinding, ...]
     if len(bindings) > 1:
         names = [_packed(index) for index in range(len(bindings))]
         frames = [batch.where(F.col(name).isNotNull()).select(f"{name}.*") for name in names]
-    if not select.writing.is_positioned:
+    if not select.writing.has_positions:
         return frames
     frames = [with_position(frame, binding) for frame, binding in zip(frames, bindings, strict=True)]
     # A MERGE into a copy-on-write table reads its source twice, so Spark refuses a number in it that it would have to
@@ -66,11 +66,11 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
     row may yet turn out to have no key (or with `keep_raw`), and `_lakesql_rejected`; of a change feed also
     `_lakesql_ignored`.
     """
-    keep, keep_raw = select.query.record_fields, keep_raw or select.writing.is_positioned
+    keep, keep_raw = select.query.record_fields, keep_raw or select.writing.has_positions
     if binding.has_rows:
         return _check_rows(raw, binding, keep, keep_raw)
     if binding.has_changes:
-        return parse_changes(raw, contract_of(binding), keep, select.query.change_fields, keep_raw)
+        return parse_changes(raw, contract_of(binding), keep, select.change_fields, keep_raw)
     return parse_records(raw, contract_of(binding), keep, keep_raw)
 
 
