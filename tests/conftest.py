@@ -35,6 +35,7 @@ MARKERS: dict[str, tuple[str, ...]] = {
     "kafka": ("spark", "services"),
     "catalogs": ("spark", "services"),
     "cluster": ("spark", "services"),
+    "cdc": ("spark", "services"),
     "crash": ("spark", "crash"),
 }
 """The markers of all tests of a folder."""

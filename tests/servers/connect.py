@@ -9,15 +9,26 @@ from pathlib import Path
 
 from lakesql.engine.spark.java import find_java
 from tests.servers.jars import class_path
-from tests.servers.process import LOOPBACK, accepts, free_ports, spawn, stop, wait_until
+from tests.servers.process import LOOPBACK, accepts, free_ports, kill, spawn, stop, wait_until
 
 STARTS_WITHIN_S = 60
 
 
 class Connect:
-    """A standalone worker. `connector` is what its connector is told; `plugin` are the connector's jars."""
+    """A standalone worker. `connector` is what its connector is told; `plugin` are the connector's jars.
 
-    def __init__(self, directory: Path, servers: str, plugin: Iterable[Path], connector: Mapping[str, str]) -> None:
+    Started again after it was killed, it goes on from the offsets that it has stored.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        servers: str,
+        plugin: Iterable[Path],
+        connector: Mapping[str, str],
+        memory: str = "2g",
+        **settings: str,
+    ) -> None:
         jars = directory / "plugins" / "connector"
         jars.mkdir(parents=True)
         for jar in plugin:
@@ -32,20 +43,29 @@ class Connect:
             "offset.storage.file.filename": str(directory / "offsets"),
             "offset.flush.interval.ms": "1000",  # a sink without new records is not asked for more until then
             "plugin.path": str(directory / "plugins"),
+            **{key.replace("_", "."): value for key, value in settings.items()},
         }
         self._files = [directory / "worker.properties", directory / "connector.properties"]
         for file, properties in zip(self._files, (worker, connector), strict=True):
             file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         self.output = directory / "connect.log"
         self._class_path = class_path("connect")
+        self._memory = memory
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Return when it answers. Java has no options but for a heap that is large enough."""
         program = "org.apache.kafka.connect.cli.ConnectStandalone"
         java = find_java(os.environ).binary
-        self._process = spawn([java, "-Xmx2g", "-cp", self._class_path, program, *self._files], self.output)
+        self._process = spawn(
+            [java, f"-Xmx{self._memory}", "-cp", self._class_path, program, *self._files], self.output
+        )
         wait_until(lambda: accepts(self._port), self._process, self.output, STARTS_WITHIN_S)
+
+    def kill(self) -> None:
+        """End it at once, as a machine that is gone would."""
+        assert self._process is not None
+        kill(self._process)
 
     def stop(self) -> None:
         """End it; nothing where it does not run."""

@@ -25,7 +25,7 @@ _SYSTEM_USER = "nobody"
 class Postgres:
     """Started, stopped and started again on the same port and the same files."""
 
-    def __init__(self, user: str = USER, password: str = PASSWORD) -> None:
+    def __init__(self, user: str = USER, password: str = PASSWORD, **settings: str) -> None:
         # Not where pytest keeps its folders: no other user may enter those.
         self._directory = tempfile.TemporaryDirectory(prefix="lakesql-postgres-")
         directory = Path(self._directory.name)
@@ -35,7 +35,7 @@ class Postgres:
         if os.getuid() == 0:  # whose folders another user may not enter
             site = _copy_programs(site, directory / "site")
         self._bin = site / _PROGRAMS / "bin"
-        self.user, self.password = user, password
+        self.user, self.password, self._settings = user, password, settings
         (self.port,) = free_ports(1)
         secret = directory / "password"
         secret.write_text(password)
@@ -52,6 +52,7 @@ class Postgres:
             "unix_socket_directories": "",
             "fsync": "off",
             "shared_buffers": "16MB",
+            **self._settings,
         }
         flags = [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
         command = self._as_user([self._bin / "postgres", "-D", self._data, "-p", str(self.port), *flags])
@@ -65,17 +66,26 @@ class Postgres:
 
     def make_database(self, name: str) -> str:
         """The URI of a new database, without the login."""
-        with self._connect() as connection:
+        with self.connect() as connection:
             connection.execute(f'CREATE DATABASE "{name}"')
         return f"postgresql://{LOOPBACK}:{self.port}/{name}"
 
-    def _connect(self) -> psycopg.Connection[Any]:
+    def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
+        """A connection that commits each statement by itself."""
         login = {"host": LOOPBACK, "port": self.port, "user": self.user, "password": self.password}
-        return psycopg.connect(dbname="postgres", autocommit=True, **login)  # type: ignore[arg-type]
+        return psycopg.connect(dbname=database, autocommit=True, **login)  # type: ignore[arg-type]
+
+    def run_pgbench(self, database: str, *arguments: str) -> None:
+        """PostgreSQL's own load."""
+        login = ["-h", LOOPBACK, "-p", str(self.port), "-U", self.user]
+        command = self._as_user([self._bin / "pgbench", *login, *arguments, database])
+        environment = {**os.environ, "PGPASSWORD": self.password}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
 
     def _answers(self) -> bool:
         try:
-            self._connect().close()
+            self.connect().close()
         except psycopg.OperationalError:
             return False
         return True

@@ -1,0 +1,223 @@
+"""A real PostgreSQL, a real Debezium, a real broker: after whatever happens there, the table is what a SELECT says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers.broker import Broker
+from tests.servers.connect import Connect
+from tests.servers.jars import fetch_server
+from tests.servers.postgres import Postgres
+from tests.servers.process import LOOPBACK, running
+from tests.spark.project import Project, Row
+
+ARRIVES_WITHIN_S = 120
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+ITEMS = """
+CREATE TABLE items (
+  id bigint, part text, name text, price numeric(12,2), score double precision, ok boolean, day date,
+  at timestamp, seen timestamptz, data bytea, tags int[], doc jsonb, code uuid, PRIMARY KEY (id, part)
+);
+ALTER TABLE items REPLICA IDENTITY FULL;
+INSERT INTO items (id, part, name, price) SELECT n, 'p', 'first', n FROM generate_series(1, 20) n;
+"""
+COLUMNS: dict[str, Any] = {
+    "id": {"type": "bigint", "required": True},
+    "part": {"type": "string", "required": True},
+    "name": "string",
+    "price": "decimal(12,2)",
+    "score": "double",
+    "ok": "boolean",
+    "day": "date",
+    "at": {"type": "timestamp_ntz", "unit": "microseconds"},
+    "seen": "timestamp",
+    "data": "binary",
+    "tags": "array<int>",
+    "doc": "string",
+    "code": "string",
+}
+SELECT = ", ".join(COLUMNS)
+
+
+@dataclass
+class Feed:
+    """A database whose changes arrive in the broker's topics, as long as `connect` runs."""
+
+    postgres: Postgres
+    broker: Broker
+    connect: Connect
+
+    def execute(self, *statements: str) -> None:
+        """Each statement in a transaction of its own."""
+        with self.postgres.connect() as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with self.postgres.connect() as connection:
+            return connection.execute(query).fetchall()
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    with running(Postgres(wal_level="logical")) as postgres:
+        yield postgres
+
+
+@pytest.fixture
+def feed(postgres: Postgres, broker: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Feed]:
+    """Of the tables `items` and `pgbench_accounts`, to topics `<name of the test>.public.…`."""
+    name = str(request.node.name)
+    connector = {
+        "name": name,
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "database.hostname": LOOPBACK,
+        "database.port": str(postgres.port),
+        "database.user": postgres.user,
+        "database.password": postgres.password,
+        "database.dbname": "postgres",
+        "topic.prefix": name,
+        "plugin.name": "pgoutput",
+        "slot.name": name,
+        "publication.name": name,
+        "publication.autocreate.mode": "filtered",
+        "table.include.list": "public.items,public.pgbench_accounts",
+        "decimal.handling.mode": "string",
+        "skipped.operations": "none",
+        "topic.creation.default.partitions": "1",
+        "topic.creation.default.replication.factor": "1",
+    }
+    connect = Connect(
+        tmp_path / "connect",
+        broker.servers,
+        fetch_server("debezium-postgres"),
+        connector,
+        memory="512m",
+        key_converter=JSON,
+        key_converter_schemas_enable="false",
+        value_converter=JSON,
+        topic_creation_enable="true",
+    )
+    try:
+        yield Feed(postgres, broker, connect)
+    finally:
+        connect.stop()
+        with postgres.connect() as connection:
+            active = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active"
+            connection.execute(active)
+            connection.execute(f"DROP PUBLICATION IF EXISTS {name}")
+
+
+@pytest.fixture
+def project(new_project: Callable[[], Project], broker: Broker) -> Project:
+    project = new_project()
+    project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    return project
+
+
+def run_until(project: Project, model: str, arrived: Callable[[list[Row]], bool]) -> list[Row]:
+    """Run the model, as a scheduler would, until its table has what is waited for."""
+    deadline = time.monotonic() + ARRIVES_WITHIN_S
+    while True:
+        project.run(model).check()
+        rows = project.rows_without_spark(model) if project.has(model) else []
+        if arrived(rows):
+            return rows
+        assert time.monotonic() < deadline, f"it has not arrived in {ARRIVES_WITHIN_S} s"
+        time.sleep(1)
+
+
+def plain(value: Any) -> Any:
+    """A value of psycopg's or of Arrow's, to be compared."""
+    if isinstance(value, float) and value != value:
+        return "NaN"
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+def mirrored(rows: list[Row]) -> list[tuple[Any, ...]]:
+    found = [tuple(plain(row[name]) for name in COLUMNS) for row in rows]
+    return sorted(found, key=lambda row: (row[0], row[1]))
+
+
+def test_the_mirror_is_what_the_database_says(feed: Feed, project: Project) -> None:
+    name = "test_the_mirror_is_what_the_database_says"
+    topic, passes = f"{name}.public.items", "name IS DISTINCT FROM 'hidden'"
+    feed.execute(ITEMS)
+    feed.broker.create_topic(topic)
+    feed.connect.start()
+    project.stream("s", COLUMNS, connection="broker", topic=topic, envelope="debezium", key=["id", "part"])
+    project.model("m", f"SELECT {SELECT} FROM {{s}} WHERE {passes}", mode="cdc", keys=["id", "part"])
+    run_until(project, "m", lambda rows: len(rows) == 20)
+
+    def check() -> None:
+        """After a mark that is written last, the table is the SELECT."""
+        mark = feed.rows("SELECT coalesce(max(id), 0) + 1000 FROM items")[0][0]
+        feed.execute(f"INSERT INTO items (id, part, name) VALUES ({mark}, 'mark', 'mark')")
+        rows = run_until(project, "m", lambda rows: any(row["id"] == mark for row in rows))
+        casts = SELECT.replace("doc", "doc::text").replace("code", "code::text")
+        hidden = "name IS DISTINCT FROM 'hidden'"
+        said = feed.rows(f'SELECT {casts} FROM items WHERE {hidden} ORDER BY id, part COLLATE "C"')
+        assert mirrored(rows) == [tuple(map(plain, row)) for row in said]
+        assert not project.has("m__dead_letter") or project.reasons("m") == {}
+
+    feed.execute(
+        "UPDATE items SET price = 12.50, score = 'NaN', ok = true, day = '1969-12-31' WHERE id = 1",
+        "UPDATE items SET at = '1900-01-01 00:00:00.000001', seen = '2026-03-01 12:00:00.5+02' WHERE id = 2",
+        "UPDATE items SET at = '2300-01-01', score = '-Infinity', data = '\\x00ff', tags = '{1,NULL,3}' WHERE id = 3",
+        "UPDATE items SET doc = '{\"a\": [1, 2.50]}', code = 'f81d4fae-7dec-11d0-a765-00a0c91e6bf6' WHERE id = 4",
+        "UPDATE items SET name = 'hidden' WHERE id IN (5, 6)",
+        "UPDATE items SET name = 'seen again' WHERE id = 6",
+        "UPDATE items SET part = 'q' WHERE id = 7",
+        "UPDATE items SET id = 100 + id WHERE id IN (8, 9)",
+        "DELETE FROM items WHERE id = 10",
+        "DELETE FROM items WHERE id = 11; INSERT INTO items (id, part, price) VALUES (11, 'p', -0.01)",
+        "INSERT INTO items (id, part, name) SELECT 200 + n, 'p', repeat('x', 5000) FROM generate_series(1, 300) n",
+        "UPDATE items SET price = 1 WHERE id > 200",
+        "SELECT pg_logical_emit_message(true, 'note', 'hello')",
+    )
+    check()
+    with feed.postgres.connect() as connection:
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO items (id, part) VALUES (400, 'before')")
+        connection.execute("TRUNCATE items")
+        connection.execute("INSERT INTO items (id, part, price) VALUES (401, 'after', 99.99)")
+        connection.execute("COMMIT")
+    check()
+    assert {row["part"] for row in project.rows_without_spark("m")} == {"after", "mark"}
+
+    feed.execute("INSERT INTO items (id, part, name) SELECT n, 'k', 'before the kill' FROM generate_series(1, 50) n")
+    feed.connect.kill()
+    feed.execute(
+        "UPDATE items SET name = 'while it is away' WHERE id <= 25", "DELETE FROM items WHERE id > 45 AND id < 60"
+    )
+    feed.connect.start()
+    check()
+    assert Decimal("99.99") in {row["price"] for row in project.rows_without_spark("m")}
+
+
+def test_a_load_of_pgbench_is_mirrored_while_it_runs(feed: Feed, project: Project) -> None:
+    name = "test_a_load_of_pgbench_is_mirrored_while_it_runs"
+    feed.postgres.run_pgbench("postgres", "-i", "-q")
+    feed.execute("ALTER TABLE pgbench_accounts REPLICA IDENTITY FULL")
+    topic = f"{name}.public.pgbench_accounts"
+    feed.broker.create_topic(topic)
+    feed.connect.start()
+    columns = {"aid": {"type": "int", "required": True}, "bid": "int", "abalance": "int", "filler": "string"}
+    project.stream("s", columns, connection="broker", topic=topic, envelope="debezium", key=["aid"])
+    project.model("m", "SELECT aid, bid, abalance FROM {s}", mode="cdc", keys=["aid"])
+    for _ in range(3):
+        feed.postgres.run_pgbench("postgres", "-n", "-c", "2", "-t", "200")
+        project.run("m").check()
+    feed.execute("UPDATE pgbench_accounts SET bid = 7 WHERE aid = 1")
+    rows = run_until(project, "m", lambda rows: any(row["aid"] == 1 and row["bid"] == 7 for row in rows))
+    found = sorted((row["aid"], row["bid"], row["abalance"]) for row in rows)
+    assert found == feed.rows("SELECT aid, bid, abalance FROM pgbench_accounts ORDER BY aid")
+    assert len(found) == 100_000
