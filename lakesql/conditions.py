@@ -664,6 +664,11 @@ CONDITIONS: dict[str, Condition] = {
         "The `type` of the target's catalog is not one that lakesql can open.",
         "Use one of the types that the message lists.",
     ),
+    "truncate-refused": Condition(
+        "The source of a mirror was truncated, and the model says `on_truncate='fail'`.",
+        "If the rows are to go, run once with `on_truncate='apply'`; otherwise fill the source again, and rebuild the "
+        "model.",
+    ),
     "unknown-column": Condition(
         "A SELECT, an option of a model or a stream, or `--mask` of `lakesql record`, names a column that does not "
         "exist.",

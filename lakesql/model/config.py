@@ -220,6 +220,9 @@ class Cdc(TableConfig):
     """`mode='cdc'`: what the SELECT says of the rows that a database's table has now, by its change feed."""
 
     keys: tuple[str, ...] = option("The columns of the SELECT that are the feed's `key`.", read=_read_keys)
+    on_truncate: Literal["apply", "fail"] = option(
+        "What a truncate of the source does: it empties the table, or the model stops before it.", default="apply"
+    )
 
 
 Config = Append | Upsert | Cdc

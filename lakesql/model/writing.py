@@ -50,6 +50,8 @@ class Writing:
     is_mirror: bool = False
     """Whether the SELECT is given the newest row of each key of its feed, and a key for which it makes none leaves the
     table."""
+    takes_truncates: bool = True
+    """Whether a truncate of what is mirrored empties the table; otherwise it fails the batch."""
     output_mode: Literal["append", "update"]
     """Spark's output mode of a stateful SELECT: each row once, when it cannot change any more, or at each change."""
     can_replay: bool
@@ -99,7 +101,7 @@ def build_writing(config: Config, is_stateful: bool = False) -> Writing:
                 can_be_streamed=False,
                 empty_when="no rows arrived",
             )
-        case Cdc(keys=keys):
+        case Cdc(keys=keys, on_truncate=on_truncate):
             return Writing(
                 mode="cdc",
                 keys=keys,
@@ -108,6 +110,7 @@ def build_writing(config: Config, is_stateful: bool = False) -> Writing:
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
                 is_positioned=False,
                 is_mirror=True,
+                takes_truncates=on_truncate == "apply",
                 output_mode="update",
                 can_replay=False,
                 is_idempotent=True,

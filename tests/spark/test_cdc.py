@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from lakesql.compile.select import build_select
+from lakesql.engine.batch.sample import preview_rows
+from lakesql.run.bind import bind_select
 from tests.spark.project import Fields, Project, Row
 
 pytestmark = pytest.mark.long
@@ -119,3 +122,84 @@ def test_the_table_is_the_select_over_the_source(project: Project, seed: int, pa
         project.run().check()
     assert sorted(project.rows_without_spark("m"), key=by_key) == source.expected()
     assert not project.has("m__dead_letter") or project.reasons("m") == {}
+
+
+def feed(project: Project, **columns: str) -> None:
+    project.stream("s", {"id": {"type": "int", "required": True}, **columns}, envelope="debezium", key=["id"])
+
+
+def send(project: Project, *changes: tuple[str, int | None, int | None]) -> None:
+    """Changes as op, key and value."""
+    events = [
+        {"op": op, "before": {"id": id_} if op == "d" else None, "after": {"id": id_, "v": v} if op in "cur" else None}
+        for op, id_, v in changes
+    ]
+    project.record(
+        "s", [Fields(key={"id": id_}, value=event) for (_, id_, _), event in zip(changes, events, strict=True)]
+    )
+
+
+@pytest.mark.parametrize("step", ["stage", "publish", "finish"])
+def test_a_batch_that_is_written_again_changes_nothing_twice(project: Project, step: str) -> None:
+    feed(project, v="int")
+    project.model("m", "SELECT id, v FROM {s} WHERE v > 0", mode="cdc", keys=["id"])
+    send(project, ("c", 1, 1), ("c", 2, 2), ("c", 3, 3))
+    project.run().check()
+    send(project, ("d", 1, None), ("u", 2, 0), ("c", 4, 4), ("u", 3, 30))
+
+    def break_off(_: str, reached: str) -> None:
+        if reached == step:
+            raise RuntimeError("killed")
+
+    assert not project.run(reached=break_off).succeeded
+    project.run().check()
+    assert project.rows("m", "id") == [{"id": 3, "v": 30}, {"id": 4, "v": 4}]
+    assert len(project.summaries("m")) == 2
+
+
+def test_a_mirror_is_filled_again_by_another_filter(project: Project) -> None:
+    feed(project, v="int")
+    project.model("m", "SELECT id, v FROM {s} WHERE v > 1", mode="cdc", keys=["id"])
+    send(project, ("c", 1, 1), ("c", 2, 2), ("c", 3, 3), ("d", 3, None), ("u", 1, 5), ("u", 1, 1))
+    project.run().check()
+    assert project.rows("m") == [{"id": 2, "v": 2}]
+    project.model("m", "SELECT id, v FROM {s} WHERE v < 2", mode="cdc", keys=["id"])
+    project.rebuild("m").check()
+    assert project.rows("m") == [{"id": 1, "v": 1}]
+
+
+def test_several_rows_of_one_row_of_the_source_fail_the_batch(project: Project) -> None:
+    twice = project.table("twice")
+    project.sql(f"CREATE TABLE {twice} USING iceberg AS SELECT explode(array(1, 2)) AS x")
+    feed(project, v="int")
+    project.model("m", f"SELECT id, v, t.x FROM {{s}} JOIN {twice} t ON t.x <= v", mode="cdc", keys=["id"])
+    send(project, ("c", 1, 1))
+    project.run().check()
+    send(project, ("c", 2, 2))
+    ran = project.run()
+    assert not ran.succeeded
+    assert "several rows" in str(ran.finished("m").problems[0])
+    assert project.rows("m") == [{"id": 1, "v": 1, "x": 1}]
+
+
+def test_a_truncate_stops_a_model_that_takes_none(project: Project) -> None:
+    feed(project, v="int")
+    project.model("m", "SELECT id, v FROM {s}", mode="cdc", keys=["id"], on_truncate="fail")
+    send(project, ("c", 1, 1), ("c", 2, 2))
+    project.run().check()
+    send(project, ("d", 2, None), ("t", None, None), ("c", 3, 3))
+    assert project.run().conditions("m") == ["truncate-refused"]
+    assert [row["id"] for row in project.rows("m", "id")] == [1, 2]
+    project.model("m", "SELECT id, v FROM {s}", mode="cdc", keys=["id"])
+    project.run().check()
+    assert project.rows("m") == [{"id": 3, "v": 3}]
+
+
+def test_the_preview_has_the_rows_that_the_source_has_now(project: Project) -> None:
+    feed(project, v="int")
+    project.model("m", "SELECT id, v FROM {s} WHERE v > 0", mode="cdc", keys=["id"])
+    send(project, ("c", 9, 9), ("t", None, None), ("c", 1, 1), ("c", 2, 2), ("u", 1, 10), ("d", 2, None), ("c", 3, 0))
+    manifest = project.manifest()
+    bound = bind_select(manifest, build_select(manifest, "m"))
+    names, rows, records, _ = preview_rows(project.lake.session.newSession(), bound.select, bound.bindings, 10)
+    assert (names, rows, records) == (("id", "v"), [(1, 10)], 7)

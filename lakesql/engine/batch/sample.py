@@ -10,9 +10,11 @@ from pyspark.sql import functions as F
 from lakesql.catalog.tables import python_rows
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
+from lakesql.engine.batch.counters import BatchCounters
+from lakesql.engine.batch.feed import open_feed
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records, read_records, unpack
-from lakesql.names import REJECTED, is_reserved
+from lakesql.names import CHANGES_VIEW, REJECTED, is_reserved
 
 RECORDS = 1000
 """How many records of each stream are looked at."""
@@ -30,7 +32,13 @@ def preview_rows(
             if reason is not None:
                 rejected[reason] = rejected.get(reason, 0) + count
         (parsed,) = unpack(first, select, (binding,))
-        good_records(parsed).createOrReplaceTempView(identifier(binding.stream.name))
+        if select.writing.is_mirror:
+            counters = BatchCounters()
+            changes = good_records(counters.stream(parsed, binding.stream, select))
+            changes.createOrReplaceTempView(CHANGES_VIEW)
+            open_feed(session, select, counters)
+        else:
+            good_records(parsed).createOrReplaceTempView(identifier(binding.stream.name))
     rows = session.sql(select.text)
     landed = [name for name in rows.columns if not is_reserved(name)]
     # Through Arrow: times keep their zone, where rows would bring them in that of this process.

@@ -11,7 +11,7 @@ from typing import Literal, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.compile.batch import MakeView, ReadBounds, Write, batch_steps, current_view, newest_view
+from lakesql.compile.batch import MakeView, ReadBounds, Write, batch_steps
 from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
@@ -25,6 +25,7 @@ from lakesql.engine.batch.dead_letter import (
     union_letters,
     write_dead_letters,
 )
+from lakesql.engine.batch.feed import open_feed
 from lakesql.engine.batch.late import late_letters
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.ledger import snapshots
@@ -35,7 +36,7 @@ from lakesql.engine.sources.parsed import good_records, unpack
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected, now_ms
 from lakesql.model.model import Model
-from lakesql.names import CHANGES_VIEW, NEWEST_VIEW, ROWS_VIEW
+from lakesql.names import CHANGES_VIEW, ROWS_VIEW
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -165,7 +166,7 @@ def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
         rows = counters.stateful_rows(arrived)
     else:
         records = _open_streams(sink, arrived, counters)
-        has_truncate = select.writing.is_mirror and _open_feed(select, session, counters)
+        has_truncate = select.writing.is_mirror and open_feed(session, select, counters)
         rows = session.sql(select.text)
     steps = batch_steps(select, sink.table.columns(rows.schema))
     writing = select.writing
@@ -190,19 +191,6 @@ def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> li
         view = CHANGES_VIEW if sink.select.writing.is_mirror else identifier(binding.stream.name)
         good_records(counted).createOrReplaceTempView(view)
     return all_records
-
-
-def _open_feed(select: Select, session: SparkSession, counters: BatchCounters) -> bool:
-    """Of a feed that is mirrored, the view of its newest changes, which are made once, and the stream's own view.
-
-    Whether there is a truncate among them.
-    """
-    newest = counters.rows(session.sql(newest_view(select).query), ())
-    newest.localCheckpoint().createOrReplaceTempView(NEWEST_VIEW)
-    has_truncate = counters.read().truncates > 0
-    current = current_view(select, has_truncate)
-    session.sql(current.query).createOrReplaceTempView(current.name)
-    return has_truncate
 
 
 # --- 3. staging
