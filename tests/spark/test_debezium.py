@@ -97,6 +97,8 @@ VALUES: list[tuple[str | dict[str, str], Any, Any]] = [
     ("decimal(12,2)", 12.5, Decimal("12.50")),
     ("decimal(12,2)", "-0.10", Decimal("-0.10")),
     ("decimal(12,2)", "12.5000", Decimal("12.50")),
+    ("decimal(12,2)", 1e3, Decimal("1000.00")),
+    ("decimal(12,2)", "1.25E1", Decimal("12.50")),
     ("double", "NaN", float("nan")),
     ("double", "-Infinity", float("-inf")),
     ("double", 1e300, 1e300),
@@ -138,9 +140,55 @@ def test_values_arrive_as_the_type_of_their_column(project: Project) -> None:
         assert same, (kind, value, arrived)
 
 
+def precise(unscaled: int) -> str:
+    """A decimal as Connect writes it: its digits as a whole number in two's complement, in base64."""
+    return base64.b64encode(unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)).decode()
+
+
+DECIMAL, TIME = "org.apache.kafka.connect.data.Decimal", "io.debezium.time."
+BY_SCHEMA: list[tuple[str, str, int | None, Any, Any]] = [
+    ("decimal(12,2)", DECIMAL, 2, precise(1250), Decimal("12.50")),
+    ("decimal(12,2)", DECIMAL, 2, precise(-1), Decimal("-0.01")),
+    ("decimal(12,2)", DECIMAL, 0, precise(7), Decimal("7.00")),
+    ("decimal(12,2)", DECIMAL, 4, precise(-125000), Decimal("-12.50")),
+    ("decimal(12,2)", DECIMAL, 2, precise(0), Decimal("0.00")),
+    ("decimal(38,0)", DECIMAL, 0, precise(10**38 - 1), Decimal(10**38 - 1)),
+    ("decimal(38,0)", DECIMAL, 0, precise(1 - 10**38), Decimal(1 - 10**38)),
+    ("decimal(38,9)", DECIMAL, 9, precise(-(2**64)), Decimal(-(2**64)).scaleb(-9)),
+    ("decimal(18,0)", DECIMAL, 0, precise(2**55 + 1), Decimal(2**55 + 1)),
+    ("timestamp", f"{TIME}Timestamp", None, -1, datetime(1969, 12, 31, 23, 59, 59, 999000, UTC)),
+    ("timestamp", f"{TIME}MicroTimestamp", None, 1772366400000001, datetime(2026, 3, 1, 12, 0, 0, 1, UTC)),
+    ("timestamp", f"{TIME}NanoTimestamp", None, 1772366400000001000, datetime(2026, 3, 1, 12, 0, 0, 1, UTC)),
+    ("timestamp_ntz", "org.apache.kafka.connect.data.Timestamp", None, 0, datetime(1970, 1, 1)),
+    ("date", f"{TIME}Date", None, 20513, date(2026, 3, 1)),
+]
+
+
+def test_the_schema_beside_an_event_says_how_its_values_are_written(project: Project) -> None:
+    columns = {f"c{number}": kind for number, (kind, *_) in enumerate(BY_SCHEMA)}
+    feed(project, {**COLUMNS, **columns})
+    project.model("m", "SELECT *, _change.before AS before FROM {s}", mode="append")
+    fields = [
+        {"field": f"c{number}", "name": name, "parameters": None if scale is None else {"scale": str(scale)}}
+        for number, (_, name, scale, *_) in enumerate(BY_SCHEMA)
+    ]
+    row = {"id": 1, "name": None, **{f"c{number}": value for number, (*_, value, _) in enumerate(BY_SCHEMA)}}
+    schema = {"type": "struct", "fields": [{"field": side, "fields": fields} for side in ("before", "after")]}
+    unfit = {**row, "id": 2, "c0": precise(12345), "c3": precise(125001)}
+    sent = [{"schema": schema, "payload": event("u", each, row)} for each in (row, unfit)]
+    send(project, *(({"id": each["payload"]["after"]["id"]}, each) for each in sent))
+    project.run().check()
+    (found,) = project.rows_without_spark("m")
+    for number, (kind, name, _, value, expected) in enumerate(BY_SCHEMA):
+        assert found[f"c{number}"] == found["before"][f"c{number}"] == expected, (kind, name, value)
+    (letter,) = project.rows("m__dead_letter")
+    assert letter["detail"].startswith("c3: not a decimal(12,2)")
+
+
 MISFITS: list[tuple[str | dict[str, str], Any]] = [
     ("decimal(12,2)", "12.345"),
     ("decimal(4,2)", "123.45"),
+    ("decimal(4,2)", 1e-7),
     ("decimal(12,2)", "1,5"),
     ("decimal(12,2)", "AfQ="),
     ("double", "1e999"),

@@ -2,13 +2,15 @@
 
 A value is `{"before": …, "after": …, "op": …, "ts_ms": …, "source": {…}, "transaction": {…}}`, with or without a schema
 around it (`{"schema": …, "payload": …}`). How a value is written depends on the database and on the settings of the
-connector, so each is read as text, and then as the contract's type, or the record is a dead letter.
+connector, so each is read as text, and then as the contract's type, or the record is a dead letter. Where the schema
+stands beside the event, it says what a number counts, and which scale the bytes of a decimal have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -19,6 +21,7 @@ from lakesql.engine.records.parse import (
     REQUIRED_MISSING,
     UNPARSABLE,
     Contract,
+    ContractColumn,
     as_text,
     from_json,
     raw_struct,
@@ -52,7 +55,10 @@ def parse_changes(
     judged = with_each(read, {_REASON: _first(fault.reason for fault in _faults(contract))})
     change = [_change_field(name, contract).alias(name) for name in (*CHANGE_FIELDS, "before") if name in keep_change]
     return judged.select(
-        *(_value(F.col(ROW)[column.name], column.type, column.unit).alias(column.name) for column in contract.columns),
+        *(
+            _value(F.col(ROW)[column.name], column.type, _hint(column)).alias(column.name)
+            for column in contract.columns
+        ),
         *([record_struct(keep)] if keep else []),
         *([F.struct(*change).alias(CHANGE)] if change else []),
         *([raw_struct()] if keep_raw else []),
@@ -101,16 +107,34 @@ def _read(contract: Contract) -> dict[str, Column]:
     }
 
 
+def _schema_type() -> T.DataType:
+    """Of a schema beside an event, what says how values are written."""
+    kind = T.StructType().add("field", "string").add("name", "string")
+    kind = kind.add("parameters", T.StructType().add("scale", "string"))
+    side = T.StructType().add("field", "string").add("fields", T.ArrayType(kind))
+    return T.StructType().add("fields", T.ArrayType(side))
+
+
 def _event(kind: T.StructType) -> Column:
-    """The event, or the one in the `payload` where a schema stands beside it. NULL where there is none."""
-    added = [T.StructField("payload", kind), T.StructField(CORRUPT, T.StringType())]
+    """The event, or the one in the `payload` where a schema stands beside it. NULL where there is none.
+
+    Its field `kinds` is what the schema says of the columns of the row after the change, by their names.
+    """
+    added = [
+        T.StructField("schema", _schema_type()),
+        T.StructField("payload", kind),
+        T.StructField(CORRUPT, T.StringType()),
+    ]
     read = from_json(F.col("value").cast("string"), T.StructType([*kind.fields, *added]))
 
     def opened(found: Column) -> Column:
-        event = F.struct(*(found[field.name].alias(field.name) for field in kind.fields))
-        return F.when(found[CORRUPT].isNull(), F.when(found["op"].isNull(), found["payload"]).otherwise(event))
+        is_wrapped = found["op"].isNull()
+        rows = F.filter(found["schema"]["fields"], lambda field: field["field"] == "after")
+        kinds = F.map_from_entries(F.transform(F.get(rows, F.lit(0))["fields"], lambda it: F.struct(it["field"], it)))
+        fields = (F.when(is_wrapped, found["payload"][it.name]).otherwise(found[it.name]).alias(it.name) for it in kind)
+        return F.when(found[CORRUPT].isNull(), F.struct(*fields, kinds.alias("kinds")))
 
-    return F.transform(F.array(read), opened)[0]  # a lambda binds it, so that it is read once
+    return _bound(read, opened)
 
 
 def _op() -> Column:
@@ -140,11 +164,7 @@ def _change_field(name: str, contract: Contract) -> Column:
         case "snapshot":
             return F.coalesce(source["snapshot"] != "false", F.lit(False))
         case _:
-            fields = (
-                _value(F.col(_BEFORE)[column.name], column.type, column.unit).alias(column.name)
-                for column in contract.columns
-            )
-            return F.when(F.col(_BEFORE).isNotNull(), F.struct(*fields))
+            return F.when(F.col(_BEFORE).isNotNull(), F.struct(*_row_columns(F.col(_BEFORE), contract)))
 
 
 # --- what makes it a dead letter
@@ -183,7 +203,7 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
         asked = ("c", "u", "r", "d") if column.name in contract.key else ("c", "u", "r")
         is_time = isinstance(column.type, T.TimestampType | T.TimestampNTZType) and column.unit is None
         what = f"{column.name}: not a {kind}{', or a number and the contract has no `unit` for it' if is_time else ''}"
-        yield fault(op.isin(*asked) & _misfits(text, column.type, column.unit), UNPARSABLE, what)
+        yield fault(op.isin(*asked) & _misfits(text, column.type, _hint(column)), UNPARSABLE, what)
         if column.required or column.name in contract.key:
             yield fault(op.isin(*asked) & text.isNull(), REQUIRED_MISSING, column.name)
 
@@ -193,6 +213,38 @@ def _first(each: Iterator[Column]) -> Column:
 
 
 # --- values
+
+
+def _row_columns(row: Column, contract: Contract) -> list[Column]:
+    """The columns of a row of texts, as their types."""
+    return [_value(row[column.name], column.type, _hint(column)).alias(column.name) for column in contract.columns]
+
+
+@dataclass(frozen=True, slots=True)
+class _Hint:
+    """How the values of a column are written: what its numbers count, as in `Column.unit`, and the scale of a decimal
+    that stands there as bytes; NULL where nobody says so."""
+
+    unit: Column
+    scale: Column
+
+
+_UNITS = {
+    "io.debezium.time.Timestamp": "milliseconds",
+    "org.apache.kafka.connect.data.Timestamp": "milliseconds",
+    "io.debezium.time.MicroTimestamp": "microseconds",
+    "io.debezium.time.NanoTimestamp": "nanoseconds",
+}
+
+
+def _hint(column: ContractColumn) -> _Hint:
+    kind = F.try_element_at(F.col(_EVENT)["kinds"], F.lit(column.name))
+    unit = F.lit(column.unit)
+    if isinstance(column.type, T.TimestampType | T.TimestampNTZType):
+        known = F.create_map(*(F.lit(word) for pair in _UNITS.items() for word in pair))
+        unit = F.coalesce(F.try_element_at(known, kind["name"]), unit)
+    is_bytes = kind["name"] == "org.apache.kafka.connect.data.Decimal"
+    return _Hint(unit, F.when(is_bytes, kind["parameters"]["scale"]))
 
 
 _UNAVAILABLE_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
@@ -209,32 +261,32 @@ def _is_unavailable(text: Column, wanted: T.DataType) -> Column:
             return F.coalesce(text.isin(UNAVAILABLE, _UNAVAILABLE_BASE64), F.lit(False))
 
 
-def _misfits(text: Column, wanted: T.DataType, unit: str | None) -> Column:
+def _misfits(text: Column, wanted: T.DataType, hint: _Hint) -> Column:
     """Whether a value, or one within it, is no value of its type."""
     match wanted:
         case T.StructType(fields=fields):
             found = F.lit(False)
             for field in fields:
-                found = found | _misfits(text[field.name], field.dataType, unit)
+                found = found | _misfits(text[field.name], field.dataType, hint)
             return F.coalesce(found, F.lit(False))
         case T.ArrayType(elementType=element):
-            return F.coalesce(F.exists(text, lambda item: _misfits(item, element, unit)), F.lit(False))
+            return F.coalesce(F.exists(text, lambda item: _misfits(item, element, hint)), F.lit(False))
         case T.MapType(valueType=element):
-            return F.coalesce(F.exists(F.map_values(text), lambda item: _misfits(item, element, unit)), F.lit(False))
+            return F.coalesce(F.exists(F.map_values(text), lambda item: _misfits(item, element, hint)), F.lit(False))
         case _:
-            return text.isNotNull() & _value(text, wanted, unit).isNull()
+            return text.isNotNull() & _value(text, wanted, hint).isNull()
 
 
-def _value(text: Column, wanted: T.DataType, unit: str | None) -> Column:
+def _value(text: Column, wanted: T.DataType, hint: _Hint) -> Column:
     """A value of the contract's type, of its text, or NULL where it is none."""
     match wanted:
         case T.StructType(fields=fields):
-            values = (_value(text[f.name], f.dataType, unit).alias(f.name) for f in fields)
+            values = (_value(text[f.name], f.dataType, hint).alias(f.name) for f in fields)
             return F.when(text.isNotNull(), F.struct(*values))
         case T.ArrayType(elementType=element):
-            return F.transform(text, lambda item: _value(item, element, unit))
+            return F.transform(text, lambda item: _value(item, element, hint))
         case T.MapType(valueType=element):
-            return F.transform_values(text, lambda _, item: _value(item, element, unit))
+            return F.transform_values(text, lambda _, item: _value(item, element, hint))
         case T.StringType():
             return text
         case T.BinaryType():
@@ -243,11 +295,10 @@ def _value(text: Column, wanted: T.DataType, unit: str | None) -> Column:
             days = F.when(_is_whole(text), F.date_from_unix_date(text.try_cast("int")))
             return F.coalesce(days, F.when(~_is_whole(text), text.try_cast(wanted)))
         case T.TimestampType() | T.TimestampNTZType():
-            return F.when(_is_whole(text), _counted(text, unit)).otherwise(text.try_cast("timestamp")).cast(wanted)
-        case T.DecimalType(scale=scale):
-            # More digits than the type has would be rounded off in silence.
-            is_exact = ~text.rlike(rf"\.[0-9]{{{scale}}}[0-9]*[1-9]") & ~text.contains(",")
-            return F.when(is_exact, text.try_cast(wanted))
+            return F.when(_is_whole(text), _counted(text, hint.unit)).otherwise(text.try_cast("timestamp")).cast(wanted)
+        case T.DecimalType():
+            written = F.when(hint.scale.isNull(), text).otherwise(_written_out(text, hint.scale))
+            return _bound(written, lambda number: _decimal(number, wanted))
         case T.DoubleType() | T.FloatType():
             value = text.try_cast(wanted)
             return F.when((F.abs(value) != float("inf")) | F.isnan(value) | text.rlike("(?i)^[-+]?inf"), value)
@@ -268,8 +319,53 @@ _TO_MICROS: dict[str, Callable[[Column], Column]] = {
 }
 
 
-def _counted(text: Column, unit: str | None) -> Column:
+def _counted(text: Column, unit: Column) -> Column:
     """The time that a number stands for; NULL where nobody says what it counts."""
-    if unit is None:
-        return F.lit(None).cast("timestamp")
-    return F.timestamp_micros(_TO_MICROS[unit](text.try_cast("bigint")))
+    number = text.try_cast("bigint")
+    micros = F.lit(None).cast("bigint")
+    for name, to_micros in _TO_MICROS.items():
+        micros = F.when(unit == name, to_micros(number)).otherwise(micros)
+    return F.timestamp_micros(micros)
+
+
+def _decimal(text: Column, wanted: T.DecimalType) -> Column:
+    """The decimal of a number's text; NULL where digits would be rounded off."""
+    value = text.try_cast(wanted)
+    fraction = F.regexp_extract(text, r"\.([0-9]*)", 1)
+    is_exact = F.when(text.rlike("[eE]"), value.cast("double") == text.try_cast("double")).otherwise(
+        F.length(F.rtrim(fraction, F.lit("0"))) <= wanted.scale
+    )
+    return F.when(is_exact & ~text.contains(","), value)
+
+
+def _written_out(text: Column, scale: Column) -> Column:
+    """The text of a decimal whose digits are a whole number in two's complement, in base64, with the scale of its
+    schema."""
+    digits = F.hex(F.try_to_binary(text, F.lit("base64")))
+    return _bound(digits, lambda bound: _bound(_whole(bound), lambda whole: _with_point(whole, scale.try_cast("int"))))
+
+
+def _whole(digits: Column) -> Column:
+    """The whole number that 32 hexadecimal digits at most are in two's complement, as text."""
+    is_negative = F.substr(digits, F.lit(1), F.lit(1)) >= "8"
+    inverted = F.translate(digits, "0123456789ABCDEF", "FEDCBA9876543210")  # of a number n, which is -n - 1
+    padded = F.lpad(F.when(is_negative, inverted).otherwise(digits), 32, "0")
+    high, low = (F.conv(F.substr(padded, F.lit(at), F.lit(16)), 16, 10).try_cast("decimal(20,0)") for at in (1, 17))
+    found = F.try_add(F.try_multiply(high, F.lit(Decimal(2**64))), low)
+    negative = F.concat(F.lit("-"), F.try_add(found, F.lit(Decimal(1))).cast("string"))
+    whole = F.when(is_negative, negative).otherwise(found.cast("string"))
+    return F.when(F.length(digits) <= 32, whole)
+
+
+def _with_point(whole: Column, scale: Column) -> Column:
+    """The text of a whole number divided by a power of ten."""
+    unsigned = F.ltrim(whole, F.lit("-"))
+    digits = F.lpad(unsigned, F.greatest(F.length(unsigned), scale + 1), F.lit("0"))
+    before = F.substr(digits, F.lit(1), F.length(digits) - scale)
+    sign = F.when(whole.startswith("-"), F.lit("-")).otherwise(F.lit(""))
+    return F.concat(sign, before, F.lit("."), F.right(digits, scale))
+
+
+def _bound(value: Column, use: Callable[[Column], Column]) -> Column:
+    """What `use` makes of a value that it names more than once: it is worked out once, as a lambda's argument."""
+    return F.transform(F.array(value), use)[0]
