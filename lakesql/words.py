@@ -156,7 +156,8 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         "full_refresh": "It is decided on the command line, not in a model.",
         "merge_update_columns": "update_columns=['…'] says which columns a stored row gets, in mode='upsert'.",
         "merge_exclude_columns": "exclude_columns=['…'] says which columns a stored row keeps, in mode='upsert'.",
-        **dict.fromkeys(("merge_condition", "merge_update_condition"), "when_matched='source.a <> target.a'."),
+        "matched_condition": "when_matched='source.a <> target.a' says when a stored row is updated, in mode='upsert'.",
+        "skip_matched_step": "update_columns=[] updates no stored row, in mode='upsert'.",
     },
     "mode": dict.fromkeys(
         (
