@@ -66,14 +66,14 @@ RECORDS = st.fixed_dictionaries(
 
 
 @settings(
-    max_examples=3,
+    max_examples=2,
     deadline=None,
     derandomize=True,
     database=None,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-@given(batches=st.lists(st.lists(RECORDS, min_size=4, max_size=40), min_size=3, max_size=3))
+@given(batches=st.lists(st.lists(RECORDS, min_size=10, max_size=40), min_size=3, max_size=3))
 def test_any_cut_into_batches_gives_the_rows_of_a_replay_row_by_row(
     new_project: Callable[[], Project], batches: list[list[Row]]
 ) -> None:
