@@ -156,6 +156,11 @@ CONDITIONS: dict[str, Condition] = {
         "or ordered by it.",
         "Keep the column in the SELECT, or alter the table before the next run.",
     ),
+    "columns-unknown": Condition(
+        "An option treats columns one by one, and a star in the SELECT stands for the columns of a table, which only "
+        "Spark knows.",
+        "Name the columns in the SELECT instead of the star.",
+    ),
     "commit-conflict": Condition(
         "Another writer changed the table while a batch was written, or changed a table that the model reads. Or "
         "another runner has planned a batch in the same checkpoint. The batch is tried again.",
@@ -176,6 +181,10 @@ CONDITIONS: dict[str, Condition] = {
     "connection-unreachable": Condition(
         "What a connection points to cannot be reached: a folder that does not exist, a broker that does not answer.",
         "Correct the connection in profiles.yml, or start what it points to.",
+    ),
+    "contradictory-options": Condition(
+        "Two options of a model exclude each other, or one takes away what another needs.",
+        "Leave one of them out, or change it as the message says.",
     ),
     "cycle": Condition(
         "Models read one another in a circle, so none of them could run first.",

@@ -40,6 +40,21 @@ DELETE = "_lakesql_delete"
 RANK = "_lakesql_rank"
 """1 on the newest row of its key in a batch."""
 
+OUTDATED = "_lakesql_outdated"
+"""Whether a newer row of its key arrived before a row of a batch."""
+
+DELETES = "_lakesql_deletes"
+"""How many deletes of its key are in a batch from a row on: 0 on the rows after the last one."""
+
+DELETED = "_lakesql_deleted"
+"""The `sequence_by` of the last delete of a key in a batch, true where there is no `sequence_by`."""
+
+FIRST = "_lakesql_first"
+"""A struct of the columns that updates leave alone, as the first row of a key in a batch has them."""
+
+LAST = "_lakesql_last"
+"""A struct of each column's last value in a batch that is not NULL, and the `sequence_by` of the row that has it."""
+
 ROWS_VIEW = "_lakesql_rows"
 """The view of the rows that a model's SELECT makes of a batch."""
 

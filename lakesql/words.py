@@ -154,7 +154,10 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         **dict.fromkeys(("delete_condition", "invalidate_hard_deletes"), "delete_when='…' deletes a row's key."),
         "enabled": "A model that is not to run is left out by `--exclude`, or its file is moved out of models/.",
         "full_refresh": "It is decided on the command line, not in a model.",
-        "merge_exclude_columns": "Columns that are not to be written are left out of the SELECT.",
+        "merge_update_columns": "update_columns=['…'] says which columns a stored row gets, in mode='upsert'.",
+        "merge_exclude_columns": "exclude_columns=['…'] says which columns a stored row keeps, in mode='upsert'.",
+        "matched_condition": "when_matched='source.a <> target.a' says when a stored row is updated, in mode='upsert'.",
+        "skip_matched_step": "update_columns=[] updates no stored row, in mode='upsert'.",
     },
     "mode": dict.fromkeys(
         (

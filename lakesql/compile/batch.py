@@ -93,7 +93,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
         case Append():
             return rows, Write(COMMIT, insert_statement(table, columns))
         case Upsert(keys=keys):
-            newest = newest_rows(config, select.writing.is_positioned)
+            newest = newest_rows(config, select.writing.is_positioned, columns or ())
             before, after = merge_parts(table, config, columns)
             return (
                 rows,

@@ -24,6 +24,7 @@ def render_header(select: Select) -> str:
         **{f"FROM {identifier(name)}": _source(select, name) for name in select.query.streams_read},
         "batches": _batches(select),
         "rows": _rows(select),
+        "updates": "; ".join(select.writing.update_notes),
         "filtered rows": _filtered(select),
         "bad records": _bad(select),
         "late records": _late(select),

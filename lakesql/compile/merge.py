@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakesql.compile.quote import Literal, column_of, identifier, identifiers, literal, table_name
 from lakesql.model.config import Upsert
 from lakesql.model.table_name import TableName
-from lakesql.names import BATCH_VIEW, DELETE, POSITION, RANK, ROWS_VIEW
+from lakesql.model.writing import is_updated
+from lakesql.names import BATCH_VIEW, DELETE, DELETED, DELETES, FIRST, LAST, OUTDATED, POSITION, RANK, ROWS_VIEW
 
 _NEWEST = """\
 SELECT *
 FROM (
   SELECT *{delete},
-    row_number() OVER (PARTITION BY {keys} ORDER BY {newest_first}) AS {rank}
+    row_number() OVER ({newest_first}) AS {rank}
   FROM {rows}
   WHERE {not_null}
+)
+WHERE {rank} = 1"""
+
+_FOLDED = """\
+SELECT *
+FROM (
+  SELECT *{folds}
+  FROM (
+    SELECT *{deletes},
+      row_number() OVER newest_first AS {rank}
+    FROM (
+      SELECT *{delete}{outdated}
+      FROM {rows}
+      WHERE {not_null}{outdated_window}
+    ){is_current}
+    WINDOW {window}
+  )
 )
 WHERE {rank} = 1"""
 
@@ -39,21 +58,85 @@ class KeyRange:
     high: Literal | None = None
 
 
-def newest_rows(config: Upsert, positioned: bool) -> str:
+def newest_rows(config: Upsert, positioned: bool, columns: tuple[str, ...] = ()) -> str:
     """The last row of each key in the view `_lakesql_rows`, by `sequence_by`, then by arrival if `positioned`.
 
     Rows whose key or sequence is NULL are left out: they are dead letters. Adds the column `_lakesql_delete` where the
-    model has `delete_when`.
+    model has `delete_when`. `columns` are those that land: where an update does not simply replace them all, the row
+    has with it what else the MERGE needs.
     """
     order = [*config.sequence_by, *([POSITION] if positioned else [])] or list(config.keys)
-    return _NEWEST.format(
-        delete=f",\n    coalesce(({config.delete_when}), false) AS {DELETE}" if config.delete_when else "",
-        keys=identifiers(config.keys),
-        newest_first=", ".join(f"{identifier(column)} DESC" for column in order),
+    newest_first = f"PARTITION BY {identifiers(config.keys)} ORDER BY "
+    newest_first += ", ".join(f"{identifier(column)} DESC" for column in order)
+    delete = f"coalesce(({config.delete_when}), false) AS {DELETE}"
+    not_null = " AND ".join(f"{identifier(column)} IS NOT NULL" for column in (*config.keys, *config.sequence_by))
+    folds = _folds(config, columns)
+    if not folds:
+        return _NEWEST.format(
+            delete=f",\n    {delete}" if config.delete_when else "",
+            newest_first=newest_first,
+            rank=RANK,
+            rows=ROWS_VIEW,
+            not_null=not_null,
+        )
+    window = f"newest_first AS (\n  {newest_first}\n  ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW\n)"
+    can_be_outdated = bool(config.sequence_by) and positioned
+    outdated = f"min({POSITION}) OVER newest_first < {POSITION} AS {OUTDATED}"
+    return _FOLDED.format(
+        folds="".join(f",\n    {fold}" for fold in folds),
+        deletes=f",\n      count_if({DELETE}) OVER newest_first AS {DELETES}" if config.delete_when else "",
         rank=RANK,
+        delete=f",\n        {delete}" if config.delete_when else "",
+        outdated=f",\n        {outdated}" if can_be_outdated else "",
         rows=ROWS_VIEW,
-        not_null=" AND ".join(f"{identifier(column)} IS NOT NULL" for column in (*config.keys, *config.sequence_by)),
+        not_null=not_null,
+        outdated_window=f"\n      WINDOW {_indented(window, 6)}" if can_be_outdated else "",
+        is_current=f"\n    WHERE NOT {OUTDATED}" if can_be_outdated else "",
+        window=_indented(window, 4),
     )
+
+
+def _indented(text: str, width: int) -> str:
+    return text.replace("\n", "\n" + " " * width)
+
+
+def _folds(config: Upsert, columns: tuple[str, ...]) -> list[str]:
+    """What the rows of a key in a batch leave besides the newest one, so that the batch does what they would do if each
+    were a batch of its own. Rows before a delete count for nothing but the delete itself."""
+    of_key = f"OVER (PARTITION BY {identifiers(config.keys)})"
+    alive = f"{DELETES} = 0" if config.delete_when else ""
+    rank = f"CASE WHEN {alive} THEN {RANK} END" if alive else RANK
+    kept, merged = _kept(config, columns), _merged(config, columns)
+    folds = []
+    if kept:
+        folds.append(f"max_by(struct({identifiers(kept)}), {rank})\n      {of_key} AS {FIRST}")
+    if merged:
+        at = f", struct({identifiers(config.sequence_by)}) AS at" if config.sequence_by else ""
+        fields = []
+        for column in map(identifier, merged):
+            known = " AND ".join(filter(None, (alive, f"{column} IS NOT NULL")))
+            rank_of_known = f"CASE WHEN {known} THEN {RANK} END"
+            fields.append(f"min_by(struct({column} AS value{at}), {rank_of_known})\n        {of_key} AS {column}")
+        each = ",\n      ".join(fields)
+        folds.append(f"struct(\n      {each}\n    ) AS {LAST}")
+    if config.delete_when and (kept or merged or config.when_matched):
+        last = f"min_by(struct({identifiers(config.sequence_by)}), CASE WHEN {DELETE} THEN {RANK} END)"
+        folds.append(f"{last if config.sequence_by else f'bool_or({DELETE})'}\n      {of_key} AS {DELETED}")
+    return folds
+
+
+def _kept(config: Upsert, columns: tuple[str, ...]) -> list[str]:
+    """The columns that a row gets when it is inserted, and no update changes."""
+    keys = {key.lower() for key in config.keys}
+    return [column for column in columns if column.lower() not in keys and not is_updated(config, column)]
+
+
+def _merged(config: Upsert, columns: tuple[str, ...]) -> list[str]:
+    """The columns of which a NULL updates nothing. Those of the sequence are never NULL."""
+    sequence = {column.lower() for column in config.sequence_by}
+    return [
+        column for column in _changed(config, columns) if column.lower() not in sequence and config.ignore_null_updates
+    ]
 
 
 def merge_parts(table: TableName, config: Upsert, columns: tuple[str, ...] | None) -> tuple[str, str]:
@@ -77,8 +160,7 @@ def inserts_only(config: Upsert, columns: tuple[str, ...]) -> bool:
 
 
 def _changed(config: Upsert, columns: tuple[str, ...]) -> list[str]:
-    keys = {key.lower() for key in config.keys}
-    return [column for column in columns if column.lower() not in keys]
+    return [column for column in columns if is_updated(config, column)]
 
 
 def _clauses(config: Upsert, columns: tuple[str, ...] | None) -> list[str]:
@@ -90,17 +172,62 @@ def _clauses(config: Upsert, columns: tuple[str, ...] | None) -> list[str]:
     if columns is None:
         update, insert = "UPDATE SET *", "INSERT *"
     else:
-        values = [column_of("source", column) for column in columns]
-        sets = ",\n  ".join(
-            f"{identifier(column)} = {column_of('source', column)}" for column in _changed(config, columns)
+        new = _new_values(config, columns)
+        keys = {key.lower() for key in config.keys}
+        if config.delete_when and _folds(config, columns):
+            replace = _set({column: value for column, value in new.items() if column.lower() not in keys})
+            clauses += [f"WHEN MATCHED AND {_was_deleted(config)} THEN {replace}"] if replace else []
+        merged = _merged(config, columns)
+        update = _set(
+            {
+                column: _unless_null(config, column) if column in merged else new[column]
+                for column in _changed(config, columns)
+            }
         )
-        update = f"UPDATE SET\n  {sets}" if sets else ""
-        insert = f"INSERT ({identifiers(columns)})\n  VALUES ({', '.join(values)})"
+        insert = f"INSERT ({identifiers(columns)})\n  VALUES ({', '.join(new.values())})"
     if update:
-        clauses.append(f"WHEN MATCHED{newer} THEN {update}")
+        when = f" AND ({config.when_matched})" if config.when_matched else ""
+        clauses.append(f"WHEN MATCHED{newer}{when} THEN {update}")
     when = f"WHEN NOT MATCHED AND NOT {deleted}" if config.delete_when else "WHEN NOT MATCHED"
     clauses.append(f"{when} THEN {insert}")
     return clauses
+
+
+def _set(values: Mapping[str, str]) -> str:
+    sets = ",\n  ".join(f"{identifier(column)} = {value}" for column, value in values.items())
+    return f"UPDATE SET\n  {sets}" if sets else ""
+
+
+def _new_values(config: Upsert, columns: tuple[str, ...]) -> dict[str, str]:
+    """The columns of a row that is not in the table, or not any more."""
+    kept, merged = _kept(config, columns), _merged(config, columns)
+    values = {}
+    for column in columns:
+        if column in kept:
+            values[column] = column_of(f"source.{FIRST}", column)
+        elif column in merged:
+            values[column] = f"{column_of(f'source.{LAST}', column)}.value"
+        else:
+            values[column] = column_of("source", column)
+    return values
+
+
+def _unless_null(config: Upsert, column: str) -> str:
+    """A column's last value in the batch, unless there is none or its row is older than the stored one."""
+    last, stored = column_of(f"source.{LAST}", column), column_of("target", column)
+    if not config.sequence_by:
+        return f"coalesce({last}.value, {stored})"
+    return f"CASE WHEN {last}.at >= {_stored_sequence(config)} THEN {last}.value ELSE {stored} END"
+
+
+def _was_deleted(config: Upsert) -> str:
+    """The condition that a row of the batch deletes the stored one before the newest one is inserted."""
+    deleted = column_of("source", DELETED)
+    return f"{deleted} >= {_stored_sequence(config)}" if config.sequence_by else deleted
+
+
+def _stored_sequence(config: Upsert) -> str:
+    return f"struct({', '.join(column_of('target', column) for column in config.sequence_by)})"
 
 
 def _newer(config: Upsert) -> str:

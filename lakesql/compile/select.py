@@ -192,6 +192,9 @@ def _check_columns(select: Select) -> Iterable[Problem]:
     """Options that name columns of the SELECT."""
     model, known = select.model, select.columns
     if known is None:
+        if option := select.writing.needs_columns:
+            what = f"{option} needs the columns of the SELECT, and a * in it stands for those of a table."
+            yield Problem("columns-unknown", what, place=model.option_place(option))
         return
     lowered = {name.lower() for name in known}
     named = {
@@ -205,6 +208,12 @@ def _check_columns(select: Select) -> Iterable[Problem]:
                 condition = "key-not-selected" if option == "keys" else "unknown-column"
                 what = f"'{column}' in {option} is not a column of the SELECT."
                 yield Problem(condition, what, "", did_you_mean(column, known), model.option_place(option))
+    for option, columns in select.writing.updated.items():
+        for index, column in enumerate(columns):
+            if column.lower() not in lowered:
+                what = f"'{column}' in {option} is not a column of the SELECT."
+                place = model.option_place(option, index)
+                yield Problem("unknown-column", what, "", did_you_mean(column, known), place)
 
 
 def _check_storable(select: Select) -> Iterable[Problem]:
@@ -314,6 +323,11 @@ def _check_mode(select: Select) -> Iterable[Problem]:
     for option, condition in writing.conditions.items():
         if isinstance(problem := read_expression(condition, select.columns), Problem):
             yield problem.at(model.option_place(option))
+    for option, condition in writing.match_conditions.items():
+        if isinstance(problem := read_expression(condition, select.columns, ("source", "target")), Problem):
+            yield problem.at(model.option_place(option))
+    for found in writing.contradictions:
+        yield Problem("contradictory-options", found.what, found.why, place=model.option_place(found.option))
 
 
 def _check_mirror(select: Select) -> Iterable[Problem]:

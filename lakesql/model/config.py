@@ -213,6 +213,16 @@ class Upsert(TableConfig):
         "Column or columns that say which of two rows is newer; arrival if left out.", default=()
     )
     delete_when: str = option("A condition on the row that deletes its key.", default="")
+    update_columns: tuple[str, ...] | None = option(
+        "The columns that an update sets, those of `sequence_by` among them; all, if left out. A new row gets all.",
+        default=None,
+    )
+    exclude_columns: tuple[str, ...] = option("The columns that no update sets.", default=())
+    when_matched: str = option(
+        "A condition on `source`, the arriving row, and `target`, the stored one, without which it is not updated.",
+        default="",
+    )
+    ignore_null_updates: bool = option("A NULL in an arriving row leaves the stored value as it is.", default=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

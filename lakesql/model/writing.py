@@ -6,7 +6,7 @@ module asks which mode a model has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
@@ -26,6 +26,15 @@ PARTITIONED_UPSERT_PROPERTIES: Mapping[str, str] = {
 """The same where rows are merged, which are sorted by their key anyway."""
 
 
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """An option that does not go with another one, and what is wrong."""
+
+    option: str
+    what: str
+    why: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writing:
     """How a model's batches change its table.
@@ -33,8 +42,11 @@ class Writing:
     `mode` is its word. `keys` identify a row, and `sequence_by` says which of two rows of a key is newer; both are
     empty where rows are not told apart. `not_null` are the columns without which a row is a dead letter. `compared`
     are the table's columns that a batch compares its rows with, by the option that names them; `conditions` the
-    options that are conditions on a row of the SELECT. `order_by` and `properties` are the table's where its model
-    says nothing else.
+    options that are conditions on a row of the SELECT, and `match_conditions` those on it as `source` and on the stored
+    row as `target`. `updated` are the columns that an update of a row sets or leaves, by the option that names them;
+    `needs_columns` is the option for which the SELECT's columns must be known, '' if none is. `contradictions` say what
+    is wrong between options, and `update_notes` what a reviewer must know of updates. `order_by` and `properties` are
+    the table's where its model says nothing else.
     """
 
     mode: str
@@ -43,6 +55,11 @@ class Writing:
     not_null: tuple[str, ...] = ()
     compared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     conditions: Mapping[str, str] = field(default_factory=dict)
+    match_conditions: Mapping[str, str] = field(default_factory=dict)
+    updated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    needs_columns: str = ""
+    contradictions: tuple[Contradiction, ...] = ()
+    update_notes: tuple[str, ...] = ()
     order_by: tuple[SortField, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     is_positioned: bool
@@ -85,6 +102,12 @@ def build_writing(config: Config, is_stateful: bool = False) -> Writing:
                 empty_when="no rows added",
             )
         case Upsert(keys=keys, sequence_by=sequence_by, delete_when=delete_when):
+            updated = {"update_columns": config.update_columns or (), "exclude_columns": config.exclude_columns}
+            by_column = {
+                "update_columns": config.update_columns is not None,
+                "exclude_columns": bool(config.exclude_columns),
+                "ignore_null_updates": config.ignore_null_updates,
+            }
             return Writing(
                 mode="upsert",
                 keys=keys,
@@ -92,6 +115,11 @@ def build_writing(config: Config, is_stateful: bool = False) -> Writing:
                 not_null=(*keys, *sequence_by),
                 compared={"keys": keys, "sequence_by": sequence_by},
                 conditions={"delete_when": delete_when} if delete_when else {},
+                match_conditions={"when_matched": config.when_matched} if config.when_matched else {},
+                updated=updated,
+                needs_columns=next((option for option, is_given in by_column.items() if is_given), ""),
+                contradictions=tuple(_find_contradictions(config)),
+                update_notes=tuple(_note_updates(config)),
                 order_by=tuple(SortField(key) for key in keys),
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
                 is_positioned=not is_stateful,
@@ -119,3 +147,49 @@ def build_writing(config: Config, is_stateful: bool = False) -> Writing:
             )
         case _:
             assert_never(config)
+
+
+def _find_contradictions(config: Upsert) -> Iterator[Contradiction]:
+    if config.update_columns is not None and config.exclude_columns:
+        what = "update_columns and exclude_columns are both given."
+        yield Contradiction("exclude_columns", what, "Each says which columns are updated, one by naming the others.")
+    for key in _common(config.keys, config.update_columns or ()):
+        what = f"'{key}' is in keys and in update_columns."
+        yield Contradiction("update_columns", what, "A row is found by its keys: they are equal already.")
+    option = "update_columns" if config.update_columns is not None else "exclude_columns"
+    for column in config.sequence_by:
+        if _common((column,), config.keys) or is_updated(config, column):
+            continue
+        yield Contradiction(
+            option,
+            f"'{column}' is in sequence_by, and {option} leaves it as it is stored.",
+            "An update by a newer row would keep the older row's place in the sequence, and older rows win later.",
+        )
+
+
+def is_updated(config: Upsert, column: str) -> bool:
+    """Whether an update of a stored row sets this column. Capitals make no difference."""
+    if _common((column,), (*config.keys, *config.exclude_columns)):
+        return False
+    return config.update_columns is None or bool(_common((column,), config.update_columns))
+
+
+def _common(columns: Iterable[str], others: Iterable[str]) -> list[str]:
+    lowered = {other.lower() for other in others}
+    return [column for column in columns if column.lower() in lowered]
+
+
+def _note_updates(config: Upsert) -> Iterator[str]:
+    """What an update of a stored row does besides setting each of its columns."""
+    if config.update_columns is not None:
+        columns = ", ".join(config.update_columns)
+        yield f"a stored row gets {columns}" if columns else "none; a row whose key is in the table changes nothing"
+    if config.exclude_columns:
+        yield f"a stored row keeps {', '.join(config.exclude_columns)}"
+    if config.ignore_null_updates:
+        yield "a NULL leaves the stored value"
+    if config.when_matched:
+        yield (
+            "a stored row is updated only where when_matched holds for it and the newest row of a batch, so that rows "
+            "may depend on where a batch ends"
+        )

@@ -116,13 +116,16 @@ def carry_position(query: Query) -> str:
     return "".join((*pieces, query.sql[start:]))
 
 
-def read_expression(text: str, columns: Collection[str] | None) -> tuple[str, ...] | Problem:
+def read_expression(
+    text: str, columns: Collection[str] | None, sides: Collection[str] = ()
+) -> tuple[str, ...] | Problem:
     """The columns that a configured condition such as `delete_when` reads, or what is wrong with it.
 
-    It is one scalar expression over `columns` (None: unknown): no query, no aggregate, no window.
+    It is one scalar expression over `columns` (None: unknown): no query, no aggregate, no window. Where rows of several
+    `sides` are compared, as in `when_matched`, each column stands behind the name of its side: `source.amount`.
     """
     try:
-        read = _read_condition(text, columns)
+        read = _read_condition(text, columns, sides)
     except ProjectError as error:
         read = error.problems[0].what
     except RecursionError:
@@ -243,7 +246,7 @@ def _outputs(columns: tuple[Column, ...] | None, findings: Findings) -> tuple[Ou
     return tuple(outputs)
 
 
-def _read_condition(text: str, columns: Collection[str] | None) -> tuple[str, ...] | str:
+def _read_condition(text: str, columns: Collection[str] | None, sides: Collection[str]) -> tuple[str, ...] | str:
     prefix = "SELECT "
     findings = Findings(lambda offset: Place("", 1, offset + 1))
     read = read_text(prefix + text, findings)
@@ -269,7 +272,14 @@ def _read_condition(text: str, columns: Collection[str] | None) -> tuple[str, ..
         return "It is not one scalar expression."
     if isinstance(expression, exp.Literal):
         return "It is the same for every row."
-    used = dict.fromkeys(column.parts[0].name for column in expression.find_all(exp.Column))
+    paths = [tuple(part.name for part in column.parts) for column in expression.find_all(exp.Column)]
+    if sides:
+        for path in paths:
+            if len(path) < 2 or path[0].lower() not in sides:
+                hint = " or ".join(f"{side}.{path[-1]}" for side in sides)
+                return f"'{'.'.join(path)}' says no row that it is of. Write {hint}."
+        paths = [path[1:] for path in paths]
+    used = dict.fromkeys(path[0] for path in paths)
     known = None if columns is None else {column.lower() for column in columns}
     unknown = [name for name in used if known is not None and name.lower() not in known]
     if unknown:

@@ -138,12 +138,63 @@ def test_bounds_narrow_the_target(bounds: tuple[KeyRange, ...], written: str) ->
     assert isinstance(parse_one(merge, dialect="spark"), exp.Merge)
 
 
-def test_a_merge_of_keys_alone_only_inserts() -> None:
-    for columns, delete_when, expected in (
-        (("ID",), None, True),
-        (("id", "n"), None, False),
-        (("id",), "id > 1", False),
+def test_a_merge_that_updates_nothing_only_inserts() -> None:
+    for columns, options, expected in (
+        (("ID",), {}, True),
+        (("id", "n"), {}, False),
+        (("id",), {"delete_when": "id > 1"}, False),
+        (("id", "n"), {"update_columns": ()}, True),
+        (("id", "n"), {"update_columns": ("elsewhere",)}, True),
+        (("id", "N"), {"update_columns": ("n",)}, False),
+        (("id", "N"), {"exclude_columns": ("n",)}, True),
+        (("id", "n"), {"exclude_columns": ("n",), "delete_when": "id > 1"}, False),
+        (("id", "n"), {"ignore_null_updates": True}, False),
+        (("id",), {"ignore_null_updates": True, "when_matched": "source.id = 1"}, True),
     ):
-        config = Upsert(keys=("id",), delete_when=delete_when)
+        config = Upsert(keys=("id",), **options)  # type: ignore[arg-type]
         assert inserts_only(config, columns) is expected
         assert ("WHEN MATCHED" not in merge_statement(NAME, config, columns, ())) is expected
+
+
+def test_updates_of_all_columns_need_no_more_than_the_newest_row() -> None:
+    plain = newest_rows(Upsert(keys=("id",), sequence_by=("at",)), True)
+    for config in (
+        Upsert(keys=("id",), sequence_by=("at",), update_columns=("AT", "a")),
+        Upsert(keys=("id",), sequence_by=("at",), exclude_columns=("id",)),
+        Upsert(keys=("id",), sequence_by=("at",), when_matched="source.a = 1"),
+    ):
+        assert newest_rows(config, True, ("id", "at", "a")) == plain
+
+
+def test_names_with_braces_and_blanks_stay_as_they_are() -> None:
+    config = Upsert(keys=("{0}",), sequence_by=("{at}",), ignore_null_updates=True, exclude_columns=("a b",))
+    columns = ("{0}", "{at}", "a b", "{v}")
+    found = newest_rows(config, True, columns)
+    assert "PARTITION BY `{0}` ORDER BY `{at}` DESC, _lakesql_position DESC" in found
+    assert "max_by(struct(`a b`), _lakesql_rank)" in found
+    assert "struct(`{v}` AS value, struct(`{at}`) AS at)" in found
+    assert "source._lakesql_first.`a b`, source._lakesql_last.`{v}`.value)" in merge_statement(
+        NAME, config, columns, ()
+    )
+
+
+def test_rows_without_a_position_are_never_outdated() -> None:
+    config = Upsert(keys=("id",), sequence_by=("at",), exclude_columns=("a",))
+    assert "_lakesql_outdated" not in newest_rows(config, False, ("id", "at", "a"))
+    assert "_lakesql_outdated" in newest_rows(config, True, ("id", "at", "a"))
+
+
+def test_a_null_leaves_the_stored_value_where_nothing_orders_rows() -> None:
+    config = Upsert(keys=("id",), ignore_null_updates=True)
+    merge = merge_statement(NAME, config, ("id", "a b"), ())
+    assert "`a b` = coalesce(source._lakesql_last.`a b`.value, target.`a b`)" in merge
+
+
+def test_when_matched_bounds_updates_and_nothing_else() -> None:
+    config = Upsert(keys=("id",), delete_when="gone", when_matched="source.a > 1 OR target.a = 1")
+    merge = merge_statement(NAME, config, ("id", "a"), ())
+    assert "WHEN MATCHED AND source._lakesql_delete THEN DELETE" in merge
+    assert "WHEN MATCHED AND source._lakesql_deleted THEN UPDATE SET" in merge
+    assert "WHEN MATCHED AND (source.a > 1 OR target.a = 1) THEN UPDATE SET" in merge
+    assert "WHEN NOT MATCHED AND NOT source._lakesql_delete THEN INSERT" in merge
+    assert isinstance(parse_one(merge, dialect="spark"), exp.Merge)

@@ -67,6 +67,27 @@ def test_columns_of_a_table_are_for_spark_to_say() -> None:
     assert "  /* the columns of the SELECT */\n" in compiled_text(select)
 
 
+@pytest.mark.parametrize(
+    ("option", "refused"),
+    [
+        ("update_columns='x'", True),
+        ("update_columns=[]", True),
+        ("exclude_columns='x'", True),
+        ("ignore_null_updates=true", True),
+        ("ignore_null_updates=false", False),
+        ("when_matched='source.x > target.x'", False),
+    ],
+)
+def test_options_by_column_need_a_select_that_names_them(option: str, refused: bool) -> None:
+    other = "{{ config(mode='upsert', keys='id') }} SELECT id FROM {{ stream('orders') }}"
+    text = "SELECT r.* FROM {{ stream('orders') }} AS o JOIN {{ ref('other') }} AS r ON r.id = o.id"
+    config = f"mode='upsert', keys='id', {option}"
+    if refused:
+        assert problems(config, text, other=other) == [("columns-unknown", f"models/m.sql:1:{option.index('=') + 38}")]
+    else:
+        assert build(config, text, other=other).columns is None
+
+
 def test_the_position_is_carried_where_arrival_decides() -> None:
     text = "SELECT id, Status FROM {{ stream('orders') }}"
     assert not build("mode='append'", text).writing.is_positioned
@@ -100,6 +121,17 @@ def test_places_are_those_of_the_authors_text() -> None:
         ("mode='upsert', keys='id', delete_when='gone'", "bad-expression", "1:49"),
         ("mode='upsert', keys='id', delete_when='id = 1 -- x'", "bad-expression", "1:49"),
         ("mode='upsert', keys='id', delete_when='id = 1;'", "bad-expression", "1:49"),
+        ("mode='upsert', keys='id', when_matched='source.id = 1 -- x'", "bad-expression", "1:50"),
+        ("mode='upsert', keys='id', when_matched='status = 1'", "bad-expression", "1:50"),
+        ("mode='upsert', keys='id', when_matched='source.id = other.id'", "bad-expression", "1:50"),
+        ("mode='upsert', keys='id', when_matched='source._lakesql_rank = 1'", "bad-expression", "1:50"),
+        ("mode='upsert', keys='id', update_columns=['at', 'gone']", "unknown-column", "1:59"),
+        ("mode='upsert', keys='id', exclude_columns='gone'", "unknown-column", "1:53"),
+        ("mode='upsert', keys='id', update_columns='ID'", "contradictory-options", "1:52"),
+        ("mode='upsert', keys='id', update_columns=[], exclude_columns='at'", "contradictory-options", "1:72"),
+        ("mode='upsert', keys='id', sequence_by='at', update_columns=[]", "contradictory-options", "1:70"),
+        ("mode='upsert', keys='id', sequence_by='at', update_columns='Status'", "contradictory-options", "1:70"),
+        ("mode='upsert', keys='id', sequence_by='at', exclude_columns='AT'", "contradictory-options", "1:71"),
     ],
 )
 def test_an_option_that_does_not_fit_the_select_is_refused_at_its_place(
@@ -113,6 +145,8 @@ def test_an_option_that_does_not_fit_the_select_is_refused_at_its_place(
     "config",
     [
         "mode='upsert', keys='ID', sequence_by='AT', delete_when='STATUS = 1', partition_by='days(At)', order_by='iD'",
+        "mode='upsert', keys='id', sequence_by='at', update_columns=['AT'], when_matched='SOURCE.AT > target.aT'",
+        "mode='upsert', keys='id', sequence_by='ID', update_columns='status', ignore_null_updates=true",
         "mode='append', max_dead_letter_ratio=1",
         "mode='append', max_dead_letter_ratio=0",
     ],
