@@ -18,7 +18,7 @@ from lakesql.stream.types import TYPE_NAMES, field_name, parse_type, parts_of
 from lakesql.words import answer, suggest
 
 Format = Literal["json", "csv", "parquet", "avro", "string", "bytes"]
-Envelope = Literal["none", "debezium"]
+Envelope = Literal["none", "debezium", "debezium_flat"]
 Unit = Literal["milliseconds", "microseconds", "nanoseconds"]
 
 
@@ -169,7 +169,8 @@ class _StreamOptions:
         default="",
     )
     envelope: Envelope = option(
-        "What wraps the row in a record: nothing, or a change event of Debezium's.", default="none"
+        "What a record is besides its row: nothing, or a change, as Debezium writes it or its ExtractNewRecordState.",
+        default="none",
     )
     key: tuple[str, ...] = option("Columns that identify what a record is about.", default=())
     columns: tuple[Column, ...] = option(

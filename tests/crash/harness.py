@@ -22,7 +22,7 @@ from lakesql.engine.progress.lease import Process
 from lakesql.errors import render_problem
 from tests.crash.runner import Order, pause
 from tests.servers.process import kill_all
-from tests.spark.project import Lake, Project
+from tests.spark.project import Fields, Lake, Project
 from tests.spark.test_ledger import commands, rewind
 
 REPOSITORY = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ T = TypeVar("T")
 Conditions = tuple[str, ...]
 NO_REFUSAL: Conditions = ("",)
 PATIENCE_S = 180.0
-MODELS = ("a", "u")
+MODELS = ("a", "u", "c")
 FILES = 4
 """How many files, and so batches, a runner meets."""
 
@@ -171,20 +171,29 @@ class Runners:
 
 
 def make_project(project: Project) -> None:
-    """An append and an upsert over one topic of four files, nothing of which has been read."""
+    """An append and an upsert over one topic of four files, and a mirror of a feed; nothing of them has been read."""
     project._target["spark"] = SPARK
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
     project.model("a", "SELECT * FROM {e}", mode="append")
     project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id")
+    project.stream("f", {"id": "int", "n": "int"}, max_per_batch=1, envelope="debezium", key=["id"])
+    project.model("c", "SELECT * FROM {f} WHERE n >= 0", mode="cdc", keys="id")
     record(project, range(FILES))
     project.manifest()  # writes profiles.yml
 
 
 def record(project: Project, files: range) -> None:
-    """Ten records and a bad one for each file; half of the keys come again in the next file."""
+    """Ten records and a bad one for each file; half of the keys come again in the next file.
+
+    In the feed the last of them is deleted at once, and the one before does not pass the filter any more.
+    """
     for number in files:
         rows: list[Any] = [{"id": number * 5 + index, "n": number} for index in range(10)]
         project.record("e", [*rows, "broken"])
+        changes = [{"op": "u", "after": row} for row in (*rows, {**rows[-2], "n": -1})]
+        changes.append({"op": "d", "before": rows[-1]})
+        events = [Fields(key={"id": (each.get("after") or each["before"])["id"]}, value=each) for each in changes]
+        project.record("f", [*events, "broken"])
 
 
 def find_faults(project: Project, files: int, begins_anew: str = "") -> list[str]:
@@ -194,7 +203,10 @@ def find_faults(project: Project, files: int, begins_anew: str = "") -> list[str
     aside as well.
     """
     rows = [(number * 5 + index, number) for number in range(files) for index in range(10)]
-    expected = {"a": Counter(rows), "u": Counter(dict(rows).items())}
+    newest = dict(rows)
+    gone = {files * 5 + 3, files * 5 + 4}  # of the last file: the next one brings those of the others back
+    mirrored = {key: number for key, number in newest.items() if key not in gone}
+    expected = {"a": Counter(rows), "u": Counter(newest.items()), "c": Counter(mirrored.items())}
     faults = []
     for model in MODELS:
         found = Counter((row["id"], row["n"]) for row in project.rows_without_spark(model) if row["id"] >= 0)
@@ -267,9 +279,9 @@ def truncated_by_two(project: Project, model: str) -> Conditions:
 
 
 def copied_checkpoint(project: Project, model: str) -> Conditions:
-    """The other model's checkpoint stands in its place."""
+    """Another model's checkpoint stands in its place."""
     checkpoints = project.directory / "checkpoints"
-    (other,) = set(MODELS) - {model}
+    other = next(name for name in MODELS if name != model)
     shutil.rmtree(checkpoints / model)
     if not (checkpoints / other / "metadata").exists():  # its turn had not come
         return NO_REFUSAL

@@ -105,7 +105,7 @@ def test_a_paused_runner_writes_nothing_after_another_took_over(
 ) -> None:
     """It wakes up in the middle of a batch that the other one has written meanwhile, or while rows are being staged."""
     monkeypatch.setattr("lakesql.engine.progress.lease.PASSES_ON_AFTER_S", 5.0)
-    model = MODELS[(len(step) + seed) % 2]
+    model = MODELS[(len(step) + seed) % len(MODELS)]
     make_project(project)
     if step == "anywhere":
         runner = runners.run(Order(str(project.directory), model, "stage", 2, "go-on"))

@@ -198,6 +198,9 @@ MISFITS: list[tuple[str | dict[str, str], Any]] = [
     ("boolean", "perhaps"),
     ("date", "yesterday"),
     ("date", 99999999999),
+    ("date", 2932897),
+    ("timestamp", "-infinity"),
+    ({"type": "timestamp", "unit": "microseconds"}, 9223372036825200000),
     ("timestamp", 1772366400000),
     ("timestamp", "noon"),
     ({"type": "timestamp", "unit": "milliseconds"}, 9223372036854775807),
@@ -275,3 +278,34 @@ def test_change_is_refused_where_no_stream_is_a_feed(project: Project) -> None:
     with pytest.raises(ProjectError) as raised:
         project.run()
     assert [problem.condition for problem in raised.value.problems] == ["envelope-missing"]
+
+
+def test_flat_records_are_changes_too(project: Project) -> None:
+    """As ExtractNewRecordState writes them: deletes as rows that are marked, or as tombstones alone."""
+    project.stream("s", COLUMNS, envelope="debezium_flat", key=["id"])
+    project.model("m", "SELECT id, name, _change.op AS op, _change.position AS at FROM {s}", mode="append")
+    project.model("c", "SELECT id, name FROM {s}", mode="cdc", keys=["id"])
+    send(
+        project,
+        ({"id": 1}, {"id": 1, "name": "a", "__op": "c", "__lsn": 7, "__deleted": "false"}),
+        ({"id": 2}, {"id": 2, "name": "b"}),
+        ({"id": 3}, {"id": 3, "name": "c", "__op": "r", "__source_file": "bin.000010", "__source_pos": 4}),
+        ({"id": 1}, {"id": 1, "name": None, "__op": "d", "__deleted": "true"}),
+        ({"id": 3}, None),
+        ({"id": 4}, "no row"),
+        ({"id": 4}, {"id": 4, "name": "d", "__op": "x"}),
+    )
+    project.run().check()
+    found = sorted(
+        ((row["op"], row["id"], row["name"], row["at"]) for row in project.rows_without_spark("m")), key=repr
+    )
+    expected = [
+        ("c", 1, "a", [7]),
+        ("u", 2, "b", None),
+        ("r", 3, "c", [10, 4]),
+        ("d", 1, None, None),
+        ("d", 3, None, None),
+    ]
+    assert found == sorted(expected, key=repr)
+    assert project.rows("c") == [{"id": 2, "name": "b"}]
+    assert project.reasons("m") == project.reasons("c") == {"unparsable": 2}

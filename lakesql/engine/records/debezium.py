@@ -1,9 +1,11 @@
-"""Change events of Debezium: from the raw records of a topic to the columns of the row that changed, and `_change`.
+"""Change events: from the raw records of a topic to the columns of the row that changed, and `_change`.
 
-A value is `{"before": …, "after": …, "op": …, "ts_ms": …, "source": {…}, "transaction": {…}}`, with or without a schema
-around it (`{"schema": …, "payload": …}`). How a value is written depends on the database and on the settings of the
-connector, so each is read as text, and then as the contract's type, or the record is a dead letter. Where the schema
-stands beside the event, it says what a number counts, and which scale the bytes of a decimal have.
+Debezium's value is `{"before": …, "after": …, "op": …, "ts_ms": …, "source": {…}, "transaction": {…}}`, with or without
+a schema around it (`{"schema": …, "payload": …}`). How a value is written depends on the database and on the settings
+of the connector, so each is read as text, and then as the contract's type, or the record is a dead letter. Where the
+schema stands beside the event, it says what a number counts, and which scale the bytes of a decimal have.
+
+A flat record (`debezium_flat`) is the row itself, with what happened in fields of their own.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.parse import (
+    COMMON_DAYS,
+    COMMON_TIMES,
     CORRUPT,
     REQUIRED_MISSING,
     UNPARSABLE,
@@ -55,15 +59,12 @@ def parse_changes(
     judged = with_each(read, {_REASON: _first(fault.reason for fault in _faults(contract))})
     change = [_change_field(name, contract).alias(name) for name in (*CHANGE_FIELDS, "before") if name in keep_change]
     return judged.select(
-        *(
-            _value(F.col(ROW)[column.name], column.type, _hint(column)).alias(column.name)
-            for column in contract.columns
-        ),
+        *_row_columns(F.col(ROW), contract),
         *([record_struct(keep)] if keep else []),
         *([F.struct(*change).alias(CHANGE)] if change else []),
         *([raw_struct()] if keep_raw else []),
         rejected_struct(F.col(_REASON)),
-        _is_ignored().alias(IGNORED),
+        _is_ignored(contract).alias(IGNORED),
     )
 
 
@@ -97,8 +98,9 @@ def _read(contract: Contract) -> dict[str, Column]:
     ]
     key = F.col("key").cast("string")
     key = F.when(F.get_json_object(key, "$.schema.fields").isNull(), key).otherwise(F.get_json_object(key, "$.payload"))
+    event = T.StructType(fields)
     return {
-        _EVENT: _event(T.StructType(fields)),
+        _EVENT: _flat_event(event, row) if contract.envelope == "debezium_flat" else _event(event),
         _KEY: F.when(_op() == "d", from_json(key, row)),
         ROW: F.when(_op().isin("c", "u", "r"), F.col(_EVENT)["after"]).when(
             _op() == "d", F.coalesce(F.col(_EVENT)["before"], F.col(_KEY))
@@ -107,12 +109,12 @@ def _read(contract: Contract) -> dict[str, Column]:
     }
 
 
-def _schema_type() -> T.DataType:
-    """Of a schema beside an event, what says how values are written."""
-    kind = T.StructType().add("field", "string").add("name", "string")
-    kind = kind.add("parameters", T.StructType().add("scale", "string"))
-    side = T.StructType().add("field", "string").add("fields", T.ArrayType(kind))
-    return T.StructType().add("fields", T.ArrayType(side))
+_KIND = T.StructType().add("field", "string").add("name", "string")
+_KIND = _KIND.add("parameters", T.StructType().add("scale", "string"))
+_KINDS = T.MapType(T.StringType(), _KIND)
+_SIDE = T.StructType().add("field", "string").add("fields", T.ArrayType(_KIND))
+_SCHEMA = T.StructType().add("fields", T.ArrayType(_SIDE))
+"""Of the schema beside an event, what says how values are written; `_KINDS` is that by column."""
 
 
 def _event(kind: T.StructType) -> Column:
@@ -121,7 +123,7 @@ def _event(kind: T.StructType) -> Column:
     Its field `kinds` is what the schema says of the columns of the row after the change, by their names.
     """
     added = [
-        T.StructField("schema", _schema_type()),
+        T.StructField("schema", _SCHEMA),
         T.StructField("payload", kind),
         T.StructField(CORRUPT, T.StringType()),
     ]
@@ -137,12 +139,53 @@ def _event(kind: T.StructType) -> Column:
     return _bound(read, opened)
 
 
+_FLAT = {
+    **{each.name: (f"__source_{each.name}", f"__{each.name}") for each in _SOURCE.fields},
+    "total_order": ("__transaction_total_order", "__total_order"),
+}
+"""The names that a flat record may have for what happened: the connector's `add.fields`, with its prefix `__`."""
+
+
+def _flat_event(event: T.StructType, row: T.StructType) -> Column:
+    """A flat record as an event. One without a value is a delete, whose row is the record's key.
+
+    One that says nothing of what happened was inserted or updated.
+    """
+    names = ["__op", "__deleted", *(alias for aliases in _FLAT.values() for alias in aliases)]
+    texts = [T.StructField(name, T.StringType()) for name in (*names, CORRUPT)]
+    read = from_json(F.col("value").cast("string"), T.StructType([*row.fields, *texts]))
+
+    def opened(found: Column) -> Column:
+        is_deleted = F.col("value").isNull() | F.coalesce(found["__deleted"] == "true", F.lit(False))
+        op = F.when(is_deleted, "d").otherwise(F.coalesce(found["__op"], F.lit("u")))
+        values = F.when(
+            F.col("value").isNotNull(), F.struct(*(found[each.name].alias(each.name) for each in row.fields))
+        )
+
+        def other(name: str, wanted: T.DataType) -> Column:
+            return F.coalesce(*(found[alias].try_cast(wanted) for alias in _FLAT[name])).alias(name)
+
+        filled = {
+            "after": F.when(op != "d", values),
+            "before": F.when(op == "d", values),
+            "op": op,
+            "source": F.struct(*(other(each.name, each.dataType) for each in _SOURCE.fields)),
+            "transaction": F.struct(F.lit(None).cast("string").alias("id"), other("total_order", T.LongType())),
+        }
+        fields = (filled.get(it.name, F.lit(None)).cast(it.dataType).alias(it.name) for it in event.fields)
+        return F.when(found[CORRUPT].isNull(), F.struct(*fields, F.lit(None).cast(_KINDS).alias("kinds")))
+
+    return _bound(read, opened)
+
+
 def _op() -> Column:
     return F.col(_EVENT)["op"]
 
 
-def _is_ignored() -> Column:
-    return F.col("value").isNull() | F.coalesce(_op() == "m", F.lit(False))
+def _is_ignored(contract: Contract) -> Column:
+    """Whether a record is no change: a message, or a tombstone behind a delete. A flat tombstone is the delete."""
+    is_message = F.coalesce(_op() == "m", F.lit(False))
+    return is_message if contract.envelope == "debezium_flat" else F.col("value").isNull() | is_message
 
 
 def _change_field(name: str, contract: Contract) -> Column:
@@ -185,7 +228,7 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
         said = F.lit(detail) if isinstance(detail, str) else detail
         return _Fault(F.when(holds, F.lit(reason)), F.when(holds, said))
 
-    is_record = ~_is_ignored()
+    is_record = ~_is_ignored(contract)
     no_event = is_record & (F.col(_EVENT).isNull() | op.isNull())
     yield fault(no_event, UNPARSABLE, "not a change event: no JSON object with an `op`")
     unknown = is_record & ~op.isin("c", "u", "r", "d", "t")
@@ -256,7 +299,9 @@ def _is_unavailable(text: Column, wanted: T.DataType) -> Column:
         case T.ArrayType(elementType=T.StructType() | T.MapType() | T.ArrayType()) | T.StructType() | T.MapType():
             return F.lit(False)
         case T.ArrayType():
-            return F.coalesce((F.size(text) == 1) & text[0].isin(UNAVAILABLE, _UNAVAILABLE_BASE64), F.lit(False))
+            return F.coalesce(
+                (F.size(text) == 1) & F.get(text, F.lit(0)).isin(UNAVAILABLE, _UNAVAILABLE_BASE64), F.lit(False)
+            )
         case _:
             return F.coalesce(text.isin(UNAVAILABLE, _UNAVAILABLE_BASE64), F.lit(False))
 
@@ -292,10 +337,12 @@ def _value(text: Column, wanted: T.DataType, hint: _Hint) -> Column:
         case T.BinaryType():
             return F.try_to_binary(text, F.lit("base64"))
         case T.DateType():
-            days = F.when(_is_whole(text), F.date_from_unix_date(text.try_cast("int")))
-            return F.coalesce(days, F.when(~_is_whole(text), text.try_cast(wanted)))
+            days = F.date_from_unix_date(text.try_cast("int"))
+            value = F.when(_is_whole(text), days).otherwise(text.try_cast(wanted))
+            return F.when(F.unix_date(value).between(*COMMON_DAYS), value)
         case T.TimestampType() | T.TimestampNTZType():
-            return F.when(_is_whole(text), _counted(text, hint.unit)).otherwise(text.try_cast("timestamp")).cast(wanted)
+            value = F.when(_is_whole(text), _counted(text, hint.unit)).otherwise(text.try_cast("timestamp"))
+            return F.when(F.unix_micros(value).between(*COMMON_TIMES), value.cast(wanted))
         case T.DecimalType():
             written = F.when(hint.scale.isNull(), text).otherwise(_written_out(text, hint.scale))
             return _bound(written, lambda number: _decimal(number, wanted))

@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from lakesql.compile.quote import identifier
 from lakesql.engine.records.avro_value import avro_row
 from lakesql.names import RAW, RECORD, REJECTED, ROW
-from lakesql.stream.stream import RECORD_FIELDS, Csv, Unit
+from lakesql.stream.stream import RECORD_FIELDS, Csv, Envelope, Unit
 
 UNPARSABLE = "unparsable"
 REQUIRED_MISSING = "required-missing"
@@ -56,6 +56,7 @@ class Contract:
     csv: Csv = Csv()
     schema: str = ""
     key: tuple[str, ...] = ()
+    envelope: Envelope = "none"
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
@@ -303,13 +304,13 @@ def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
             return ~value.between(-128, 127)
         case T.TimestampType():
             micros = F.unix_micros(value)
-            found = ~micros.between(*_COMMON_TIMES)
+            found = ~micros.between(*COMMON_TIMES)
             if path:
                 is_long = F.get_json_object(_text(), path).rlike(r"^-?[0-9]{13,}$")
                 found |= ((micros % 1_000_000 != 0) | micros.isin(-1_000_000, 0)) & is_long
             return found
         case T.DateType():
-            return ~F.unix_date(value).between(*_COMMON_DAYS)
+            return ~F.unix_date(value).between(*COMMON_DAYS)
         case _:
             return None
 
@@ -346,10 +347,10 @@ def _is_today(value: Column, wanted: T.DataType, _path: str) -> Column | None:
     return value.between(F.date_sub(F.current_date(), 1), F.date_add(F.current_date(), 2))
 
 
-_COMMON_TIMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+COMMON_TIMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """The years 1 to 9999, in microseconds."""
 
-_COMMON_DAYS = (-719_162, 2_932_896)
+COMMON_DAYS = (-719_162, 2_932_896)
 """The same years, in days since 1970."""
 
 EXPONENT_BOMB = r"[:\[,]\s*\"?[-+]?[0-9.]+[eE][-+]?[0-9]{6,}[\"\s,}\]]"

@@ -56,7 +56,7 @@ def contract_of(binding: StreamBinding) -> Contract:
     assert stream.format in ("json", "csv", "avro", "string", "bytes")
     names = {name.lower() for name in stream.key}
     key = tuple(column.name for column in stream.columns if column.name.lower() in names)
-    return Contract(contract_columns(stream), stream.format, stream.csv, binding.schema, key)
+    return Contract(contract_columns(stream), stream.format, stream.csv, binding.schema, key, stream.envelope)
 
 
 def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
