@@ -530,6 +530,11 @@ CONDITIONS: dict[str, Condition] = {
         "A secret stands in an option of Java's, which everybody on the machine can read in the list of processes.",
         "Put it into a file that the option names, or into a setting of `spark.conf` that is no Java option.",
     ),
+    "sequence-not-selected": Condition(
+        "A model in mode `cdc` names in `sequence_by` what its SELECT has not as the feed brings it.",
+        "Add it to the SELECT, `_change.position AS position` or a plain column of the stream: the table keeps it, to "
+        "tell an older change from a newer one.",
+    ),
     "set-operation": Condition(
         "INTERSECT, EXCEPT or MINUS compares a stream with something; a stream is never complete.",
         "Use a LEFT SEMI JOIN or LEFT ANTI JOIN with a table.",

@@ -62,7 +62,10 @@ CHANGES_VIEW = "_lakesql_changes"
 """The view of a batch's changes of a feed that is mirrored."""
 
 NEWEST_VIEW = "_lakesql_newest"
-"""The view of the newest change of each key of the feed."""
+"""The view of the newest change of each key of the feed, and of its truncates."""
+
+CHANGED_VIEW = "_lakesql_changed"
+"""The view of those that no truncate comes after, without the truncates."""
 
 BATCH_VIEW = "_lakesql_batch"
 """The view of the newest row of each key of a batch: what the MERGE reads."""
@@ -72,6 +75,12 @@ COMPILED_FROM = "compiled by lakesql from "
 
 DEAD_LETTER_SUFFIX = "__dead_letter"
 """The dead-letter table of `t` is `t__dead_letter`, in the same namespace."""
+
+TOMBSTONES_SUFFIX = "__tombstones"
+"""The keys that were deleted from `t` are remembered in `t__tombstones`, in the same namespace."""
+
+DELETED_AT = "_lakesql_deleted_at"
+"""When the batch was written that deleted a key."""
 
 REBUILD_SUFFIX = "__rebuild"
 """`lakesql rebuild` fills `t__rebuild` beside `t`, with a checkpoint of that name."""

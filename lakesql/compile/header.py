@@ -28,6 +28,7 @@ def render_header(select: Select) -> str:
         "filtered rows": _filtered(select),
         "bad records": _bad(select),
         "late records": _late(select),
+        "deleted keys": _deleted(select),
         "progress": _progress(select),
     }
     return "\n".join((first, *(line for what, said in says.items() if said for line in _lines(f"{what}: {said}"))))
@@ -93,7 +94,8 @@ def _rows(select: Select) -> str:
     writing, query = select.writing, select.query
     if writing.is_mirror:
         (feed,) = query.streams_read
-        return f"the SELECT over the rows that the source of {identifier(feed)} has now, one for each of its keys"
+        by = f", the newest by {', then '.join((*select.sequence.values(), 'arrival'))}" if select.sequence else ""
+        return f"the SELECT over the rows that the source of {identifier(feed)} has now, one for each of its keys{by}"
     if not writing.keys:
         return "a group's row is added once, when the watermark has passed it" if query.aggregated else "all are added"
     newest = [*writing.sequence_by, *(["arrival"] if writing.is_positioned else [])]
@@ -118,6 +120,8 @@ def _bad(select: Select) -> str:
         for name in select.query.streams_read
     ):
         reasons.append("those that do not fit their columns")
+    if select.sequence:
+        reasons.append(f"changes without {' or '.join(select.sequence.values())}")
     if writing.not_null:
         reasons.append(f"rows whose {_listed(writing.not_null, 'or')} is NULL")
     if not reasons:
@@ -139,6 +143,13 @@ def _late(select: Select) -> str:
     if select.writing.sequence_by:
         return "none is too late; a row older than the one of its key in the table changes nothing"
     return "none is too late"
+
+
+def _deleted(select: Select) -> str:
+    if select.writing.retention is None:
+        return ""
+    kept = select.writing.retention.text
+    return f"remembered in {select.model.table.tombstones} for {kept}: no older row brings one back"
 
 
 def _progress(select: Select) -> str:

@@ -9,7 +9,19 @@ from lakesql.compile.quote import Literal, column_of, identifier, identifiers, l
 from lakesql.model.config import Upsert
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import is_updated
-from lakesql.names import BATCH_VIEW, DELETE, DELETED, DELETES, FIRST, LAST, OUTDATED, POSITION, RANK, ROWS_VIEW
+from lakesql.names import (
+    BATCH_VIEW,
+    DELETE,
+    DELETED,
+    DELETED_AT,
+    DELETES,
+    FIRST,
+    LAST,
+    OUTDATED,
+    POSITION,
+    RANK,
+    ROWS_VIEW,
+)
 
 _NEWEST = """\
 SELECT *
@@ -40,9 +52,34 @@ WHERE {rank} = 1"""
 
 _MERGE = """\
 MERGE INTO {table} AS target
-USING {batch} AS source
+USING {source}"""
+
+_ON = """\
+ AS source
 ON {match}
   AND """
+
+_NOT_OUTDATED = """\
+(
+  SELECT *
+  FROM {batch} AS source
+  WHERE NOT EXISTS (
+    SELECT 1
+    FROM {tombstones} AS deleted
+    WHERE {match}
+      AND {deleted_sequence} > {sequence}
+      AND """
+
+_NOT_EMPTIED = """
+    AND NOT coalesce({sequence} < (
+      SELECT max({deleted_sequence})
+      FROM {tombstones} AS deleted
+      WHERE {no_key}
+    ), false)"""
+
+_REMEMBER = """\
+INSERT INTO {tombstones} ({columns})
+{deleted}"""
 
 BOUNDS_PLACE = "/* the batch's key range */ true"
 """What stands in the compiled MERGE where each batch puts a literal predicate on the target's keys."""
@@ -139,18 +176,53 @@ def _merged(config: Upsert, columns: tuple[str, ...]) -> list[str]:
     ]
 
 
-def merge_parts(table: TableName, config: Upsert, columns: tuple[str, ...] | None) -> tuple[str, str]:
-    """The MERGE of the rows in the view `_lakesql_batch`, up to the bounds of the batch's keys, and after them.
+def merge_parts(
+    table: TableName, config: Upsert, columns: tuple[str, ...] | None, remembers: bool = False, empties: bool = False
+) -> tuple[str, ...]:
+    """The MERGE of the rows in the view `_lakesql_batch`, cut where the bounds of the batch's keys come.
 
-    `columns` are the columns that land, None where only Spark's analyzer knows them. The bounds narrow the target's
-    scan to the keys of the batch. They must hold for every key of it, or an update becomes a second row.
+    `columns` are the columns that land, None where only Spark's analyzer knows them. The bounds narrow the scans to the
+    keys of the batch: of the target, and before it, where the MERGE `remembers` what was deleted, of its tombstones.
+    They must hold for every key of it, or an update becomes a second row. A row that is older than the tombstone of its
+    key is left out, and where a truncate `empties` the table, one that is older than that.
 
     Keys are matched with `=`: those of the batch are not NULL, so `<=>` would find the same rows, but Spark would
     shuffle the batch again for it.
     """
-    match = "\n  AND ".join(f"{column_of('target', key)} = {column_of('source', key)}" for key in config.keys)
-    before = _MERGE.format(table=table_name(table), batch=BATCH_VIEW, match=match)
-    return before, "\n" + "\n".join(_clauses(config, columns))
+    on = _ON.format(match=_match("target", config, "\n  "))
+    clauses = "\n" + "\n".join(_clauses(config, columns))
+    if not remembers:
+        return _MERGE.format(table=table_name(table), source=BATCH_VIEW) + on, clauses
+    of_tombstones = {
+        "batch": BATCH_VIEW,
+        "tombstones": table_name(table.tombstones),
+        "match": _match("deleted", config, "\n      "),
+        "deleted_sequence": _sequence_of("deleted", config),
+        "sequence": _sequence_of("source", config),
+        "no_key": f"{column_of('deleted', config.keys[0])} IS NULL",
+    }
+    emptied = _NOT_EMPTIED.format(**of_tombstones) if empties else ""
+    source = _NOT_OUTDATED.format(**of_tombstones)
+    return _MERGE.format(table=table_name(table), source=source), f"\n  ){emptied}\n){on}", clauses
+
+
+def remember_statement(table: TableName, config: Upsert, truncates: str = "") -> str:
+    """Insert what the batch deletes into the tombstones, and what comes of the query `truncates`."""
+    columns = (*config.keys, *config.sequence_by)
+    of_batch = f"SELECT {identifiers(columns)}, current_timestamp() FROM {BATCH_VIEW} WHERE {DELETE}"
+    deleted = f"{of_batch}\nUNION ALL\n{truncates}" if truncates else of_batch
+    return _REMEMBER.format(
+        tombstones=table_name(table.tombstones), columns=identifiers((*columns, DELETED_AT)), deleted=deleted
+    )
+
+
+def _match(alias: str, config: Upsert, indent: str) -> str:
+    return f"{indent}AND ".join(f"{column_of(alias, key)} = {column_of('source', key)}" for key in config.keys)
+
+
+def _sequence_of(alias: str, config: Upsert) -> str:
+    columns = ", ".join(column_of(alias, column) for column in config.sequence_by)
+    return f"struct({columns})" if len(config.sequence_by) > 1 else columns
 
 
 def inserts_only(config: Upsert, columns: tuple[str, ...]) -> bool:
@@ -244,13 +316,13 @@ def _newer(config: Upsert) -> str:
             return f" AND struct({arrived}) >= struct({stored})"
 
 
-def bounds_text(ranges: tuple[KeyRange, ...]) -> str:
-    """The literal predicate on the target's keys."""
-    return "\n  AND ".join(_bound(bound) for bound in ranges) or "true"
+def bounds_text(ranges: tuple[KeyRange, ...], alias: str = "target") -> str:
+    """The literal predicate on the keys of a table."""
+    return "\n  AND ".join(_bound(bound, alias) for bound in ranges) or "true"
 
 
-def _bound(bound: KeyRange) -> str:
-    column, tests = column_of("target", bound.column), []
+def _bound(bound: KeyRange, alias: str) -> str:
+    column, tests = column_of(alias, bound.column), []
     if bound.low is not None and bound.high is not None:
         tests.append(f"{column} BETWEEN {literal(bound.low)} AND {literal(bound.high)}")
     if bound.values:

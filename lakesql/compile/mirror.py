@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from lakesql.compile.quote import column_of, identifier, identifiers, text
-from lakesql.names import CHANGE, CHANGES_VIEW, DELETE, NEWEST_VIEW, POSITION, RANK, ROWS_VIEW
+from lakesql.names import (
+    CHANGE,
+    CHANGED_VIEW,
+    CHANGES_VIEW,
+    DELETE,
+    NEWEST_VIEW,
+    POSITION,
+    RANK,
+    ROWS_VIEW,
+)
 
 _NEWEST = """\
 SELECT *
@@ -13,29 +22,39 @@ FROM (
   SELECT *,
     row_number() OVER (
       PARTITION BY {keys}, if({change}.op = 't', {position}.partition, NULL)
-      ORDER BY {position} DESC
+      ORDER BY {newest_first}
     ) AS {rank}
   FROM {changes}
 )
 WHERE {rank} = 1"""
 
-_CURRENT = """\
+_CHANGED = """\
 SELECT *
 FROM {newest} AS changed
-WHERE {change}.op IN ('c', 'u', 'r')"""
+WHERE {change}.op <> 't'"""
 
 _AFTER_TRUNCATES = """
   AND NOT EXISTS (
     SELECT 1
     FROM {newest} AS emptied
     WHERE emptied.{change}.op = 't'
-      AND CASE
+      AND {is_later}
+  )"""
+
+_LATER_BY_ARRIVAL = """\
+CASE
         WHEN emptied.{position}.source = changed.{position}.source
           AND emptied.{position}.partition = changed.{position}.partition
         THEN emptied.{position}.offset > changed.{position}.offset
         ELSE emptied.{change}.position >= changed.{change}.position
-      END
-  )"""
+      END"""
+
+_LATER_BY_POSITION = "emptied.{change}.position >= changed.{change}.position"
+
+_CURRENT = """\
+SELECT *
+FROM {changed}
+WHERE {change}.op IN ('c', 'u', 'r')"""
 
 _BATCH = """\
 SELECT {columns},
@@ -44,43 +63,60 @@ SELECT {columns},
     ELSE {made_key} IS NULL
   END AS {delete}
 FROM (
-  SELECT {feed_keys}
-  FROM {newest}
-  WHERE {change}.op <> 't'
+  SELECT {feed_columns}
+  FROM {changed}
 ) AS touched
 LEFT JOIN {rows} AS made
 ON {match}"""
 
-NOT_IN_FEED = "WHEN NOT MATCHED BY SOURCE THEN DELETE"
-"""The clause of a MERGE that empties the table: of what was there before a truncate, no row is in the batch."""
+_NOT_IN_FEED = "WHEN NOT MATCHED BY SOURCE{older} THEN DELETE"
+
+POSITION_PLACE = "/* the truncate's position */ array()"
+"""What stands in the compiled MERGE for the position of the batch's newest truncate."""
 
 
-def newest_changes(feed_keys: tuple[str, ...]) -> str:
-    """The newest change of each key in the view `_lakesql_changes`, and of each partition the newest truncate."""
+def newest_changes(feed_keys: tuple[str, ...], sequence: Sequence[str]) -> str:
+    """The newest change of each key in the view `_lakesql_changes`, and of each partition the newest truncate.
+
+    `sequence` is what says which of two changes is newer, before their arrival does.
+    """
     return _NEWEST.format(
-        change=CHANGE, keys=identifiers(feed_keys), position=POSITION, rank=RANK, changes=CHANGES_VIEW
+        change=CHANGE,
+        keys=identifiers(feed_keys),
+        newest_first=", ".join(f"{each} DESC" for each in (*map(_of_feed, sequence), POSITION)),
+        position=POSITION,
+        rank=RANK,
+        changes=CHANGES_VIEW,
     )
 
 
-def current_rows(has_truncate: bool) -> str:
-    """The rows of the source that these changes leave: not of deletes, nor from before a truncate.
+def changed_keys(has_truncate: bool, by_position: bool) -> str:
+    """The keys that these changes are of, without those that a truncate comes after.
 
-    A truncate has no key, so it stands in any partition. What is in the same one is before it or after it by arrival,
-    and what is in another by its position in the database's log.
+    A truncate has no key, so it stands in any partition. `by_position`: its place in the database's log says what it
+    comes after. Otherwise what is in the same partition is before it or after it by arrival, and what is in another by
+    its position.
     """
-    text = _CURRENT + (_AFTER_TRUNCATES if has_truncate else "")
+    later = _LATER_BY_POSITION if by_position else _LATER_BY_ARRIVAL
+    text = _CHANGED + (_AFTER_TRUNCATES.replace("{is_later}", later) if has_truncate else "")
     return text.format(change=CHANGE, newest=NEWEST_VIEW, position=POSITION)
 
 
-def mirrored_rows(keys: Mapping[str, str], columns: tuple[str, ...] | None) -> str:
+def current_rows() -> str:
+    """The rows of the source that these changes leave: of each key that was not deleted."""
+    return _CURRENT.format(change=CHANGE, changed=CHANGED_VIEW)
+
+
+def mirrored_rows(keys: Mapping[str, str], sequence: Mapping[str, str], columns: tuple[str, ...] | None) -> str:
     """A row for each key that has changed: the one that the SELECT makes, or `_lakesql_delete` where it makes none.
 
-    `keys` are the columns of the feed's key, by the model's names for them. `columns` are those that land, None where
-    only Spark's analyzer knows them.
+    `keys` are the columns of the feed's key, by the model's names for them, and `sequence` what orders its changes.
+    `columns` are those that land, None where only Spark's analyzer knows them.
     """
-    names = {key.lower() for key in keys}
+    of_feed = {**keys, **sequence}
+    names = {name.lower() for name in of_feed}
     if columns is None:
-        landing = [*(column_of("touched", key) for key in keys), f"made.* EXCEPT ({identifiers(tuple(keys))})"]
+        landing = [*(column_of("touched", name) for name in of_feed), f"made.* EXCEPT ({identifiers(of_feed)})"]
     else:
         landing = [column_of("touched" if column.lower() in names else "made", column) for column in columns]
     return _BATCH.format(
@@ -89,9 +125,34 @@ def mirrored_rows(keys: Mapping[str, str], columns: tuple[str, ...] | None) -> s
         twice=text("The SELECT makes several rows of one row of the source."),
         made_key=column_of("made", next(iter(keys))),
         delete=DELETE,
-        feed_keys=", ".join(f"{identifier(column)} AS {identifier(key)}" for key, column in keys.items()),
-        newest=NEWEST_VIEW,
-        change=CHANGE,
+        feed_columns=", ".join(f"{_of_feed(column)} AS {identifier(name)}" for name, column in of_feed.items()),
+        changed=CHANGED_VIEW,
         rows=ROWS_VIEW,
         match="\n  AND ".join(f"{column_of('made', key)} = {column_of('touched', key)}" for key in keys),
     )
+
+
+def truncates(keys: tuple[str, ...]) -> str:
+    """The truncates of a batch as tombstones: of no key."""
+    nulls = ", ".join("NULL" for _ in keys)
+    return f"SELECT {nulls}, {CHANGE}.position, current_timestamp() FROM {NEWEST_VIEW} WHERE {CHANGE}.op = 't'"
+
+
+def not_in_feed(position_column: str) -> str:
+    """The clause of a MERGE that empties the table: of what was there before a truncate, no row is in the batch.
+
+    With the column of the table that has the position of each row's change, what is newer than the truncate stays.
+    """
+    column = column_of("target", position_column)
+    older = f" AND ({column} IS NULL OR {column} <= {POSITION_PLACE})" if position_column else ""
+    return _NOT_IN_FEED.format(older=older)
+
+
+def position_text(position: Sequence[int]) -> str:
+    """A position in a database's log as a literal."""
+    return f"array({', '.join(f'{number}L' for number in position)})"
+
+
+def _of_feed(name: str) -> str:
+    """A column of the feed, or a field of `_change`."""
+    return name if name.startswith(f"{CHANGE}.") else identifier(name)

@@ -21,13 +21,16 @@ from lakesql.model.config import mode_of
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import Writing, build_writing
+from lakesql.names import CHANGE
 from lakesql.project.profiles import adds_functions
 from lakesql.select.query import Query, carry_position, read_expression, read_query
 from lakesql.select.relation import Column as QueryColumn
 from lakesql.select.relation import StreamShape
-from lakesql.stream.stream import Column, Stream, model_stream
+from lakesql.stream.stream import CHANGE_FIELDS, Column, Stream, model_stream
 from lakesql.template.evaluate import Names
 from lakesql.template.template import Rendered, parse_template, render_template
+
+_CHANGE = f"{CHANGE}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,8 @@ class Select:
     @property
     def change_fields(self) -> frozenset[str]:
         """The fields of `_change` that the SELECT, or the mode, uses."""
-        return self.query.change_fields | (frozenset({"op", "position"}) if self.writing.is_mirror else frozenset())
+        needed = {"op", "position", *(each.removeprefix(_CHANGE) for each in self.sequence.values())}
+        return self.query.change_fields | (needed & CHANGE_FIELDS.keys() if self.writing.is_mirror else frozenset())
 
     @property
     def feed_keys(self) -> Mapping[str, str]:
@@ -79,6 +83,30 @@ class Select:
             if made_of and made_of.lower() in columns:
                 found[key] = columns[made_of.lower()]
         return found
+
+    @property
+    def sequence(self) -> Mapping[str, str]:
+        """What tells the newer of two changes in a mirrored feed, by the names that the model's columns have for it.
+
+        It is a column of the stream, or a field of `_change`. Of what the SELECT has not, as it is, there is none.
+        """
+        words = self.writing.sequence_by if self.writing.is_mirror else ()
+        return dict(found for word in words if (found := self.sequenced(word)))
+
+    def sequenced(self, word: str) -> tuple[str, str] | None:
+        """What a word of a mirror's `sequence_by` is: a column of the SELECT, and what that is in the feed."""
+        columns = {column.name.lower(): column.name for stream in self.streams.values() for column in stream.columns}
+        for output in self.query.outputs or ():
+            field = f"{_CHANGE}{output.change}" if output.change in CHANGE_FIELDS else ""
+            if word.lower() in (output.name.lower(), field):
+                made_of = field or columns.get((output.column or "").lower(), "")
+                return (output.name, made_of) if made_of else None
+        return None
+
+    @property
+    def has_sequenced_truncates(self) -> bool:
+        """Whether a truncate has a place in the sequence of the changes, as other changes have."""
+        return tuple(self.sequence.values()) == (f"{_CHANGE}position",)
 
     @property
     def drops_late(self) -> bool:
@@ -137,7 +165,9 @@ def output_columns(select: Select) -> tuple[Column, ...]:
     for output in select.query.outputs or ():
         declared = select.streams[output.stream].columns if output.stream else ()
         plain = next((item.type for item in declared if item.name.lower() == (output.column or "").lower()), "")
-        columns.append(Column(output.name, output.cast or plain or output.type or ""))
+        columns.append(
+            Column(output.name, output.cast or plain or output.type or CHANGE_FIELDS.get(output.change or "", ""))
+        )
     return tuple(columns)
 
 
@@ -362,4 +392,17 @@ def _check_mirror(select: Select) -> Iterable[Problem]:
             "A row of the source is found in the table by them.",
             "Select these columns as they are, renamed at most, and name them in keys.",
             model.option_place("keys"),
+        )
+    for index, word in enumerate(select.writing.sequence_by):
+        if select.sequenced(word):
+            continue
+        is_field = word.lower() in (f"{_CHANGE}{name}" for name in CHANGE_FIELDS)
+        suggested = f"Add `{word} AS {word.removeprefix(_CHANGE)}` to the SELECT." if is_field else ""
+        columns = [f"{_CHANGE}position", *(column.name for column in feed.columns)]
+        yield Problem(
+            "sequence-not-selected",
+            f"'{word}' in sequence_by is not a column of the SELECT that it has as the feed brings it.",
+            "The table keeps it, to tell an older change from a newer one.",
+            suggested or did_you_mean(word, columns),
+            model.option_place("sequence_by", index),
         )

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakesql.compile.batch import MakeView, ReadBounds, Write, batch_steps, current_view, newest_view
+from lakesql.compile.batch import (
+    MakeView,
+    ReadBounds,
+    Remember,
+    Write,
+    batch_steps,
+    changed_view,
+    current_view,
+    newest_view,
+)
 from lakesql.compile.header import render_header
 from lakesql.compile.select import Select, output_columns
-from lakesql.compile.table import GIVEN_PROPERTIES, TableColumn, TableSpec, build_table_spec, create_table
+from lakesql.compile.table import (
+    DEFAULT_PROPERTIES,
+    GIVEN_PROPERTIES,
+    TableColumn,
+    TableSpec,
+    build_table_spec,
+    create_table,
+)
+from lakesql.model.config import PartitionField
+from lakesql.names import DELETED_AT
 
 
 def compiled_text(select: Select) -> str:
@@ -18,18 +36,22 @@ def compiled_text(select: Select) -> str:
     model = select.model
     table = build_table_spec(model.table, compiled_columns(select), model.config, model.properties.description)
     parts = [render_header(select), _table_section(table)]
+    if tombstones := tombstones_spec(select, table.columns):
+        parts.append(_table_section(tombstones))
     is_mirror = select.writing.is_mirror
-    feed = (newest_view(select), current_view(select, has_truncate=False)) if is_mirror else ()
+    feed = (newest_view(select), changed_view(select, has_truncate=False), current_view(select)) if is_mirror else ()
     for step in (*feed, *batch_steps(select, select.columns)):
         match step:
             case MakeView():
                 parts.append(_section(step.when, step.text))
             case Write():
                 parts.append(_section(step.when, step.text()))
-                if is_mirror:
-                    emptied = current_view(select, has_truncate=True)
+                if select.writing.is_mirror and select.writing.takes_truncates:
+                    emptied = changed_view(select, has_truncate=True)
                     parts.append(_section(emptied.when, emptied.text))
-                    parts.append(_section("each batch with a truncate: the commit", step.truncating_text))
+                    parts.append(_section("each batch with a truncate: the commit", step.truncating_text()))
+            case Remember():
+                parts.append(_section(step.when, step.text))
             case ReadBounds():
                 pass  # it is no statement: the mark in the one that follows stands for it
     if select.late_text:
@@ -43,6 +65,22 @@ def compiled_columns(select: Select) -> tuple[TableColumn, ...]:
     return tuple(
         TableColumn(column.name, column.type or None, select.model.properties.description_of(column.name))
         for column in output_columns(select)
+    )
+
+
+def tombstones_spec(select: Select, columns: tuple[TableColumn, ...]) -> TableSpec | None:
+    """The table in which a model with these columns remembers the keys that it deletes; None where it does not."""
+    writing = select.writing
+    if writing.retention is None:
+        return None
+    names = {name.lower() for name in (*writing.keys, *(select.sequence or writing.sequence_by))}
+    remembered = tuple(replace(column, comment="") for column in columns if column.name.lower() in names)
+    return TableSpec(
+        name=select.model.table.tombstones,
+        columns=(*remembered, TableColumn(DELETED_AT, "timestamp", "When the batch was written that deleted it.")),
+        partition_by=(PartitionField("days", DELETED_AT),),
+        properties=DEFAULT_PROPERTIES,
+        comment=f"Keys that were deleted from {select.model.table}.",
     )
 
 

@@ -230,7 +230,7 @@ def _warn_of_tests(models: Iterable[Model]) -> Iterable[Problem]:
 def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
     owners: dict[str, str] = {}
     for model in models:
-        tables = [str(table) for table in (model.table, model.table.dead_letter)]
+        tables = [str(table) for table in (model.table, *model.table.beside)]
         taken = next((table for table in tables if table.lower() in owners), None)
         if taken:
             what = f"Models '{owners[taken.lower()]}' and '{model.name}' both write {taken}."

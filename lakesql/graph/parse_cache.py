@@ -15,6 +15,7 @@ from lakesql.model.model import TemplateFacts
 from lakesql.model.properties import ColumnProperties, ModelProperties
 from lakesql.project.cache import CacheFile, digest
 from lakesql.project.codec import decoder, encode
+from lakesql.project.duration import Duration
 from lakesql.project.files import SourceFile
 from lakesql.stream.stream import Column, Csv, FilePath, Generated, Stream, TopicPattern, Topics, Watermark
 from lakesql.template.reader import Reference
@@ -26,7 +27,7 @@ _DECLARATIONS = (
 )
 _MODEL_FILE = (
     *(ModelFile, TemplateFacts, Reference, Node, Place),
-    *(*MODES.values(), AvailableNow, Every, PartitionField, SortField),
+    *(*MODES.values(), AvailableNow, Every, PartitionField, SortField, Duration),
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from lakesql.decode import Node, decode, fields_of, option, read_each, read_entries, read_option_text
 from lakesql.errors import Problem, ProjectError, did_you_mean
 from lakesql.names import check_name
-from lakesql.project.duration import parse_duration
+from lakesql.project.duration import Duration, parse_duration
 from lakesql.stream.client import find_client_options
 from lakesql.words import answer, suggest
 
@@ -161,6 +161,12 @@ def _read_key(node: Node) -> str:
     raise ProjectError.of("wrong-type", f"{node.shown} is not the name of a column.", place=node.place)
 
 
+_TOMBSTONE_RETENTION = (
+    "How long a deleted key is remembered where `sequence_by` orders its rows, so that an older one that comes late "
+    "does not bring it back."
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableConfig:
     """Options that every mode which writes a table has."""
@@ -213,6 +219,9 @@ class Upsert(TableConfig):
         "Column or columns that say which of two rows is newer; arrival if left out.", default=()
     )
     delete_when: str = option("A condition on the row that deletes its key.", default="")
+    tombstone_retention: Duration = option(
+        _TOMBSTONE_RETENTION, default=Duration("7 days", 604_800_000), read=parse_duration
+    )
     update_columns: tuple[str, ...] | None = option(
         "The columns that an update sets, those of `sequence_by` among them; all, if left out. A new row gets all.",
         default=None,
@@ -230,6 +239,14 @@ class Cdc(TableConfig):
     """`mode='cdc'`: what the SELECT says of the rows that a database's table has now, by its change feed."""
 
     keys: tuple[str, ...] = option("The columns of the SELECT that are the feed's `key`.", read=_read_keys)
+    sequence_by: tuple[str, ...] = option(
+        "What says which of two changes is newer: '_change.position', the place in the database's log, or columns of "
+        "the feed. The SELECT has them. Arrival if left out.",
+        default=(),
+    )
+    tombstone_retention: Duration = option(
+        _TOMBSTONE_RETENTION, default=Duration("7 days", 604_800_000), read=parse_duration
+    )
     on_truncate: Literal["apply", "fail"] = option(
         "What a truncate of the source does: it empties the table, or the model stops before it.", default="apply"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lakesql.names import DEAD_LETTER_SUFFIX, REBUILD_SUFFIX
+from lakesql.names import DEAD_LETTER_SUFFIX, REBUILD_SUFFIX, TOMBSTONES_SUFFIX
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,6 +25,16 @@ class TableName:
     def dead_letter(self) -> TableName:
         """The table of this one's dead letters."""
         return replace(self, name=self.name + DEAD_LETTER_SUFFIX)
+
+    @property
+    def tombstones(self) -> TableName:
+        """The table of the keys that were deleted from this one."""
+        return replace(self, name=self.name + TOMBSTONES_SUFFIX)
+
+    @property
+    def beside(self) -> tuple[TableName, ...]:
+        """All tables that a model may have beside its own, but for those of a rebuild."""
+        return self.dead_letter, self.tombstones
 
     @property
     def rebuild(self) -> TableName:

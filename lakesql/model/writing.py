@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
 from lakesql.model.config import Append, Cdc, Config, SortField, Upsert
+from lakesql.project.duration import Duration
 
 PARTITIONED_APPEND_PROPERTIES: Mapping[str, str] = {
     "write.distribution-mode": "hash",
@@ -67,6 +68,8 @@ class Writing:
     is_mirror: bool = False
     """Whether the SELECT is given the newest row of each key of its feed, and a key for which it makes none leaves the
     table."""
+    retention: Duration | None = None
+    """How long deleted keys are remembered, so that an older row does not bring one back; None where none are."""
     takes_truncates: bool = True
     """Whether a truncate of what is mirrored empties the table; otherwise it fails the batch."""
     output_mode: Literal["append", "update"]
@@ -123,21 +126,25 @@ def build_writing(config: Config, is_stateful: bool = False) -> Writing:
                 order_by=tuple(SortField(key) for key in keys),
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
                 is_positioned=not is_stateful,
+                retention=config.tombstone_retention if sequence_by and delete_when else None,
                 output_mode="update",
                 can_replay=False,
                 is_idempotent=True,
                 can_be_streamed=False,
                 empty_when="no rows arrived",
             )
-        case Cdc(keys=keys, on_truncate=on_truncate):
+        case Cdc(keys=keys, sequence_by=sequence_by, on_truncate=on_truncate):
             return Writing(
                 mode="cdc",
                 keys=keys,
+                sequence_by=sequence_by,
                 compared={"keys": keys},
+                contradictions=tuple(_find_keys_in_sequence(config)),
                 order_by=tuple(SortField(key) for key in keys),
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
                 is_positioned=False,
                 is_mirror=True,
+                retention=config.tombstone_retention if sequence_by else None,
                 takes_truncates=on_truncate == "apply",
                 output_mode="update",
                 can_replay=False,
@@ -165,6 +172,12 @@ def _find_contradictions(config: Upsert) -> Iterator[Contradiction]:
             f"'{column}' is in sequence_by, and {option} leaves it as it is stored.",
             "An update by a newer row would keep the older row's place in the sequence, and older rows win later.",
         )
+
+
+def _find_keys_in_sequence(config: Cdc) -> Iterator[Contradiction]:
+    for key in _common(config.keys, config.sequence_by):
+        what = f"'{key}' is in keys and in sequence_by."
+        yield Contradiction("sequence_by", what, "All changes of a row have the same key: it orders none of them.")
 
 
 def is_updated(config: Upsert, column: str) -> bool:

@@ -35,7 +35,9 @@ def bind_selects(manifest: Manifest, selects: Mapping[str, Select]) -> dict[str,
 def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding:
     read = reads_model(manifest, name)
     stream = select.streams[name]
-    return bind_stream(manifest, stream) if read is None else StreamBinding(stream, TableSource(read.table))
+    if read is not None:
+        return StreamBinding(stream, TableSource(read.table))
+    return replace(bind_stream(manifest, stream), sequence=tuple(select.sequence.values()))
 
 
 def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:

@@ -58,7 +58,7 @@ class Dropper:
             table: name
             for name, model in self.manifest.models.items()
             for owned in (model.table, model.table.rebuild)
-            for table in (owned, owned.dead_letter)
+            for table in (owned, *owned.beside)
         }
         tables: dict[str, list[TableName]] = {}
         for namespace in sorted({self.manifest.target.namespace, *(table.namespace for table in owners)}):

@@ -12,6 +12,7 @@ from lakesql.catalog.tables import load_table_state
 from lakesql.compile.select import Select
 from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.sync_table import TableSync
+from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.batch.write import Sink, Step
 from lakesql.engine.progress.decide import check_rebuilt, decide_all
 from lakesql.engine.progress.inspect import read_sources, read_state
@@ -92,7 +93,7 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
         open_progress(session, context.brokers, identity, found, decision, bindings, query_hash)
         for identity, found, decision in zip(identities, states, decisions, strict=True)
     ]
-    name = select.model.name
+    name, retention = select.model.name, select.writing.retention
 
     def reach(step: Step) -> None:
         context.check_lease(name)
@@ -103,6 +104,7 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
         bindings=restart(bindings, progress),
         progress=progress,
         table=table,
+        tombstones=Tombstones(select.model.table, retention) if retention else None,
         emit=context.emit,
         companion=next(iter(companion), None),
         reached=reach,

@@ -213,7 +213,7 @@ def abandon_rebuild(context: RunContext, select: Select, leases: Leases, say: Ca
         say(f"{select.model.name}: its rebuild has replaced the rows already, and is finished now")
         return True
     is_there = table_exists(session, table)
-    for name in (table.dead_letter, table):
+    for name in (*table.beside, table):
         if not table_exists(session, name):
             continue
         if REBUILD_PROPERTY not in load_table(session, table).properties():

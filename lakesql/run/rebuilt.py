@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakesql.compile.quote import table_name
 from lakesql.compile.select import Select
-from lakesql.compile.table import TableSpec, create_table, dead_letter_spec
+from lakesql.compile.table import DEFAULT_PROPERTIES, TableSpec, create_table, dead_letter_spec, properties_text
 from lakesql.engine.ledger.entry import Entry, summary_of
 from lakesql.engine.ledger.snapshots import (
     HeadMovedError,
@@ -29,7 +29,7 @@ from lakesql.engine.progress.lease import FOLDER_SUFFIX
 from lakesql.engine.progress.state import newest_batch
 from lakesql.events import Noted, now_ms
 from lakesql.model.table_name import TableName
-from lakesql.names import DEAD_LETTER_SUFFIX, LEDGER_REBUILD, REBUILD_SUFFIX
+from lakesql.names import DEAD_LETTER_SUFFIX, DELETED_AT, LEDGER_REBUILD, REBUILD_SUFFIX
 from lakesql.run.prepare import RunContext, checkpoint_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ def find_swapped(context: RunContext, select: Select) -> str:
 def finish_rebuild(context: RunContext, select: Select) -> bool:
     """Finish a rebuild that broke off behind its swap, if there is one; whether there was. Takes the model's lease.
 
-    Its dead letters become the model's; then its checkpoint does, last of all, as it tells that there is one.
+    Its dead letters and tombstones become the model's; then its checkpoint does, last of all, as it tells that there is
+    one.
     """
     swapped = find_swapped(context, select)
     if not swapped:
@@ -63,6 +64,7 @@ def finish_rebuild(context: RunContext, select: Select) -> bool:
     session, model = context.session, select.model
     folder, live_folder = rebuild_folder(context, model.name), checkpoint_of(context.manifest.target, model.name)
     entry = _swap_dead_letters(session, model.table, swapped, select)
+    _swap_tombstones(session, model.table)
     for suffix, table in ((DEAD_LETTER_SUFFIX, model.table.dead_letter), ("", model.table)):
         moved = CheckpointFiles(session, folder + suffix)
         found = read_checkpoint(moved)
@@ -76,7 +78,7 @@ def finish_rebuild(context: RunContext, select: Select) -> bool:
             save_origin(moved, origin)
         if not suffix:
             context.reached(model.name, "drop-replacement")
-            for left in (model.table.rebuild.dead_letter, model.table.rebuild):
+            for left in (*model.table.rebuild.beside, model.table.rebuild):
                 drop_table(session, left)
         context.reached(model.name, "move-checkpoint")
         move_aside(CheckpointFiles(session, live_folder + suffix))
@@ -139,3 +141,15 @@ def _swap_dead_letters(session: SparkSession, live: TableName, checkpoint: str, 
             set_property(session, replacement, GC_ENABLED, "false")
             _swap_whatever_comes(session, letters, replacement, spec, summary, owner)
     return read_entry(load_table(session, letters), owner) if table_exists(session, letters) else None
+
+
+def _swap_tombstones(session: SparkSession, live: TableName) -> None:
+    """Give the model the tombstones of the rebuild, which has read all that its table has."""
+    replacement = live.rebuild.tombstones
+    if not table_exists(session, replacement):
+        return
+    name = table_name(live.tombstones)
+    session.sql(
+        f"CREATE OR REPLACE TABLE {name} USING iceberg PARTITIONED BY (days({DELETED_AT})) "
+        f"{properties_text(DEFAULT_PROPERTIES)} AS SELECT * FROM {table_name(replacement)}"
+    )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from lakesql.names import is_reserved
+from lakesql.names import CHANGE, is_reserved
 from lakesql.select.derive import derive_type
 from lakesql.select.groups import ordinal
 from lakesql.select.refusals import refuse_alias, refuse_foreign
@@ -148,6 +148,8 @@ def _is_plain(expression: exp.Expr, sources: Sources) -> bool:
 def _resolved(column: exp.Column, sources: Sources) -> Column:
     """The column that a name means, or one that says nothing where that cannot be told."""
     parts = [part.name.lower() for part in column.parts]
+    if parts[-2:-1] == [CHANGE] and any(parts[:-2] in ([], [name.lower()]) for name, _ in sources):
+        return Column(None, 0, change=parts[-1])
     if len(parts) > 2:
         return Column(None, 0)
     if len(parts) == 2:

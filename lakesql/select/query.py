@@ -31,7 +31,8 @@ from lakesql.stream.types import parse_type, stored_type
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column of the model. `stream` and `column` say that it is plainly this column of this stream.
+    """A column of the model. `stream` and `column` say that it is plainly this column of this stream, and `change` that
+    it is this field of `_change`.
 
     `offset` is where it stands in the SQL. `cast` is the type that it is cast to, if it is a cast.
     `type` is the one that follows from the columns it is made of.
@@ -43,6 +44,7 @@ class Output:
     column: str | None = None
     cast: str | None = None
     type: str | None = None
+    change: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +244,7 @@ def _outputs(columns: tuple[Column, ...] | None, findings: Findings) -> tuple[Ou
             findings.add(condition, column.offset, what)
         names.add(name.lower())
         kind = column.type.text if column.type is not None else None
-        outputs.append(Output(name, column.offset, column.stream, column.column, column.cast, kind))
+        outputs.append(Output(name, column.offset, column.stream, column.column, column.cast, kind, column.change))
     return tuple(outputs)
 
 

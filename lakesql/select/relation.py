@@ -27,6 +27,7 @@ class StreamShape:
 class Column:
     """A column of a relation. `stream` and `column` say that it is plainly this column of this stream.
 
+    `change` is the field of `_change` that it plainly is.
     `name` is None where Spark would make one up. `event_time` says that Spark finds the stream's watermark in it.
     `type` is None where only Spark's analyzer knows it.
     """
@@ -38,6 +39,7 @@ class Column:
     cast: str | None = None
     event_time: bool = False
     type: SparkType | None = None
+    change: str | None = None
 
     @property
     def folded(self) -> str:

@@ -124,6 +124,38 @@ def test_the_table_is_the_select_over_the_source(project: Project, seed: int, pa
     assert not project.has("m__dead_letter") or project.reasons("m") == {}
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_sequence_makes_the_order_of_arrival_mean_nothing(project: Project, seed: int) -> None:
+    """Changes twice, and long after newer ones: of deleted rows and of truncated tables too."""
+    project.stream("s", COLUMNS, envelope="debezium", key=["a", "b"])
+    select = SELECT.replace("v FROM", "v, _change.position AS at FROM")
+    project.model("m", select, mode="cdc", keys=["x", "y"], sequence_by="_change.position")
+    source = Source(seed, partitions=2)
+    for _ in range(150):
+        source.change()
+    for batch in shuffled_cuts(source):
+        for place in range(source.partitions):
+            project.record("s", [Fields(event) for at, event in batch if at == place], partition=place)
+        project.run().check()
+    rows = [{name: row[name] for name in ("x", "y", "v")} for row in project.rows_without_spark("m")]
+    assert sorted(rows, key=by_key) == source.expected()
+    assert not project.has("m__dead_letter") or project.reasons("m") == {}
+
+
+def shuffled_cuts(source: Source) -> Iterator[list[tuple[int, Fields]]]:
+    """Every event once or twice, in batches, most of them near their place and some far from it."""
+    places = [
+        (index + source.random.choice([0, 0, 0, 5, 60]) * source.random.random(), event)
+        for index, event in enumerate(source.events)
+        for _ in range(source.random.choice([1, 1, 1, 2]))
+    ]
+    left = [event for _, event in sorted(places, key=lambda place: place[0])]
+    while left:
+        size = source.random.randrange(1, 45)
+        yield left[:size]
+        left = left[size:]
+
+
 def feed(project: Project, **columns: str) -> None:
     project.stream("s", {"id": {"type": "int", "required": True}, **columns}, envelope="debezium", key=["id"])
 
@@ -203,3 +235,108 @@ def test_the_preview_has_the_rows_that_the_source_has_now(project: Project) -> N
     bound = bind_select(manifest, build_select(manifest, "m"))
     names, rows, records, _ = preview_rows(project.lake.session.newSession(), bound.select, bound.bindings, 10)
     assert (names, rows, records) == (("id", "v"), [(1, 10)], 7)
+
+
+def send_at(project: Project, *changes: tuple[str, int | None, int | None, int | None]) -> None:
+    """Changes as op, key, value and position."""
+    events = [
+        {
+            "op": op,
+            "before": {"id": id_, "v": v} if op == "d" else None,
+            "after": {"id": id_, "v": v} if op in "cur" else None,
+            "source": {"lsn": at},
+        }
+        for op, id_, v, at in changes
+    ]
+    keys = [{"id": id_} if id_ is not None else None for _, id_, *_ in changes]
+    project.record("s", [Fields(key=key, value=event) for key, event in zip(keys, events, strict=True)])
+
+
+def mirror_by_position(project: Project, **config: str) -> None:
+    feed(project, v="int")
+    select = "SELECT id, v, _change.position AS at FROM {s} WHERE v >= 0"
+    project.model("m", select, mode="cdc", keys=["id"], sequence_by="_change.position", **config)
+
+
+def values(project: Project) -> dict[int, int]:
+    return {row["id"]: row["v"] for row in project.rows("m")}
+
+
+def test_a_deleted_row_stays_away_for_as_long_as_it_is_remembered(project: Project) -> None:
+    mirror_by_position(project)
+    send_at(project, ("c", 1, 1, 10), ("c", 2, 2, 11), ("c", 3, 3, 12))
+    project.run().check()
+    send_at(project, ("d", 1, None, 20), ("u", 2, -2, 21))
+    project.run().check()
+    send_at(project, ("c", 1, 1, 10), ("c", 2, 2, 11), ("c", 3, 0, 9))
+    project.run().check()
+    assert values(project) == {3: 3}
+    assert sorted(row["id"] for row in project.rows("m__tombstones")) == [1, 2]
+    project.sql(f"DELETE FROM {project.table('m__tombstones')} WHERE id = 1")
+    send_at(project, ("c", 1, 1, 10), ("c", 2, 2, 11))
+    project.run().check()
+    assert values(project) == {1: 1, 3: 3}
+
+
+def test_a_truncate_keeps_what_is_newer_whenever_it_was_read(project: Project) -> None:
+    mirror_by_position(project)
+    send_at(project, ("c", 1, 1, 10), ("c", 2, 2, 11), ("u", 2, 22, 31))
+    project.run().check()
+    send_at(project, ("t", None, None, 30))
+    project.run().check()
+    assert values(project) == {2: 22}
+    send_at(project, ("c", 1, 1, 10), ("c", 3, 3, 29), ("c", 4, 4, 32))
+    project.run().check()
+    assert values(project) == {2: 22, 4: 4}
+
+
+def test_what_is_remembered_goes_when_its_time_is_over(project: Project) -> None:
+    mirror_by_position(project, tombstone_retention="2 days")
+    send_at(project, ("c", 1, 1, 10), ("d", 1, None, 20))
+    project.run().check()
+    table = project.table("m__tombstones")
+    project.sql(f"INSERT INTO {table} VALUES (7, array(1), current_timestamp() - INTERVAL 4 DAYS)")
+    send_at(project, ("d", 2, None, 21))
+    project.run().check()
+    assert sorted(row["id"] for row in project.rows("m__tombstones")) == [1, 2]
+
+
+def test_a_change_that_has_no_place_in_the_sequence_is_a_dead_letter(project: Project) -> None:
+    feed(project, v="int", at="int")
+    project.model("m", "SELECT id, v, at FROM {s}", mode="cdc", keys=["id"], sequence_by="at")
+    event = {"op": "c", "before": None, "after": {"id": 1, "v": 1, "at": None}}
+    late = {"op": "d", "before": {"id": 1, "v": 0, "at": 0}, "after": None}
+    project.record("s", [Fields(key={"id": 1}, value=event)])
+    project.record("s", [Fields(key={"id": 1}, value={"op": "u", "after": {"id": 1, "v": 2, "at": 3}})])
+    project.record("s", [Fields(key={"id": 1}, value=late)])
+    project.run().check()
+    assert values(project) == {1: 2}
+    assert project.reasons("m") == {"sequence-missing": 1}
+    mirror_by_position(project)
+    project.rebuild("m").check()
+    assert project.reasons("m") == {"sequence-missing": 3}
+
+
+def test_a_rebuild_brings_its_own_tombstones_along(project: Project) -> None:
+    feed(project, v="int")
+    project.model("m", "SELECT id, v FROM {s}", mode="cdc", keys=["id"])
+    send_at(project, ("c", 1, 1, 10), ("d", 1, None, 20), ("c", 2, 2, 21))
+    project.run().check()
+    assert not project.has("m__tombstones")
+    mirror_by_position(project)
+    project.rebuild("m").check()
+    send_at(project, ("c", 1, 1, 10))
+    project.run().check()
+    assert values(project) == {2: 2}
+    assert [row["id"] for row in project.rows("m__tombstones")] == [1]
+    assert not project.has("m__rebuild__tombstones")
+
+
+def test_a_row_that_an_upsert_has_deleted_stays_away_too(project: Project) -> None:
+    project.stream("s", {"id": "int", "v": "int", "at": "int"})
+    project.model("m", "SELECT id, v, at FROM {s}", mode="upsert", keys="id", sequence_by="at", delete_when="v < 0")
+    for rows in ([(1, 1, 1), (2, 2, 1)], [(1, -1, 5)], [(1, 4, 4), (2, 3, 2)], [(1, 5, 5)]):
+        project.record("s", [{"id": id_, "v": v, "at": at} for id_, v, at in rows])
+        project.run().check()
+        assert values(project).get(1) == {5: 5, 1: 1}.get(rows[0][1])
+    assert values(project) == {1: 5, 2: 3}

@@ -36,8 +36,9 @@ def replayed(
     is_deleted: Callable[[Row], bool] = lambda row: False,
 ) -> list[Row]:
     """What stands after the batches: of each batch a key's last row by `sequence`, then by its place in the batch, is
-    written unless the stored row is newer."""
+    written unless the stored row is newer, or the delete of the key is."""
     table: dict[tuple[Any, ...], Row] = {}
+    deleted: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def age(row: Row) -> tuple[Any, ...]:
         return tuple(row[name] for name in sequence)
@@ -49,10 +50,12 @@ def replayed(
             if key not in newest or age(row) >= age(newest[key]):
                 newest[key] = row
         for key, row in newest.items():
-            if key in table and age(row) < age(table[key]):
+            if (key in table and age(row) < age(table[key])) or age(row) < deleted.get(key, ()):
                 continue
             table.pop(key, None)
-            if not is_deleted(row):
+            if is_deleted(row):
+                deleted[key] = age(row)
+            else:
                 table[key] = row
     return sorted_rows(table.values())
 
@@ -115,7 +118,7 @@ def test_delete_when_deletes_a_key_unless_the_stored_row_is_newer(project: Proje
             {"id": 3, "seq": 7, "op": "put"},
             {"id": 5, "seq": 1, "op": None},  # neither
         ],
-        [{"id": 1, "seq": 3, "op": "put"}],
+        [{"id": 1, "seq": 3, "op": "put"}, {"id": 4, "seq": 1, "op": "put"}, {"id": 9, "seq": 1, "op": "put"}],
     ]
     project.stream("s", columns, max_per_batch=1)
     project.model("m", "SELECT * FROM {s}", mode="upsert", keys="id", sequence_by="seq", delete_when="op = 'del'")
@@ -124,7 +127,7 @@ def test_delete_when_deletes_a_key_unless_the_stored_row_is_newer(project: Proje
     project.run().check()
 
     assert project.rows("m") == replayed(batches, ["id"], ["seq"], lambda row: row["op"] == "del")
-    assert [row["id"] for row in project.rows("m", "id")] == [1, 2, 3, 5]
+    assert [row["id"] for row in project.rows("m", "id")] == [1, 2, 3, 5, 9]
 
 
 def test_rows_without_a_key_or_a_sequence_are_dead_letters(project: Project) -> None:

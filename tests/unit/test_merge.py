@@ -17,7 +17,7 @@ NAME = TableName("lake", "shop", "orders")
 def merge_statement(
     table: TableName, config: Upsert, columns: tuple[str, ...] | None, bounds: tuple[KeyRange, ...] | None
 ) -> str:
-    return Write("", *merge_parts(table, config, columns)).text(bounds)
+    return Write("", merge_parts(table, config, columns)).text(bounds)
 
 
 def test_the_newest_row_is_by_sequence_and_then_by_arrival() -> None:

@@ -27,15 +27,14 @@ from lakesql.engine.ledger.snapshots import (
 )
 from lakesql.engine.progress.progress import check_same
 from lakesql.engine.records.debezium import with_change_detail
-from lakesql.engine.records.parse import REQUIRED_MISSING, TOMBSTONE, UNPARSABLE, with_detail
+from lakesql.engine.records.parse import REQUIRED_MISSING, SEQUENCE_MISSING, TOMBSTONE, UNPARSABLE, with_detail
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.model.model import Model
 from lakesql.model.writing import Writing
 from lakesql.names import POSITION, RAW, REJECTED, is_reserved
 
 KEY_MISSING = "key-missing"
-SEQUENCE_MISSING = "sequence-missing"
-"""Why a row of the SELECT is a dead letter: a key, or what orders the rows of a key, is NULL."""
+"""Why a row of the SELECT is a dead letter: a key is NULL."""
 
 LATE = "late"
 """A watermark has dropped it."""

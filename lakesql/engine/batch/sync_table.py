@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_namespaces, load_table_state
 from lakesql.compile.select import Select
-from lakesql.compile.statements import compiled_columns
-from lakesql.compile.table import TableColumn, build_table_spec
+from lakesql.compile.statements import compiled_columns, tombstones_spec
+from lakesql.compile.table import TableColumn, TableSpec, build_table_spec
 from lakesql.engine.batch.analyze import landing_columns
 from lakesql.errors import RunError
 from lakesql.events import Emit, Noted, StepApplied, now_ms
+from lakesql.model.config import SchemaChange
 from lakesql.plan.steps import plan_table
 
 
@@ -51,17 +54,22 @@ class TableSync:
     def _plan(self, columns: tuple[TableColumn, ...]) -> tuple[str, ...]:
         model = self._select.model
         spec = build_table_spec(model.table, columns, model.config, model.properties.description)
-        state = load_table_state(self._catalog, model.table)
-        policy, compared = model.config.on_schema_change, self._select.writing.compared
-        for step in plan_table(model.name, spec, policy, state, list_namespaces(self._catalog), compared):
-            for statement in step.statements:
-                self._session.sql(statement)
-            noted = Noted(step.text, now_ms(), model.name) if step.is_takeover else None
-            self._emit(noted or StepApplied(model.name, step.text, now_ms()))
+        policy = model.config.on_schema_change
+        self._apply(spec, policy, self._select.writing.compared)
+        if tombstones := tombstones_spec(self._select, columns):
+            self._apply(tombstones, "sync_all_columns", {})
         if policy != "ignore" or (state := load_table_state(self._catalog, model.table)) is None:
             return tuple(column.name for column in columns)
         stored = {column.name.lower() for column in state.columns}
         return tuple(column.name for column in columns if column.name.lower() in stored)
+
+    def _apply(self, spec: TableSpec, policy: SchemaChange, compared: Mapping[str, tuple[str, ...]]) -> None:
+        name, state = self._select.model.name, load_table_state(self._catalog, spec.name)
+        for step in plan_table(name, spec, policy, state, list_namespaces(self._catalog), compared):
+            for statement in step.statements:
+                self._session.sql(statement)
+            noted = Noted(step.text, now_ms(), name) if step.is_takeover else None
+            self._emit(noted or StepApplied(name, step.text, now_ms()))
 
 
 def declared_columns(select: Select) -> tuple[TableColumn, ...]:

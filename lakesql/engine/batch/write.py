@@ -11,7 +11,8 @@ from typing import Literal, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.compile.batch import MakeView, ReadBounds, Write, batch_steps
+from lakesql.compile.batch import MakeView, ReadBounds, Remember, Truncate, Write, batch_steps
+from lakesql.compile.batch import Step as BatchStep
 from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
@@ -28,6 +29,7 @@ from lakesql.engine.batch.dead_letter import (
 from lakesql.engine.batch.feed import open_feed
 from lakesql.engine.batch.late import late_letters
 from lakesql.engine.batch.sync_table import TableSync
+from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.entry import Entry, Snapshot, summary_of
 from lakesql.engine.progress.progress import Progress
@@ -36,7 +38,7 @@ from lakesql.engine.sources.parsed import good_records, unpack
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected, now_ms
 from lakesql.model.model import Model
-from lakesql.names import CHANGES_VIEW, ROWS_VIEW
+from lakesql.names import CHANGES_VIEW, DELETE, ROWS_VIEW
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -61,6 +63,7 @@ class Sink:
     progress: Progress
     table: TableSync
     emit: Emit
+    tombstones: Tombstones | None = None
     companion: Progress | None = None
     arrivals: Callable[[], Arrivals] | None = None
     reached: Callable[[Step], None] = lambda step: None
@@ -154,19 +157,19 @@ class _Rows:
 
     frame: DataFrame
     records: list[DataFrame]
-    steps: tuple[MakeView | ReadBounds | Write, ...]
+    steps: tuple[BatchStep, ...]
     counters: BatchCounters
-    has_truncate: bool
+    truncate: Truncate | None
 
 
 def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
     select, counters = sink.select, BatchCounters()
     if select.query.stateful:  # the SELECT has run already: it is the streaming query
-        records, has_truncate = list[DataFrame](), False
+        records, truncate = list[DataFrame](), None
         rows = counters.stateful_rows(arrived)
     else:
         records = _open_streams(sink, arrived, counters)
-        has_truncate = select.writing.is_mirror and open_feed(session, select, counters)
+        truncate = open_feed(session, select, counters) if select.writing.is_mirror else None
         rows = session.sql(select.text)
     steps = batch_steps(select, sink.table.columns(rows.schema))
     writing = select.writing
@@ -180,7 +183,7 @@ def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
         # forgets whatever is persisted, in any session, by a plan that has a view of that name.
         rows = rows.localCheckpoint()
     rows.createOrReplaceTempView(ROWS_VIEW)
-    return _Rows(rows, records, steps, counters, has_truncate)
+    return _Rows(rows, records, steps, counters, truncate)
 
 
 def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> list[DataFrame]:
@@ -218,13 +221,12 @@ def _prepare_write(
                 if name not in frames:
                     frames[name] = session.sql(query)
                     frames[name].createOrReplaceTempView(name)
-            case ReadBounds() if rows.has_truncate:
+            case ReadBounds() if rows.truncate:
                 pass  # all of the table is looked at
             case ReadBounds(view=view, keys=keys):
                 # What makes the rows runs in each statement that reads them: a stateful SELECT, with its state, once.
                 if sink.select.query.stateful or bounds_pay(snapshots.read_history(table), model.name):
-                    kept = frames[view].persist()
-                    stack.callback(kept.unpersist)
+                    kept = _keep(frames[view], stack)
                     if session.conf.get("spark.sql.adaptive.enabled") != "true":
                         kept.count()  # all of it, which is counted: a look at some keys would stop before the last task
                     found = read_keys(kept, keys)
@@ -233,12 +235,24 @@ def _prepare_write(
                     bounds = found
                     late = sink.arrivals().late if sink.arrivals else 0
                     entry = replace(entry, event_time=_iso(rows.counters.read()), late=late)
+            case Remember(view=view, text=statement):
+                assert sink.tombstones is not None, "a mode that deletes by a sequence remembers"
+                if rows.truncate or not _keep(frames[view], stack).where(DELETE).isEmpty():
+                    sink.tombstones.remember(session, statement)
             case Write(is_unchecked=is_unchecked):
-                statement = step.truncating_text if rows.has_truncate else step.text(bounds)
-                return _PreparedWrite(statement, is_unchecked, entry, rows.counters)
+                merge = step.truncating_text(rows.truncate) if rows.truncate else step.text(bounds)
+                return _PreparedWrite(merge, is_unchecked, entry, rows.counters)
             case _:
                 assert_never(step)
     raise AssertionError("the last step of a batch is its write")
+
+
+def _keep(frame: DataFrame, stack: ExitStack) -> DataFrame:
+    """The frame, whose rows are kept in memory from the first time that they are made until `stack` ends."""
+    if not frame.is_cached:
+        frame.persist()
+        stack.callback(frame.unpersist)
+    return frame
 
 
 def _stage(sink: Sink, session: SparkSession, write: _PreparedWrite) -> Snapshot | None:

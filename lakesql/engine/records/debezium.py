@@ -23,6 +23,7 @@ from lakesql.engine.records.parse import (
     COMMON_TIMES,
     CORRUPT,
     REQUIRED_MISSING,
+    SEQUENCE_MISSING,
     UNPARSABLE,
     Contract,
     ContractColumn,
@@ -235,6 +236,12 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
     yield fault(unknown, UNPARSABLE, F.concat(F.lit("unknown op: "), op))
     yield fault(op.isin("c", "u", "r") & row.isNull(), UNPARSABLE, "the event has no `after`")
     yield fault((op == "d") & row.isNull(), UNPARSABLE, "the event has no `before`, and the record no key")
+    for name in contract.sequence:
+        if name.startswith(f"{CHANGE}."):
+            is_missing = op.isin("c", "u", "r", "d", "t") & _change_field(name.split(".")[1], contract).isNull()
+        else:
+            is_missing = op.isin("c", "u", "r", "d") & row[name].isNull()
+        yield fault(is_missing, SEQUENCE_MISSING, name)
     for column in contract.columns:
         text, kind = row[column.name], column.type.simpleString()
         yield fault(
@@ -243,7 +250,8 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
             f"{column.name}: not in the event, as the change did not touch it. REPLICA IDENTITY FULL sends it",
         )
         # Of a row that is deleted a database may send the key alone, with anything in the place of the others.
-        asked = ("c", "u", "r", "d") if column.name in contract.key else ("c", "u", "r")
+        is_asked = column.name in (*contract.key, *contract.sequence)
+        asked = ("c", "u", "r", "d") if is_asked else ("c", "u", "r")
         is_time = isinstance(column.type, T.TimestampType | T.TimestampNTZType) and column.unit is None
         what = f"{column.name}: not a {kind}{', or a number and the contract has no `unit` for it' if is_time else ''}"
         yield fault(op.isin(*asked) & _misfits(text, column.type, _hint(column)), UNPARSABLE, what)

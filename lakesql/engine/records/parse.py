@@ -24,6 +24,7 @@ from lakesql.stream.stream import RECORD_FIELDS, Csv, Envelope, Unit
 UNPARSABLE = "unparsable"
 REQUIRED_MISSING = "required-missing"
 TOMBSTONE = "tombstone"
+SEQUENCE_MISSING = "sequence-missing"
 """Why a record is a dead letter: `_lakesql_rejected.reason`."""
 
 RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
@@ -48,7 +49,7 @@ class Contract:
     """What the values of a stream hold.
 
     Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON; `key` are the columns that a change feed
-    has of a deleted row.
+    has of a deleted row, and `sequence` what each of its changes must have.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -57,6 +58,7 @@ class Contract:
     schema: str = ""
     key: tuple[str, ...] = ()
     envelope: Envelope = "none"
+    sequence: tuple[str, ...] = ()
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:

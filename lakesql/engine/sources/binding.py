@@ -25,12 +25,14 @@ class TableSource:
 class StreamBinding:
     """A stream as one target reads it: through a connection, or from another model's table.
 
-    `schema` is the Avro schema of a topic's values, as JSON.
+    `schema` is the Avro schema of a topic's values, as JSON. `sequence` is what every change of a feed must have where
+    a mirror is ordered by it: columns, and fields of `_change`.
     """
 
     stream: Stream
     source: Connection | TableSource
     schema: str = ""
+    sequence: tuple[str, ...] = ()
 
     @property
     def has_rows(self) -> bool:
@@ -56,7 +58,9 @@ def contract_of(binding: StreamBinding) -> Contract:
     assert stream.format in ("json", "csv", "avro", "string", "bytes")
     names = {name.lower() for name in stream.key}
     key = tuple(column.name for column in stream.columns if column.name.lower() in names)
-    return Contract(contract_columns(stream), stream.format, stream.csv, binding.schema, key, stream.envelope)
+    return Contract(
+        contract_columns(stream), stream.format, stream.csv, binding.schema, key, stream.envelope, binding.sequence
+    )
 
 
 def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
