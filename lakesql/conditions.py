@@ -111,8 +111,8 @@ CONDITIONS: dict[str, Condition] = {
         "Select the columns of the stream's `key` as they are, renamed at most, and name them in `keys`.",
     ),
     "cdc-stateful": Condition(
-        "A model in mode `cdc` aggregates, takes DISTINCT rows or joins streams.",
-        "Mirror the rows, and aggregate them in another model that reads the mirror with `ref()`.",
+        "A model in mode `cdc` or `scd2` aggregates, takes DISTINCT rows or joins streams.",
+        "Keep the rows, and aggregate them in another model that reads the table with `ref()`.",
     ),
     "cdc-stream": Condition(
         "A model in mode `cdc` does not read exactly one stream, or its stream is no change feed with a `key`.",
@@ -531,7 +531,7 @@ CONDITIONS: dict[str, Condition] = {
         "Put it into a file that the option names, or into a setting of `spark.conf` that is no Java option.",
     ),
     "sequence-not-selected": Condition(
-        "A model in mode `cdc` names in `sequence_by` what its SELECT has not as the feed brings it.",
+        "A model over a change feed names in `sequence_by` what its SELECT has not as the feed brings it.",
         "Add it to the SELECT, `_change.position AS position` or a plain column of the stream: the table keeps it, to "
         "tell an older change from a newer one.",
     ),

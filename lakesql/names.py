@@ -67,6 +67,18 @@ NEWEST_VIEW = "_lakesql_newest"
 CHANGED_VIEW = "_lakesql_changed"
 """The view of those that no truncate comes after, without the truncates."""
 
+HISTORY_VIEW = "_lakesql_history"
+"""The view of all changes of the keys of a batch, those that the table has among them: what a history's MERGE reads."""
+
+ORIGIN = "_lakesql_origin"
+"""Where a change of a history is from: 0 the batch, 1 the table, 2 what the tombstones remember."""
+
+VERSION = "_lakesql_version"
+"""Whether a change makes a version of its row."""
+
+UNTIL = "_lakesql_until"
+"""Where a version ends: the sequence of the next one, or of the delete."""
+
 BATCH_VIEW = "_lakesql_batch"
 """The view of the newest row of each key of a batch: what the MERGE reads."""
 

@@ -39,7 +39,7 @@ _NO_TESTS = (
     "Tests are not run in this version. A stream's contract is checked in every batch; bad records are dead letters."
 )
 _NO_PACKAGES = "There are no packages: write the macro into macros/, or the SQL that it would make."
-_NO_HISTORY = "History tables are not in this version. mode='append' keeps every row that arrives."
+_HISTORY = "mode='scd2' keeps a row for each version, by keys and sequence_by."
 _NO_HOOKS = "There are no hooks: a batch runs the statements of its compiled file, and nothing else."
 _NO_MAINTENANCE = "Maintenance is not in this version: call Iceberg's own procedures, as docs/operating.md says."
 _NO_QUERIES = "A template runs no query: it is read before anything runs. Join a table with ref('…') in the SELECT."
@@ -68,7 +68,7 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         **dict.fromkeys(("validate", "check", "lint", "info"), _PARSE),
         **dict.fromkeys(("start", "serve", "watch", "daemon"), _CONTINUOUS),
         **dict.fromkeys(("test", "audit", "unit_test"), _NO_TESTS),
-        **dict.fromkeys(("snapshot", "snapshots"), _NO_HISTORY),
+        **dict.fromkeys(("snapshot", "snapshots"), _HISTORY),
         **dict.fromkeys(("deps", "install"), _NO_PACKAGES),
         **dict.fromkeys(("compact", "optimize", "vacuum", "expire", "maintain", "janitor"), _NO_MAINTENANCE),
         "seed": _SMALL_TABLE,
@@ -141,6 +141,10 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         **dict.fromkeys(
             ("updated_at", "order", "version_column", "row_version"), "sequence_by='…' says which row is newer."
         ),
+        **dict.fromkeys(
+            ("check_cols", "track_history_column_list"),
+            "track_columns=['…'] names what makes a version, in mode='scd2'.",
+        ),
         **dict.fromkeys(("event_time", "time_column", "watermark", "lookback"), _WATERMARK),
         **dict.fromkeys(
             ("cron", "interval", "interval_unit", "schedule", "processing_time", "processingtime"), _TRIGGER
@@ -169,7 +173,6 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
             "complete",
             "insert_overwrite",
             "delete+insert",
-            "scd2",
         ),
         _MODE,
     ),
@@ -193,7 +196,7 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
             "`this` is the model's table; target.namespace and target.catalog are its place.",
         ),
         "doc": _DESCRIBED,
-        **dict.fromkeys(("snapshot", "endsnapshot"), _NO_HISTORY),
+        **dict.fromkeys(("snapshot", "endsnapshot"), _HISTORY),
         **dict.fromkeys(("test", "endtest"), _NO_TESTS),
         **dict.fromkeys(("materialization", "endmaterialization"), _MODE),
         **dict.fromkeys(
@@ -214,7 +217,7 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         "sources": _STREAMS,
         "tables": _STREAMS,
         "seeds": _SMALL_TABLE,
-        "snapshots": _NO_HISTORY,
+        "snapshots": _HISTORY,
         **dict.fromkeys(("tests", "data_tests", "unit_tests"), _NO_TESTS),
         **dict.fromkeys(("macros", "analyses"), "Macros are described by comments in their files."),
         **dict.fromkeys(("exposures", "metrics", "semantic_models", "groups", "saved_queries"), _META),

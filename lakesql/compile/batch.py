@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
+from lakesql.compile.history import History
 from lakesql.compile.insert import insert_statement
 from lakesql.compile.merge import (
     BOUNDS_PLACE,
@@ -25,11 +26,10 @@ from lakesql.compile.mirror import (
     position_text,
     truncates,
 )
-from lakesql.compile.quote import Instant, identifier, literal, table_name
+from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
-from lakesql.model.config import Append, Cdc, Upsert
-from lakesql.model.table_name import TableName
-from lakesql.names import BATCH_VIEW, CHANGED_VIEW, DELETE, DELETED_AT, NEWEST_VIEW, ROWS_VIEW
+from lakesql.model.config import Append, Cdc, Scd2, Upsert
+from lakesql.names import BATCH_VIEW, CHANGED_VIEW, DELETE, DELETED_AT, HISTORY_VIEW, NEWEST_VIEW, ROWS_VIEW
 
 COMMIT = "each batch: the commit"
 
@@ -57,13 +57,46 @@ class ReadBounds:
 
 
 @dataclass(frozen=True, slots=True)
+class Bounded:
+    """A query, cut where the bounds of the batch's keys come: each time of another table, by these aliases."""
+
+    parts: tuple[str, ...]
+    aliases: tuple[str, ...]
+
+    def text(self, bounds: tuple[KeyRange, ...] | None = None) -> str:
+        """The query with these bounds in their places; None leaves a mark there, as the compiled file has it."""
+        whole, *rest = self.parts
+        for alias, part in zip(self.aliases, rest, strict=True):
+            whole += (BOUNDS_PLACE if bounds is None else bounds_text(bounds, alias)) + part
+        return whole
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRows:
+    """Make the rows of a query that reads the table itself, once, and give them a name."""
+
+    when: str
+    name: str
+    query: Bounded
+
+    @property
+    def text(self) -> str:
+        """The statement that makes the view, as the compiled file has it."""
+        return MakeView(self.when, self.name, self.query.text()).text
+
+
+@dataclass(frozen=True, slots=True)
 class Remember:
-    """Insert the keys that a batch deletes, if it does, into the tombstones: they are those of the rows of a view with
-    `_lakesql_delete`. Done twice, it says the same."""
+    """Insert some rows of a view, those for which the condition holds, into the tombstones, if there are any.
+
+    Done twice, it says the same. `forget` removes, whole days at a time, those whose time is over.
+    """
 
     when: str
     view: str
+    condition: str
     text: str
+    forget: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +108,20 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The one statement that changes the table, cut where the bounds of the batch's keys come, if they do.
+    """The one statement that changes the table.
 
-    The last bounds are those of the target, the ones before it those of the tombstones. `is_unchecked`: Iceberg does
-    not check when it commits that the table is still as the statement has read it. `truncating` is what the statement
-    of a batch with a truncate ends with, besides; it has no bounds.
+    `is_unchecked`: Iceberg does not check when it commits that the table is still as the statement has read it.
+    `truncating` is what the statement of a batch with a truncate ends with, besides; it has no bounds.
     """
 
     when: str
-    parts: tuple[str, ...]
+    statement: Bounded
     is_unchecked: bool = False
     truncating: str = ""
 
     def text(self, bounds: tuple[KeyRange, ...] | None = None) -> str:
         """The statement, with these bounds in their place; None leaves a mark there, as the compiled file has it."""
-        whole, *rest = self.parts
-        for alias, part in zip(("deleted", "target")[-len(rest) :], rest, strict=False):
-            whole += (BOUNDS_PLACE if bounds is None else bounds_text(bounds, alias)) + part
-        return whole
+        return self.statement.text(bounds)
 
     def truncating_text(self, truncate: Truncate | None = None) -> str:
         """The statement of a batch with this truncate, or with a mark for it; '' where it is nothing to the mode."""
@@ -102,13 +131,15 @@ class Write:
         return f"{self.text(())}\n{end}" if end else ""
 
 
-Step = MakeView | ReadBounds | Remember | Write
+Step = MakeView | ReadBounds | KeepRows | Remember | Write
 
 
 def newest_view(select: Select) -> MakeView:
     """The view of the newest changes of a feed that is mirrored. Its rows are made once."""
-    newest = newest_changes(tuple(select.feed_keys.values()), tuple(select.sequence.values()))
-    return MakeView("each batch: the newest change of each key", NEWEST_VIEW, newest)
+    keys, sequence = tuple(select.feed_keys.values()), tuple(select.sequence.values())
+    if select.writing.is_history:
+        return MakeView("each batch: its changes, each once", NEWEST_VIEW, newest_changes((*keys, *sequence), ()))
+    return MakeView("each batch: the newest change of each key", NEWEST_VIEW, newest_changes(keys, sequence))
 
 
 def changed_view(select: Select, has_truncate: bool) -> MakeView:
@@ -134,16 +165,17 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
     rows = MakeView(when, ROWS_VIEW, select.text)
     match config:
         case Append():
-            return rows, Write(COMMIT, (insert_statement(table, columns),))
+            return rows, Write(COMMIT, Bounded((insert_statement(table, columns),), ()))
         case Upsert(keys=keys):
             newest = newest_rows(config, select.writing.is_positioned, columns or ())
             remembers = select.writing.retention is not None
-            merge = merge_parts(table, config, columns, remembers)
+            aliases = ("deleted", "target") if remembers else ("target",)
+            merge = Bounded(merge_parts(table, config, columns, remembers), aliases)
             return (
                 rows,
                 MakeView("each batch: the newest row of each key", BATCH_VIEW, newest),
                 ReadBounds(BATCH_VIEW, keys),
-                *((_remember(remember_statement(table, config)),) if remembers else ()),
+                *((_remember(select, remember_statement(table, config)),) if remembers else ()),
                 Write(COMMIT, merge, columns is not None and inserts_only(config, columns)),
             )
         case Cdc(keys=keys):
@@ -159,21 +191,52 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                     mirrored_rows(select.feed_keys, sequence, columns),
                 ),
                 ReadBounds(BATCH_VIEW, keys),
-                *((_remember(remember_statement(table, merged, of_truncates)),) if sequence else ()),
+                *((_remember(select, remember_statement(table, merged, of_truncates)),) if sequence else ()),
                 Write(
                     COMMIT,
-                    merge_parts(table, merged, columns, bool(sequence), empties),
+                    Bounded(
+                        merge_parts(table, merged, columns, bool(sequence), empties),
+                        ("deleted", "target") if sequence else ("target",),
+                    ),
                     truncating=not_in_feed(position),
                 ),
+            )
+        case Scd2(keys=keys):
+            sequence = select.sequence or {name: name for name in config.sequence_by}
+            if select.writing.is_mirror:
+                batch = mirrored_rows({**select.feed_keys, **sequence}, {}, columns)
+            else:
+                batch = newest_rows(Upsert(keys=(*keys, *sequence)), select.writing.is_positioned)
+            history = History(table, config, tuple(sequence), columns or ())
+            return (
+                rows,
+                MakeView("each batch: its changes, and what the SELECT makes of them", BATCH_VIEW, batch),
+                ReadBounds(BATCH_VIEW, keys),
+                KeepRows(
+                    "each batch: all changes of its keys",
+                    HISTORY_VIEW,
+                    Bounded(history.changes(select.writing.is_mirror), ("stored", "remembered")),
+                ),
+                Remember(
+                    "each batch: changes that make no version are remembered",
+                    HISTORY_VIEW,
+                    history.is_forgotten,
+                    history.remember,
+                    _forget(select),
+                ),
+                Write(COMMIT, Bounded(history.merge, ("target",))),
             )
         case _:
             assert_never(config)
 
 
-def _remember(statement: str) -> Remember:
-    return Remember("each batch that deletes: what it deletes is remembered", BATCH_VIEW, statement)
+def _remember(select: Select, statement: str) -> Remember:
+    when = "each batch that deletes: what it deletes is remembered"
+    return Remember(when, BATCH_VIEW, DELETE, statement, _forget(select))
 
 
-def forget_statement(table: TableName, before: Instant) -> str:
-    """Delete the tombstones of the days before one: whole files, as they lie by day."""
-    return f"DELETE FROM {table_name(table.tombstones)} WHERE {DELETED_AT} < {literal(before)}"
+def _forget(select: Select) -> str:
+    assert select.writing.retention is not None, "what is remembered has a time"
+    tombstones, seconds = table_name(select.model.table.tombstones), select.writing.retention.length_ms // 1000
+    oldest = f"date_trunc('DAY', current_timestamp() - INTERVAL '{seconds}' SECOND)"
+    return f"DELETE FROM {tombstones} WHERE {DELETED_AT} < {oldest}"

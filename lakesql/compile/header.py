@@ -92,6 +92,9 @@ def _batches(select: Select) -> str:
 
 def _rows(select: Select) -> str:
     writing, query = select.writing, select.query
+    if writing.is_history:
+        by = ", then ".join((*(select.sequence.values() or writing.sequence_by), "arrival"))
+        return f"the history of each {_listed(writing.keys, 'and')}: a row for each version, in the order of {by}"
     if writing.is_mirror:
         (feed,) = query.streams_read
         by = f", the newest by {', then '.join((*select.sequence.values(), 'arrival'))}" if select.sequence else ""
@@ -105,6 +108,10 @@ def _rows(select: Select) -> str:
 
 def _filtered(select: Select) -> str:
     """What a filter leaves of a row that is in the table already."""
+    if select.writing.is_history and not select.writing.is_mirror:
+        return "a change that is filtered out ends no version" if select.query.filters else ""
+    if select.writing.is_history:
+        return "the version of a row that no longer passes ends" if select.query.filters else ""
     if select.writing.is_mirror:
         return "a row that no longer passes leaves the table" if select.query.filters else ""
     if not (select.writing.keys and select.query.filters):
@@ -140,6 +147,8 @@ def _late(select: Select) -> str:
         return f"those behind the watermark {where}"
     if select.query.stateful:
         return "none is too late; state is kept for good, as no watermark bounds it"
+    if select.writing.is_history:
+        return "none is too late; a change that comes late splits the history where it belongs"
     if select.writing.sequence_by:
         return "none is too late; a row older than the one of its key in the table changes nothing"
     return "none is too late"
@@ -149,6 +158,11 @@ def _deleted(select: Select) -> str:
     if select.writing.retention is None:
         return ""
     kept = select.writing.retention.text
+    if select.writing.is_history:
+        return (
+            f"they end the last version; remembered, as are changes that make no version, in "
+            f"{select.model.table.tombstones} for {kept}, for what comes late"
+        )
     return f"remembered in {select.model.table.tombstones} for {kept}: no older row brings one back"
 
 

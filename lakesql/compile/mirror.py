@@ -75,14 +75,15 @@ POSITION_PLACE = "/* the truncate's position */ array()"
 """What stands in the compiled MERGE for the position of the batch's newest truncate."""
 
 
-def newest_changes(feed_keys: tuple[str, ...], sequence: Sequence[str]) -> str:
+def newest_changes(keys: Sequence[str], sequence: Sequence[str]) -> str:
     """The newest change of each key in the view `_lakesql_changes`, and of each partition the newest truncate.
 
-    `sequence` is what says which of two changes is newer, before their arrival does.
+    `keys` are columns of the feed, and fields of `_change`. `sequence` is what says which of two changes is newer,
+    before their arrival does.
     """
     return _NEWEST.format(
         change=CHANGE,
-        keys=identifiers(feed_keys),
+        keys=", ".join(map(_of_feed, keys)),
         newest_first=", ".join(f"{each} DESC" for each in (*map(_of_feed, sequence), POSITION)),
         position=POSITION,
         rank=RANK,

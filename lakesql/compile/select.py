@@ -143,7 +143,14 @@ def build_select(
     tables, is_plain = _tables_of(manifest, model, built), not adds_functions(manifest.target.spark)
     query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain)
     read_tables = {found: read.table for found in streams if (read := reads_model(manifest, found)) is not None}
-    select = Select(model, query, streams, rendered, build_writing(model.config, query.stateful), read_tables)
+    select = Select(
+        model,
+        query,
+        streams,
+        rendered,
+        build_writing(model.config, query.stateful, _reads_feed(query, streams)),
+        read_tables,
+    )
     problems = [*_check_columns(select), *_check_mode(select), *_check_storable(select)]
     if problems:
         raise ProjectError(problems)
@@ -197,12 +204,12 @@ def _tables_of(
     tables: dict[tuple[str, ...], tuple[QueryColumn, ...]] = {}
     for name in {found.name: None for found in model.facts.refs}:
         try:
-            query = build_select(manifest, name, built).query
+            read = build_select(manifest, name, built)
         except ProjectError:
             continue  # that model is refused by itself
-        if query.offered is not None:
-            table = manifest.models[name].table
-            tables[table.catalog.lower(), table.namespace.lower(), table.name.lower()] = query.offered
+        if read.query.offered is not None:
+            table, added = read.model.table, (QueryColumn(column.name, 0) for column in read.writing.added)
+            tables[table.catalog.lower(), table.namespace.lower(), table.name.lower()] = (*read.query.offered, *added)
     return tables
 
 
@@ -218,6 +225,10 @@ def _names(manifest: Manifest, model: Model, is_full_refresh: bool) -> Names:
     )
 
 
+def _reads_feed(query: Query, streams: Mapping[str, Stream]) -> bool:
+    return any(streams[name].envelope != "none" for name in query.streams_read)
+
+
 def _check_columns(select: Select) -> Iterable[Problem]:
     """Options that name columns of the SELECT."""
     model, known = select.model, select.columns
@@ -227,17 +238,22 @@ def _check_columns(select: Select) -> Iterable[Problem]:
             yield Problem("columns-unknown", what, place=model.option_place(option))
         return
     lowered = {name.lower() for name in known}
-    named = {
+    for it in select.writing.added:
+        if it.name.lower() in lowered:
+            what = f"The SELECT has a column '{it.name}', and mode '{mode_of(model.config)}' adds one of that name."
+            fix = "Give one of them another name: the mode's by its option."
+            yield Problem("duplicate-column", what, "", fix, model.option_place("mode"))
+    placed = {
         "partition_by": tuple(field.column for field in model.config.partition_by),
         "order_by": tuple(field.column for field in model.config.order_by),
-        **select.writing.compared,
     }
-    for option, columns in named.items():
-        for column in columns:
-            if column.lower() not in lowered:
+    added = {it.name.lower() for it in select.writing.added}
+    for option, words in {**placed, **select.writing.compared}.items():
+        for word in words:
+            if word.lower() not in (lowered | added if option in placed else lowered):
                 condition = "key-not-selected" if option == "keys" else "unknown-column"
-                what = f"'{column}' in {option} is not a column of the SELECT."
-                yield Problem(condition, what, "", did_you_mean(column, known), model.option_place(option))
+                what = f"'{word}' in {option} is not a column of the SELECT."
+                yield Problem(condition, what, "", did_you_mean(word, known), model.option_place(option))
     for option, columns in select.writing.updated.items():
         for index, column in enumerate(columns):
             if column.lower() not in lowered:
@@ -348,6 +364,14 @@ def _check_mode(select: Select) -> Iterable[Problem]:
             fix="Say `envelope: debezium` in the stream that is one.",
             place=model.place,
         )
+    if query.stateful and (writing.is_mirror or writing.is_history):
+        yield Problem(
+            "cdc-stateful",
+            f"Mode '{mode_of(model.config)}' cannot aggregate, take DISTINCT rows or join streams: its table has a row "
+            f"for each {'version of a row' if writing.is_history else 'row'} of the source.",
+            fix=f"Keep the rows, and aggregate them in a model that reads {{{{ ref('{model.name}') }}}}.",
+            place=model.option_place("mode"),
+        )
     if writing.is_mirror:
         yield from _check_mirror(select)
     for option, condition in writing.conditions.items():
@@ -364,14 +388,6 @@ def _check_mirror(select: Select) -> Iterable[Problem]:
     """Whether the SELECT is over one change feed whose key it keeps."""
     model, query = select.model, select.query
     mode = mode_of(model.config)
-    if query.stateful:
-        yield Problem(
-            "cdc-stateful",
-            f"Mode '{mode}' cannot aggregate, take DISTINCT rows or join streams: its table has a row for each row of "
-            "the source.",
-            fix=f"Mirror the rows, and aggregate them in a model that reads {{{{ ref('{model.name}') }}}}.",
-            place=model.option_place("mode"),
-        )
     streams = [select.streams[name] for name in query.streams_read]
     feeds = [stream for stream in streams if stream.envelope != "none" and stream.key]
     if len(streams) != 1 or not feeds:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakesql.compile.batch import (
+    KeepRows,
     MakeView,
     ReadBounds,
     Remember,
@@ -25,7 +26,7 @@ from lakesql.compile.table import (
     create_table,
 )
 from lakesql.model.config import PartitionField
-from lakesql.names import DELETED_AT
+from lakesql.names import DELETE, DELETED_AT
 
 
 def compiled_text(select: Select) -> str:
@@ -36,7 +37,7 @@ def compiled_text(select: Select) -> str:
     model = select.model
     table = build_table_spec(model.table, compiled_columns(select), model.config, model.properties.description)
     parts = [render_header(select), _table_section(table)]
-    if tombstones := tombstones_spec(select, table.columns):
+    if tombstones := tombstones_spec(select, compiled_columns(select)):
         parts.append(_table_section(tombstones))
     is_mirror = select.writing.is_mirror
     feed = (newest_view(select), changed_view(select, has_truncate=False), current_view(select)) if is_mirror else ()
@@ -50,8 +51,11 @@ def compiled_text(select: Select) -> str:
                     emptied = changed_view(select, has_truncate=True)
                     parts.append(_section(emptied.when, emptied.text))
                     parts.append(_section("each batch with a truncate: the commit", step.truncating_text()))
+            case KeepRows():
+                parts.append(_section(step.when, step.text))
             case Remember():
                 parts.append(_section(step.when, step.text))
+                parts.append(_section("once a day: what has been remembered for long enough is forgotten", step.forget))
             case ReadBounds():
                 pass  # it is no statement: the mark in the one that follows stands for it
     if select.late_text:
@@ -74,13 +78,19 @@ def tombstones_spec(select: Select, columns: tuple[TableColumn, ...]) -> TableSp
     if writing.retention is None:
         return None
     names = {name.lower() for name in (*writing.keys, *(select.sequence or writing.sequence_by))}
-    remembered = tuple(replace(column, comment="") for column in columns if column.name.lower() in names)
+    remembered = (column for column in columns if writing.is_history or column.name.lower() in names)
+    what = "Changes that make no version in" if writing.is_history else "Keys that were deleted from"
+    is_delete = TableColumn(DELETE, "boolean", "Whether it was a delete; otherwise a change that made no version.")
     return TableSpec(
         name=select.model.table.tombstones,
-        columns=(*remembered, TableColumn(DELETED_AT, "timestamp", "When the batch was written that deleted it.")),
+        columns=(
+            *(replace(column, comment="") for column in remembered),
+            *((is_delete,) if writing.is_history else ()),
+            TableColumn(DELETED_AT, "timestamp", "When the batch was written that brought it."),
+        ),
         partition_by=(PartitionField("days", DELETED_AT),),
         properties=DEFAULT_PROPERTIES,
-        comment=f"Keys that were deleted from {select.model.table}.",
+        comment=f"{what} {select.model.table}.",
     )
 
 

@@ -11,6 +11,8 @@ from lakesql.compile.storable import can_be_ordered
 from lakesql.model.config import STAGING_PROPERTY, Config, PartitionField, SortField
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import build_writing
+from lakesql.names import CHANGE
+from lakesql.stream.stream import CHANGE_FIELDS
 
 DEFAULT_PROPERTIES: Mapping[str, str] = {
     "format-version": "2",
@@ -68,8 +70,10 @@ class TableSpec:
 
 
 def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: Config, comment: str) -> TableSpec:
-    """The table that a model's configuration asks for."""
+    """The table that a model's configuration asks for, with these columns and those that its mode adds."""
     writing = build_writing(config)
+    added = (TableColumn(it.name, it.type or _type_like(it.like, columns), it.comment) for it in writing.added)
+    columns = (*columns, *added)
     properties = {**GIVEN_PROPERTIES, **writing.properties}
     if config.properties.get("write.parquet.compression-codec", "zstd") != "zstd":
         del properties["write.parquet.compression-level"]  # a level goes with its codec: others count differently
@@ -81,6 +85,14 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
         properties={**properties, **config.properties},
         comment=comment,
     )
+
+
+def _type_like(word: str, columns: tuple[TableColumn, ...]) -> str | None:
+    """The type of what `sequence_by` names: a column, or a field of `_change`."""
+    field = word.lower().removeprefix(f"{CHANGE}.")
+    if field != word.lower():
+        return CHANGE_FIELDS.get(field)
+    return next((column.type for column in columns if column.name.lower() == field), None)
 
 
 def _can_be_ordered(field: SortField, columns: tuple[TableColumn, ...]) -> bool:

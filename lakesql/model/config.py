@@ -252,8 +252,35 @@ class Cdc(TableConfig):
     )
 
 
-Config = Append | Upsert | Cdc
-MODES: Mapping[str, type[Config]] = {"append": Append, "upsert": Upsert, "cdc": Cdc}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scd2(TableConfig):
+    """`mode='scd2'`: the history of each key, a row for each version of it."""
+
+    keys: tuple[str, ...] = option(
+        "Columns that identify what has a history; none of them may be NULL.", read=_read_keys
+    )
+    sequence_by: tuple[str, ...] = option(
+        "What orders the changes of a key: a column, which says from when a version is valid, and more where two "
+        "changes may be equal in it. Of a change feed also '_change.ts' and '_change.position'; the SELECT has them."
+    )
+    track_columns: tuple[str, ...] = option(
+        "The columns of which a change makes a new version; all, if left out.", default=()
+    )
+    valid_from: str = option("The column that says from when a version is valid.", default="valid_from", read=_read_key)
+    valid_to: str = option(
+        "The column that says until when, exclusively; NULL as long as it is.", default="valid_to", read=_read_key
+    )
+    is_current: str = option("The column that says whether it still is.", default="is_current", read=_read_key)
+    tombstone_retention: Duration = option(
+        "How long it is remembered what makes no version of its own, such as a delete, so that a change that comes "
+        "late splits the history at the right place.",
+        default=Duration("7 days", 604_800_000),
+        read=parse_duration,
+    )
+
+
+Config = Append | Upsert | Cdc | Scd2
+MODES: Mapping[str, type[Config]] = {"append": Append, "upsert": Upsert, "cdc": Cdc, "scd2": Scd2}
 """Modes by the word in `config(mode=…)`: the only place where that word is compared."""
 
 REMOVED: Mapping[str, str] = {

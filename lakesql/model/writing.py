@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
-from lakesql.model.config import Append, Cdc, Config, SortField, Upsert
+from lakesql.model.config import Append, Cdc, Config, Scd2, SortField, Upsert
 from lakesql.project.duration import Duration
 
 PARTITIONED_APPEND_PROPERTIES: Mapping[str, str] = {
@@ -34,6 +34,16 @@ class Contradiction:
     option: str
     what: str
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddedColumn:
+    """A column that the table has beside those of the SELECT: of a type, or of that of a word of `sequence_by`."""
+
+    name: str
+    comment: str
+    type: str = ""
+    like: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +76,10 @@ class Writing:
     is_positioned: bool
     """Whether each row carries the position of the record it comes from: where arrival decides between rows."""
     is_mirror: bool = False
-    """Whether the SELECT is given the newest row of each key of its feed, and a key for which it makes none leaves the
-    table."""
+    """Whether the SELECT is given the rows that a change feed leaves, and a key for which it makes none is deleted."""
+    is_history: bool = False
+    """Whether each version of a row is a row of the table. Changes of a key are told apart by `sequence_by`."""
+    added: tuple[AddedColumn, ...] = ()
     retention: Duration | None = None
     """How long deleted keys are remembered, so that an older row does not bring one back; None where none are."""
     takes_truncates: bool = True
@@ -89,8 +101,9 @@ class Writing:
         return self.is_positioned or self.is_mirror
 
 
-def build_writing(config: Config, is_stateful: bool = False) -> Writing:
-    """What the mode of `config` means for a SELECT that keeps state between batches, or does not."""
+def build_writing(config: Config, is_stateful: bool = False, reads_feed: bool = False) -> Writing:
+    """What the mode of `config` means for a SELECT that keeps state between batches, or does not, and that reads a
+    change feed, or does not."""
     match config:
         case Append():
             spreads = config.partition_by and not config.order_by
@@ -152,6 +165,36 @@ def build_writing(config: Config, is_stateful: bool = False) -> Writing:
                 can_be_streamed=False,
                 empty_when="no rows arrived",
             )
+        case Scd2(keys=keys, sequence_by=sequence_by):
+            compared = {"keys": keys, "track_columns": config.track_columns}
+            return Writing(
+                mode="scd2",
+                keys=keys,
+                sequence_by=sequence_by,
+                not_null=() if reads_feed else (*keys, *sequence_by),
+                compared=compared if reads_feed else {**compared, "sequence_by": sequence_by},
+                needs_columns="mode",
+                contradictions=tuple(_find_keys_in_sequence(config)),
+                added=(
+                    AddedColumn(config.valid_from, "From when this version is valid.", like=sequence_by[0]),
+                    AddedColumn(
+                        config.valid_to, "Until when it was valid, exclusively; NULL while it is.", like=sequence_by[0]
+                    ),
+                    AddedColumn(config.is_current, "Whether it still is valid.", "boolean"),
+                ),
+                order_by=(*(SortField(key) for key in keys), SortField(config.valid_from)),
+                properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
+                is_positioned=not reads_feed,
+                is_mirror=reads_feed,
+                is_history=True,
+                retention=config.tombstone_retention,
+                takes_truncates=False,
+                output_mode="update",
+                can_replay=False,
+                is_idempotent=True,
+                can_be_streamed=False,
+                empty_when="no rows arrived",
+            )
         case _:
             assert_never(config)
 
@@ -174,7 +217,7 @@ def _find_contradictions(config: Upsert) -> Iterator[Contradiction]:
         )
 
 
-def _find_keys_in_sequence(config: Cdc) -> Iterator[Contradiction]:
+def _find_keys_in_sequence(config: Cdc | Scd2) -> Iterator[Contradiction]:
     for key in _common(config.keys, config.sequence_by):
         what = f"'{key}' is in keys and in sequence_by."
         yield Contradiction("sequence_by", what, "All changes of a row have the same key: it orders none of them.")

@@ -12,7 +12,6 @@ from lakesql.catalog.tables import load_table_state
 from lakesql.compile.select import Select
 from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.sync_table import TableSync
-from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.batch.write import Sink, Step
 from lakesql.engine.progress.decide import check_rebuilt, decide_all
 from lakesql.engine.progress.inspect import read_sources, read_state
@@ -93,7 +92,7 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
         open_progress(session, context.brokers, identity, found, decision, bindings, query_hash)
         for identity, found, decision in zip(identities, states, decisions, strict=True)
     ]
-    name, retention = select.model.name, select.writing.retention
+    name = select.model.name
 
     def reach(step: Step) -> None:
         context.check_lease(name)
@@ -104,7 +103,6 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
         bindings=restart(bindings, progress),
         progress=progress,
         table=table,
-        tombstones=Tombstones(select.model.table, retention) if retention else None,
         emit=context.emit,
         companion=next(iter(companion), None),
         reached=reach,

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from sqlglot import exp, parse_one
 
-from lakesql.compile.batch import Write
+from lakesql.compile.batch import Bounded, Write
 from lakesql.compile.merge import BOUNDS_PLACE, KeyRange, inserts_only, merge_parts, newest_rows
 from lakesql.compile.quote import Day, Instant
 from lakesql.model.config import Upsert
@@ -17,7 +17,7 @@ NAME = TableName("lake", "shop", "orders")
 def merge_statement(
     table: TableName, config: Upsert, columns: tuple[str, ...] | None, bounds: tuple[KeyRange, ...] | None
 ) -> str:
-    return Write("", merge_parts(table, config, columns)).text(bounds)
+    return Write("", Bounded(merge_parts(table, config, columns), ("target",))).text(bounds)
 
 
 def test_the_newest_row_is_by_sequence_and_then_by_arrival() -> None:

@@ -138,7 +138,7 @@ def test_an_option_of_another_tool_is_answered(
         ("{{ env_var('X') }}", "var('…')"),
         ("{% if execute %} x {% endif %}", "ref('…')"),
         ("{% do log('x') %}", "leave it out"),
-        ("{% snapshot s %}{% endsnapshot %}", "append"),
+        ("{% snapshot s %}{% endsnapshot %}", "scd2"),
         ("{{ run_query('SELECT 1') }}", "ref('…')"),
     ],
 )

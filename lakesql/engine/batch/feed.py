@@ -38,12 +38,13 @@ def _make(session: SparkSession, view: MakeView) -> None:
 
 
 def _refused(select: Select) -> RunError:
-    model = select.model
+    model, is_history = select.model, select.writing.is_history
+    why = "the model says on_truncate='fail'"
+    again = f"Fill the source again, and `lakesql rebuild {model.name}`."
     return RunError.of(
         "truncate-refused",
-        f"The source of model '{model.name}' was truncated, and the model says on_truncate='fail'. Nothing of the "
-        "batch was written.",
-        fix="If the rows are to go, run once with on_truncate='apply'; otherwise fill the source again, and "
-        f"`lakesql rebuild {model.name}`.",
-        place=model.option_place("on_truncate"),
+        f"The source of model '{model.name}' was truncated, and "
+        f"{'no history has a truncate' if is_history else why}. Nothing of the batch was written.",
+        fix=again if is_history else f"{again} If the rows are to go, run once with on_truncate='apply' instead.",
+        place=model.option_place("mode" if is_history else "on_truncate"),
     )

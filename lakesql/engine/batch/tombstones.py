@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 
 from pyspark.sql import SparkSession
 
-from lakesql.compile.batch import forget_statement
-from lakesql.compile.quote import Instant
-from lakesql.model.table_name import TableName
-from lakesql.project.duration import Duration
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from lakesql.compile.batch import Remember
 
 
 class Tombstones:
-    """Writes the tombstones of one model, and once a day removes those of days that are past their time."""
+    """Writes the tombstones of one model's batches, and once a day removes those whose time is over."""
 
-    def __init__(self, table: TableName, retention: Duration) -> None:
-        self._table = table
-        self._retention = timedelta(milliseconds=retention.length_ms)
+    def __init__(self) -> None:
         self._forgot_on: date | None = None
 
-    def remember(self, session: SparkSession, statement: str) -> None:
-        """Run the statement that inserts those of a batch. Done twice, they are there twice and say the same."""
-        session.sql(statement)
-        now = datetime.now(UTC)
-        if now.date() != self._forgot_on:
-            self._forgot_on = now.date()
-            day = (now - self._retention).replace(hour=0, minute=0, second=0, microsecond=0)
-            session.sql(forget_statement(self._table, Instant((day - _EPOCH) // timedelta(microseconds=1))))
+    def remember(self, session: SparkSession, step: Remember) -> None:
+        """Insert those of a batch. Done twice, they are there twice and say the same."""
+        session.sql(step.text)
+        today = datetime.now(UTC).date()
+        if today != self._forgot_on:
+            session.sql(step.forget)
+            self._forgot_on = today

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.compile.batch import MakeView, ReadBounds, Remember, Truncate, Write, batch_steps
+from lakesql.compile.batch import KeepRows, MakeView, ReadBounds, Remember, Truncate, Write, batch_steps
 from lakesql.compile.batch import Step as BatchStep
 from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import identifier
@@ -38,7 +38,7 @@ from lakesql.engine.sources.parsed import good_records, unpack
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected, now_ms
 from lakesql.model.model import Model
-from lakesql.names import CHANGES_VIEW, DELETE, ROWS_VIEW
+from lakesql.names import CHANGES_VIEW, ROWS_VIEW
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -63,7 +63,7 @@ class Sink:
     progress: Progress
     table: TableSync
     emit: Emit
-    tombstones: Tombstones | None = None
+    tombstones: Tombstones = field(default_factory=Tombstones)
     companion: Progress | None = None
     arrivals: Callable[[], Arrivals] | None = None
     reached: Callable[[Step], None] = lambda step: None
@@ -117,7 +117,11 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             sink.progress.note_empty(entry)
             sink.emit(BatchEmpty(model.name, batch, arrivals.records, rejected, now_ms(), arrivals.late))
             return
-        head = _publish(sink, session, write, snapshot)
+
+        def prepare_again() -> _PreparedWrite | None:
+            return _prepare_write(sink, snapshots.load_table(session, model.table), rows, entry, stack)
+
+        head = _publish(sink, session, write, snapshot, prepare_again)
     sink.progress.note_written(entry)
     sink.reached("finish")
     sink.emit(
@@ -235,10 +239,12 @@ def _prepare_write(
                     bounds = found
                     late = sink.arrivals().late if sink.arrivals else 0
                     entry = replace(entry, event_time=_iso(rows.counters.read()), late=late)
-            case Remember(view=view, text=statement):
-                assert sink.tombstones is not None, "a mode that deletes by a sequence remembers"
-                if rows.truncate or not _keep(frames[view], stack).where(DELETE).isEmpty():
-                    sink.tombstones.remember(session, statement)
+            case KeepRows(name=name, query=query):
+                frames[name] = session.sql(query.text(bounds)).localCheckpoint()
+                frames[name].createOrReplaceTempView(name)
+            case Remember(view=view, condition=condition):
+                if rows.truncate or not _keep(frames[view], stack).where(condition).isEmpty():
+                    sink.tombstones.remember(session, step)
             case Write(is_unchecked=is_unchecked):
                 merge = step.truncating_text(rows.truncate) if rows.truncate else step.text(bounds)
                 return _PreparedWrite(merge, is_unchecked, entry, rows.counters)
@@ -325,9 +331,15 @@ def _bad_records(sink: Sink, records: list[DataFrame]) -> DeadLetters:
 # --- 5. publishing
 
 
-def _publish(sink: Sink, session: SparkSession, write: _PreparedWrite, snapshot: Snapshot) -> Snapshot:
+def _publish(
+    sink: Sink,
+    session: SparkSession,
+    write: _PreparedWrite,
+    snapshot: Snapshot,
+    prepare_again: Callable[[], _PreparedWrite | None],
+) -> Snapshot:
     """Make the staged snapshot current. One that may not be replayed on top of a foreign commit is staged again."""
-    model, progress, can_replay = sink.model, sink.progress, sink.select.writing.can_replay
+    model, progress, can_replay, entry = sink.model, sink.progress, sink.select.writing.can_replay, write.entry
     for _ in range(PUBLISH_TRIES):
         try:
             return snapshots.publish(
@@ -335,11 +347,15 @@ def _publish(sink: Sink, session: SparkSession, write: _PreparedWrite, snapshot:
                 model.table,
                 snapshot,
                 model.name,
-                lambda table: progress.holds(table, write.entry),
+                lambda table: progress.holds(table, entry),
                 can_replay,
             )
         except snapshots.HeadMovedError:
             snapshots.drop_staged(snapshots.load_table(session, model.table), snapshot)
+            if sink.select.writing.is_history:  # its versions are made of the table's
+                again = prepare_again()
+                assert again is not None, "the rows of a batch do not change"
+                write = again
             staged = _stage(sink, session, write)
             assert staged is not None, "the rows of a batch do not change"
             snapshot = staged

@@ -1,0 +1,154 @@
+"""The statements of a batch that keeps a history: all changes of its keys, and the versions that these make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakesql.compile.quote import column_of, identifier, identifiers, table_name
+from lakesql.model.config import Scd2
+from lakesql.model.table_name import TableName
+from lakesql.names import BATCH_VIEW, DELETE, DELETED_AT, HISTORY_VIEW, ORIGIN, RANK, UNTIL, VERSION
+
+_CHANGES = """\
+SELECT *,
+  lead(CASE WHEN {version} OR {delete} THEN {valid_from} END) IGNORE NULLS OVER in_order AS {until}
+FROM (
+  SELECT *,
+    NOT {delete} AND (
+      coalesce(lag({delete}) OVER in_order, true)
+      OR NOT struct({tracked}) <=> lag(struct({tracked})) OVER in_order
+    ) AS {version}
+  FROM (
+    SELECT *,
+      row_number() OVER (
+        PARTITION BY {keys}, {sequence}
+        ORDER BY {origin}, {deleted_at} DESC
+      ) AS {rank}
+    FROM (
+      SELECT {columns}, {batch_delete} AS {delete}, 0 AS {origin}, CAST(NULL AS timestamp) AS {deleted_at}
+      FROM {batch}
+      UNION ALL
+      SELECT {columns}, false, 1, NULL
+      FROM {table} AS stored
+      WHERE EXISTS (SELECT 1 FROM {batch} AS source WHERE {stored_match})
+        AND """
+
+_REMEMBERED = """
+      UNION ALL
+      SELECT {columns}, {delete}, 2, {deleted_at}
+      FROM {tombstones} AS remembered
+      WHERE EXISTS (SELECT 1 FROM {batch} AS source WHERE {remembered_match})
+        AND """
+
+_IN_ORDER = """
+    )
+  )
+  WHERE {rank} = 1
+  WINDOW in_order AS (PARTITION BY {keys} ORDER BY {sequence})
+)
+WINDOW in_order AS (PARTITION BY {keys} ORDER BY {sequence})"""
+
+_REMEMBER = """\
+INSERT INTO {tombstones} ({columns}, {delete}, {deleted_at})
+SELECT {columns}, {delete}, current_timestamp() FROM {history} WHERE {is_forgotten}"""
+
+_MERGE = """\
+MERGE INTO {table} AS target
+USING {history} AS source
+ON {match}
+  AND """
+
+_CLAUSES = """
+WHEN MATCHED AND NOT source.{version} THEN DELETE
+WHEN MATCHED AND (source.{origin} = 0 OR NOT {valid_to} <=> source.{until}) THEN UPDATE SET
+  {sets}
+WHEN NOT MATCHED AND source.{version} THEN INSERT ({names})
+  VALUES ({values})"""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The statements of one model. `sequence` are the columns that order the changes of a key; `columns` those of its
+    SELECT.
+
+    Of two changes of a key with one sequence the last one counts. One that is equal to the change before it, in the
+    columns that are tracked, makes no version. Such changes and deletes are remembered in the tombstones: what comes
+    late may make versions of them yet.
+    """
+
+    table: TableName
+    config: Scd2
+    sequence: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def is_forgotten(self) -> str:
+        """The condition of the changes that the table does not keep, and that no tombstone remembers."""
+        return f"NOT {VERSION} AND {ORIGIN} < 2"
+
+    def changes(self, deletes: bool) -> tuple[str, ...]:
+        """All changes of the keys of the view `_lakesql_batch`, cut where the bounds of these keys come.
+
+        `deletes` says that the rows of the batch tell by `_lakesql_delete` which changes are deletes.
+        """
+        keys = self.config.keys
+        untracked = {name.lower() for name in (*keys, *self.sequence)}
+        tracked = self.config.track_columns or [name for name in self.columns if name.lower() not in untracked]
+        words = {
+            "table": table_name(self.table),
+            "tombstones": table_name(self.table.tombstones),
+            "batch": BATCH_VIEW,
+            "columns": identifiers(self.columns),
+            "keys": identifiers(keys),
+            "sequence": identifiers(self.sequence),
+            "valid_from": identifier(self.sequence[0]),
+            "tracked": identifiers(tracked) or "true",
+            "stored_match": self._match("stored", keys),
+            "remembered_match": self._match("remembered", keys),
+            "batch_delete": DELETE if deletes else "false",
+            "delete": DELETE,
+            "deleted_at": DELETED_AT,
+            "origin": ORIGIN,
+            "rank": RANK,
+            "until": UNTIL,
+            "version": VERSION,
+        }
+        return _CHANGES.format(**words), _REMEMBERED.format(**words), _IN_ORDER.format(**words)
+
+    @property
+    def remember(self) -> str:
+        """Insert the changes that make no version into the tombstones."""
+        return _REMEMBER.format(
+            tombstones=table_name(self.table.tombstones),
+            columns=identifiers(self.columns),
+            delete=DELETE,
+            deleted_at=DELETED_AT,
+            history=HISTORY_VIEW,
+            is_forgotten=self.is_forgotten,
+        )
+
+    @property
+    def merge(self) -> tuple[str, ...]:
+        """The MERGE of the versions in the view `_lakesql_history`, cut where the bounds of the batch's keys come."""
+        config = self.config
+        until = f"source.{UNTIL}"
+        values = {
+            **{name: column_of("source", name) for name in self.columns},
+            config.valid_from: column_of("source", self.sequence[0]),
+            config.valid_to: until,
+            config.is_current: f"{until} IS NULL",
+        }
+        match = self._match("target", (*config.keys, *self.sequence), "\n  ")
+        clauses = _CLAUSES.format(
+            version=VERSION,
+            origin=ORIGIN,
+            until=UNTIL,
+            valid_to=column_of("target", config.valid_to),
+            sets=",\n  ".join(f"{identifier(name)} = {value}" for name, value in values.items()),
+            names=identifiers(values),
+            values=", ".join(values.values()),
+        )
+        return _MERGE.format(table=table_name(self.table), history=HISTORY_VIEW, match=match), clauses
+
+    def _match(self, alias: str, columns: tuple[str, ...], indent: str = " ") -> str:
+        return f"{indent}AND ".join(f"{column_of(alias, name)} = {column_of('source', name)}" for name in columns)

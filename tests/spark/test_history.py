@@ -1,0 +1,184 @@
+"""Mode `scd2`: a row for each version, whatever comes late, comes twice, or is cut into batches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from tests.spark.project import Fields, Project, Row
+
+pytestmark = pytest.mark.long
+
+Change = tuple[int, int, int | None, int]
+"""A key, when it changed, its value (None: it was deleted), and another one."""
+
+
+def versions(changes: Iterable[Change], tracks_both: bool = True) -> list[Row]:
+    """The history that the changes leave, in plain Python. Of two with one time, the last counts."""
+    by_key: dict[int, dict[int, Change]] = {}
+    for change in changes:
+        by_key.setdefault(change[0], {})[change[1]] = change
+    found: list[Row] = []
+    for key, by_time in by_key.items():
+        former: tuple[Any, ...] | None = None
+        for at, (_, _, v, w) in sorted(by_time.items()):
+            tracked = None if v is None else (v, w) if tracks_both else (v,)
+            if tracked == former:
+                continue
+            if former is not None:
+                found[-1].update(valid_to=at, is_current=False)
+            if tracked is not None:
+                found.append(
+                    {"id": key, "v": v, "w": w, "at": at, "valid_from": at, "valid_to": None, "is_current": True}
+                )
+            former = tracked
+    return sorted(found, key=by_key_and_time)
+
+
+def by_key_and_time(row: Row) -> tuple[int, int]:
+    return row["id"], row["valid_from"]
+
+
+def cut(seed: int, deletes: bool) -> Iterator[list[Change]]:
+    """Changes in batches: late ones, repeated ones, and some of one time."""
+    source = random.Random(seed)
+    for _ in range(9):
+        yield [
+            (
+                source.randrange(4),
+                source.randrange(14),
+                None if deletes and source.random() < 0.25 else source.randrange(3),
+                source.randrange(2),
+            )
+            for _ in range(source.randrange(1, 14))
+        ]
+
+
+def stored(project: Project, name: str) -> list[Row]:
+    return sorted(project.rows_without_spark(name), key=by_key_and_time)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_any_batches_give_the_history_of_a_replay_in_python(project: Project, seed: int) -> None:
+    project.stream("s", {"id": "int", "v": "int", "w": "int", "at": "int"}, max_per_batch=1)
+    options = {"mode": "scd2", "keys": ["id"], "sequence_by": "at"}
+    project.model("both", "SELECT id, v, w, at FROM {s}", **options)
+    project.model("one", "SELECT id, v, w, at FROM {s}", **options, track_columns=["v"])
+    batches = list(cut(seed, deletes=False))
+    for batch in batches:
+        project.record("s", [dict(zip(("id", "at", "v", "w"), change, strict=True)) for change in batch])
+    project.run().check()
+    changes = [change for batch in batches for change in batch]
+    assert stored(project, "both") == versions(changes)
+    assert stored(project, "one") == versions(changes, tracks_both=False)
+
+
+def event(change: Change) -> Fields:
+    key, at, v, w = change
+    row = {"id": key, "v": v, "w": w, "at": at}
+    value = {"op": "d", "before": {**row, "v": 0}} if v is None else {"op": "u", "after": row}
+    return Fields(key={"id": key}, value={**value, "source": {"lsn": at}})
+
+
+def record(project: Project, changes: Sequence[Change]) -> None:
+    project.record("s", [event(change) for change in changes])
+
+
+def feed(project: Project) -> None:
+    columns = {"id": {"type": "int", "required": True}, "v": "int", "w": "int", "at": "int"}
+    project.stream("s", columns, envelope="debezium", key=["id"], max_per_batch=1)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_any_batches_of_a_change_feed_give_the_history_of_a_replay(project: Project, seed: int) -> None:
+    """A change that does not pass the filter ends a version, as a delete does."""
+    feed(project)
+    project.model("m", "SELECT id, v, w, at FROM {s} WHERE v < 2", mode="scd2", keys=["id"], sequence_by="at")
+    batches = list(cut(seed, deletes=True))
+    for batch in batches:
+        record(project, batch)
+    project.run().check()
+    changes = [change for batch in batches for change in batch]
+    passing = [(key, at, v if v is not None and v < 2 else None, w) for key, at, v, w in changes]
+    assert stored(project, "m") == versions(passing)
+
+
+def test_what_a_batch_does_not_change_is_not_written_again(project: Project) -> None:
+    feed(project)
+    project.model("m", "SELECT id, v, w, at FROM {s}", mode="scd2", keys=["id"], sequence_by="at")
+    record(project, [(1, 1, 1, 1), (1, 2, 2, 1), (1, 3, 3, 1), (2, 1, 1, 1)])
+    project.run().check()
+    record(project, [(1, 4, 4, 1)])
+    project.run().check()
+    assert project.summaries("m")[-1]["added-records"] == "2"  # the new version, and the one that it ends
+    assert stored(project, "m") == versions([(1, 1, 1, 1), (1, 2, 2, 1), (1, 3, 3, 1), (2, 1, 1, 1), (1, 4, 4, 1)])
+
+
+def test_the_names_of_the_columns_and_the_place_in_the_log_can_be_chosen(project: Project) -> None:
+    feed(project)
+    project.model(
+        "m",
+        "SELECT id, v, _change.position AS place FROM {s}",
+        mode="scd2",
+        keys=["id"],
+        sequence_by="_change.position",
+        valid_from="since",
+        valid_to="until",
+        is_current="now",
+    )
+    project.model("current", "SELECT s.id, m.v FROM {s} s JOIN {m!r} m ON m.id = s.id AND m.now", mode="append")
+    record(project, [(1, 1, 1, 1), (1, 2, None, 1), (1, 3, 3, 1)])
+    project.run("m").check()
+    assert project.rows("m", "since") == [
+        {"id": 1, "v": 1, "place": [1], "since": [1], "until": [2], "now": False},
+        {"id": 1, "v": 3, "place": [3], "since": [3], "until": None, "now": True},
+    ]
+    project.run("current").check()
+    assert project.rows("current") == [{"id": 1, "v": 3}] * 3
+
+
+def test_a_truncate_stops_a_history(project: Project) -> None:
+    feed(project)
+    project.model("m", "SELECT id, v, w, at FROM {s}", mode="scd2", keys=["id"], sequence_by="at")
+    record(project, [(1, 1, 1, 1)])
+    project.run().check()
+    project.record("s", [Fields(key=None, value={"op": "t", "before": None, "after": None, "source": {"lsn": 9}})])
+    assert project.run().conditions("m") == ["truncate-refused"]
+
+
+@pytest.mark.parametrize("step", ["stage", "publish", "finish"])
+def test_a_batch_that_is_written_again_adds_no_version(project: Project, step: str) -> None:
+    feed(project)
+    project.model("m", "SELECT id, v, w, at FROM {s}", mode="scd2", keys=["id"], sequence_by="at")
+    first, second = [(1, 1, 1, 1), (2, 1, 1, 1), (3, 3, 3, 3)], [(1, 3, 1, 1), (1, 2, 5, 1), (2, 2, None, 1)]
+    record(project, first)
+    project.run().check()
+    record(project, second)
+
+    def break_off(_: str, reached: str) -> None:
+        if reached == step:
+            raise RuntimeError("killed")
+
+    assert not project.run(reached=break_off).succeeded
+    project.run().check()
+    record(project, [(2, 1, 1, 1), (2, 1, 7, 1)])
+    project.run().check()
+    assert stored(project, "m") == versions([*first, *second, (2, 1, 1, 1), (2, 1, 7, 1)])
+
+
+def test_a_history_is_filled_again(project: Project) -> None:
+    feed(project)
+    project.model("m", "SELECT id, v, w, at FROM {s}", mode="scd2", keys=["id"], sequence_by="at", track_columns="w")
+    changes: list[Change] = [(1, 1, 1, 1), (1, 3, 2, 1), (1, 5, None, 1), (1, 7, 2, 2)]
+    record(project, changes)
+    project.run().check()
+    assert len(stored(project, "m")) == 2
+    project.model("m", "SELECT id, v, w, at FROM {s}", mode="scd2", keys=["id"], sequence_by="at")
+    project.rebuild("m").check()
+    late = (1, 2, 9, 9)
+    record(project, [late])
+    project.run().check()
+    assert stored(project, "m") == versions([*changes, late])
