@@ -30,7 +30,7 @@ T = TypeVar("T")
 Conditions = tuple[str, ...]
 NO_REFUSAL: Conditions = ("",)
 PATIENCE_S = 180.0
-MODELS = ("a", "u", "c")
+MODELS = ("a", "u", "c", "h")
 FILES = 4
 """How many files, and so batches, a runner meets."""
 
@@ -171,13 +171,15 @@ class Runners:
 
 
 def make_project(project: Project) -> None:
-    """An append and an upsert over one topic of four files, and a mirror of a feed; nothing of them has been read."""
+    """An append and an upsert over one topic of four files, a mirror and a history of a feed; nothing has been read."""
     project._target["spark"] = SPARK
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
     project.model("a", "SELECT * FROM {e}", mode="append")
     project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id")
     project.stream("f", {"id": "int", "n": "int"}, max_per_batch=1, envelope="debezium", key=["id"])
-    project.model("c", "SELECT * FROM {f} WHERE n >= 0", mode="cdc", keys="id")
+    changed = "SELECT *, _change.position AS at FROM {f} WHERE n >= 0"
+    project.model("c", changed, mode="cdc", keys="id", sequence_by="_change.position")
+    project.model("h", changed, mode="scd2", keys="id", sequence_by="_change.position")
     record(project, range(FILES))
     project.manifest()  # writes profiles.yml
 
@@ -192,7 +194,13 @@ def record(project: Project, files: range) -> None:
         project.record("e", [*rows, "broken"])
         changes = [{"op": "u", "after": row} for row in (*rows, {**rows[-2], "n": -1})]
         changes.append({"op": "d", "before": rows[-1]})
-        events = [Fields(key={"id": (each.get("after") or each["before"])["id"]}, value=each) for each in changes]
+        events = [
+            Fields(
+                key={"id": (each.get("after") or each["before"])["id"]},
+                value={**each, "source": {"lsn": number * 100 + index}},
+            )
+            for index, each in enumerate(changes)
+        ]
         project.record("f", [*events, "broken"])
 
 
@@ -206,10 +214,18 @@ def find_faults(project: Project, files: int, begins_anew: str = "") -> list[str
     newest = dict(rows)
     gone = {files * 5 + 3, files * 5 + 4}  # of the last file: the next one brings those of the others back
     mirrored = {key: number for key, number in newest.items() if key not in gone}
-    expected = {"a": Counter(rows), "u": Counter(newest.items()), "c": Counter(mirrored.items())}
+    expected = {
+        "a": Counter(rows),
+        "u": Counter(newest.items()),
+        "c": Counter(mirrored.items()),
+        "h": Counter(rows),  # each is a version
+    }
     faults = []
     for model in MODELS:
-        found = Counter((row["id"], row["n"]) for row in project.rows_without_spark(model) if row["id"] >= 0)
+        read = [row for row in project.rows_without_spark(model) if row["id"] >= 0]
+        found = Counter((row["id"], row["n"]) for row in read)
+        if model == "h" and {row["id"]: row["n"] for row in read if row["is_current"]} != mirrored:
+            faults.append("h: other rows are current than the source has")
         lost, doubled = expected[model] - found, found - expected[model]
         if lost:
             faults.append(f"{model}: {lost.total()} lost")
@@ -239,7 +255,7 @@ def compaction(project: Project, model: str) -> Conditions:
 
 
 def foreign_commit(project: Project, model: str) -> Conditions:
-    project.sql(f"INSERT INTO {project.table(model)} VALUES (-1, -1)")
+    project.sql(f"INSERT INTO {project.table(model)} (id, n) VALUES (-1, -1)")
     return NO_REFUSAL
 
 
