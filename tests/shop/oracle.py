@@ -73,6 +73,7 @@ def expected_tables(recorded: Path = RECORDED) -> dict[str, list[Row]]:
         "checkouts": [_checkout(row) for row in clicks if row["page"] == "/checkout"],
         "views_per_10_minutes": _views_per_10_minutes(views),
         "visits_per_day": _visits_per_day(views),
+        **_products(read_topic("shop.public.products", recorded)),
     }
 
 
@@ -232,6 +233,30 @@ def _click(row: Row) -> Row:
 
 def _checkout(click: Row) -> Row:
     return {name: click[name] for name in ("view_id", "visitor", "customer_id", "viewed_at")}
+
+
+def _products(records: Sequence[Record]) -> dict[str, list[Row]]:
+    """The rows of the database's table in the end, and its prices, by the changes in the order of the log."""
+    events = {record.value["source"]["lsn"]: record.value for record in records if record.value is not None}
+    products: dict[int, Row] = {}
+    prices: list[Row] = []
+    for lsn, event in sorted(events.items()):
+        key = (event["after"] or event["before"])["product_id"]
+        at = datetime.fromtimestamp(event["source"]["ts_ms"] / 1000, UTC)
+        current = next((row for row in prices if row["product_id"] == key and row["is_current"]), None)
+        row = event["after"] and {**event["after"], "price": Decimal(event["after"]["price"]), "position": [lsn]}
+        if current and (row is None or row["price"] != current["price"]):
+            current.update(valid_to=at, is_current=False)
+            current = None
+        if row is None:
+            del products[key]
+            continue
+        products[key] = {name: row[name] for name in ("product_id", "name", "price", "stock", "position")}
+        if current is None:
+            version = {"product_id": key, "name": row["name"], "price": row["price"], "changed_at": at}
+            valid = {"valid_from": at, "valid_to": None, "is_current": True}
+            prices.append({**version, "position": [lsn], **valid})
+    return {"products": [row for row in products.values() if row["stock"] > 0], "prices": prices}
 
 
 def _views_per_10_minutes(views: Sequence[Row]) -> list[Row]:

@@ -5,6 +5,8 @@ What the data holds on purpose:
 - orders: changes that arrive hours after newer ones, resent records, two changes in the same second, `created_at` moved
   to another day by a later change, orders of customers that no record tells of, purged orders;
 - records that cannot be read, lack a required column, or have no key or no sequence (`BAD_ORDERS` and its siblings);
+- products as Debezium tells of them: a snapshot, then updates, deletes with their tombstones, and once the last events
+  again, as a connector sends them that was killed;
 - a record whose value is a text that holds JSON, columns that no contract names, headers, several partitions.
 
 Nothing arrives for an order after its `purged`, and no page view arrives more than two minutes late: so the tables do
@@ -22,7 +24,7 @@ from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
-Value = dict[str, object] | str
+Value = dict[str, object] | str | None
 
 RECORDED = Path(__file__).parents[2] / "streams" / "recorded"
 OPENING = datetime(2026, 3, 2, tzinfo=UTC)
@@ -55,6 +57,8 @@ LAST_NAMES = ("Almeida", "Berg", "Costa", "Dvořák", "Eriksen", "Fischer", "Gar
 CITIES = (("Lisbon", "PT"), ("Oslo", "NO"), ("Prague", "CZ"), ("Kraków", "PL"), ("Ghent", "BE"), ("Graz", "AT"))
 PAGES = ("/", "/", "/search?q=lamp", "/p/lamp-12", "/p/chair-7#reviews", "/p/desk-3?ref=mail", "/cart", "/checkout")
 REFERRERS = (None, None, "search", "search", "newsletter", "social")
+MATERIALS = ("Oak", "Steel", "Linen", "Cork", "Glass")
+PRODUCTS = ("lamp", "chair", "desk", "shelf", "vase")
 CHANNELS = ("web", "app", "store")
 
 
@@ -74,6 +78,7 @@ def record() -> dict[str, str]:
     return {
         **_files("shop.customers", customers, partitions=2, files=2),
         **_files("shop.orders", orders, partitions=3, files=4),
+        **_files("shop.public.products", _products(Dice(4)), partitions=2, files=3),
         **_files("shop.page_views", page_views, partitions=3, files=3),
     }
 
@@ -198,6 +203,52 @@ def _page_views(dice: Dice) -> list[Sent]:
         if dice.chance(1):
             sent.append(Sent(arrived + timedelta(seconds=3), key, value, headers))
     return _by_arrival(sent)
+
+
+def _products(dice: Dice) -> list[Sent]:
+    sent: list[Sent] = []
+    known: dict[int, dict[str, object]] = {}
+    lsn, at = 24_000_000, OPENING
+
+    def send(op: str, product_id: int) -> None:
+        nonlocal lsn
+        lsn += dice.between(40, 900)
+        row = known.pop(product_id) if op == "d" else known[product_id]
+        source = {"connector": "postgresql", "table": "products", "snapshot": "first" if op == "r" else "false"}
+        value: Value = {
+            "before": {"product_id": product_id, "name": None, "price": None, "stock": None} if op == "d" else None,
+            "after": None if op == "d" else dict(row),
+            "source": {**source, "ts_ms": int(at.timestamp() * 1000), "lsn": lsn},
+            "op": op,
+            "ts_ms": int(at.timestamp() * 1000) + dice.between(20, 400),
+        }
+        key = json.dumps({"product_id": product_id})
+        sent.append(Sent(at, key, value))
+        if op == "d":
+            sent.append(Sent(at, key, None))
+
+    for product_id in range(1, 31):
+        name = f"{dice.one_of(MATERIALS)} {dice.one_of(PRODUCTS)}"
+        price = f"{dice.between(5, 900)}.{dice.one_of(('00', '50', '90'))}"
+        known[product_id] = {"product_id": product_id, "name": name, "price": price, "stock": dice.between(0, 60)}
+        send("r", product_id)
+    for number in range(260):
+        at += timedelta(seconds=dice.between(60, 2400))
+        product_id = dice.one_of(sorted(known))
+        if number % 40 == 39:
+            send("d", product_id)
+            product_id = 31 + number // 40
+            known[product_id] = {"product_id": product_id, "name": "New lamp", "price": "49.90", "stock": 20}
+            send("c", product_id)
+            continue
+        row = known[product_id]
+        if dice.chance(15):
+            row["price"] = f"{dice.between(5, 900)}.{dice.one_of(('00', '50', '90'))}"
+        row["stock"] = max(0, dice.between(-9, 12) + int(str(row["stock"])))
+        send("u", product_id)
+        if number == 150:
+            sent += sent[-25:]
+    return sent
 
 
 def _with_bad(sent: list[Sent], bad: Sequence[Value]) -> list[Sent]:

@@ -58,7 +58,7 @@ def conditions(stderr: str) -> list[str]:
 def test_ls_lists_each_node_after_those_it_reads(run: Run, shop: Path) -> None:
     code, out, err = run("ls")
     names = out.splitlines()
-    assert (code, err, len(names)) == (0, "", 10)
+    assert (code, err, len(names)) == (0, "", 13)
     assert names.index("stream:shop.page_views") < names.index("shop.clicks") < names.index("shop.checkouts")
     assert names.index("shop.customers") < names.index("shop.order_states")
     assert "shop.reports.visits_per_day" in names
@@ -69,8 +69,9 @@ def test_ls_lists_one_resource_type(run: Run, shop: Path) -> None:
         "stream:shop.customers",
         "stream:shop.orders",
         "stream:shop.page_views",
+        "stream:shop.product_changes",
     ]
-    assert len(run("ls", "--resource-type", "model")[1].splitlines()) == 7
+    assert len(run("ls", "--resource-type", "model")[1].splitlines()) == 9
 
 
 def test_ls_prints_the_paths_of_the_selection(run: Run, shop: Path) -> None:
@@ -181,7 +182,8 @@ def test_compile_shows_the_problems_of_all_models_and_writes_the_others(run: Run
     # What reads clicks as a stream has the problems of clicks, which are told once.
     assert conditions(err) == ["order-over-stream", "order-over-stream"]
     written = {path.name for path in (shop / "target" / "compiled").rglob("*.sql")}
-    assert written == {"customers.sql", "order_states.sql", "views_per_10_minutes.sql", "visits_per_day.sql"}
+    views = {"views_per_10_minutes.sql", "visits_per_day.sql"}
+    assert written == {"customers.sql", "order_states.sql", "prices.sql", "products.sql", *views}
 
 
 def test_compile_writes_the_manifest_that_parse_writes(run: Run, shop: Path) -> None:
@@ -197,7 +199,7 @@ def test_compiled_files_for_version_control_are_the_same_wherever_the_project_is
     code, out, err = run("compile", "--output-dir", "compiled")
     assert (code, len(out.splitlines()), err) == (0, 1, "")
     first = texts_below(shop / "compiled")
-    assert first == texts_below(shop / "target" / "compiled") and len(first) == 7
+    assert first == texts_below(shop / "target" / "compiled") and len(first) == 9
     copy = shop.parent / "copied" / "further"
     shutil.copytree(shop, copy, ignore=shutil.ignore_patterns("compiled", "target"))
     monkeypatch.chdir(copy)
@@ -258,7 +260,7 @@ def test_parse_writes_the_manifest_alone(run: Run, shop: Path) -> None:
 
 
 def test_parse_counts_in_words(run: Run, shop: Path) -> None:
-    assert run("parse")[1].startswith("7 models and 3 streams, ")
+    assert run("parse")[1].startswith("9 models and 4 streams, ")
     for path in [*(shop / "models").rglob("*.sql"), shop / "models" / "shop.yml"]:
         if path.name != "orders.sql":
             path.unlink(missing_ok=True)
@@ -271,7 +273,7 @@ def test_parse_counts_in_words(run: Run, shop: Path) -> None:
 def test_the_manifest_holds_every_node(run: Run, shop: Path) -> None:
     run("parse")
     nodes = json.loads((shop / "target" / "manifest.json").read_text())["nodes"]
-    assert len(nodes) == 10
+    assert len(nodes) == 13
     orders = nodes["model.orders"]
     assert orders["compiled_path"] == "target/compiled/models/orders.sql"
     assert orders["config"]["keys"] == ["order_id"]
@@ -607,7 +609,7 @@ def test_debug_finds_what_is_wrong(run: Run, shop: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "check", "expected"),
     [
-        ("        shop: {type: rec", "        shops: {type: rec", "streams", ["unknown-connection"] * 3),
+        ("        shop: {type: rec", "        shops: {type: rec", "streams", ["unknown-connection"] * 4),
         (", warehouse: .lakesql/warehouse}", "}", "catalog", ["missing-option"]),
         ("/warehouse}", "/warehouse, s3.access-key-id: a}", "catalog", ["missing-option"]),
     ],
