@@ -267,7 +267,7 @@ def test_parse_counts_in_words(run: Run, shop: Path) -> None:
     shutil.rmtree(shop / "models" / "reports")
     settings = shop / "pyproject.toml"
     settings.write_text(settings.read_text().partition("[tool.lakesql.models")[0])
-    assert run("parse")[1].startswith("1 model and 3 streams, "), run("parse")[2]
+    assert run("parse")[1].startswith("1 model and 4 streams, "), run("parse")[2]
 
 
 def test_the_manifest_holds_every_node(run: Run, shop: Path) -> None:
