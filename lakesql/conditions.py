@@ -645,6 +645,10 @@ CONDITIONS: dict[str, Condition] = {
         "More records of a batch would be dead letters than `max_dead_letter_ratio` allows; nothing of it was written.",
         "Correct the records or the contract, or raise the ratio.",
     ),
+    "too-many-deletes": Condition(
+        "A batch would delete more of the table's rows than `max_delete_ratio` allows; nothing of it was written.",
+        "See whether the source means it; if it does, raise the ratio for one run.",
+    ),
     "topic-forbidden": Condition(
         "The connection's user may not read a topic.",
         "Let the broker's administrator allow READ and DESCRIBE on the topic, or use another user.",

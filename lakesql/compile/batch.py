@@ -57,6 +57,14 @@ class ReadBounds:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckDeletes:
+    """Stop before the batch is written if more of the rows in a view than this share of the table are deletes."""
+
+    view: str
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
 class Bounded:
     """A query, cut where the bounds of the batch's keys come: each time of another table, by these aliases."""
 
@@ -131,7 +139,7 @@ class Write:
         return f"{self.text(())}\n{end}" if end else ""
 
 
-Step = MakeView | ReadBounds | KeepRows | Remember | Write
+Step = MakeView | CheckDeletes | ReadBounds | KeepRows | Remember | Write
 
 
 def newest_view(select: Select) -> MakeView:
@@ -174,6 +182,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
             return (
                 rows,
                 MakeView("each batch: the newest row of each key", BATCH_VIEW, newest),
+                *_check_deletes(select),
                 ReadBounds(BATCH_VIEW, keys),
                 *((_remember(select, remember_statement(table, config)),) if remembers else ()),
                 Write(COMMIT, merge, columns is not None and inserts_only(config, columns)),
@@ -190,6 +199,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                     BATCH_VIEW,
                     mirrored_rows(select.feed_keys, sequence, columns),
                 ),
+                *_check_deletes(select),
                 ReadBounds(BATCH_VIEW, keys),
                 *((_remember(select, remember_statement(table, merged, of_truncates)),) if sequence else ()),
                 Write(
@@ -228,6 +238,11 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
             )
         case _:
             assert_never(config)
+
+
+def _check_deletes(select: Select) -> tuple[CheckDeletes, ...]:
+    ratio = select.writing.max_delete_ratio
+    return (CheckDeletes(BATCH_VIEW, ratio),) if ratio < 1 else ()
 
 
 def _remember(select: Select, statement: str) -> Remember:

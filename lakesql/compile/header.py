@@ -28,6 +28,7 @@ def render_header(select: Select) -> str:
         "filtered rows": _filtered(select),
         "bad records": _bad(select),
         "late records": _late(select),
+        "deletes": _deletes(select),
         "deleted keys": _deleted(select),
         "progress": _progress(select),
     }
@@ -152,6 +153,11 @@ def _late(select: Select) -> str:
     if select.writing.sequence_by:
         return "none is too late; a row older than the one of its key in the table changes nothing"
     return "none is too late"
+
+
+def _deletes(select: Select) -> str:
+    ratio = select.writing.max_delete_ratio
+    return f"a batch that deletes more than {ratio * 100:g}% of the table's rows stops the model" if ratio < 1 else ""
 
 
 def _deleted(select: Select) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakesql.compile.batch import (
+    CheckDeletes,
     KeepRows,
     MakeView,
     ReadBounds,
@@ -56,7 +57,7 @@ def compiled_text(select: Select) -> str:
             case Remember():
                 parts.append(_section(step.when, step.text))
                 parts.append(_section("once a day: what has been remembered for long enough is forgotten", step.forget))
-            case ReadBounds():
+            case ReadBounds() | CheckDeletes():
                 pass  # it is no statement: the mark in the one that follows stands for it
     if select.late_text:
         when = "each batch that has late records: the rows among which they are looked for"

@@ -167,6 +167,12 @@ _TOMBSTONE_RETENTION = (
 )
 
 
+_MAX_DELETE_RATIO = (
+    "Share of the table's rows that a batch may delete; one that would delete more, or a truncate, stops the model "
+    "before it is written."
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableConfig:
     """Options that every mode which writes a table has."""
@@ -222,6 +228,7 @@ class Upsert(TableConfig):
     tombstone_retention: Duration = option(
         _TOMBSTONE_RETENTION, default=Duration("7 days", 604_800_000), read=parse_duration
     )
+    max_delete_ratio: float = option(_MAX_DELETE_RATIO, default=1.0, read=_read_ratio)
     update_columns: tuple[str, ...] | None = option(
         "The columns that an update sets, those of `sequence_by` among them; all, if left out. A new row gets all.",
         default=None,
@@ -247,6 +254,7 @@ class Cdc(TableConfig):
     tombstone_retention: Duration = option(
         _TOMBSTONE_RETENTION, default=Duration("7 days", 604_800_000), read=parse_duration
     )
+    max_delete_ratio: float = option(_MAX_DELETE_RATIO, default=1.0, read=_read_ratio)
     on_truncate: Literal["apply", "fail"] = option(
         "What a truncate of the source does: it empties the table, or the model stops before it.", default="apply"
     )

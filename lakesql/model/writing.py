@@ -82,6 +82,8 @@ class Writing:
     added: tuple[AddedColumn, ...] = ()
     retention: Duration | None = None
     """How long deleted keys are remembered, so that an older row does not bring one back; None where none are."""
+    max_delete_ratio: float = 1.0
+    """The share of the table's rows that a batch may delete."""
     takes_truncates: bool = True
     """Whether a truncate of what is mirrored empties the table; otherwise it fails the batch."""
     output_mode: Literal["append", "update"]
@@ -139,6 +141,7 @@ def build_writing(config: Config, is_stateful: bool = False, reads_feed: bool = 
                 order_by=tuple(SortField(key) for key in keys),
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
                 is_positioned=not is_stateful,
+                max_delete_ratio=config.max_delete_ratio if delete_when else 1.0,
                 retention=config.tombstone_retention if sequence_by and delete_when else None,
                 output_mode="update",
                 can_replay=False,
@@ -158,6 +161,7 @@ def build_writing(config: Config, is_stateful: bool = False, reads_feed: bool = 
                 is_positioned=False,
                 is_mirror=True,
                 retention=config.tombstone_retention if sequence_by else None,
+                max_delete_ratio=config.max_delete_ratio,
                 takes_truncates=on_truncate == "apply",
                 output_mode="update",
                 can_replay=False,
@@ -200,6 +204,9 @@ def build_writing(config: Config, is_stateful: bool = False, reads_feed: bool = 
 
 
 def _find_contradictions(config: Upsert) -> Iterator[Contradiction]:
+    if config.max_delete_ratio < 1 and not config.delete_when:
+        what = "max_delete_ratio is given, and no delete_when."
+        yield Contradiction("max_delete_ratio", what, "Without delete_when nothing is deleted.")
     if config.update_columns is not None and config.exclude_columns:
         what = "update_columns and exclude_columns are both given."
         yield Contradiction("exclude_columns", what, "Each says which columns are updated, one by naming the others.")

@@ -340,3 +340,32 @@ def test_a_row_that_an_upsert_has_deleted_stays_away_too(project: Project) -> No
         project.run().check()
         assert values(project).get(1) == {5: 5, 1: 1}.get(rows[0][1])
     assert values(project) == {1: 5, 2: 3}
+
+
+def test_a_batch_that_would_delete_too_much_stops_the_model(project: Project) -> None:
+    feed(project, v="int")
+    options = {"mode": "cdc", "keys": ["id"], "max_delete_ratio": 0.25}
+    project.model("m", "SELECT id, v FROM {s} WHERE v > 0", **options)
+    send(project, *(("c", id_, 1) for id_ in range(8)))
+    project.run().check()
+    send(project, ("d", 1, None), ("u", 2, -1), ("u", 3, 3))
+    project.run().check()
+    send(project, ("d", 4, None), ("d", 5, None))
+    before = project.rows("m")
+    assert project.run().conditions("m") == ["too-many-deletes"]
+    assert project.rows("m") == before
+    project.model("m", "SELECT id, v FROM {s} WHERE v > 0", **{**options, "max_delete_ratio": 0.5})
+    project.run().check()
+    assert sorted(values(project)) == [0, 3, 6, 7]
+    send(project, ("t", None, None))
+    assert project.run().conditions("m") == ["too-many-deletes"]
+
+
+def test_an_upsert_that_would_delete_too_much_stops(project: Project) -> None:
+    project.stream("s", {"id": "int", "v": "int"})
+    project.model("m", "SELECT id, v FROM {s}", mode="upsert", keys="id", delete_when="v < 0", max_delete_ratio=0.5)
+    project.record("s", [{"id": id_, "v": 1} for id_ in range(4)])
+    project.run().check()
+    project.record("s", [{"id": id_, "v": -1} for id_ in range(3)])
+    assert project.run().conditions("m") == ["too-many-deletes"]
+    assert len(project.rows("m")) == 4

@@ -11,7 +11,7 @@ from typing import Literal, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.compile.batch import KeepRows, MakeView, ReadBounds, Remember, Truncate, Write, batch_steps
+from lakesql.compile.batch import CheckDeletes, KeepRows, MakeView, ReadBounds, Remember, Truncate, Write, batch_steps
 from lakesql.compile.batch import Step as BatchStep
 from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import identifier
@@ -38,7 +38,7 @@ from lakesql.engine.sources.parsed import good_records, unpack
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected, now_ms
 from lakesql.model.model import Model
-from lakesql.names import CHANGES_VIEW, ROWS_VIEW
+from lakesql.names import CHANGES_VIEW, DELETE, ROWS_VIEW
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -225,6 +225,9 @@ def _prepare_write(
                 if name not in frames:
                     frames[name] = session.sql(query)
                     frames[name].createOrReplaceTempView(name)
+            case CheckDeletes(view=view, ratio=ratio):
+                deletes = _keep(frames[view], stack).where(DELETE).count()
+                _check_deletes(model, ratio, deletes, rows.truncate, table)
             case ReadBounds() if rows.truncate:
                 pass  # all of the table is looked at
             case ReadBounds(view=view, keys=keys):
@@ -251,6 +254,24 @@ def _prepare_write(
             case _:
                 assert_never(step)
     raise AssertionError("the last step of a batch is its write")
+
+
+def _check_deletes(
+    model: Model, allowed: float, deletes: int, truncate: Truncate | None, table: snapshots.JavaTable
+) -> None:
+    """Raise `RunError` (`too-many-deletes`) for a batch that would delete more of the table's rows than it may."""
+    head = next(snapshots.read_history(table), None)
+    live = head.live if head else 0
+    if live and (truncate or deletes > allowed * live):
+        what = "truncates the table" if truncate else f"deletes {deletes:,} keys, and the table has {live:,} rows"
+        raise RunError.of(
+            "too-many-deletes",
+            f"This batch of model '{model.name}' {what}: more than max_delete_ratio={allowed:g} allows. Nothing of it "
+            "was written.",
+            fix=f"See whether the source means it (`lakesql show {model.name} --preview`). If it does, run once with a "
+            f"higher ratio: lakesql run --once --select {model.name}",
+            place=model.option_place("max_delete_ratio"),
+        )
 
 
 def _keep(frame: DataFrame, stack: ExitStack) -> DataFrame:

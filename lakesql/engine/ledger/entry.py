@@ -92,8 +92,14 @@ class Snapshot:
 
     @property
     def total(self) -> int:
-        """How many rows the table has in it."""
+        """How many rows the table has in it, deleted ones among them of which files still hold the data."""
         return int(self.summary.get("total-records", 0))
+
+    @property
+    def live(self) -> int:
+        """How many rows a reader sees. A table that something else writes may count a row as deleted twice."""
+        deletes = ("total-position-deletes", "total-equality-deletes")
+        return max(0, self.total - sum(int(self.summary.get(each, 0)) for each in deletes))
 
 
 def summary_of(entry: Entry) -> dict[str, str]:
