@@ -73,6 +73,9 @@ COMPILED_FROM = "compiled by lakesql from "
 DEAD_LETTER_SUFFIX = "__dead_letter"
 """The dead-letter table of `t` is `t__dead_letter`, in the same namespace."""
 
+REPLAY_SUFFIX = "__replay"
+"""A replay of the dead letters of `m` has its ledger entry in the table of `m` under the name `m__replay`."""
+
 REBUILD_SUFFIX = "__rebuild"
 """`lakesql rebuild` fills `t__rebuild` beside `t`, with a checkpoint of that name."""
 
