@@ -13,7 +13,7 @@ from lakesql.catalog.connect import check_checkpoints
 from lakesql.compile.select import Select, build_select
 from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.dead_letter import make_letter_table
-from lakesql.engine.batch.replay import count_taken, find_unfinished, finish_letters, raw_letters, read_letters
+from lakesql.engine.batch.letters import count_taken, find_unfinished, finish_letters, raw_letters, read_letters
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.write import Sink, Step, preview_batch, write_batch
 from lakesql.engine.ledger.snapshots import load_table, read_entry, table_exists

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lakesql.cli.main import run_command
 from lakesql.compile.select import build_select
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import RunError
@@ -313,3 +314,8 @@ def test_the_command_says_what_it_did(corrected: Project) -> None:
     assert letters(corrected) == [(offset, False) for offset, _ in DONE]
     said = lakesql("replay", "m")
     assert "3 are done, with 2 rows" in said and letters(corrected) == DONE
+
+
+def test_replaying_an_unknown_model_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["replay", "order", "--project-dir", str(REPOSITORY)]) == 2
+    assert "error[unknown-model]" in capsys.readouterr().err

@@ -27,7 +27,7 @@ from lakesql.engine.batch.dead_letter import (
 )
 from lakesql.engine.batch.feed import open_feed
 from lakesql.engine.batch.late import late_letters
-from lakesql.engine.batch.replay import take_letters
+from lakesql.engine.batch.letters import take_letters
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.entry import Entry, Snapshot, summary_of
