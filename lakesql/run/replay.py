@@ -156,7 +156,7 @@ def replay_letters(context: RunContext, session: SparkSession, bound: BoundSelec
     arrived = parse_all([raw_letters(letters, binding) for binding in bound.bindings], select, bound.bindings)
     if dry_run:
         would_be, failing = preview_batch(sink, arrived)
-        return Replayed(reasons, sum(reasons.values()) - sum(failing.values()), would_be, failing)
+        return Replayed(reasons, sum(reasons.values()) - sum(failing.values()), would_be, failing, finished)
     write_batch(sink, arrived, 0)
     done = finish_letters(session, letters_table, sink.progress.checkpoint)
     left = _by_reason(read_letters(session, letters_table, bound.bindings))
