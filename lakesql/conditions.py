@@ -477,6 +477,11 @@ CONDITIONS: dict[str, Condition] = {
         "A model or a folder's defaults have an option that this version no longer has.",
         "Remove it.",
     ),
+    "replay-impossible": Condition(
+        "The dead letters of a model cannot be read again: it keeps state or mirrors a feed, nothing says whether they "
+        "are newer than the rows in its table, or they do not hold all that the model reads of a record.",
+        "Do what the message says; `lakesql rebuild MODEL` reads all records again.",
+    ),
     "reserved-column": Condition(
         "A column or alias has a name of lakesql's own: `_record`, `_change`, or one that begins with `_lakesql_`.",
         "Use another name, as in `_record.offset AS source_offset`. Where a record stood is in `_record`.",

@@ -94,6 +94,9 @@ TOMBSTONES_SUFFIX = "__tombstones"
 DELETED_AT = "_lakesql_deleted_at"
 """When the batch was written that deleted a key."""
 
+REPLAY_SUFFIX = "__replay"
+"""A replay of the dead letters of `m` has its ledger entry in the table of `m` under the name `m__replay`."""
+
 REBUILD_SUFFIX = "__rebuild"
 """`lakesql rebuild` fills `t__rebuild` beside `t`, with a checkpoint of that name."""
 

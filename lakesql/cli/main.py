@@ -24,7 +24,10 @@ from lakesql.errors import UsageError
 from lakesql.secrets import find_secrets, guard
 from lakesql.words import answer, suggest
 
-COMMANDS = ("init", "debug", "parse", "ls", "compile", "run", "show", "record", "rewind", "rebuild", "drop", "clean")
+COMMANDS = (
+    *("init", "debug", "parse", "ls", "compile", "run", "show", "record"),
+    *("replay", "rewind", "rebuild", "drop", "clean"),
+)
 
 REMOVING = ("rebuild", "drop", "clean")
 """Those that no suggestion names, as they remove or replace: somebody who has mistyped something else may run it."""

@@ -149,6 +149,8 @@ DEAD_LETTER_COLUMNS = (
     TableColumn("model", "STRING", "The model that rejected it."),
     TableColumn("batch", "BIGINT", "The batch in which it was."),
     TableColumn("rejected_at", "TIMESTAMP", "When it was rejected."),
+    TableColumn("replay", "STRING", "The id of the `lakesql replay` that has taken it; NULL if none has."),
+    TableColumn("replayed_at", "TIMESTAMP", "When that was done with it; NULL while it is to be read again."),
 )
 
 

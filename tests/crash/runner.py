@@ -38,14 +38,16 @@ from lakesql.run.interrupt import Interrupt
 from lakesql.run.models import QueriesBy, run_selects
 from lakesql.run.prepare import RebuildStep, RunContext
 from lakesql.run.rebuild import rebuild_queries
+from lakesql.run.replay import bind_letters, replay_letters
 from lakesql.run.spark import open_spark, session_settings
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Run the models of a project, or rebuild them; the `nth` time that `model` reaches `step`, meet a fate.
+    """Run the models of a project, rebuild them, or replay the dead letters of `model`.
 
-    `kill-both`, `kill-python` and `kill-java` end processes, `pause` stops both, and `go-on` only says so.
+    The `nth` time that `model` reaches `step`, meet a fate: `kill-both`, `kill-python` and `kill-java` end processes,
+    `pause` stops both, and `go-on` only says so.
     """
 
     project: str
@@ -55,6 +57,7 @@ class Order:
     fate: str = "kill-both"
     has_ledger: bool = True
     rebuilds: bool = False
+    replays: bool = False
 
 
 def main(directory: str) -> None:
@@ -72,6 +75,9 @@ def run_order(session: SparkSession, catalog: OpenCatalog) -> None:
     selects = bind_selects(manifest, build_selects(manifest, models))
     fate = Fate(order, java, manifest.target.catalog.uri)
     context = RunContext(manifest, session, catalog, show, reached=fate.reached)
+    if order.replays:
+        replay_letters(context, session, bind_letters(selects[order.model]), dry_run=False)
+        return
     queries_by: QueriesBy = (
         rebuild_queries(manifest, models, "start", False) if order.rebuilds else lambda leased: leased
     )

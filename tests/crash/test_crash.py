@@ -20,6 +20,7 @@ from tests.crash.harness import (
     DISTURBANCES,
     FILES,
     MODELS,
+    SPARK,
     Runners,
     choose,
     find_faults,
@@ -30,6 +31,7 @@ from tests.crash.harness import (
 )
 from tests.crash.runner import Order
 from tests.spark.project import Project
+from tests.spark.test_replay_letters import letters, replay
 
 STEPS: tuple[Step, ...] = get_args(Step)
 CASES = [(model, step) for model in MODELS for step in STEPS]
@@ -97,6 +99,35 @@ def test_a_rebuild_killed_at_any_step_loses_and_duplicates_no_row(
     project.run().check()
     assert find_faults(project, FILES + 1) == []
     assert not [name for name in project.table_names() if name.endswith(REBUILD_SUFFIX)]
+
+
+@pytest.mark.parametrize("fate", ["kill-both", "pause"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_replay_of_dead_letters_killed_or_paused_at_any_step_writes_each_once(
+    project: Project, runners: Runners, step: Step, fate: str
+) -> None:
+    """The next replay does what is left, before the paused one wakes up."""
+    project._target["spark"] = SPARK
+    project.stream("t", {"id": "int"})
+    project.model("m", "SELECT cast(id AS string) AS id FROM {t}", mode="append")
+    project.record("t", [{"id": 1}, {"id": "x"}, {"id": "y"}, "broken"])
+    project.run().check()
+    project.stream("t", {"id": "string"})
+    project.manifest()
+    runner = runners.run(Order(str(project.directory), "m", step, 1, fate, replays=True))
+    runner.wait_for("reached")
+    if fate == "kill-both":
+        assert runner.wait() == -signal.SIGKILL
+    else:
+        time.sleep(1)
+    replay(project)
+    if fate == "pause":
+        runner.resume()
+        runner.wait()
+    runner.end()
+    replay(project)
+    assert [row["id"] for row in project.rows("m", "id")] == ["1", "x", "y"]
+    assert letters(project) == [(1, True), (2, True), (3, False)]
 
 
 @pytest.mark.parametrize("step", [*STEPS, "anywhere"])

@@ -97,7 +97,7 @@ def test_the_dead_letter_table_stands_beside_the_table() -> None:
     spec = dead_letter_spec(NAME)
     assert spec.name == TableName("lake", "shop", "orders__dead_letter")
     assert " ".join(column.name for column in spec.columns) == (
-        "stream topic partition offset timestamp key value reason detail model batch rejected_at"
+        "stream topic partition offset timestamp key value reason detail model batch rejected_at replay replayed_at"
     )
     assert spec.partition_by == (PartitionField("days", "rejected_at"),)
     assert spec.properties == {**DEFAULT_PROPERTIES, "write.wap.enabled": "true"}

@@ -15,9 +15,11 @@ from lakesql.compile.table import DEAD_LETTER_COLUMNS, create_table, dead_letter
 from lakesql.engine.batch.counters import count_of
 from lakesql.engine.ledger.entry import Entry, summary_of
 from lakesql.engine.ledger.snapshots import (
+    HeadMovedError,
     JavaTable,
     commit_properties,
     conflict,
+    drop_staged,
     head_of,
     load_table,
     publish,
@@ -45,7 +47,14 @@ REASONS = (UNPARSABLE, REQUIRED_MISSING, TOMBSTONE, KEY_MISSING, SEQUENCE_MISSIN
 DeadLetters = list[DataFrame]
 """Frames of `stream, topic, partition, offset, timestamp, key, value, reason, detail`."""
 
-_FOUND = ("stream", "topic", "partition", "offset", "timestamp", "key", "value", "reason", "detail")
+RECORD_COLUMNS = ("stream", "topic", "partition", "offset", "timestamp", "key", "value")
+"""What tells a record from another. A topic that was made anew has the offsets of the old one, and other records; a
+file's records have no offset, but the time of the file."""
+
+_FOUND = (*RECORD_COLUMNS, "reason", "detail")
+
+PUBLISH_TRIES = 5
+"""How often dead letters are staged anew because another commit moved the head, before the batch fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,45 +68,71 @@ class Rejection:
 def write_dead_letters(session: SparkSession, model: Model, letters: DeadLetters, entry: Entry) -> Rejection | None:
     """Append `letters`, of which there are some, to the model's table of dead letters, with the batch's entry.
 
-    The entry makes it safe to write them before the batch itself becomes visible: a crash between the two replays the
-    batch, and finds them here. Those that are here already are left out; None if all are. They are staged and published
-    as the batch itself is.
+    A record is one letter, however often it is read: those that are here already are left out, whichever batch or
+    checkpoint has written them; None if all are. So it is safe to write them before the batch itself becomes visible: a
+    crash between the two replays the batch, and finds them here. They are staged and published as the batch itself is.
     """
     table = model.table.dead_letter
-    found, wap_id, head = union_letters(letters), entry.wap_id, None
+    make_letter_table(session, model)
+    found = _complete(union_letters(letters), model, entry).persist()
+    try:
+        for _ in range(PUBLISH_TRIES):
+            try:
+                return _append(session, model, found, entry)
+            except HeadMovedError:  # another runner, or a stateful model's other query, may have brought them meanwhile
+                continue
+    finally:
+        found.unpersist()
+    raise conflict(table)
+
+
+def make_letter_table(session: SparkSession, model: Model) -> None:
+    """Make the model's table of dead letters, or add the columns that an older version of lakesql has not made."""
+    table = model.table.dead_letter
     if not table_exists(session, table):
         # A stateful model's two queries may come here at once.
         for statement in create_table(dead_letter_spec(model.table), "IF NOT EXISTS"):
             session.sql(statement)
-    else:
-        there = load_table(session, table)
-        newest = _newest_entry(there, entry, model)
-        if newest is not None and newest.batch > entry.batch:
-            return None
-        if newest is not None and newest.batch == entry.batch:
-            # An earlier try at the batch. It may have rejected other rows: a table that the SELECT joins has changed.
-            found = _without_written(found, session.table(table_name(table)), model, entry)
-            if found.isEmpty():
-                return None
-            head = head_of(there)
-            wap_id = f"{wap_id}:{head}"
+        return
+    stored = set(session.table(table_name(table)).columns)
+    for column in DEAD_LETTER_COLUMNS:
+        if column.name not in stored:
+            session.sql(f"ALTER TABLE {table_name(table)} ADD COLUMN {identifier(column.name)} {column.type}")
 
-    def is_overtaken(there: JavaTable) -> bool:
-        if head is None:
-            newest = _newest_entry(there, entry, model)
-            return newest is not None and newest.batch >= entry.batch
+
+def _append(session: SparkSession, model: Model, found: DataFrame, entry: Entry) -> Rejection | None:
+    """Write those of the letters that are not there. Raises `HeadMovedError` where that has changed meanwhile."""
+    table, wap_id = model.table.dead_letter, entry.wap_id
+    there = load_table(session, table)
+    head, newest = head_of(there), _newest_entry(there, entry, model)
+    if newest is not None and newest.batch > entry.batch:
+        return None
+    if newest is not None and newest.batch == entry.batch:  # Iceberg publishes one snapshot of an id at most
+        wap_id = f"{wap_id}:{head}"
+    if head is not None:
+        is_retry = newest is not None and newest.batch == entry.batch
+        found = _without_written(found, session.table(table_name(table)), model, entry.batch if is_retry else None)
+
+    def is_written(there: JavaTable) -> bool:
         if head_of(there) != head:
-            raise conflict(table)
+            raise HeadMovedError
         return False
 
     observation = Observation()
     by_reason = {reason: count_of(F.col("reason") == reason).alias(reason) for reason in REASONS}
-    complete = _complete(found, model, entry).observe(observation, *by_reason.values())
     with commit_properties(session, summary_of(entry), wap_id):
-        complete.writeTo(table_name(table)).append()
-    staged = staged_snapshot(load_table(session, table), wap_id)
+        found.observe(observation, *by_reason.values()).writeTo(table_name(table)).append()
+    there = load_table(session, table)
+    staged = staged_snapshot(there, wap_id)
     assert staged is not None, "the write was not staged"
-    publish(session, table, staged, entry.model, is_overtaken, can_replay=True)
+    if not staged.added:
+        drop_staged(there, staged)
+        return None
+    try:
+        publish(session, table, staged, entry.model, is_written, can_replay=False)
+    except HeadMovedError:
+        drop_staged(load_table(session, table), staged)
+        raise
     counts = {reason: int(observation.get[reason]) for reason in REASONS}
     return Rejection(sum(counts.values()), tuple((reason, n) for reason, n in sorted(counts.items()) if n))
 
@@ -110,11 +145,25 @@ def _newest_entry(table: JavaTable, entry: Entry, model: Model) -> Entry | None:
     return newest
 
 
-def _without_written(letters: DataFrame, written: DataFrame, model: Model, entry: Entry) -> DataFrame:
-    """The letters that do not stand among those that were written for the batch."""
-    there = written.where((F.col("model") == model.name) & (F.col("batch") == entry.batch)).select(*_FOUND)
-    is_same = (letters[name].eqNullSafe(there[name]) for name in _FOUND)
-    return letters.join(there, reduce(and_, is_same), "left_anti")
+def _without_written(letters: DataFrame, written: DataFrame, model: Model, batch: int | None) -> DataFrame:
+    """The letters of records that have none among those that were written.
+
+    What has neither an offset nor a time is no record that can be told from another one: a row of a stateful SELECT, of
+    a table, or a line of a recording that is no record. It is looked for where the batch itself is tried again,
+    `batch`.
+    """
+    at_us, offset = F.unix_micros("timestamp"), F.col("offset")
+    first, last, first_us, last_us = letters.agg(F.min(offset), F.max(offset), F.min(at_us), F.max(at_us)).collect()[0]
+    # As literals, by which Iceberg leaves out the files that cannot have them.
+    from_us, to_us = (F.timestamp_micros(F.lit(us)) for us in (first_us, last_us))
+    near = written.where(F.col("model") == model.name)
+    near = near.where(offset.isNull() | offset.between(F.lit(first), F.lit(last)))
+    near = near.where(F.col("timestamp").isNull() | F.col("timestamp").between(from_us, to_us))
+    is_placed = offset.isNotNull() | F.col("timestamp").isNotNull()
+    near = near.where(is_placed if batch is None else is_placed | (F.col("batch") == batch))
+    near = near.select(*(F.col(name).alias(f"written_{name}") for name in RECORD_COLUMNS))
+    is_same = (letters[name].eqNullSafe(near[f"written_{name}"]) for name in RECORD_COLUMNS)
+    return letters.join(near, reduce(and_, is_same), "left_anti")
 
 
 def union_letters(letters: DeadLetters) -> DataFrame:
@@ -189,6 +238,8 @@ def _complete(found: DataFrame, model: Model, entry: Entry) -> DataFrame:
         "model": F.lit(model.name),
         "batch": F.lit(entry.batch),
         "rejected_at": F.lit(datetime.now(UTC)),
+        "replay": F.lit(None),
+        "replayed_at": F.lit(None),
     }
     complete = found.withColumns(values)
     return complete.select(

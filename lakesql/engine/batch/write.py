@@ -28,11 +28,13 @@ from lakesql.engine.batch.dead_letter import (
 )
 from lakesql.engine.batch.feed import open_feed
 from lakesql.engine.batch.late import late_letters
+from lakesql.engine.batch.letters import take_letters
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.entry import Entry, Snapshot, summary_of
 from lakesql.engine.progress.progress import Progress
+from lakesql.engine.progress.replay import ReplayProgress
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records, unpack
 from lakesql.errors import RunError
@@ -54,18 +56,20 @@ class Sink:
     """Where a model's batches go, and what they need on the way: fixed for as long as its query runs.
 
     `companion` is the progress of the query that writes a stateful model's dead letters. `arrivals` is what a stateful
-    model's query has read in its batch, once its rows have been computed. `reached` is told before each
-    step which one it is, and raises where this runner must not continue.
+    model's query has read in its batch, once its rows have been computed. `letters` are the dead letters that are read
+    again, where the batch is their replay. `reached` is told before each step which one it is, and raises where this
+    runner must not continue.
     """
 
     select: Select
     bindings: tuple[StreamBinding, ...]
-    progress: Progress
+    progress: Progress | ReplayProgress
     table: TableSync
     emit: Emit
     tombstones: Tombstones = field(default_factory=Tombstones)
     companion: Progress | None = None
     arrivals: Callable[[], Arrivals] | None = None
+    letters: DataFrame | None = None
     reached: Callable[[Step], None] = lambda step: None
 
     @property
@@ -84,6 +88,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     3. Stage the rows: a snapshot with the ledger entry that no reader sees yet.  A staged snapshot, which is never
        published: the replay stages another.
     4. Write the dead letters, with the same entry.  Dead letters of a batch that is not visible; the replay finds them.
+       Where the batch is itself a replay of dead letters, those that do not fail any more are marked instead.
     5. Publish the staged snapshot, which Iceberg checks atomically.  Everything; the replay stops at step 1.
     """
     started = time.monotonic()
@@ -104,14 +109,19 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         write = _prepare_write(sink, table, rows, entry, stack)
         snapshot = _stage(sink, session, write) if write else None
         counts = rows.counters.read()
-        _check_ratio(session, model, counts, snapshot)
+        if sink.letters is None:
+            _check_ratio(session, model, counts, snapshot)
         arrivals = sink.arrivals() if sink.arrivals else Arrivals(counts.records, 0)
         sink.progress.check_topics()  # now that all is read
         sink.reached("dead-letter")
         letters = _dead_letters(sink, rows, counts) if counts.rejected else []
         if arrivals.late and sink.select.late_text:
             letters += late_letters(session, sink.select, sink.bindings, arrivals.execution)
-        rejected = _write_dead_letters(sink, session, letters, entry) if letters else 0
+        rejected = 0
+        if sink.letters is not None:  # those that fail still stand there
+            take_letters(session, model.table.dead_letter, sink.letters, letters, entry.checkpoint)
+        elif letters:
+            rejected = _write_dead_letters(sink, session, letters, entry)
         sink.reached("publish")
         if write is None or snapshot is None:
             sink.progress.note_empty(entry)
@@ -138,6 +148,26 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             late=arrivals.late,
         )
     )
+
+
+def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
+    """How many rows a batch of a stateless model has for its table, and how many dead letters of each reason.
+
+    Writes nothing.
+    """
+    counters, select, session = BatchCounters(), sink.select, arrived.sparkSession
+    records = _open_streams(sink, arrived, counters)
+    if select.writing.is_mirror:
+        open_feed(session, select, counters)
+        rows = session.sql(select.text)
+    else:
+        rows = counters.rows(session.sql(select.text), select.writing.not_null)
+    rows.write.format("noop").mode("append").save()
+    rows.createOrReplaceTempView(ROWS_VIEW)
+    counts = counters.read()
+    letters = _dead_letters(sink, _Rows(rows, records, (), counters, None), counts)
+    by_reason = union_letters(letters).groupBy("reason").count().collect() if letters else []
+    return counts.usable, {row["reason"]: row["count"] for row in by_reason}
 
 
 def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:

@@ -41,7 +41,7 @@ RETAINED = 100
 def decide(state: ProgressState) -> Decision:
     """Where the query continues. Raises `RunError` where the checkpoint and the ledger do not agree."""
     checkpoint, entry = state.checkpoint, state.entry
-    _check_identity(state)
+    check_identity(state)
     decision: Decision
     if checkpoint is None or _has_never_run(state, checkpoint):
         decision = _begin(state) if entry is None else _start_from_ledger(state, entry)
@@ -86,7 +86,7 @@ def check_rebuilt(state: ProgressState, known: str, query: str) -> None:
         )
 
 
-def _check_identity(state: ProgressState) -> None:
+def check_identity(state: ProgressState) -> None:
     """How the table's rows were told apart when they were written against how they are now.
 
     A table without a row follows its model, and an entry that does not say is not compared.

@@ -26,13 +26,15 @@ class StreamBinding:
     """A stream as one target reads it: through a connection, or from another model's table.
 
     `schema` is the Avro schema of a topic's values, as JSON. `sequence` is what every change of a feed must have where
-    a mirror is ordered by it: columns, and fields of `_change`.
+    a mirror is ordered by it: columns, and fields of `_change`. `is_replayed`: its records are dead letters that are
+    read again, as bytes.
     """
 
     stream: Stream
     source: Connection | TableSource
     schema: str = ""
     sequence: tuple[str, ...] = ()
+    is_replayed: bool = False
 
     @property
     def has_rows(self) -> bool:
@@ -49,7 +51,7 @@ class StreamBinding:
     @property
     def has_json(self) -> bool:
         """Whether Spark's own reader of JSON lines reads the records: twice as fast as it parses single texts."""
-        return self.stream.format == "json" and isinstance(self.source, Files)
+        return self.stream.format == "json" and isinstance(self.source, Files) and not self.is_replayed
 
 
 def contract_of(binding: StreamBinding) -> Contract:

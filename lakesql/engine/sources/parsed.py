@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +35,12 @@ def read_records(
 
     Several streams have several sets of columns: each then stands in a struct of its own; `unpack` takes them apart.
     """
-    parsed = [parse_binding(read_raw(session, binding, streaming), binding, select) for binding in bindings]
+    return parse_all([read_raw(session, binding, streaming) for binding in bindings], select, bindings)
+
+
+def parse_all(raws: Sequence[DataFrame], select: Select, bindings: tuple[StreamBinding, ...]) -> DataFrame:
+    """The raw records of each stream, parsed, in one DataFrame."""
+    parsed = [parse_binding(raw, binding, select) for raw, binding in zip(raws, bindings, strict=True)]
     if len(parsed) == 1:
         return parsed[0]
     packed = [frame.select(F.struct("*").alias(_packed(index))) for index, frame in enumerate(parsed)]
