@@ -104,6 +104,17 @@ class Select:
         return None
 
     @property
+    def compared(self) -> Mapping[str, tuple[str, ...]]:
+        """The table's columns that a batch compares its rows with, by the option that names them."""
+        return {**self.writing.compared, **({"sequence_by": tuple(self.sequence)} if self.sequence else {})}
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that tell the rows of the table apart; none where nothing does."""
+        sequence = tuple(self.sequence) or self.writing.sequence_by
+        return (*self.writing.keys, *sequence) if self.writing.is_history else self.writing.keys
+
+    @property
     def has_sequenced_truncates(self) -> bool:
         """Whether a truncate has a place in the sequence of the changes, as other changes have."""
         return tuple(self.sequence.values()) == (f"{_CHANGE}position",)
@@ -272,7 +283,7 @@ def _check_storable(select: Select) -> Iterable[Problem]:
             what = f"Column '{output.name}' is of a type that no table can hold."
             yield Problem("unstorable-type", what, *say_unstorable(kind, part), select.rendered.place(output.offset))
     taken = find_taken_names(model.config.partition_by, [output.name for output in select.query.outputs or ()])
-    yield from find_misused(model.name, types, model.config.order_by, select.writing.compared, model.option_place)
+    yield from find_misused(model.name, types, model.config.order_by, select.compared, model.option_place)
     for index, field in enumerate(model.config.partition_by):
         place = model.option_place("partition_by", index)
         kind = types.get(field.column.lower(), "")

@@ -124,7 +124,7 @@ def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:
         folder,
         select.query.state,
         select.writing.mode,
-        select.writing.keys,
+        select.identity,
         is_idempotent=select.writing.is_idempotent,
     )
     if not select.query.stateful:

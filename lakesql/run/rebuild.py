@@ -495,9 +495,9 @@ class Rebuild:
         assert checkpoint is not None
         set_property(session, bound.model.table, GC_ENABLED, "false")
         live, replacement = load_table(session, model.table), load_table(session, bound.model.table)
-        writing = bound.writing
+        mode, keys = bound.writing.mode, bound.identity
         entry = read_entry(replacement, self.name) or Entry(
-            self.name, checkpoint.id, -1, "{}", hash_of(bound), bound.query.state, mode=writing.mode, keys=writing.keys
+            self.name, checkpoint.id, -1, "{}", hash_of(bound), bound.query.state, mode=mode, keys=keys
         )
         summary = {**summary_of(entry), LEDGER_REBUILD: checkpoint.id}
         try:
@@ -519,7 +519,7 @@ class Rebuild:
         """Whether the rows that the table has got are of another version of the model."""
         entry = read_entry(load_table(self.context.session, self._live.select.model.table), self.name)
         bound = self._bound.select
-        now = (hash_of(bound), bound.writing.mode, bound.writing.keys)
+        now = (hash_of(bound), bound.writing.mode, bound.identity)
         return entry is not None and (entry.query, entry.mode, entry.keys) != now
 
     def _has_begun(self) -> bool:

@@ -369,3 +369,13 @@ def test_an_upsert_that_would_delete_too_much_stops(project: Project) -> None:
     project.record("s", [{"id": id_, "v": -1} for id_ in range(3)])
     assert project.run().conditions("m") == ["too-many-deletes"]
     assert len(project.rows("m")) == 4
+
+
+def test_a_table_that_lacks_what_orders_its_changes_is_refused(project: Project) -> None:
+    feed(project, v="int")
+    project.model("m", "SELECT id, v FROM {s}", mode="cdc", keys=["id"])
+    send_at(project, ("c", 1, 1, 10))
+    project.run().check()
+    mirror_by_position(project, on_schema_change="ignore")
+    send_at(project, ("c", 2, 1, 11))
+    assert project.run().conditions("m") == ["schema-change"]

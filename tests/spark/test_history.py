@@ -182,3 +182,21 @@ def test_a_history_is_filled_again(project: Project) -> None:
     record(project, [late])
     project.run().check()
     assert stored(project, "m") == versions([*changes, late])
+
+
+def test_another_sequence_is_refused_until_the_history_is_filled_again(project: Project) -> None:
+    feed(project)
+    select = "SELECT id, v, w, at, _change.position AS place FROM {s}"
+    project.model("m", select, mode="scd2", keys=["id"], sequence_by="at")
+    record(project, [(1, 1, 1, 1), (1, 2, 2, 1)])
+    project.run().check()
+    project.model("m", select, mode="scd2", keys=["id"], sequence_by="_change.position")
+    record(project, [(1, 3, 3, 1)])
+    assert project.run().conditions("m") == ["keys-changed"]
+    project.rebuild("m").check()
+    project.run().check()
+    assert [(row["valid_from"], row["valid_to"]) for row in project.rows("m", "at")] == [
+        ([1], [2]),
+        ([2], [3]),
+        ([3], None),
+    ]

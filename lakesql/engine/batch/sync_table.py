@@ -55,7 +55,7 @@ class TableSync:
         model = self._select.model
         spec = build_table_spec(model.table, columns, model.config, model.properties.description)
         policy = model.config.on_schema_change
-        self._apply(spec, policy, self._select.writing.compared)
+        self._apply(spec, policy, self._select.compared)
         if tombstones := tombstones_spec(self._select, columns):
             self._apply(tombstones, "sync_all_columns", {})
         if policy != "ignore" or (state := load_table_state(self._catalog, model.table)) is None:
