@@ -204,12 +204,8 @@ def record(project: Project, files: range) -> None:
         project.record("f", [*events, "broken"])
 
 
-def find_faults(project: Project, files: int, begins_anew: str = "") -> list[str]:
-    """What is lost, doubled or wrong in the tables, after this many files; read without Spark.
-
-    A model with a new checkpoint sets the bad record of a batch aside that the old one had begun, and may have set
-    aside as well.
-    """
+def find_faults(project: Project, files: int) -> list[str]:
+    """What is lost, doubled or wrong in the tables, after this many files; read without Spark."""
     rows = [(number * 5 + index, number) for number in range(files) for index in range(10)]
     newest = dict(rows)
     gone = {files * 5 + 3, files * 5 + 4}  # of the last file: the next one brings those of the others back
@@ -232,7 +228,7 @@ def find_faults(project: Project, files: int, begins_anew: str = "") -> list[str
         if doubled:
             faults.append(f"{model}: {doubled.total()} doubled or wrong")
         letters = project.reasons(model)["unparsable"]
-        if letters not in (files, files + (model == begins_anew)):
+        if letters != files:
             faults.append(f"{model}: {letters} dead letters of {files}")
     return faults
 
@@ -317,8 +313,8 @@ DISTURBANCES = (
 )
 
 
-def recover(project: Project, model: str, conditions: Conditions) -> str:
-    """Run again; where that is refused, as it must be then, do what the refusal prints. The model that was rewound."""
+def recover(project: Project, model: str, conditions: Conditions) -> None:
+    """Run again; where that is refused, as it must be then, do what the refusal prints."""
     ran = project.run()
     met = "".join(ran.conditions(model))
     assert met in conditions, render_problem(ran.finished(model).problems[0]) if met else f"not refused: {conditions}"
@@ -326,7 +322,6 @@ def recover(project: Project, model: str, conditions: Conditions) -> str:
         rewind(project, commands(ran, model)[0])
         ran = project.run()
     ran.check()
-    return model if met else ""
 
 
 def choose_share(cases: Sequence[T], share: str, seed: int) -> list[T]:
