@@ -25,6 +25,15 @@ EVENT_TIME = "_lakesql_event_time"
 IGNORED = "_lakesql_ignored"
 """Whether a record of a change feed is no change: a tombstone, or a message."""
 
+UNSENT = "_lakesql_unsent"
+"""The columns whose values an update has not sent, as it left them alone; '' among them: they are of no stored row."""
+
+KNOWN = "_lakesql_known"
+"""A struct of the values of these columns that the changes of the batch have sent last."""
+
+UNKNOWN = "_lakesql_unknown"
+"""Whether such values are nowhere to be found."""
+
 REJECTED = "_lakesql_rejected"
 """On a record that cannot be used: a struct of the reason and of the record's raw fields; NULL on the good ones."""
 

@@ -20,8 +20,10 @@ from lakesql.compile.mirror import (
     POSITION_PLACE,
     changed_keys,
     current_rows,
+    filled_rows,
     mirrored_rows,
     newest_changes,
+    newest_known,
     not_in_feed,
     position_text,
     truncates,
@@ -32,6 +34,7 @@ from lakesql.model.config import Append, Cdc, Scd2, Upsert
 from lakesql.names import BATCH_VIEW, CHANGED_VIEW, DELETE, DELETED_AT, HISTORY_VIEW, NEWEST_VIEW, ROWS_VIEW
 
 COMMIT = "each batch: the commit"
+UNSENT_WHEN = "each batch with updates that have not sent all values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,20 @@ class KeepRows:
 
 
 @dataclass(frozen=True, slots=True)
+class FillUnsent:
+    """Where changes of the batch have left out values: make the rows of a view anew, with those that the table has."""
+
+    when: str
+    view: str
+    query: Bounded
+
+    @property
+    def text(self) -> str:
+        """The statement that makes the view, as the compiled file has it."""
+        return MakeView(self.when, self.view, self.query.text()).text
+
+
+@dataclass(frozen=True, slots=True)
 class Remember:
     """Insert some rows of a view, those for which the condition holds, into the tombstones, if there are any.
 
@@ -139,7 +156,7 @@ class Write:
         return f"{self.text(())}\n{end}" if end else ""
 
 
-Step = MakeView | CheckDeletes | ReadBounds | KeepRows | Remember | Write
+Step = MakeView | CheckDeletes | ReadBounds | FillUnsent | KeepRows | Remember | Write
 
 
 def newest_view(select: Select) -> MakeView:
@@ -148,6 +165,13 @@ def newest_view(select: Select) -> MakeView:
     if select.writing.is_history:
         return MakeView("each batch: its changes, each once", NEWEST_VIEW, newest_changes((*keys, *sequence), ()))
     return MakeView("each batch: the newest change of each key", NEWEST_VIEW, newest_changes(keys, sequence))
+
+
+def newest_known_view(select: Select) -> MakeView | None:
+    """The same view where changes of the batch have left out values; None where the model keeps none."""
+    keys, sequence, kept = tuple(select.feed_keys.values()), tuple(select.sequence.values()), tuple(select.kept)
+    when = f"{UNSENT_WHEN}: the newest change of each key, with what earlier ones have sent"
+    return MakeView(when, NEWEST_VIEW, newest_known(keys, sequence, kept)) if kept else None
 
 
 def changed_view(select: Select, has_truncate: bool) -> MakeView:
@@ -197,10 +221,11 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                 MakeView(
                     "each batch: each key that has changed",
                     BATCH_VIEW,
-                    mirrored_rows(select.feed_keys, sequence, columns),
+                    mirrored_rows(select.feed_keys, sequence, columns, bool(select.kept)),
                 ),
                 *_check_deletes(select),
                 ReadBounds(BATCH_VIEW, keys),
+                *_fill_unsent(select, columns),
                 *((_remember(select, remember_statement(table, merged, of_truncates)),) if sequence else ()),
                 Write(
                     COMMIT,
@@ -238,6 +263,19 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
             )
         case _:
             assert_never(config)
+
+
+def _fill_unsent(select: Select, columns: tuple[str, ...] | None) -> tuple[FillUnsent, ...]:
+    landing = {column.lower() for column in columns or ()}
+    kept = {
+        name: landed
+        for name, outputs in select.kept.items()
+        if (landed := tuple(output for output in outputs if columns is None or output.lower() in landing))
+    }
+    if not kept:
+        return ()
+    filled = filled_rows(select.model.table, select.writing.keys, kept)
+    return (FillUnsent(f"{UNSENT_WHEN}: those from the table", BATCH_VIEW, Bounded(filled, ("stored",))),)
 
 
 def _check_deletes(select: Select) -> tuple[CheckDeletes, ...]:

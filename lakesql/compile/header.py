@@ -26,6 +26,7 @@ def render_header(select: Select) -> str:
         "rows": _rows(select),
         "updates": "; ".join(select.writing.update_notes),
         "filtered rows": _filtered(select),
+        "unsent values": _unsent(select),
         "bad records": _bad(select),
         "late records": _late(select),
         "deletes": _deletes(select),
@@ -118,6 +119,27 @@ def _filtered(select: Select) -> str:
     if not (select.writing.keys and select.query.filters):
         return ""
     return "if the newest row of a key is filtered out, the table keeps the key's former row"
+
+
+def _unsent(select: Select) -> str:
+    """What becomes of large values that an update leaves out because it has not changed them."""
+    if not select.writing.is_mirror:
+        return ""
+    large = [
+        column.name
+        for stream in select.streams.values()
+        for column in stream.columns
+        if column.name not in select.feed_keys.values() and column.type.startswith(_LARGE)
+    ]
+    kept = [name for name in large if name in select.kept]
+    lost = [name for name in large if name not in select.kept]
+    says = [f"{_listed(tuple(kept), 'and')} stay as they are in the table"] if kept else []
+    says += [f"an update without {_listed(tuple(lost), 'or')} is a dead letter"] if lost else []
+    return "; ".join(says)
+
+
+_LARGE = ("string", "binary", "array", "map", "struct", "variant")
+"""Types whose values may be so large that a database does not send them with each update."""
 
 
 def _bad(select: Select) -> str:

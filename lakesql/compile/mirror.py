@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lakesql.compile.quote import column_of, identifier, identifiers, text
+from lakesql.compile.quote import column_of, identifier, identifiers, table_name, text
+from lakesql.model.table_name import TableName
 from lakesql.names import (
+    BATCH_VIEW,
     CHANGE,
     CHANGED_VIEW,
     CHANGES_VIEW,
     DELETE,
+    KNOWN,
     NEWEST_VIEW,
     POSITION,
     RANK,
     ROWS_VIEW,
+    UNKNOWN,
+    UNSENT,
 )
 
 _NEWEST = """\
@@ -27,6 +32,41 @@ FROM (
   FROM {changes}
 )
 WHERE {rank} = 1"""
+
+_NEWEST_KNOWN = """\
+SELECT * EXCEPT ({kept}, {unsent}, {known}),
+  {values},
+  filter({unsent}, name -> CASE name {is_unknown} END) || if({is_gone}, array(''), array()) AS {unsent}
+FROM (
+  SELECT *,
+    row_number() OVER newest_first AS {rank},
+    struct(
+      {found}
+    ) AS {known}
+  FROM {changes}
+  WINDOW
+    newest_first AS (
+      PARTITION BY {keys}, if({change}.op = 't', {position}.partition, NULL)
+      ORDER BY {newest_first}
+    ),
+    from_here_back AS (
+      PARTITION BY {keys}, if({change}.op = 't', {position}.partition, NULL)
+      ORDER BY {newest_first}
+      ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+    )
+)
+WHERE {rank} = 1"""
+
+_FILLED = """\
+SELECT batch.* EXCEPT ({columns}),
+  {values},
+  size(batch.{unsent}) > 0 AND NOT batch.{delete} AND {stored_key} IS NULL AS {unknown}
+FROM {batch} AS batch
+LEFT JOIN {table} AS stored
+ON {match}
+  AND size(batch.{unsent}) > 0
+  AND NOT array_contains(batch.{unsent}, '')
+  AND """
 
 _CHANGED = """\
 SELECT *
@@ -91,6 +131,67 @@ def newest_changes(keys: Sequence[str], sequence: Sequence[str]) -> str:
     )
 
 
+def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[str]) -> str:
+    """As `newest_changes`, with the values that the newest change of a key has not sent from the last one that has.
+
+    `_lakesql_unsent` then names the columns of which no change of the batch has sent the value.
+    """
+    known = [f"{KNOWN}.{identifier(name)}" for name in kept]
+    return _NEWEST_KNOWN.format(
+        kept=identifiers(kept),
+        unsent=UNSENT,
+        known=KNOWN,
+        values=",\n  ".join(
+            f"if(array_contains({UNSENT}, {text(name)}), {value}.value, {identifier(name)}) AS {identifier(name)}"
+            for name, value in zip(kept, known, strict=True)
+        ),
+        is_unknown=" ".join(
+            f"WHEN {text(name)} THEN {value} IS NULL OR {value}.is_gone"
+            for name, value in zip(kept, known, strict=True)
+        ),
+        is_gone=" OR ".join(
+            f"(array_contains({UNSENT}, {text(name)}) AND coalesce({value}.is_gone, false))"
+            for name, value in zip(kept, known, strict=True)
+        ),
+        found=",\n      ".join(
+            f"first(CASE WHEN {CHANGE}.op = 'd' OR NOT array_contains({UNSENT}, {text(name)})\n"
+            f"        THEN struct({identifier(name)} AS value, {CHANGE}.op = 'd' AS is_gone) END, true)\n"
+            f"        OVER from_here_back AS {identifier(name)}"
+            for name in kept
+        ),
+        change=CHANGE,
+        keys=", ".join(map(_of_feed, keys)),
+        newest_first=", ".join(f"{each} DESC" for each in (*map(_of_feed, sequence), POSITION)),
+        position=POSITION,
+        rank=RANK,
+        changes=CHANGES_VIEW,
+    )
+
+
+def filled_rows(table: TableName, keys: tuple[str, ...], kept: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
+    """The rows of the view `_lakesql_batch` with the values from the table that no change of the batch has sent.
+
+    Cut where the bounds of the batch's keys come. `_lakesql_unknown` are those whose values the table has not.
+    """
+    outputs = {output: name for name, names in kept.items() for output in names}
+    query = _FILLED.format(
+        columns=identifiers(outputs),
+        values=",\n  ".join(
+            f"if(array_contains(batch.{UNSENT}, {text(name)}), {column_of('stored', output)}, "
+            f"{column_of('batch', output)}) AS {identifier(output)}"
+            for output, name in outputs.items()
+        ),
+        unsent=UNSENT,
+        delete=DELETE,
+        unknown=UNKNOWN,
+        stored_key=column_of("stored", keys[0]),
+        batch=BATCH_VIEW,
+        table=table_name(table),
+        match="\n  AND ".join(f"{column_of('stored', key)} = {column_of('batch', key)}" for key in keys),
+    )
+    return query, ""
+
+
 def changed_keys(has_truncate: bool, by_position: bool) -> str:
     """The keys that these changes are of, without those that a truncate comes after.
 
@@ -108,11 +209,14 @@ def current_rows() -> str:
     return _CURRENT.format(change=CHANGE, changed=CHANGED_VIEW)
 
 
-def mirrored_rows(keys: Mapping[str, str], sequence: Mapping[str, str], columns: tuple[str, ...] | None) -> str:
+def mirrored_rows(
+    keys: Mapping[str, str], sequence: Mapping[str, str], columns: tuple[str, ...] | None, keeps: bool = False
+) -> str:
     """A row for each key that has changed: the one that the SELECT makes, or `_lakesql_delete` where it makes none.
 
     `keys` are the columns of the feed's key, by the model's names for them, and `sequence` what orders its changes.
-    `columns` are those that land, None where only Spark's analyzer knows them.
+    `columns` are those that land, None where only Spark's analyzer knows them. Where the table `keeps` values that a
+    change has not sent, the row says of which columns, and where its record is.
     """
     of_feed = {**keys, **sequence}
     names = {name.lower() for name in of_feed}
@@ -120,13 +224,17 @@ def mirrored_rows(keys: Mapping[str, str], sequence: Mapping[str, str], columns:
         landing = [*(column_of("touched", name) for name in of_feed), f"made.* EXCEPT ({identifiers(of_feed)})"]
     else:
         landing = [column_of("touched" if column.lower() in names else "made", column) for column in columns]
+    carried = (UNSENT, POSITION) if keeps else ()
+    landing += [column_of("touched", name) for name in carried]
     return _BATCH.format(
         columns=",\n  ".join(landing),
         touched_keys=", ".join(column_of("touched", key) for key in keys),
         twice=text("The SELECT makes several rows of one row of the source."),
         made_key=column_of("made", next(iter(keys))),
         delete=DELETE,
-        feed_columns=", ".join(f"{_of_feed(column)} AS {identifier(name)}" for name, column in of_feed.items()),
+        feed_columns=", ".join(
+            (*(f"{_of_feed(column)} AS {identifier(name)}" for name, column in of_feed.items()), *carried)
+        ),
         changed=CHANGED_VIEW,
         rows=ROWS_VIEW,
         match="\n  AND ".join(f"{column_of('made', key)} = {column_of('touched', key)}" for key in keys),

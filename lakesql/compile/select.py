@@ -115,6 +115,22 @@ class Select:
         return (*self.writing.keys, *sequence) if self.writing.is_history else self.writing.keys
 
     @property
+    def kept(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns of a mirrored feed whose values the table keeps where a change does not send them.
+
+        The SELECT does nothing with them but pass them on, by these names.
+        """
+        query = self.query
+        if not self.writing.is_mirror or self.writing.is_history or "star-in-function" in query.noted:
+            return {}
+        found: dict[str, tuple[str, ...]] = {}
+        needed = {*(name.lower() for name in (*self.feed_keys.values(), *self.sequence.values())), *query.used}
+        for output in query.outputs or ():
+            if output.column and output.stream and not {output.column.lower(), output.name.lower()} & needed:
+                found[output.column] = (*found.get(output.column, ()), output.name)
+        return found
+
+    @property
     def has_sequenced_truncates(self) -> bool:
         """Whether a truncate has a place in the sequence of the changes, as other changes have."""
         return tuple(self.sequence.values()) == (f"{_CHANGE}position",)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lakesql.compile.batch import (
     CheckDeletes,
+    FillUnsent,
     KeepRows,
     MakeView,
     ReadBounds,
@@ -14,6 +15,7 @@ from lakesql.compile.batch import (
     batch_steps,
     changed_view,
     current_view,
+    newest_known_view,
     newest_view,
 )
 from lakesql.compile.header import render_header
@@ -41,7 +43,11 @@ def compiled_text(select: Select) -> str:
     if tombstones := tombstones_spec(select, compiled_columns(select)):
         parts.append(_table_section(tombstones))
     is_mirror = select.writing.is_mirror
-    feed = (newest_view(select), changed_view(select, has_truncate=False), current_view(select)) if is_mirror else ()
+    feed: tuple[MakeView, ...] = ()
+    if is_mirror:
+        known = newest_known_view(select)
+        newest = (newest_view(select), *((known,) if known else ()))
+        feed = (*newest, changed_view(select, has_truncate=False), current_view(select))
     for step in (*feed, *batch_steps(select, select.columns)):
         match step:
             case MakeView():
@@ -52,7 +58,7 @@ def compiled_text(select: Select) -> str:
                     emptied = changed_view(select, has_truncate=True)
                     parts.append(_section(emptied.when, emptied.text))
                     parts.append(_section("each batch with a truncate: the commit", step.truncating_text()))
-            case KeepRows():
+            case KeepRows() | FillUnsent():
                 parts.append(_section(step.when, step.text))
             case Remember():
                 parts.append(_section(step.when, step.text))

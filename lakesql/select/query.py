@@ -59,6 +59,7 @@ class Query:
     `filters` says that it may leave out what a stream brings.
     `reads_tables` says that it reads a table beside its streams.
     `record_fields` and `change_fields` are the fields of `_record` and `_change` that the text uses.
+    `used` are the names, in small letters, of columns that it does more with than to pass them on.
     `groups`: a batch has one row for each of them; None where that is not known.
     `noted` is what some models alone must not do: by condition, where it is first done.
     `carry` holds what `carry_position` inserts: offset and text, in order; empty for a stateful SELECT.
@@ -79,6 +80,7 @@ class Query:
     reads_tables: bool
     record_fields: frozenset[str]
     change_fields: frozenset[str]
+    used: frozenset[str]
     groups: tuple[Group, ...] | None
     noted: Mapping[str, int]
     carry: tuple[tuple[int, str], ...]
@@ -167,11 +169,22 @@ def _read(
         reads_tables=walk.reads_tables,
         record_fields=text.record_fields,
         change_fields=text.change_fields,
+        used=_used_names(tree),
         groups=relation.groups,
         noted=walk.noted,
         carry=() if stateful else tuple(sorted((text.inserts[select], CARRY) for select in walk.inserts)),
         ungrouped=ungrouped_text(tree, walk) if stateful and not findings.problems else "",
     )
+
+
+def _used_names(tree: exp.Query) -> frozenset[str]:
+    """The names of columns, and of what qualifies them, that stand elsewhere than alone in the outermost SELECT."""
+    outermost = tree.expressions if isinstance(tree, exp.Select) else []
+    passed = {id(it.this if isinstance(it, exp.Alias) else it) for it in outermost}
+    names = {part.name.lower() for it in tree.find_all(exp.Column) if id(it) not in passed for part in it.parts}
+    for join in tree.find_all(exp.Join):
+        names.update(it.name.lower() for it in join.args.get("using") or ())
+    return frozenset(names)
 
 
 def _plain(column: Column) -> Column:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
-from lakesql.names import CHANGE, RAW, RECORD, REJECTED
+from lakesql.names import CHANGE, RAW, RECORD, REJECTED, UNSENT
 from lakesql.stream.stream import Stream
 
 
@@ -25,7 +25,7 @@ class Counts:
     `records` arrived; `bad` of them were rejected as they were read. Of the SELECT's rows, `keyless` lack a key or what
     orders the rows of a key; the others are `usable`. `event_us` is the newest event among the good records, in
     microseconds since the epoch: a datetime would come in some time zone. `truncates` are the changes of a feed that
-    empty its table.
+    empty its table, and `unsent` those that leave out values which the table has.
     """
 
     records: int
@@ -34,6 +34,7 @@ class Counts:
     usable: int
     event_us: int | None
     truncates: int = 0
+    unsent: int = 0
 
     @property
     def rejected(self) -> int:
@@ -50,7 +51,11 @@ class BatchCounters:
 
     def stream(self, records: DataFrame, stream: Stream, select: Select) -> DataFrame:
         """Parsed records, watched."""
-        return _watch(self._records, records, _record_counts(_event_time(stream, select), select.writing.is_mirror))
+        return _watch(
+            self._records,
+            records,
+            _record_counts(_event_time(stream, select), select.writing.is_mirror, bool(select.kept)),
+        )
 
     def stateful_rows(self, rows: DataFrame) -> DataFrame:
         """Rows of a stateful SELECT, watched: each is a record of the batch that arrives here."""
@@ -72,6 +77,7 @@ class BatchCounters:
             usable=sum(row["rows"] - row["keyless"] for row in rows),
             event_us=max(times) if times else None,
             truncates=sum(row["truncates"] for row in seen),
+            unsent=sum(row["unsent"] for row in seen),
         )
 
 
@@ -99,15 +105,18 @@ def count_of(condition: Column) -> Column:
 
 
 @cache
-def _record_counts(event_time: str, is_mirror: bool) -> tuple[Column, ...]:
+def _record_counts(event_time: str, is_mirror: bool, keeps: bool) -> tuple[Column, ...]:
     is_bad = F.col(REJECTED).isNotNull()
     newest = F.max(F.when(~is_bad, F.unix_micros(F.expr(event_time))))
-    truncates = count_of(F.col(f"{CHANGE}.op") == "t") if is_mirror else F.count(F.lit(None))
+    none = F.count(F.lit(None))
+    truncates = count_of(F.col(f"{CHANGE}.op") == "t") if is_mirror else none
+    unsent = count_of(~is_bad & (F.size(UNSENT) > 0)) if keeps else none
     return (
         F.count("*").alias("records"),
         count_of(is_bad).alias("bad"),
         newest.alias("event_us"),
         truncates.alias("truncates"),
+        unsent.alias("unsent"),
     )
 
 
@@ -115,7 +124,8 @@ def _record_counts(event_time: str, is_mirror: bool) -> tuple[Column, ...]:
 def _stateful_counts() -> tuple[Column, ...]:
     none = F.max(F.lit(None).cast("bigint"))
     none_of = count_of(F.lit(False))
-    return F.count("*").alias("records"), none_of.alias("bad"), none.alias("event_us"), none_of.alias("truncates")
+    others = (none_of.alias(name) for name in ("bad", "truncates", "unsent"))
+    return F.count("*").alias("records"), none.alias("event_us"), *others
 
 
 @cache

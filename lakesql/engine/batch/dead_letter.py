@@ -28,12 +28,12 @@ from lakesql.engine.ledger.snapshots import (
     table_exists,
 )
 from lakesql.engine.progress.progress import check_same
-from lakesql.engine.records.debezium import with_change_detail
+from lakesql.engine.records.debezium import SENT_BY, with_change_detail
 from lakesql.engine.records.parse import REQUIRED_MISSING, SEQUENCE_MISSING, TOMBSTONE, UNPARSABLE, with_detail
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.model.model import Model
 from lakesql.model.writing import Writing
-from lakesql.names import POSITION, RAW, REJECTED, is_reserved
+from lakesql.names import POSITION, RAW, REJECTED, UNSENT, is_reserved
 
 KEY_MISSING = "key-missing"
 """Why a row of the SELECT is a dead letter: a key is NULL."""
@@ -197,6 +197,16 @@ def rejected_rows(
         empty = {name: F.lit(None) for name in ("stream", "topic", "partition", "offset", "timestamp", "key")}
         return [missing.withColumns({**empty, "value": _as_json(rows)}).select(*_FOUND)]
     places = missing.select(F.col(POSITION).alias("place"), "reason", "detail").dropDuplicates(["place"])
+    return letters_at(places, records, bindings)
+
+
+def unknown_rows(rows: DataFrame, records: list[DataFrame], bindings: tuple[StreamBinding, ...]) -> DeadLetters:
+    """The changes whose rows lack values that neither the batch nor the table has, as letters, if there are any."""
+    if rows.isEmpty():
+        return []
+    names = F.concat_ws(", ", F.filter(UNSENT, lambda name: name != ""))
+    detail = F.concat(names, F.lit(": not in the event, and the table has no row of this key. "), F.lit(SENT_BY))
+    places = rows.select(F.col(POSITION).alias("place"), F.lit(UNPARSABLE).alias("reason"), detail.alias("detail"))
     return letters_at(places, records, bindings)
 
 

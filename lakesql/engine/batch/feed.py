@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakesql.compile.batch import MakeView, Truncate, changed_view, current_view, newest_view
+from lakesql.compile.batch import MakeView, Truncate, changed_view, current_view, newest_known_view, newest_view
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.errors import RunError
@@ -19,9 +19,12 @@ def open_feed(session: SparkSession, select: Select, counters: BatchCounters) ->
     """
     newest = counters.rows(session.sql(newest_view(select).query), ())
     newest = newest.localCheckpoint()
+    counts = counters.read()
+    if counts.unsent and (known := newest_known_view(select)):
+        newest = session.sql(known.query).localCheckpoint()
     newest.createOrReplaceTempView(NEWEST_VIEW)
     truncate = None
-    if counters.read().truncates:
+    if counts.truncates:
         if not select.writing.takes_truncates:
             raise _refused(select)
         truncate = Truncate()

@@ -11,7 +11,17 @@ from typing import Literal, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.compile.batch import CheckDeletes, KeepRows, MakeView, ReadBounds, Remember, Truncate, Write, batch_steps
+from lakesql.compile.batch import (
+    CheckDeletes,
+    FillUnsent,
+    KeepRows,
+    MakeView,
+    ReadBounds,
+    Remember,
+    Truncate,
+    Write,
+    batch_steps,
+)
 from lakesql.compile.batch import Step as BatchStep
 from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import identifier
@@ -24,6 +34,7 @@ from lakesql.engine.batch.dead_letter import (
     rejected_records,
     rejected_rows,
     union_letters,
+    unknown_rows,
     write_dead_letters,
 )
 from lakesql.engine.batch.feed import open_feed
@@ -40,7 +51,7 @@ from lakesql.engine.sources.parsed import good_records, unpack
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected, now_ms
 from lakesql.model.model import Model
-from lakesql.names import CHANGES_VIEW, DELETE, ROWS_VIEW
+from lakesql.names import CHANGES_VIEW, DELETE, ROWS_VIEW, UNKNOWN
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -115,6 +126,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         sink.progress.check_topics()  # now that all is read
         sink.reached("dead-letter")
         letters = _dead_letters(sink, rows, counts) if counts.rejected else []
+        if write and write.unknown is not None:
+            letters += unknown_rows(write.unknown, rows.records, sink.bindings)
         if arrivals.late and sink.select.late_text:
             letters += late_letters(session, sink.select, sink.bindings, arrivals.execution)
         rejected = 0
@@ -235,12 +248,16 @@ def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> li
 
 @dataclass(frozen=True, slots=True)
 class _PreparedWrite:
-    """The statement that writes the rows, with the entry that its snapshot gets. It may be run again."""
+    """The statement that writes the rows, with the entry that its snapshot gets. It may be run again.
+
+    `unknown` are the rows of which a value is nowhere to be found.
+    """
 
     statement: str
     is_unchecked: bool
     entry: Entry
     counters: BatchCounters
+    unknown: DataFrame | None = None
 
 
 def _prepare_write(
@@ -248,7 +265,7 @@ def _prepare_write(
 ) -> _PreparedWrite | None:
     """Take the steps before the write: views, and the keys that bound it. None where there is no row to write."""
     session, model = rows.frame.sparkSession, sink.model
-    frames, bounds = {ROWS_VIEW: rows.frame}, tuple[KeyRange, ...]()
+    frames, bounds, unknown = {ROWS_VIEW: rows.frame}, tuple[KeyRange, ...](), None
     for step in rows.steps:
         match step:
             case MakeView(name=name, query=query):
@@ -272,6 +289,12 @@ def _prepare_write(
                     bounds = found
                     late = sink.arrivals().late if sink.arrivals else 0
                     entry = replace(entry, event_time=_iso(rows.counters.read()), late=late)
+            case FillUnsent(view=view, query=query):
+                if rows.counters.read().unsent:
+                    filled = session.sql(query.text(bounds)).localCheckpoint()
+                    unknown = filled.where(UNKNOWN)
+                    frames[view] = filled.where(f"NOT {UNKNOWN}").drop(UNKNOWN)
+                    frames[view].createOrReplaceTempView(view)
             case KeepRows(name=name, query=query):
                 frames[name] = session.sql(query.text(bounds)).localCheckpoint()
                 frames[name].createOrReplaceTempView(name)
@@ -280,7 +303,7 @@ def _prepare_write(
                     sink.tombstones.remember(session, step)
             case Write(is_unchecked=is_unchecked):
                 merge = step.truncating_text(rows.truncate) if rows.truncate else step.text(bounds)
-                return _PreparedWrite(merge, is_unchecked, entry, rows.counters)
+                return _PreparedWrite(merge, is_unchecked, entry, rows.counters, unknown)
             case _:
                 assert_never(step)
     raise AssertionError("the last step of a batch is its write")
@@ -403,7 +426,7 @@ def _publish(
             )
         except snapshots.HeadMovedError:
             snapshots.drop_staged(snapshots.load_table(session, model.table), snapshot)
-            if sink.select.writing.is_history:  # its versions are made of the table's
+            if sink.select.writing.is_history or write.unknown is not None:  # rows that are made of the table's
                 again = prepare_again()
                 assert again is not None, "the rows of a batch do not change"
                 write = again

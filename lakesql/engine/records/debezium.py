@@ -34,11 +34,14 @@ from lakesql.engine.records.parse import (
     rejected_struct,
     with_each,
 )
-from lakesql.names import CHANGE, IGNORED, ROW
+from lakesql.names import CHANGE, IGNORED, ROW, UNSENT
 from lakesql.stream.stream import CHANGE_FIELDS
 
 UNAVAILABLE = "__debezium_unavailable_value"
 """What stands for a large value that the change did not touch: Postgres does not send it."""
+
+SENT_BY = "REPLICA IDENTITY FULL sends it"
+"""How one gets it all the same."""
 
 _EVENT = "_lakesql_event"
 _BEFORE = "_lakesql_before"
@@ -66,6 +69,7 @@ def parse_changes(
         *([raw_struct()] if keep_raw else []),
         rejected_struct(F.col(_REASON)),
         _is_ignored(contract).alias(IGNORED),
+        *([_unsent(contract).alias(UNSENT)] if contract.kept else []),
     )
 
 
@@ -244,19 +248,29 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
         yield fault(is_missing, SEQUENCE_MISSING, name)
     for column in contract.columns:
         text, kind = row[column.name], column.type.simpleString()
+        unsent, is_kept = _is_unavailable(text, column.type), column.name in contract.kept
         yield fault(
-            op.isin("c", "u", "r") & _is_unavailable(text, column.type),
+            op.isin(*(("c", "r") if is_kept else ("c", "u", "r"))) & unsent,
             UNPARSABLE,
-            f"{column.name}: not in the event, as the change did not touch it. REPLICA IDENTITY FULL sends it",
+            f"{column.name}: not in the event, as the change did not touch it. {SENT_BY}",
         )
         # Of a row that is deleted a database may send the key alone, with anything in the place of the others.
         is_asked = column.name in (*contract.key, *contract.sequence)
         asked = ("c", "u", "r", "d") if is_asked else ("c", "u", "r")
         is_time = isinstance(column.type, T.TimestampType | T.TimestampNTZType) and column.unit is None
         what = f"{column.name}: not a {kind}{', or a number and the contract has no `unit` for it' if is_time else ''}"
-        yield fault(op.isin(*asked) & _misfits(text, column.type, _hint(column)), UNPARSABLE, what)
+        misfits = _misfits(text, column.type, _hint(column))
+        yield fault(op.isin(*asked) & (misfits & ~unsent if is_kept else misfits), UNPARSABLE, what)
         if column.required or column.name in contract.key:
             yield fault(op.isin(*asked) & text.isNull(), REQUIRED_MISSING, column.name)
+
+
+def _unsent(contract: Contract) -> Column:
+    """The columns that an update has not sent."""
+    row = F.col(ROW)
+    types = {column.name: column.type for column in contract.columns}
+    names = (F.when(_is_unavailable(row[name], types[name]), F.lit(name)) for name in contract.kept)
+    return F.array_compact(F.array(*names))
 
 
 def _first(each: Iterator[Column]) -> Column:
@@ -268,7 +282,14 @@ def _first(each: Iterator[Column]) -> Column:
 
 def _row_columns(row: Column, contract: Contract) -> list[Column]:
     """The columns of a row of texts, as their types."""
-    return [_value(row[column.name], column.type, _hint(column)).alias(column.name) for column in contract.columns]
+    columns = []
+    for column in contract.columns:
+        text = row[column.name]
+        value = _value(text, column.type, _hint(column))
+        if column.name in contract.kept:
+            value = F.when(~_is_unavailable(text, column.type), value)
+        columns.append(value.alias(column.name))
+    return columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ class Contract:
     """What the values of a stream hold.
 
     Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON; `key` are the columns that a change feed
-    has of a deleted row, and `sequence` what each of its changes must have.
+    has of a deleted row, `sequence` what each of its changes must have, and `kept` the columns that an
+    update may leave out.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -59,6 +60,7 @@ class Contract:
     key: tuple[str, ...] = ()
     envelope: Envelope = "none"
     sequence: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:

@@ -26,14 +26,15 @@ class StreamBinding:
     """A stream as one target reads it: through a connection, or from another model's table.
 
     `schema` is the Avro schema of a topic's values, as JSON. `sequence` is what every change of a feed must have where
-    a mirror is ordered by it: columns, and fields of `_change`. `is_replayed`: its records are dead letters that are
-    read again, as bytes.
+    a mirror is ordered by it: columns, and fields of `_change`. `kept` are the columns that an update of a feed may
+    leave out, as the table has their values. `is_replayed`: its records are dead letters that are read again, as bytes.
     """
 
     stream: Stream
     source: Connection | TableSource
     schema: str = ""
     sequence: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     is_replayed: bool = False
 
     @property
@@ -61,7 +62,14 @@ def contract_of(binding: StreamBinding) -> Contract:
     names = {name.lower() for name in stream.key}
     key = tuple(column.name for column in stream.columns if column.name.lower() in names)
     return Contract(
-        contract_columns(stream), stream.format, stream.csv, binding.schema, key, stream.envelope, binding.sequence
+        contract_columns(stream),
+        stream.format,
+        stream.csv,
+        binding.schema,
+        key,
+        stream.envelope,
+        binding.sequence,
+        binding.kept,
     )
 
 
