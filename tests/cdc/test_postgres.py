@@ -29,6 +29,13 @@ CREATE TABLE items (
 ALTER TABLE items REPLICA IDENTITY FULL;
 INSERT INTO items (id, part, name, price) SELECT n, 'p', 'first', n FROM generate_series(1, 20) n;
 """
+NOTES = """
+CREATE TABLE notes (id int PRIMARY KEY, v int, body text);
+ALTER TABLE notes ALTER body SET STORAGE EXTERNAL;
+INSERT INTO notes SELECT n, 0, repeat(md5(n::text), 200) FROM generate_series(1, 30) n;
+"""
+"""An update sends no `body` that it does not change."""
+
 COLUMNS: dict[str, Any] = {
     "id": {"type": "bigint", "required": True},
     "part": {"type": "string", "required": True},
@@ -74,7 +81,7 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def feed(postgres: Postgres, broker: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Feed]:
-    """Of the tables `items` and `pgbench_accounts`, to topics `<name of the test>.public.…`."""
+    """Of the tables `items`, `notes` and `pgbench_accounts`, to topics `<name of the test>.public.…`."""
     name = str(request.node.name)
     connector = {
         "name": name,
@@ -89,7 +96,7 @@ def feed(postgres: Postgres, broker: Broker, tmp_path: Path, request: pytest.Fix
         "slot.name": name,
         "publication.name": name,
         "publication.autocreate.mode": "filtered",
-        "table.include.list": "public.items,public.pgbench_accounts",
+        "table.include.list": "public.items,public.notes,public.pgbench_accounts",
         "decimal.handling.mode": "string",
         "skipped.operations": "none",
         "topic.creation.default.partitions": "1",
@@ -150,12 +157,24 @@ def mirrored(rows: list[Row]) -> list[tuple[Any, ...]]:
 def test_the_mirror_is_what_the_database_says(feed: Feed, project: Project) -> None:
     name = "test_the_mirror_is_what_the_database_says"
     topic, passes = f"{name}.public.items", "name IS DISTINCT FROM 'hidden'"
-    feed.execute(ITEMS)
-    feed.broker.create_topic(topic)
+    feed.execute(ITEMS, NOTES)
+    for each in (topic, f"{name}.public.notes"):
+        feed.broker.create_topic(each)
     feed.connect.start()
     project.stream("s", COLUMNS, connection="broker", topic=topic, envelope="debezium", key=["id", "part"])
     project.model("m", f"SELECT {SELECT} FROM {{s}} WHERE {passes}", mode="cdc", keys=["id", "part"])
+    project.stream(
+        "n",
+        {"id": "int", "v": "int", "body": "string"},
+        connection="broker",
+        topic=f"{name}.public.notes",
+        envelope="debezium",
+        key=["id"],
+    )
+    kept = "SELECT id, v, body, _change.position AS position FROM {n}"
+    project.model("n", kept, mode="cdc", keys="id", sequence_by="_change.position")
     run_until(project, "m", lambda rows: len(rows) == 20)
+    run_until(project, "n", lambda rows: len(rows) == 30)
 
     def check() -> None:
         """After a mark that is written last, the table is the SELECT."""
@@ -194,13 +213,27 @@ def test_the_mirror_is_what_the_database_says(feed: Feed, project: Project) -> N
     assert {row["part"] for row in project.rows_without_spark("m")} == {"after", "mark"}
 
     feed.execute("INSERT INTO items (id, part, name) SELECT n, 'k', 'before the kill' FROM generate_series(1, 50) n")
+    feed.execute(
+        "UPDATE notes SET v = id WHERE id < 20",
+        "UPDATE notes SET body = repeat('new', 3000) WHERE id IN (1, 2)",
+        "UPDATE notes SET v = v + 1 WHERE id < 10",
+        "DELETE FROM notes WHERE id = 3",
+        "INSERT INTO notes VALUES (3, 0, repeat('again', 3000))",
+    )
     feed.connect.kill()
     feed.execute(
-        "UPDATE items SET name = 'while it is away' WHERE id <= 25", "DELETE FROM items WHERE id > 45 AND id < 60"
+        "UPDATE notes SET v = v + 1 WHERE id < 30",
+        "UPDATE items SET name = 'while it is away' WHERE id <= 25",
+        "DELETE FROM items WHERE id > 45 AND id < 60",
     )
     feed.connect.start()
     check()
     assert Decimal("99.99") in {row["price"] for row in project.rows_without_spark("m")}
+    feed.execute("INSERT INTO notes VALUES (1000, 0, 'mark')")
+    notes = run_until(project, "n", lambda rows: any(row["id"] == 1000 for row in rows))
+    found = sorted((row["id"], row["v"], row["body"]) for row in notes)
+    assert found == feed.rows("SELECT id, v, body FROM notes ORDER BY id")
+    assert not project.has("n__dead_letter")
 
 
 def test_a_load_of_pgbench_is_mirrored_while_it_runs(feed: Feed, project: Project) -> None:
