@@ -22,6 +22,8 @@ from lakesql.run.prepare import RunContext
 from lakesql.run.replay import Replayed, bind_letters, replay_letters
 from tests.spark.project import Fields, Project
 
+pytestmark = pytest.mark.long
+
 REPOSITORY = Path(__file__).parents[2]
 STRICT: dict[str, Any] = {"id": {"type": "int", "required": True}, "v": "int", "at": "timestamp"}
 LENIENT: dict[str, Any] = {"id": "int", "v": "string", "at": "timestamp"}
