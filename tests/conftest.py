@@ -57,8 +57,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     seed = int(time.time())
     parser.addoption("--crash-seed", type=int, default=seed, help="The seed of the first round of tests/crash.")
     parser.addoption("--crash-share", default="1/1", help="How many of the cases of tests/crash, chosen by the seed.")
+    parser.addoption("--feed-seeds", type=int, default=1, help="How many random feeds each test of mirrors takes.")
     parser.addoption("--all-flights", action="store_true", help="Send all flights through brokers, and not 30,000.")
     parser.addoption("--update-golden", action="store_true", help="Write what is found into tests/golden/**/*.case.")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The seeds of random feeds."""
+    if "feed_seed" in metafunc.fixturenames:
+        metafunc.parametrize("feed_seed", range(metafunc.config.getoption("--feed-seeds")))
 
 
 def pytest_configure(config: pytest.Config) -> None:
