@@ -116,9 +116,9 @@ def test_the_scripts_can_be_read_by_bash(name: str) -> None:
 
 
 def test_ci_runs_every_tier_and_nightly_runs_the_rest() -> None:
-    """What is left are half of the crash cases, and most of the flights where brokers are killed."""
+    """What is left are three quarters of the crash cases, and most of the flights where brokers are killed."""
     assert "line=$(.venv/bin/python docs/readme.py 2)" in RUN
-    assert calls_of_pytest(RUN) == {"-m long", "-m services", "-m crash --crash-share 1/2"}
+    assert calls_of_pytest(RUN) == {"-m long", "-m services", "-m crash --crash-share 1/4"}
     assert {call.split()[1] for call in calls_of_pytest(RUN)} == set(TIERS)
     assert calls_of_pytest(NIGHTLY) == {
         "tests/kafka/test_flights.py tests/catalogs/test_flights.py --all-flights",
