@@ -21,8 +21,8 @@ class InsertNew(TableConfig):
     keys: tuple[str, ...] = option("Columns that identify a row.", read=_read_keys)
 
 
-Config = Append | Upsert | Cdc | InsertNew
-MODES: Mapping[str, type[Config]] = {"append": Append, "upsert": Upsert, "cdc": Cdc, "insert_new": InsertNew}
+Config = {modes} | InsertNew
+MODES: Mapping[str, type[Config]] = {{{words}, "insert_new": InsertNew}}
 '''
 
 MEANT = """        case InsertNew(keys=keys):
@@ -44,7 +44,7 @@ WRITTEN = """        case InsertNew(keys=keys):
             names = ", ".join(keys)
             unknown = f"({names}) NOT IN (SELECT {names} FROM {table})"
             insert = f"INSERT INTO {table} SELECT * FROM {ROWS_VIEW} WHERE {unknown}"
-            return rows, Write(COMMIT, insert, is_unchecked=True)
+            return rows, Write(COMMIT, Bounded((insert,), ()), is_unchecked=True)
 """
 
 
@@ -55,7 +55,8 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "lakesql", directory / "lakesql", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", directory)
     config = directory / "lakesql" / "model" / "config.py"
-    text, count = re.subn(r"\nConfig = Append \| Upsert \| Cdc\nMODES:.*\n", lambda _: DECLARED, config.read_text())
+    declared = re.compile(r"\nConfig = (?P<modes>.+)\nMODES: .+ = \{(?P<words>.+)\}\n")
+    text, count = declared.subn(lambda found: DECLARED.format_map(found.groupdict()), config.read_text())
     assert count == 1
     config.write_text(text)
     return directory
