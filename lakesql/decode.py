@@ -105,9 +105,14 @@ def option(
     default: Any = dataclasses.MISSING,
     factory: Any = dataclasses.MISSING,
     read: Callable[[Node], Any] | None = None,
+    is_inherited: bool = True,
 ) -> Any:
-    """A field of a dataclass that `decode` fills: `doc` stands in the generated docs, `read` decodes it its own way."""
-    return dataclasses.field(default=default, default_factory=factory, metadata={"doc": doc, "read": read})
+    """A field of a dataclass that `decode` fills: `doc` stands in the generated docs, `read` decodes it its own way.
+
+    One that is not inherited counts where it is said, and not as a default for what lies below.
+    """
+    metadata = {"doc": doc, "read": read, "is_inherited": is_inherited}
+    return dataclasses.field(default=default, default_factory=factory, metadata=metadata)
 
 
 def decode(
@@ -165,6 +170,7 @@ class Field:
     default: Any
     doc: str
     read: Callable[[Node], Any]
+    is_inherited: bool
 
 
 def fields_of(kind: type) -> tuple[Field, ...]:
@@ -183,7 +189,8 @@ def _field(field: dataclasses.Field[Any], kind: Any) -> Field:
     default = field.default if make is dataclasses.MISSING else make()
     read = field.metadata.get("read") or (lambda node: read_value(node, kind, field.name))
     required = default is dataclasses.MISSING
-    return Field(field.name, kind, required, None if required else default, field.metadata.get("doc", ""), read)
+    doc, is_inherited = field.metadata.get("doc", ""), field.metadata.get("is_inherited", True)
+    return Field(field.name, kind, required, None if required else default, doc, read, is_inherited)
 
 
 def read_value(node: Node, kind: Any, what: str) -> Any:

@@ -44,7 +44,7 @@ _NO_HOOKS = "There are no hooks: a batch runs the statements of its compiled fil
 _NO_MAINTENANCE = "Maintenance is not in this version: call Iceberg's own procedures, as docs/operating.md says."
 _NO_QUERIES = "A template runs no query: it is read before anything runs. Join a table with ref('…') in the SELECT."
 _MODE = "mode='append' inserts each row; mode='upsert' with keys=['…'] keeps the newest row of each key."
-_KEYS = "keys=['…'], in mode='upsert'."
+_KEYS = "keys=['…'], in mode='upsert' or 'append'."
 _NAMESPACE = "Iceberg's word is `namespace`."
 _CATALOG = "Tables are in the catalog of the target, `catalog` in profiles.yml."
 _TRIGGER = "trigger='30 seconds' says how often a continuous run takes a batch."

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from lakesql.compile.history import History
-from lakesql.compile.insert import insert_statement
+from lakesql.compile.insert import insert_first_parts, insert_statement, keyed_rows
 from lakesql.compile.merge import (
     BOUNDS_PLACE,
     KeyRange,
@@ -53,10 +54,14 @@ class MakeView:
 
 @dataclass(frozen=True, slots=True)
 class ReadBounds:
-    """Read the keys of the rows in a view: they bound what the write that follows reads of the table."""
+    """Read the keys of the rows in a view: they bound what the write that follows reads of the table.
+
+    It also looks at rows that lie beyond them by some milliseconds, in the columns of `margins_ms`.
+    """
 
     view: str
     keys: tuple[str, ...]
+    margins_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +201,18 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
     when = "the streaming query" if select.query.stateful else "each batch: the rows that the SELECT makes of it"
     rows = MakeView(when, ROWS_VIEW, select.text)
     match config:
+        case Append(keys=keys, within=within) if keys:
+            margins = {config.time_column: within.length_ms} if within else {}
+            return (
+                rows,
+                MakeView(
+                    f"each batch: {'its rows, numbered' if within else 'the first row of each key'}",
+                    BATCH_VIEW,
+                    keyed_rows(config, select.writing.is_positioned),
+                ),
+                ReadBounds(BATCH_VIEW, (*keys, *margins), margins),
+                Write(COMMIT, Bounded(insert_first_parts(table, config, columns), ("target",)), is_unchecked=True),
+            )
         case Append():
             return rows, Write(COMMIT, Bounded((insert_statement(table, columns),), ()))
         case Upsert(keys=keys):

@@ -103,6 +103,8 @@ def _rows(select: Select) -> str:
         return f"the SELECT over the rows that the source of {identifier(feed)} has now, one for each of its keys{by}"
     if not writing.keys:
         return "a group's row is added once, when the watermark has passed it" if query.aggregated else "all are added"
+    if writing.keeps_first:
+        return f"one for each {_listed(writing.keys, 'and')}{', the first by arrival' if writing.is_positioned else ''}"
     newest = [*writing.sequence_by, *(["arrival"] if writing.is_positioned else [])]
     which = f"the newest by {', then '.join(newest)}" if newest else "replaced when it changes"
     return f"one for each {_listed(writing.keys, 'and')}, {which}"
@@ -116,7 +118,7 @@ def _filtered(select: Select) -> str:
         return "the version of a row that no longer passes ends" if select.query.filters else ""
     if select.writing.is_mirror:
         return "a row that no longer passes leaves the table" if select.query.filters else ""
-    if not (select.writing.keys and select.query.filters):
+    if not (select.writing.is_changing and select.query.filters):
         return ""
     return "if the newest row of a key is filtered out, the table keeps the key's former row"
 

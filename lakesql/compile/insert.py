@@ -1,10 +1,11 @@
-"""The INSERT of an appending batch."""
+"""The statements of an appending batch: the INSERT, and where rows have keys, which of them are the first."""
 
 from __future__ import annotations
 
-from lakesql.compile.quote import identifiers, table_name
+from lakesql.compile.quote import column_of, identifier, identifiers, table_name
+from lakesql.model.config import Append
 from lakesql.model.table_name import TableName
-from lakesql.names import ROWS_VIEW
+from lakesql.names import BATCH_VIEW, POSITION, RANK, ROWS_VIEW
 
 _INSERT = """\
 INSERT INTO {table} ({columns})
@@ -15,6 +16,102 @@ _INSERT_ALL = """\
 INSERT INTO {table} BY NAME
 SELECT *
 FROM {rows}"""
+
+_FIRST = """\
+SELECT *
+FROM (
+  SELECT *,
+    row_number() OVER (PARTITION BY {keys} ORDER BY {first}) AS {rank}
+  FROM {rows}
+  WHERE {not_null}
+)
+WHERE {rank} = 1"""
+
+_NUMBERED = """\
+SELECT *,
+  row_number() OVER (PARTITION BY {keys} ORDER BY {first}) AS {rank}
+FROM {rows}
+WHERE {not_null}"""
+
+_INSERT_FIRST = """\
+INSERT INTO {table} {columns}
+FROM {batch} AS source
+WHERE NOT EXISTS (
+  SELECT 1
+  FROM {table} AS target
+  WHERE {match}
+    AND """
+
+_INSERT_FIRST_WITHIN = """\
+INSERT INTO {table} {columns}
+FROM (
+  SELECT inline(
+    aggregate(
+      array_sort(collect_list(struct(*)), (one, other) -> one.{rank} - other.{rank}),
+      slice(collect_list(struct(*)), 1, 0),
+      (firsts, row) -> if(
+        exists(firsts, one -> {is_near}),
+        firsts,
+        firsts || array(row)
+      )
+    )
+  )
+  FROM {batch} AS source
+  WHERE NOT EXISTS (
+    SELECT 1
+    FROM {table} AS target
+    WHERE {match}
+      AND """
+
+
+def keyed_rows(config: Append, positioned: bool) -> str:
+    """The first row of each key in the view `_lakesql_rows`, by arrival if `positioned`; with `within`, all of them,
+    numbered: which are first depends on those in the table.
+
+    Rows whose key or time is NULL are left out: they are dead letters.
+    """
+    form, not_null = (_NUMBERED, (*config.keys, config.time_column)) if config.within else (_FIRST, config.keys)
+    return form.format(
+        keys=identifiers(config.keys),
+        first=POSITION if positioned else identifiers(config.keys),
+        rank=RANK,
+        rows=ROWS_VIEW,
+        not_null=" AND ".join(f"{identifier(column)} IS NOT NULL" for column in not_null),
+    )
+
+
+def insert_first_parts(table: TableName, config: Append, columns: tuple[str, ...] | None) -> tuple[str, str]:
+    """The INSERT of the rows in the view `_lakesql_batch` whose keys are not in the table, cut where their bounds come.
+
+    `columns` land; None where only Spark's analyzer knows them.
+    """
+    matches = [f"{column_of('target', key)} = {column_of('source', key)}" for key in config.keys]
+    matches += [_is_near(config, "target", "source")] if config.within else []
+    words = {
+        "table": table_name(table),
+        "columns": _landing(columns),
+        "batch": BATCH_VIEW,
+        "rank": RANK,
+    }
+    if not config.within:
+        return _INSERT_FIRST.format(match="\n    AND ".join(matches), **words), "\n)"
+    match, is_near = "\n      AND ".join(matches), _is_near(config, "one", "row")
+    insert = _INSERT_FIRST_WITHIN.format(match=match, is_near=is_near, **words)
+    return insert, f"\n  )\n  GROUP BY {identifiers(config.keys)}\n)"
+
+
+def _is_near(config: Append, one: str, other: str) -> str:
+    """The condition that two rows of a key are no further apart than `within`."""
+    assert config.within is not None, "otherwise all rows of a key are one"
+    at, time = column_of(one, config.time_column), column_of(other, config.time_column)
+    interval = f"INTERVAL '{config.within.length_ms / 1000:.15g}' SECOND"
+    return f"{at} BETWEEN {time} - {interval} AND {time} + {interval}"
+
+
+def _landing(columns: tuple[str, ...] | None) -> str:
+    if columns is None:
+        return f"BY NAME\nSELECT * EXCEPT ({POSITION}, {RANK})"
+    return f"({identifiers(columns)})\nSELECT {identifiers(columns)}"
 
 
 def insert_statement(table: TableName, columns: tuple[str, ...] | None) -> str:

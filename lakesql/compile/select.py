@@ -110,8 +110,10 @@ class Select:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The columns that tell the rows of the table apart; none where nothing does."""
+        """The columns by which rows of the table are found to be changed; none where none is."""
         sequence = tuple(self.sequence) or self.writing.sequence_by
+        if not self.writing.is_changing:
+            return ()
         return (*self.writing.keys, *sequence) if self.writing.is_history else self.writing.keys
 
     @property

@@ -213,7 +213,27 @@ class TableConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append(TableConfig):
-    """`mode='append'`: every row of the SELECT is inserted."""
+    """`mode='append'`: every row of the SELECT is inserted, or with `keys` the first one of each key."""
+
+    keys: tuple[str, ...] = option(
+        "Columns that identify a row, none of which may be NULL: a row whose key is in the table is not inserted. They "
+        "are no default of a folder. Every row is inserted, if left out.",
+        default=(),
+        read=_read_keys,
+        is_inherited=False,
+    )
+    within: Duration | None = option(
+        "How far two rows of a key lie apart at most, in the time by which the table is partitioned, to be the same "
+        "row ('2 days'); no older rows are looked at. However far, if left out.",
+        default=None,
+        read=parse_duration,
+        is_inherited=False,
+    )
+
+    @property
+    def time_column(self) -> str:
+        """The column by whose time the table is partitioned; '' where it is not."""
+        return next((field.column for field in self.partition_by if field.transform in _TIMES), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,12 +343,14 @@ def read_config(node: Node, defaults: Node) -> Config:
         fix = suggest("mode", str(mode.value), MODES)
         raise ProjectError.of("unknown-mode", f"{mode.shown} is not a mode.", fix=fix, place=mode.place)
     inherited = set(defaults.entries()) - set(node.entries())
-    foreign = inherited - {field.name for field in fields_of(kind)}
+    foreign = inherited - {field.name for field in fields_of(kind) if field.is_inherited}
+    own = {key: value for key, value in merged.entries().items() if key == "mode" or key not in foreign}
+    merged = Node(own, merged.place, merged.keys)
     what = f"mode '{mode.value}'"
     removed = {key: _removed(key).at(merged.keys.get(key, merged.place)) for key in REMOVED if merged.get(key)}
     clients = {**find_client_options(merged, what), **removed}
     try:
-        config = decode(merged, kind, what=what, words="config", ignore=frozenset({"mode", *foreign, *clients}))
+        config = decode(merged, kind, what=what, words="config", ignore=frozenset({"mode", *clients}))
     except ProjectError as error:
         raise ProjectError([*clients.values(), *error.problems]) from None
     if clients:

@@ -75,6 +75,8 @@ class Writing:
     properties: Mapping[str, str] = field(default_factory=dict)
     is_positioned: bool
     """Whether each row carries the position of the record it comes from: where arrival decides between rows."""
+    keeps_first: bool = False
+    """Whether the first row of a key stays as it is, and no other one is added."""
     is_mirror: bool = False
     """Whether the SELECT is given the rows that a change feed leaves, and a key for which it makes none is deleted."""
     is_history: bool = False
@@ -98,6 +100,11 @@ class Writing:
     """How a staged batch that changed nothing is known. One that updates or deletes adds no rows either."""
 
     @property
+    def is_changing(self) -> bool:
+        """Whether a batch changes rows that are in the table."""
+        return bool(self.keys) and not self.keeps_first
+
+    @property
     def has_positions(self) -> bool:
         """Whether the records are told apart by their arrival."""
         return self.is_positioned or self.is_mirror
@@ -107,15 +114,22 @@ def build_writing(config: Config, is_stateful: bool = False, reads_feed: bool = 
     """What the mode of `config` means for a SELECT that keeps state between batches, or does not, and that reads a
     change feed, or does not."""
     match config:
-        case Append():
+        case Append(keys=keys):
             spreads = config.partition_by and not config.order_by
+            time = (config.time_column,) if config.within and config.time_column else ()
             return Writing(
                 mode="append",
+                keys=keys,
+                not_null=(*keys, *time),
+                compared={"keys": keys, "within": time},
+                contradictions=tuple(_find_unbounded(config)),
+                update_notes=(_note_first(config),) if keys else (),
                 properties=PARTITIONED_APPEND_PROPERTIES if spreads else {},
-                is_positioned=False,
+                is_positioned=bool(keys) and not is_stateful,
+                keeps_first=bool(keys),
                 output_mode="append",
-                can_replay=True,
-                is_idempotent=False,
+                can_replay=not keys,
+                is_idempotent=bool(keys),
                 can_be_streamed=True,
                 empty_when="no rows added",
             )
@@ -201,6 +215,20 @@ def build_writing(config: Config, is_stateful: bool = False, reads_feed: bool = 
             )
         case _:
             assert_never(config)
+
+
+def _find_unbounded(config: Append) -> Iterator[Contradiction]:
+    if config.within and not config.keys:
+        yield Contradiction("within", "within is given, and no keys.", "Without keys every row is added.")
+    if config.within and not config.time_column:
+        what = "within is given, and the table is not partitioned by a time."
+        yield Contradiction("within", what, "It bounds by this time which of the table's rows are looked at.")
+
+
+def _note_first(config: Append) -> str:
+    """What becomes of a row whose key is in the table."""
+    near = f", within {config.within.text} of its {config.time_column}" if config.within else ""
+    return f"none; a row whose key is in the table{near} is not inserted"
 
 
 def _find_contradictions(config: Upsert) -> Iterator[Contradiction]:

@@ -545,7 +545,7 @@ class Rebuild:
         if state is not None and REBUILD_PROPERTY not in state.properties:
             raise _foreign(model.table)
         spec = self._spec(self._columns())
-        lost = lost_partitions(load_table(session, live), spec) if self._bound.select.writing.keys else []
+        lost = lost_partitions(load_table(session, live), spec) if self._bound.select.writing.is_changing else []
         if lost:
             raise RunError.of(
                 "rebuild-impossible",

@@ -88,7 +88,7 @@ def bind_letters(bound: BoundSelect) -> BoundSelect:
             "it keeps state between batches, and a record that is read alone is not added to its group",
             f"Fill the table again: {again}",
         )
-    if select.writing.keys and not select.writing.sequence_by:
+    if select.writing.is_changing and not select.writing.sequence_by:
         raise _impossible(
             select,
             "without sequence_by the record that arrived last decides, and nothing says whether the row in the table "

@@ -84,7 +84,14 @@ def pick(texts: Mapping[str, str], kind: str, name: str) -> str:
         "header": lambda section: False,
         "table": lambda section: section.startswith("-- when the table"),
         "rows": lambda section: section.startswith(("-- each batch: the rows", "-- the streaming query")),
-        "batch": lambda section: section.startswith(("-- each batch: the newest", "-- each batch: the commit")),
+        "batch": lambda section: section.startswith(
+            (
+                "-- each batch: the newest",
+                "-- each batch: the first",
+                "-- each batch: its rows",
+                "-- each batch: the commit",
+            )
+        ),
     }[kind]
     chosen = [section for section in sections if wanted(section)]
     return "\n\n".join([heading, *chosen] if kind in ("compiled", "header") else chosen)

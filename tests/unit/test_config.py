@@ -140,7 +140,7 @@ def test_a_text_that_is_no_sort_order_is_refused(value: str) -> None:
         ("mode=['append']", "unknown-mode", 16),
         ("mode=none", "unknown-mode", 16),
         ("keyz=['a'], mode='append'", "unknown-option", 11),
-        ("keys=['a'], mode='append'", "unknown-option", 11),
+        ("delete_when='a', mode='append'", "unknown-option", 11),
         ("mode='upsert'", "missing-option", 4),
         ("keys=[], mode='upsert'", "wrong-value", 16),
         ("keys=[''], mode='upsert'", "wrong-type", 17),
@@ -261,7 +261,8 @@ def test_an_option_of_another_mode_is_ignored_in_defaults_and_refused_in_a_model
     defaults = settings("keys = ['id']\ndelete_when = 'gone'\n")
     assert read("mode='append'", defaults) == Append()
     assert read("mode='upsert'", defaults) == Upsert(keys=("id",), delete_when="gone")
-    assert problems("mode='append', keys='id'", defaults) == [("unknown-option", "m.sql:1:26")]
+    assert problems("mode='append', delete_when='id'", defaults) == [("unknown-option", "m.sql:1:26")]
+    assert read("mode='append', keys='id'", defaults) == Append(keys=("id",))
 
 
 def test_a_wrong_default_is_placed_where_it_stands() -> None:

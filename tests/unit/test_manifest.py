@@ -181,7 +181,7 @@ def test_the_problems_of_all_files_are_reported_together() -> None:
         "streams/t.yml": "streams: [{name: 3}, {nme: x}]",
         "models/p.yml": "models: [{name: m, descr: x}]",
         "models/a.sql": "{{ config(mode='x') }}",
-        "models/b.sql": "{{ config(mode='append', keys=1) }}",
+        "models/b.sql": "{{ config(mode='append', delete_when='x') }}",
     }
     assert {(condition, place.split(":")[0]) for condition, place in problems(files, "models.tgas = 'x'")} == {
         ("bad-name", "streams/t.yml"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,10 +46,13 @@ def bounds_pay(history: Iterable[Snapshot], model: str) -> bool:
     return True
 
 
-def read_keys(newest: DataFrame, keys: tuple[str, ...]) -> tuple[KeyRange, ...] | None:
+def read_keys(
+    newest: DataFrame, keys: tuple[str, ...], margins_ms: Mapping[str, int] | None = None
+) -> tuple[KeyRange, ...] | None:
     """The bounds of the batch's keys, which are not NULL; None where it has no row.
 
     Each holds for every key, or an update would become a second row; a key whose type has no literal is left unbounded.
+    That of a time in `margins_ms` is wider by so much on both sides.
     """
     forms = {key: form for key in keys if (form := _form(_type_of(newest, key)))}
     values = [form.collected(F.col(identifier(key))).alias(f"k{i}") for i, (key, form) in enumerate(forms.items())]
@@ -65,6 +69,7 @@ def read_keys(newest: DataFrame, keys: tuple[str, ...]) -> tuple[KeyRange, ...] 
         found = narrow.agg(*extremes).collect()[0] if extremes else ()
         ends = zip(forms.items(), found[0::2], found[1::2], strict=True)
         ranges = [KeyRange(key, low=form.literal(low), high=form.literal(high)) for (key, form), low, high in ends]
+    ranges = [_widened(bound, (margins_ms or {}).get(bound.column, 0)) for bound in ranges]
     return tuple(bound for bound in ranges if not _is_damaged(bound))
 
 
@@ -77,6 +82,22 @@ def _key_range(key: str, known: list[Any]) -> KeyRange:
     if len(known) > LISTED:
         return KeyRange(key, tuple(known), low, high)
     return KeyRange(key, tuple(known))
+
+
+def _widened(bound: KeyRange, margin_ms: int) -> KeyRange:
+    if not margin_ms:
+        return bound
+    match (bound.low or bound.values[0], bound.high or bound.values[-1]):
+        case Instant(low), Instant(high):
+            return KeyRange(bound.column, low=Instant(low - margin_ms * 1000), high=Instant(high + margin_ms * 1000))
+        case Day(low), Day(high):
+            days = math.ceil(margin_ms / _DAY_MS)
+            return KeyRange(bound.column, low=Day(low - days), high=Day(high + days))
+        case _:
+            raise AssertionError("only times have margins")
+
+
+_DAY_MS = 86_400_000
 
 
 def _is_damaged(bound: KeyRange) -> bool:

@@ -36,7 +36,7 @@ from lakesql.model.writing import Writing
 from lakesql.names import POSITION, RAW, REJECTED, UNSENT, is_reserved
 
 KEY_MISSING = "key-missing"
-"""Why a row of the SELECT is a dead letter: a key is NULL."""
+"""Why a row of the SELECT is a dead letter: a key is NULL, or the time within which it counts."""
 
 LATE = "late"
 """A watermark has dropped it."""
@@ -237,7 +237,7 @@ def _with_reason(rows: DataFrame, writing: Writing) -> DataFrame:
     reason, detail = F.lit(None).cast("string"), F.lit(None).cast("string")
     for column in reversed(writing.not_null):
         is_null = F.col(identifier(column)).isNull()
-        condition = KEY_MISSING if column in writing.keys else SEQUENCE_MISSING
+        condition = SEQUENCE_MISSING if column in writing.sequence_by else KEY_MISSING
         reason = F.when(is_null, F.lit(condition)).otherwise(reason)
         detail = F.when(is_null, F.lit(column)).otherwise(detail)
     return rows.withColumns({"reason": reason, "detail": detail})

@@ -277,13 +277,13 @@ def _prepare_write(
                 _check_deletes(model, ratio, deletes, rows.truncate, table)
             case ReadBounds() if rows.truncate:
                 pass  # all of the table is looked at
-            case ReadBounds(view=view, keys=keys):
+            case ReadBounds(view=view, keys=keys, margins_ms=margins_ms):
                 # What makes the rows runs in each statement that reads them: a stateful SELECT, with its state, once.
                 if sink.select.query.stateful or bounds_pay(snapshots.read_history(table), model.name):
                     kept = _keep(frames[view], stack)
                     if session.conf.get("spark.sql.adaptive.enabled") != "true":
                         kept.count()  # all of it, which is counted: a look at some keys would stop before the last task
-                    found = read_keys(kept, keys)
+                    found = read_keys(kept, keys, margins_ms)
                     if found is None:
                         return None
                     bounds = found
