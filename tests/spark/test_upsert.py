@@ -429,8 +429,8 @@ def test_a_batch_reads_one_version_of_a_joined_table(project: Project, monkeypat
     project.run().check()
     project.record("orders", [{"id": 1, "customer": 1, "v": 2}, {"id": 5, "customer": 9, "v": 2}])
 
-    def look(newest: DataFrame, keys: tuple[str, ...]) -> tuple[KeyRange, ...] | None:
-        found = read_keys(newest, keys)
+    def look(newest: DataFrame, *others: Any) -> tuple[KeyRange, ...] | None:
+        found = read_keys(newest, *others)
         project.sql(f"INSERT INTO {project.table('customers')} VALUES (9)")
         return found
 
