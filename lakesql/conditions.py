@@ -156,6 +156,11 @@ CONDITIONS: dict[str, Condition] = {
         "or ordered by it.",
         "Keep the column in the SELECT, or alter the table before the next run.",
     ),
+    "columns-guessed": Condition(
+        "A stream declares no columns, and the events of its recording carry no schema: the columns are what the "
+        "values look like. A NULL looks like a text, and every number like a bigint or a double.",
+        "Declare the stream's `columns`, before the model runs on anything but a recording.",
+    ),
     "columns-unknown": Condition(
         "An option treats columns one by one, and a star in the SELECT stands for the columns of a table, which only "
         "Spark knows.",
@@ -242,6 +247,12 @@ CONDITIONS: dict[str, Condition] = {
     "expression-failed": Condition(
         "An expression of the SELECT failed on a value: a cast, an overflow, a division by zero.",
         "Correct the expression; to get NULL instead, use `try_cast`, `try_divide` and the like.",
+    ),
+    "feed-changed": Condition(
+        "The schema beside the events of a stream that declares no columns has another column, or another type, than "
+        "before. A column that is added or widened is followed by itself: the batch is written again with it.",
+        "Where no column holds both types, or the model says on_schema_change='fail': decide what the column shall be, "
+        "in the stream's `columns` or by on_schema_change, and run again. Nothing of the batch was written.",
     ),
     "file-too-large": Condition(
         "A file of the project is larger than any model, macro or properties file could sensibly be.",
@@ -362,6 +373,12 @@ CONDITIONS: dict[str, Condition] = {
     "name-not-called": Condition(
         "A function, a macro or `target` is named without being used: `{{ stream }}`.",
         "Call it, `stream('orders')`, or read a field, `target.name`.",
+    ),
+    "no-columns": Condition(
+        "A stream declares no columns, and its records do not say them: none was seen on this target, they carry no "
+        "schema, or those of several topics do not go together. Or a model keeps state of its rows.",
+        "Declare the stream's `columns`; or set `schemas.enable=true` in the connector, and run the model once, which "
+        "asks the topic.",
     ),
     "no-profiles": Condition(
         "There is no profiles.yml where lakesql looks for one.",

@@ -28,6 +28,9 @@ IGNORED = "_lakesql_ignored"
 UNSENT = "_lakesql_unsent"
 """The columns whose values an update has not sent, as it left them alone; '' among them: they are of no stored row."""
 
+NEW_FIELDS = "_lakesql_new_fields"
+"""A struct of what the schema beside a change says, and an open stream does not know; NULL where it knows all."""
+
 KNOWN = "_lakesql_known"
 """A struct of the values of these columns that the changes of the batch have sent last."""
 

@@ -25,13 +25,13 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
     project to target/manifest.json. Neither Java nor Spark is needed.
     """
     from lakesql.cli import project
-    from lakesql.compile.compiled import write_copies
+    from lakesql.compile.compiled import compiled_files, write_copies
     from lakesql.observe.text import count
 
     manifest = project.load_project(given.options)
     project.show_warnings(manifest, given.options)
     names = project.select_models(manifest, select, exclude, given.options)
-    compiled = project.compiled_files(manifest)
+    compiled = compiled_files(manifest)
     texts = compiled.compile(names)
     project.write_manifest(manifest, compiled)
     if output_dir is None:

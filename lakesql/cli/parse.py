@@ -16,12 +16,13 @@ def command(given: Given) -> None:
     checked when a model runs. Neither Java nor Spark is needed.
     """
     from lakesql.cli import project
+    from lakesql.compile.compiled import compiled_files
     from lakesql.observe.text import count
     from lakesql.project.files import shorten
 
     manifest = project.load_project(given.options)
     project.show_warnings(manifest, given.options)
-    compiled = project.compiled_files(manifest)
+    compiled = compiled_files(manifest)
     compiled.check(manifest.models)
     path = project.write_manifest(manifest, compiled)
     checked = f"{count(len(manifest.models), 'model')} and {count(len(manifest.streams), 'stream')}"

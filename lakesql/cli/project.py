@@ -21,6 +21,7 @@ from lakesql.graph.selector import parse_selection, select_nodes
 from lakesql.project.files import ProjectFiles, read_project, write_atomically
 from lakesql.project.profiles import Target, load_target
 from lakesql.project.yaml import parse_yaml
+from lakesql.run.columns import find_recorded
 from lakesql.secrets import PREFIX, find_secrets
 
 
@@ -53,12 +54,7 @@ def load_files(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]
     cache = FileCache(files.outputs.cache / "files.json")
     manifest = load_manifest(files, target, overrides, cache.read_declarations, cache.read_model)
     cache.save()
-    return manifest
-
-
-def compiled_files(manifest: Manifest) -> CompiledFiles:
-    """The compiled files of the project."""
-    return CompiledFiles(manifest, manifest.outputs.compiled, manifest.outputs.cache / "compiled.json")
+    return find_recorded(manifest)
 
 
 def write_manifest(manifest: Manifest, compiled: CompiledFiles) -> Path:

@@ -85,11 +85,14 @@ def run_selected(
     With `rebuild_from` their tables are filled again from there.
     """
     from lakesql.cli import project
+    from lakesql.compile.compiled import compiled_files
+    from lakesql.run.columns import ask_topics
 
     manifest = project.load_project(options)
     project.show_warnings(manifest, options)
     names = project.select_models(manifest, select, exclude, options)
-    compiled = project.compiled_files(manifest)
+    manifest = ask_topics(manifest, names)
+    compiled = compiled_files(manifest)
     compiled.compile(names)
     project.write_manifest(manifest, compiled)
     if not names:

@@ -153,6 +153,11 @@ class CompiledFiles:
         return self._contracts[stream]
 
 
+def compiled_files(manifest: Manifest) -> CompiledFiles:
+    """The compiled files of the project."""
+    return CompiledFiles(manifest, manifest.outputs.compiled, manifest.outputs.cache / "compiled.json")
+
+
 def write_copies(manifest: Manifest, texts: Mapping[str, str], folder: Path) -> None:
     """Write the compiled texts of models below `folder`, where a project keeps them under version control.
 

@@ -167,6 +167,8 @@ def build_select(
         return built[name]
     model = manifest.models[name]
     streams = {found.name: _stream_of(manifest, found.name, built) for found in model.facts.streams}
+    if unknown := [stream for stream in streams.values() if stream.is_open and not stream.columns]:
+        raise ProjectError(map(_no_columns, unknown))
     template = model.facts.template or parse_template(model.path, model.source, manifest.macros)
     rendered = render_template(template, _names(manifest, model, is_full_refresh))
     tables, is_plain = _tables_of(manifest, model, built), not adds_functions(manifest.target.spark)
@@ -180,7 +182,7 @@ def build_select(
         build_writing(model.config, query.stateful, _reads_feed(query, streams)),
         read_tables,
     )
-    problems = [*_check_columns(select), *_check_mode(select), *_check_storable(select)]
+    problems = [*_check_columns(select), *_check_mode(select), *_check_storable(select), *_check_open(select)]
     if problems:
         raise ProjectError(problems)
     built[name] = select
@@ -289,6 +291,21 @@ def _check_columns(select: Select) -> Iterable[Problem]:
                 what = f"'{column}' in {option} is not a column of the SELECT."
                 place = model.option_place(option, index)
                 yield Problem("unknown-column", what, "", did_you_mean(column, known), place)
+
+
+def _no_columns(stream: Stream) -> Problem:
+    what = f"Stream '{stream.name}' declares no columns, and none of its records has been seen on this target."
+    fix = "Run a model that reads it, which asks the topic; or record a sample; or declare its `columns`."
+    return Problem("no-columns", what, fix=fix, place=stream.place)
+
+
+def _check_open(select: Select) -> Iterable[Problem]:
+    """A SELECT whose state is of other columns as soon as its stream's schema changes."""
+    for stream in select.streams.values():
+        if select.query.stateful and stream.is_open:
+            what = f"Stream '{stream.name}' declares no columns, and '{select.model.name}' keeps state of its rows."
+            why = "State is of the columns that it began with, and those of the stream follow its schema."
+            yield Problem("no-columns", what, why, "Declare the stream's `columns`.", stream.place)
 
 
 def _check_storable(select: Select) -> Iterable[Problem]:

@@ -7,7 +7,6 @@ stays as it is.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -20,7 +19,7 @@ from lakesql.errors import Problem, RunError
 from lakesql.model.config import PartitionField, SchemaChange, SortField
 from lakesql.model.table_name import TableName
 from lakesql.plan.table_state import StateColumn, TableState
-from lakesql.stream.types import stored_type
+from lakesql.stream.types import Growth, find_growth, parse_type, stored_type
 
 F = TypeVar("F", PartitionField, SortField)
 
@@ -130,6 +129,15 @@ def widen_column(table: TableName, column: str, old: str, new: str) -> Step:
     return _alter(text, table, f"ALTER COLUMN {identifier(column)} TYPE {new}")
 
 
+def grow_column(table: TableName, growth: Growth) -> Step:
+    """Add a field that is nested in a column, or widen one."""
+    path, kind = ".".join(growth.path), growth.type.text
+    written = ".".join(map(identifier, growth.path))
+    if growth.is_added:
+        return _alter(f"add field {path} {kind} to {table}", table, f"ADD COLUMNS ({written} {kind})")
+    return _alter(f"widen field {path} of {table} to {kind}", table, f"ALTER COLUMN {written} TYPE {kind}")
+
+
 def change_partitions(table: TableName, dropped: tuple[PartitionField, ...], added: tuple[PartitionField, ...]) -> Step:
     """Partition what is written from now on in another way; files that are there stay as they are."""
     drops = (f"DROP PARTITION FIELD {sql.partition_text(field)}" for field in dropped)
@@ -155,6 +163,11 @@ def _alter(text: str, table: TableName, *changes: str) -> Step:
 class _Retyped:
     column: StateColumn
     new: str
+
+    @property
+    def growth(self) -> tuple[Growth, ...]:
+        """What makes the column hold the new type's values; nothing where Iceberg cannot."""
+        return _growth(self.column.name, self.column.type, self.new) or ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +204,8 @@ def _compare(spec: TableSpec, state: TableState) -> _Changes:
     return _Changes(
         added=tuple(column for key, column in wanted.items() if key not in there),
         lost=tuple(column for key, column in there.items() if key not in wanted),
-        widened=tuple(change for change in retyped if _widens(change.column.type, change.new)),
-        clashing=tuple(change for change in retyped if not _widens(change.column.type, change.new)),
+        widened=tuple(change for change in retyped if change.growth),
+        clashing=tuple(change for change in retyped if not change.growth),
         unpartitioned=tuple(field for key, field in old_fields.items() if new_fields and key not in new_fields),
         partitioned=tuple(field for key, field in new_fields.items() if key not in old_fields),
         order_by=() if is_ordered else spec.order_by,
@@ -202,19 +215,13 @@ def _compare(spec: TableSpec, state: TableState) -> _Changes:
 
 def _holds(wide: str, narrow: str) -> bool:
     """Whether a column of type `wide` takes every value of type `narrow`."""
-    return wide.lower() == narrow.lower() or narrow == "void" or _widens(narrow, wide)
+    return wide.lower() == narrow.lower() or narrow == "void" or _growth("", wide, narrow) == ()
 
 
-_WIDENINGS = {("int", "bigint"), ("float", "double")}
-_DECIMAL = re.compile(r"decimal\((?P<precision>\d+),(?P<scale>\d+)\)")
-
-
-def _widens(old: str, new: str) -> bool:
-    """Whether Iceberg can turn a column of type `old` into one of type `new` (its specification, schema evolution)."""
-    before, after = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
-    if before and after:
-        return before["scale"] == after["scale"] and int(before["precision"]) < int(after["precision"])
-    return (old, new) in _WIDENINGS
+def _growth(column: str, old: str, new: str) -> tuple[Growth, ...] | None:
+    """What turns a column of type `old` into one that takes `new`; None where Iceberg cannot."""
+    before, after = parse_type(old), parse_type(new)
+    return find_growth(before, after, (column,)) if before and after else None
 
 
 def _is_set(key: str, value: str, properties: Mapping[str, str]) -> bool:
@@ -315,7 +322,11 @@ def _evolve(model: str, changes: _Changes, policy: SchemaChange, state: TableSta
         if changes.added:
             yield add_columns(table, changes.added)
         for change in changes.widened:
-            yield widen_column(table, change.column.name, change.column.type, change.new)
+            for growth in change.growth:
+                if len(growth.path) == 1:
+                    yield widen_column(table, change.column.name, change.column.type, change.new)
+                else:
+                    yield grow_column(table, growth)
         if changes.unpartitioned or changes.partitioned:
             yield change_partitions(table, changes.unpartitioned, changes.partitioned)
     if changes.order_by:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from lakesql.catalog.connect import check_checkpoints
+from lakesql.compile.compiled import compiled_files
 from lakesql.compile.select import Select
 from lakesql.engine.batch.streaming_query import ModelQuery
 from lakesql.engine.progress.lease import Leases
@@ -17,7 +19,7 @@ from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted,
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
-from lakesql.run.bind import BoundSelect, bind_selects
+from lakesql.run.bind import BoundSelect, bind_select, bind_selects
 from lakesql.run.interrupt import Interrupt, catch_signals
 from lakesql.run.prepare import RunContext, checkpoint_of, prepare_model
 from lakesql.run.rebuilt import finish_rebuild
@@ -81,7 +83,7 @@ def run_selects(
     ids = context.manifest.graph.predecessors_within(node_id("model", name) for name in selects)
     waits_for = {name: frozenset(id_.split(".", 1)[1] for id_ in ids[node_id("model", name)]) for name in selects}
     target = context.manifest.target
-    queries = LeasedQueries(context, selects, continuous, Leases(context.session))
+    queries = LeasedQueries(context, dict(selects), continuous, Leases(context.session))
     supervisor = Supervisor(
         queries=queries if queries_by is None else queries_by(queries),
         emit=context.emit,
@@ -108,7 +110,7 @@ class LeasedQueries:
     """The queries of a run, each under its model's lease. `prepared` are the checkpoints that they have run from."""
 
     context: RunContext
-    selects: Mapping[str, BoundSelect]
+    selects: dict[str, BoundSelect]
     continuous: bool
     leases: Leases
     prepared: dict[str, str] = field(default_factory=dict)
@@ -123,7 +125,7 @@ class LeasedQueries:
         accept = self.context.accept_data_loss and model not in self.prepared  # once: a retry finds no new loss
         context = replace(self.context, emit=emit, check_lease=self.leases.check, accept_data_loss=accept)
         session = new_session(context.session)
-        bound = self.selects[model]
+        bound = self.selects[model] = context.current(self.selects[model], partial(_compile, model))
         finish_rebuild(context, bound.select)
         query = ModelQuery(prepare_model(context, session, bound, checkpoint, self.prepared.get(model, "")))
         self.prepared[model] = query.sink.progress.checkpoint
@@ -162,6 +164,13 @@ class LeasedQueries:
     def kill(self) -> None:
         """Kill Java, and with it whatever a query is at."""
         kill_java()
+
+
+def _compile(model: str, manifest: Manifest) -> BoundSelect:
+    """The model of another project than it was compiled in; its compiled file says what runs from now on."""
+    compiled = compiled_files(manifest)
+    compiled.compile([model])
+    return bind_select(manifest, compiled.selects([model])[model])
 
 
 def _since(started: float) -> int:

@@ -26,6 +26,7 @@ from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.names import DEAD_LETTER_SUFFIX
 from lakesql.project.profiles import Target
 from lakesql.run.bind import BoundSelect
+from lakesql.run.columns import with_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +42,7 @@ class RunContext:
 
     `accept_data_loss`: records that are gone from their topic are passed over. `check_lease` raises where this runner
     may not write the model of this name any more. `reached` is told of each step that is taken then: a place to stand
-    for tests.
+    for tests. `schema_fields` are those of the open streams that have changed during the run, by their names.
     """
 
     manifest: Manifest
@@ -52,6 +53,20 @@ class RunContext:
     brokers: Brokers = field(default_factory=Brokers)
     check_lease: Callable[[str], None] = lambda model: None
     reached: Callable[[str, Step | RebuildStep], None] = lambda model, step: None
+    schema_fields: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def follow(self, stream: str, schema_fields: tuple[str, ...]) -> None:
+        """Take it that an open stream has these schema fields too from now on."""
+        known = self.schema_fields.get(stream, ())
+        self.schema_fields[stream] = tuple(dict.fromkeys([*known, *schema_fields]))
+
+    def current(self, bound: BoundSelect, build: Callable[[Manifest], BoundSelect]) -> BoundSelect:
+        """The SELECT over the columns that its streams have by now: as it is, or built of the project anew."""
+        streams = bound.select.streams
+        found = {name: each for name, each in self.schema_fields.items() if name in streams}
+        if all(streams[name].schema_fields == each for name, each in found.items()):
+            return bound
+        return build(with_fields(self.manifest, found))
 
 
 def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect, folder: str, known: str = "") -> Sink:
@@ -105,6 +120,7 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
         table=table,
         emit=context.emit,
         companion=next(iter(companion), None),
+        follow=context.follow,
         reached=reach,
     )
 

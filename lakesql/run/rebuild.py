@@ -106,7 +106,7 @@ class Rebuilds:
     """The rebuilds of a run, by their models' names; a model that has no table yet is run as ever."""
 
     ordinary: LeasedQueries
-    models: Mapping[str, BoundSelect]
+    models: dict[str, BoundSelect]
     start_at: RebuildFrom = "start"
     accept_data_loss: bool = False
 
@@ -117,7 +117,9 @@ class Rebuilds:
 
     def start(self, model: str, emit: Emit) -> ModelQuery | Rebuild | None:
         """Begin the model's rebuild, or continue one that broke off; None while it waits for a lease."""
-        live, bound = self.ordinary.selects[model], self.models[model]
+        live = self.ordinary.selects[model]
+        bound = self.context.current(self.models[model], lambda manifest: bind_rebuild(manifest, model, self.start_at))
+        self.models[model] = bound
         if not table_exists(self.context.session, live.select.model.table):
             return self.ordinary.start(model, emit)
         leases, claimed = self.ordinary.leases, model + REBUILD_SUFFIX

@@ -31,6 +31,40 @@ class RawRecord:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
+def parse_line(line: str, topic: str) -> RawRecord | None:
+    """The record of a line that `render_record` has written, or a person; None where it is none."""
+    found = _parse(line.encode())
+    if not isinstance(found, dict) or not isinstance(found.get("partition"), int):
+        return None
+    try:
+        key, value = (_content(found, name) for name in ("key", "value"))
+    except ValueError:
+        return None
+    numbers = [found.get(name) for name in ("offset", "timestamp")]
+    offset, timestamp = (number if isinstance(number, int) else 0 for number in numbers)
+    return RawRecord(topic, found["partition"], offset, timestamp, key, value)
+
+
+def _content(line: Mapping[str, Any], name: str) -> bytes | None:
+    match line.get(name), line.get(f"{name}_base64"):
+        case None, None:
+            return None
+        case None, in_base64:
+            return base64.b64decode(str(in_base64), validate=True)
+        case str() as text, _:
+            return text.encode()
+        case other, _:
+            return _dump(other).encode()
+
+
+def parse_json(content: bytes | None) -> Any:
+    """What a key or a value is as JSON, fractions as doubles; None where it is none."""
+    try:
+        return json.loads(content) if content else None
+    except (ValueError, RecursionError):
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Masking:
     """Which columns of a stream are masked, with each one's type. `secret` is what the masks are made with.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
@@ -192,7 +192,9 @@ class _StreamOptions:
 class Stream:
     """A declared stream, checked. Its columns are the contract's, in the order of the file.
 
-    A batch has `max_per_batch` of its records at most: None for as many as there are.
+    A batch has `max_per_batch` of its records at most: None for as many as there are. An open stream declares no
+    columns: they are what its records' schemas say, each by the text of a `FieldSchema` in `schema_fields`; none is
+    known before the stream has been looked at.
     """
 
     name: str
@@ -209,6 +211,8 @@ class Stream:
     max_per_batch: int | None
     csv: Csv
     place: Place
+    is_open: bool = False
+    schema_fields: tuple[str, ...] = ()
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -245,6 +249,7 @@ def read_stream(node: Node) -> Stream:
         max_per_batch=options.max_per_batch,
         csv=options.csv,
         place=node.key_place("name"),
+        is_open=not columns,
     )
     for check in (_check_topics, _check_references, _check_columns, _check_format, _check_envelope):
         problems.extend(check(stream, node))
@@ -289,6 +294,8 @@ def _offered_columns(options: _StreamOptions, origin: Origin, node: Node) -> tup
             return (Column("value", "string"),)
         case "bytes", _:
             return (Column("value", "binary"),)
+        case "json", Topics() | TopicPattern() if options.envelope == "debezium":
+            return ()
         case _:
             what = f"Stream '{options.name}' lacks 'columns': the contract on what arrives."
             raise ProjectError.of("missing-option", what, place=node.place)
@@ -303,19 +310,52 @@ def _check_topics(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _check_references(stream: Stream, node: Node) -> Iterator[Problem]:
-    types = {column.name.lower(): column.type for column in stream.columns}
     entries = node.entries()
     asked = [("key", name, entries["key"].place) for name in stream.key]
     if stream.watermark:
         asked.append(("watermark", stream.watermark.column, entries["watermark"].entries()["column"].place))
-    for key, name, place in asked:
-        kind = types.get(name.lower())
-        if kind is None:
-            what = f"'{name}' in '{key}' is not a column of stream '{stream.name}'."
-            yield Problem("unknown-column", what, fix=did_you_mean(name, stream.column_names), place=place)
-        elif key == "watermark" and kind not in ("timestamp", "timestamp_ntz"):
-            what = f"The watermark's column '{name}' is {kind}, and not timestamp."
-            yield Problem("wrong-type", what, place=place)
+    for key, name, place in asked if stream.columns else ():
+        yield from _check_reference(stream, key, name, place)
+
+
+def _check_reference(stream: Stream, key: str, name: str, place: Place) -> Iterator[Problem]:
+    kind = next((column.type for column in stream.columns if column.name.lower() == name.lower()), None)
+    if kind is None:
+        what = f"'{name}' in '{key}' is not a column of stream '{stream.name}'."
+        yield Problem("unknown-column", what, fix=did_you_mean(name, stream.column_names), place=place)
+    elif key == "watermark" and kind not in ("timestamp", "timestamp_ntz"):
+        what = f"The watermark's column '{name}' is {kind}, and not timestamp."
+        yield Problem("wrong-type", what, place=place)
+
+
+def with_columns(
+    stream: Stream, columns: tuple[Column, ...], schema_fields: tuple[str, ...], key: tuple[str, ...]
+) -> Stream:
+    """An open stream with the columns that were found, and the key of its records where it names none.
+
+    Raises `ProjectError` where it names a column that is not among them, or one has a name that no column can have.
+    """
+    found = replace(stream, columns=columns, schema_fields=schema_fields, key=stream.key or key)
+    named = [("key", name) for name in found.key]
+    named += [("watermark", stream.watermark.column)] if stream.watermark else []
+    problems = [problem for it, name in named for problem in _check_reference(found, it, name, stream.place)]
+    seen: set[str] = set()
+    for column in columns:
+        try:
+            check_column(column.name, stream.place)
+        except ProjectError as error:
+            problems += error.problems
+        if column.name.lower() in seen:
+            what = f"'{column.name}' stands twice among the columns of its feed. Capitals make no difference."
+            problems.append(Problem("duplicate-column", what, place=stream.place))
+        seen.add(column.name.lower())
+        if not column.type:
+            what = f"Column '{column.name}' of stream '{stream.name}' is written as something that no type reads."
+            fix = "Set decimal.handling.mode=string in the connector, or declare the stream's `columns`."
+            problems.append(Problem("unknown-type", what, fix=fix, place=stream.place))
+    if problems:
+        raise ProjectError(problems)
+    return found
 
 
 def _check_columns(stream: Stream, node: Node) -> Iterator[Problem]:

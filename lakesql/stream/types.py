@@ -130,6 +130,59 @@ def _stored(kind: SparkType) -> SparkType:
             return replace(kind, fields=fields)
 
 
+_WIDENINGS = {("tinyint", "smallint"), ("smallint", "int"), ("int", "bigint"), ("float", "double")}
+_WIDENINGS |= {("tinyint", "int"), ("tinyint", "bigint"), ("smallint", "bigint")}
+
+
+def widens(old: SparkType, new: SparkType) -> bool:
+    """Whether a column of type `old` can become one of type `new`, which holds all its values.
+
+    Of the types that Iceberg stores these are its promotions (its specification, schema evolution).
+    """
+    if old.name == new.name == "decimal" and old.parameters and new.parameters:
+        (before, *scale), (after, *new_scale) = old.parameters, new.parameters
+        return scale == new_scale and int(before) < int(after)
+    return (old.name, new.name) in _WIDENINGS
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """One thing that must be done to a column before it holds values of a larger type: at `path`, whose first name is
+    the column's, a field is added, or what is there is widened."""
+
+    path: tuple[str, ...]
+    type: SparkType
+    is_added: bool
+
+
+def find_growth(old: SparkType, new: SparkType, path: tuple[str, ...]) -> tuple[Growth, ...] | None:
+    """What makes a column of type `old` one that takes all of type `new`; None where nothing does.
+
+    The order of a struct's fields makes no difference: Spark writes them by their names. Parts of arrays and maps are
+    called as in SQL's ALTER TABLE: `element`, `key`, `value`.
+    """
+    if old == new or widens(new, old):
+        return ()
+    if widens(old, new):
+        return (Growth(path, new, is_added=False),)
+    if old.name != new.name or not old.fields:
+        return None
+    steps: list[Growth] = []
+    names = {"array": ("element",), "map": ("key", "value")}.get(old.name) or tuple(it.name for it in new.fields)
+    there = dict(zip(names, old.fields, strict=True)) if old.name != "struct" else {it.name: it for it in old.fields}
+    if not there.keys() <= set(names):
+        return None  # what the new type lacks could not be written
+    for name, field in zip(names, new.fields, strict=True):
+        if name not in there:
+            steps.append(Growth((*path, name), field.type, is_added=True))
+            continue
+        within = find_growth(there[name].type, field.type, (*path, name))
+        if within is None:
+            return None
+        steps += within
+    return tuple(steps)
+
+
 def find_field(kind: SparkType | None, name: str) -> TypeField | None:
     """The field of a struct, by its name in any spelling; None of any other type."""
     fields = kind.fields if kind is not None and kind.name == "struct" else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from lakesql.errors import ProjectError
+from lakesql.events import Retrying
 from tests.servers.broker import Broker
 from tests.servers.connect import Connect
 from tests.servers.jars import fetch_server
@@ -81,7 +84,7 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def feed(postgres: Postgres, broker: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Feed]:
-    """Of the tables `items`, `notes` and `pgbench_accounts`, to topics `<name of the test>.public.…`."""
+    """Of the tables `items`, `notes`, `people` and `pgbench_accounts`, to topics `<name of the test>.public.…`."""
     name = str(request.node.name)
     connector = {
         "name": name,
@@ -96,7 +99,7 @@ def feed(postgres: Postgres, broker: Broker, tmp_path: Path, request: pytest.Fix
         "slot.name": name,
         "publication.name": name,
         "publication.autocreate.mode": "filtered",
-        "table.include.list": "public.items,public.notes,public.pgbench_accounts",
+        "table.include.list": "public.items,public.notes,public.people,public.pgbench_accounts",
         "decimal.handling.mode": "string",
         "skipped.operations": "none",
         "topic.creation.default.partitions": "1",
@@ -234,6 +237,63 @@ def test_the_mirror_is_what_the_database_says(feed: Feed, project: Project) -> N
     found = sorted((row["id"], row["v"], row["body"]) for row in notes)
     assert found == feed.rows("SELECT id, v, body FROM notes ORDER BY id")
     assert not project.has("n__dead_letter")
+
+
+def test_the_mirror_follows_a_schema_that_changes_while_it_runs(feed: Feed, project: Project) -> None:
+    """The stream declares no columns; somebody reads the table all the time."""
+    name = "test_the_mirror_follows_a_schema_that_changes_while_it_runs"
+    feed.execute("CREATE TABLE people (id int PRIMARY KEY, name text, n int, r real)", "INSERT INTO people VALUES (0)")
+    feed.broker.create_topic(f"{name}.public.people")
+    feed.connect.start()
+    project.stream("s", connection="broker", topic=f"{name}.public.people", envelope="debezium")
+    project.model("m", "SELECT * FROM {s}", mode="cdc", keys="id", trigger="1 second")
+    deadline = time.monotonic() + ARRIVES_WITHIN_S
+    while not project.has("m"):
+        try:
+            project.run("m").check()
+        except ProjectError as error:  # no record yet, and so no column
+            assert time.monotonic() < deadline, error
+            time.sleep(0.5)
+    done, failures = threading.Event(), list[BaseException]()
+    steps = (
+        "INSERT INTO people VALUES (1, 'a', 1, 0.5)",
+        "ALTER TABLE people ADD note text; INSERT INTO people VALUES (2, 'b', 2, 0.5, 'n2')",
+        "ALTER TABLE people ALTER n TYPE bigint; INSERT INTO people VALUES (3, 'c', 1099511627776, 0.5, 'n3')",
+        "ALTER TABLE people ALTER r TYPE double precision; INSERT INTO people VALUES (4, 'd', 4, 1e300, 'n4')",
+        "ALTER TABLE people RENAME note TO memo; INSERT INTO people VALUES (5, 'e', 5, 0.5, 'm5')",
+        "ALTER TABLE people DROP r; DELETE FROM people WHERE id = 2; INSERT INTO people VALUES (6, 'f', 6, 'm6')",
+    )
+
+    def change() -> None:
+        try:
+            for mark, statements in enumerate(steps, 1):
+                feed.execute(*statements.split("; "))
+                deadline = time.monotonic() + ARRIVES_WITHIN_S
+                while not (project.has("m") and mark in {row["id"] for row in project.rows_without_spark("m")}):
+                    assert time.monotonic() < deadline, f"step {mark} has not arrived"
+                    time.sleep(0.2)
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    ran = project.run("m", continuous=True, until=done.is_set).check()
+    thread.join()
+
+    assert not failures
+    rows = sorted(project.rows_without_spark("m"), key=lambda row: int(row["id"]))
+    said = feed.rows("SELECT id, name, n FROM people ORDER BY id")
+    assert [(row["id"], row["name"], row["n"]) for row in rows] == said
+    others = {row["id"]: (row["r"], row["note"], row["memo"]) for row in rows}
+    assert others[3] == (0.5, "n3", None) and others[4] == (1e300, "n4", None)
+    assert others[5] == (0.5, None, "m5") and others[6] == (None, None, "m6")
+    types = {field.name: str(field.field_type) for field in project.iceberg("m").schema().fields}
+    assert types == {**dict.fromkeys(("name", "note", "memo"), "string"), "id": "int", "n": "long", "r": "double"}
+    told = " ".join(problem.what + problem.why for retried in ran.of(Retrying) for problem in retried.problems)
+    for said_so in ("note string is new", "n is bigint and was int", "r is double and was float", "note is not in it"):
+        assert said_so in told
 
 
 def test_a_load_of_pgbench_is_mirrored_while_it_runs(feed: Feed, project: Project) -> None:

@@ -22,8 +22,9 @@ from pathlib import Path
 import pytest
 
 from lakesql.cli.options import Options
-from lakesql.cli.project import compiled_files, load_project
+from lakesql.cli.project import load_project
 from lakesql.cli.report import in_order, read_line
+from lakesql.compile.compiled import compiled_files
 from lakesql.errors import LakesqlError, Problem, render_problem
 
 FOLDER = Path(__file__).parent

@@ -21,6 +21,7 @@ from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
 from lakesql.run.bind import bind_selects
+from lakesql.run.columns import ask_topics, find_recorded
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.models import QueriesBy, run_selects
 from lakesql.run.prepare import RunContext
@@ -141,9 +142,8 @@ class Project:
     def manifest(self) -> Manifest:
         self._target |= {"connections": self.connections, "checkpoints": self.checkpoints}
         self.write("profiles.yml", json.dumps({self.profile: {"target": "dev", "outputs": {"dev": self._target}}}))
-        return load_manifest(
-            read_project(self.directory), load_target(self.profile, None, [self.directory], os.environ), {}
-        )
+        files = read_project(self.directory)
+        return find_recorded(load_manifest(files, load_target(self.profile, None, [self.directory], os.environ), {}))
 
     def run(
         self,
@@ -160,9 +160,10 @@ class Project:
 
         `meet` is called with each event, in the thread that it happened in: what it raises hits the batch there.
         """
+        manifest = self.manifest()
         return run_manifest(
             self.lake,
-            self.manifest(),
+            ask_topics(manifest, names or manifest.models),
             names,
             continuous,
             until,

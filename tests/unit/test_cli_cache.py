@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from lakesql.cli.init import write_project
 from lakesql.cli.options import Options
-from lakesql.cli.project import compiled_files, load_project
+from lakesql.cli.project import load_project
+from lakesql.compile.compiled import compiled_files
 from lakesql.decode import Node, node_of
 from lakesql.errors import LakesqlError, Place
 from lakesql.model.config import Append, AvailableNow, Every, Upsert

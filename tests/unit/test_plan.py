@@ -199,6 +199,23 @@ class TestTypes:
         assert plan(with_columns(c=new), state, policy) == (widen_column(ORDERS, "C", old, new),)
         assert plan(with_columns(c=new), state, "ignore") == ()
 
+    @pytest.mark.parametrize("policy", EVOLVING)
+    def test_nested_fields_are_added_and_widened_where_they_stand(self, policy: SchemaChange) -> None:
+        state = having(StateColumn("c", "struct<a:int,`x y`:array<struct<n:int>>,m:map<string,float>>"))
+        new = "struct<new:string,a:bigint,`x y`:array<struct<n:int,more:date>>,m:map<string,double>>"
+        steps = plan(with_columns(c=new), state, policy)
+        assert [step.statements for step in steps] == [
+            ("ALTER TABLE lake.shop.orders ADD COLUMNS (c.new string)",),
+            ("ALTER TABLE lake.shop.orders ALTER COLUMN c.a TYPE bigint",),
+            ("ALTER TABLE lake.shop.orders ADD COLUMNS (c.`x y`.element.more date)",),
+            ("ALTER TABLE lake.shop.orders ALTER COLUMN c.m.value TYPE double",),
+        ]
+        assert [step.text for step in steps][:2] == [
+            "add field c.new string to lake.shop.orders",
+            "widen field c.a of lake.shop.orders to bigint",
+        ]
+        assert plan(with_columns(c=new), state, "ignore") == ()
+
     @pytest.mark.parametrize("policy", ["ignore", "append_new_columns", "sync_all_columns"])
     @pytest.mark.parametrize(
         ("old", "new"),
@@ -208,8 +225,10 @@ class TestTypes:
             ("int", "double"),
             ("decimal(12,2)", "decimal(14,3)"),
             ("timestamp", "timestamp_ntz"),
-            ("struct<a:int>", "struct<a:int,b:int>"),
-            ("array<int>", "array<bigint>"),
+            ("struct<a:int,b:int>", "struct<a:int>"),
+            ("struct<a:int>", "struct<a:string>"),
+            ("array<int>", "array<string>"),
+            ("array<int>", "map<string,int>"),
         ],
     )
     def test_other_changes_are_errors(self, policy: SchemaChange, old: str, new: str) -> None:

@@ -40,6 +40,7 @@ from lakesql.engine.batch.dead_letter import (
 from lakesql.engine.batch.feed import open_feed
 from lakesql.engine.batch.late import late_letters
 from lakesql.engine.batch.letters import take_letters
+from lakesql.engine.batch.new_columns import Follow, check_schemas
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.ledger import snapshots
@@ -68,7 +69,8 @@ class Sink:
 
     `companion` is the progress of the query that writes a stateful model's dead letters. `arrivals` is what a stateful
     model's query has read in its batch, once its rows have been computed. `letters` are the dead letters that are read
-    again, where the batch is their replay. `reached` is told before each step which one it is, and raises where this
+    again, where the batch is their replay. `follow` is told of the columns that an open stream has from now on.
+    `reached` is told before each step which one it is, and raises where this
     runner must not continue.
     """
 
@@ -81,6 +83,7 @@ class Sink:
     companion: Progress | None = None
     arrivals: Callable[[], Arrivals] | None = None
     letters: DataFrame | None = None
+    follow: Follow = lambda stream, schema_fields: None
     reached: Callable[[Step], None] = lambda step: None
 
     @property
@@ -120,6 +123,9 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         write = _prepare_write(sink, table, rows, entry, stack)
         snapshot = _stage(sink, session, write) if write else None
         counts = rows.counters.read()
+        if counts.reshaped:
+            streams = zip((binding.stream for binding in sink.bindings), rows.records, strict=True)
+            check_schemas(model.name, model.config.on_schema_change, streams, sink.follow)
         if sink.letters is None:
             _check_ratio(session, model, counts, snapshot)
         arrivals = sink.arrivals() if sink.arrivals else Arrivals(counts.records, 0)

@@ -34,7 +34,8 @@ from lakesql.engine.records.parse import (
     rejected_struct,
     with_each,
 )
-from lakesql.names import CHANGE, IGNORED, ROW, UNSENT
+from lakesql.names import CHANGE, IGNORED, NEW_FIELDS, ROW, UNSENT
+from lakesql.stream.feed_schema import FIELD_PARTS, SEPARATOR
 from lakesql.stream.stream import CHANGE_FIELDS
 
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -53,7 +54,7 @@ def parse_changes(
     raw: DataFrame, contract: Contract, keep: frozenset[str], keep_change: frozenset[str], keep_raw: bool = False
 ) -> DataFrame:
     """The columns of each change's row, `_record` and `_change` with the fields that are kept (if any),
-    `_lakesql_rejected` and `_lakesql_ignored`.
+    `_lakesql_rejected` and `_lakesql_ignored`; of an open stream `_lakesql_new_fields`.
 
     The row is the one after the change; of a delete it is the one before it, of which a database may send no more than
     the key. A truncate has none: all columns are NULL. Tombstones, which follow a delete for the broker's sake, and
@@ -70,6 +71,7 @@ def parse_changes(
         rejected_struct(F.col(_REASON)),
         _is_ignored(contract).alias(IGNORED),
         *([_unsent(contract).alias(UNSENT)] if contract.kept else []),
+        *([_new_fields(contract).alias(NEW_FIELDS)] if contract.schema_fields else []),
     )
 
 
@@ -114,12 +116,32 @@ def _read(contract: Contract) -> dict[str, Column]:
     }
 
 
-_KIND = T.StructType().add("field", "string").add("name", "string")
-_KIND = _KIND.add("parameters", T.StructType().add("scale", "string"))
+_PARAMETERS = {"scale": "scale", "precision": "connect.decimal.precision"}
+_KIND = T.StructType([T.StructField(part, T.StringType()) for part in FIELD_PARTS if part not in _PARAMETERS])
+_KIND = _KIND.add("parameters", T.StructType([T.StructField(name, T.StringType()) for name in _PARAMETERS.values()]))
 _KINDS = T.MapType(T.StringType(), _KIND)
 _SIDE = T.StructType().add("field", "string").add("fields", T.ArrayType(_KIND))
 _SCHEMA = T.StructType().add("fields", T.ArrayType(_SIDE))
 """Of the schema beside an event, what says how values are written; `_KINDS` is that by column."""
+
+
+def _new_fields(contract: Contract) -> Column:
+    """What the event's schema says of columns and the stream does not know (`fields`), and which of its columns the
+    schema does not have (`gone`). NULL where the stream knows all of it."""
+
+    def text(kind: Column) -> Column:
+        parts = (kind["parameters"][_PARAMETERS[part]] if part in _PARAMETERS else kind[part] for part in FIELD_PARTS)
+        return F.concat_ws(SEPARATOR, *(F.coalesce(part, F.lit("")) for part in parts))
+
+    kinds = F.col(_EVENT)["kinds"]
+    known = F.array(*map(F.lit, contract.schema_fields))
+    gone = F.array_except(F.array(*(F.lit(column.name) for column in contract.columns)), F.map_keys(kinds))
+
+    def told(said: Column) -> Column:
+        new = F.array_except(said, known)
+        return F.when((said != known) & (F.size(new) > 0), F.struct(new.alias("fields"), gone.alias("gone")))
+
+    return _bound(F.transform(F.map_values(kinds), text), told)
 
 
 def _event(kind: T.StructType) -> Column:
@@ -240,6 +262,9 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
     yield fault(unknown, UNPARSABLE, F.concat(F.lit("unknown op: "), op))
     yield fault(op.isin("c", "u", "r") & row.isNull(), UNPARSABLE, "the event has no `after`")
     yield fault((op == "d") & row.isNull(), UNPARSABLE, "the event has no `before`, and the record no key")
+    if contract.schema_fields:
+        is_bare = op.isin("c", "u", "r", "d") & F.col(_EVENT)["kinds"].isNull()
+        yield fault(is_bare, UNPARSABLE, "no schema beside the event, and the stream declares no columns")
     for name in contract.sequence:
         if name.startswith(f"{CHANGE}."):
             is_missing = op.isin("c", "u", "r", "d", "t") & _change_field(name.split(".")[1], contract).isNull()

@@ -70,6 +70,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         stream.envelope,
         binding.sequence,
         binding.kept,
+        stream.schema_fields,
     )
 
 

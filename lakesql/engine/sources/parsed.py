@@ -23,7 +23,7 @@ from lakesql.engine.records.parse import (
 )
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_of
 from lakesql.engine.sources.raw import read_raw
-from lakesql.names import CHANGE, IGNORED, POSITION, RAW, RECORD, REJECTED, ROW
+from lakesql.names import CHANGE, IGNORED, NEW_FIELDS, POSITION, RAW, RECORD, REJECTED, ROW
 from lakesql.project.profiles import Files
 from lakesql.stream.stream import RECORD_FIELDS, Stream, change_fields
 
@@ -70,7 +70,7 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
 
     They are the contract's columns, `_record` and `_change` with the fields that the SELECT uses, `_lakesql_raw` if a
     row may yet turn out to have no key (or with `keep_raw`), and `_lakesql_rejected`; of a change feed also
-    `_lakesql_ignored`.
+    `_lakesql_ignored`, and `_lakesql_new_fields` where it declares no columns.
     """
     keep, keep_raw = select.query.record_fields, keep_raw or select.writing.has_positions
     if binding.has_rows:
@@ -83,7 +83,7 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
 def good_records(parsed: DataFrame) -> DataFrame:
     """The records that were neither rejected nor ignored, without the columns that say so."""
     used = f"{REJECTED} IS NULL AND NOT {IGNORED}" if IGNORED in parsed.columns else f"{REJECTED} IS NULL"
-    return parsed.where(used).drop(REJECTED, IGNORED)
+    return parsed.where(used).drop(REJECTED, IGNORED, NEW_FIELDS)
 
 
 def _packed(index: int) -> str:

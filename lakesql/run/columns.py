@@ -1,0 +1,202 @@
+"""The columns of streams that declare none: what the records of their topics say, on one target."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from lakesql.errors import Problem, ProjectError
+from lakesql.graph.manifest import Manifest
+from lakesql.project.cache import CacheFile, digest
+from lakesql.project.catalog import local_folder
+from lakesql.project.profiles import Kafka, Recorded
+from lakesql.stream.feed_schema import infer_columns, merge_fields, parse_field, schema_fields
+from lakesql.stream.recording import RawRecord, parse_json, parse_line
+from lakesql.stream.stream import Column, Stream, Topics, with_columns
+
+SAMPLE = 1_000
+"""How many of the newest records of a stream are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What records say of their stream. Without `schema_fields` the columns are a guess from the rows' values."""
+
+    columns: tuple[Column, ...]
+    schema_fields: tuple[str, ...]
+    key: tuple[str, ...]
+
+
+def find_recorded(manifest: Manifest) -> Manifest:
+    """The project with the columns of its open streams: from recordings, or as they were found in topics last.
+
+    A stream of which nothing is known stays without columns. Raises `ProjectError` where what was found is no contract.
+    """
+    streams, warnings = dict(manifest.streams), list(manifest.warnings)
+    kept = _Kept(manifest)
+    for stream in _open_streams(manifest, manifest.streams):
+        match manifest.target.connections.get(stream.connection):
+            case Recorded(path=path) if (folder := local_folder(path)) is not None:
+                found = find_columns(_recorded(stream, folder), stream)
+                if found and not found.schema_fields:
+                    what = f"Stream '{stream.name}' declares no columns; these are guessed from its recording: "
+                    fix = f"Declare them: {_as_yaml(found.columns)}"
+                    text = what + ", ".join(column.name for column in found.columns) + "."
+                    warnings.append(Problem("columns-guessed", text, fix=fix, place=stream.place))
+            case _:
+                found = kept.get(stream)
+        if found:
+            streams[stream.name] = with_columns(stream, found.columns, found.schema_fields, found.key)
+    return replace(manifest, streams=streams, warnings=tuple(warnings))
+
+
+def ask_topics(manifest: Manifest, models: Iterable[str]) -> Manifest:
+    """The project with the columns of the open streams that the models read, as the newest records in Kafka have them.
+
+    What is found is kept for commands that ask no broker. Raises what asking a broker raises, and `ProjectError` where
+    records carry no schema (`no-columns`).
+    """
+    read = {reference.name for name in models for reference in manifest.models[name].facts.streams}
+    wanted = [
+        (stream, connection)
+        for stream in _open_streams(manifest, read)
+        if isinstance(connection := manifest.target.connections.get(stream.connection), Kafka)
+    ]
+    if not wanted:
+        return manifest
+    # Only here: what asks a broker is not loaded for a project that declares its columns.
+    from lakesql.engine.sources.broker import open_broker, open_java
+    from lakesql.engine.spark.jars import ensure_jars, user_cache
+    from lakesql.engine.spark.java import find_java
+
+    streams, kept = dict(manifest.streams), _Kept(manifest)
+    jars = ensure_jars(frozenset({"kafka"}), user_cache(os.environ), lambda _: None)
+    with open_java(find_java(os.environ), jars) as jvm:
+        for stream, connection in wanted:
+            with open_broker(jvm, connection) as broker:
+                topics = broker.find_topics(stream.origin, stream.place)
+                records = sorted(broker.read_newest(topics.values(), SAMPLE), key=_age)
+            found = find_columns(records, stream)
+            if found is not None and not found.schema_fields:
+                what = f"The records of stream '{stream.name}' carry no schema, and it declares no columns."
+                fix = f"Declare them, once you have checked this guess: {_as_yaml(found.columns)}"
+                raise ProjectError.of("no-columns", what, fix=fix, place=stream.place)
+            if found is not None:
+                streams[stream.name] = with_columns(stream, found.columns, found.schema_fields, found.key)
+                kept.put(stream, found)
+    kept.save()
+    return replace(manifest, streams=streams)
+
+
+def with_fields(manifest: Manifest, found: Mapping[str, Sequence[str]]) -> Manifest:
+    """The project whose open streams have these schema fields, by the streams' names. They are kept."""
+    streams, kept = dict(manifest.streams), _Kept(manifest)
+    for name, texts in found.items():
+        stream = streams[name]
+        columns = merge_fields((), map(parse_field, texts)).columns
+        streams[name] = with_columns(stream, columns, tuple(texts), stream.key)
+        if isinstance(manifest.target.connections.get(stream.connection), Kafka):
+            kept.put(stream, Found(columns, tuple(texts), stream.key))
+    kept.save()
+    return replace(manifest, streams=streams)
+
+
+def find_columns(records: Sequence[RawRecord], stream: Stream) -> Found | None:
+    """What records say, in the order of their age; None where none of them says anything.
+
+    The newest schema of each topic counts: what it has no longer, the source's table has no longer. Raises
+    `ProjectError` (`no-columns`) where the schemas of two topics do not go together.
+    """
+    events = [(record, parse_json(record.value)) for record in records]
+    newest = {record.topic: fields for record, event in events if (fields := schema_fields(event))}
+    key = next((names for record, _ in reversed(events) if (names := _key_names(record))), ())
+    if newest:
+        merged = merge_fields((), (field for fields in newest.values() for field in fields))
+        if merged.clashing:
+            what = f"The topics of stream '{stream.name}' do not go together: {'; '.join(merged.differences)}."
+            raise ProjectError.of("no-columns", what, fix="Declare its `columns`.", place=stream.place)
+        return Found(merged.columns, tuple(field.text for field in merged.fields), key)
+    columns = infer_columns(_rows(event for _, event in events))
+    return Found(columns, (), key) if columns else None
+
+
+def _rows(events: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+    for event in events:
+        payload = event.get("payload", event) if isinstance(event, dict) else None
+        if isinstance(payload, dict) and isinstance(payload.get("after"), dict):
+            yield payload["after"]
+
+
+def _key_names(record: RawRecord) -> tuple[str, ...]:
+    key = parse_json(record.key)
+    row = key.get("payload", key) if isinstance(key, dict) else None
+    return tuple(row) if isinstance(row, dict) else ()
+
+
+def _open_streams(manifest: Manifest, names: Collection[str]) -> list[Stream]:
+    return [stream for name, stream in manifest.streams.items() if stream.is_open and name in names]
+
+
+def _recorded(stream: Stream, folder: Path) -> list[RawRecord]:
+    """The newest records of a stream's recording, by age."""
+    names = stream.origin.names if isinstance(stream.origin, Topics) else ()
+    folders = [folder / quote(name, safe="") for name in names]
+    if not isinstance(stream.origin, Topics) and folder.is_dir():
+        pattern = getattr(stream.origin, "pattern", "")
+        folders = [each for each in folder.iterdir() if re.fullmatch(pattern, unquote(each.name))]
+    records: list[RawRecord] = []
+    for each in folders:
+        found: list[RawRecord] = []
+        for file in sorted(each.glob("*.jsonl"), reverse=True):
+            lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+            found += [record for line in lines[-SAMPLE:] if (record := parse_line(line, unquote(each.name)))]
+            if len(found) >= SAMPLE:
+                break
+        records += found
+    return sorted(records, key=_age)
+
+
+def _age(record: RawRecord) -> tuple[int, int, int]:
+    return record.timestamp_ms, record.partition, record.offset
+
+
+def _as_yaml(columns: Iterable[Column]) -> str:
+    return f"columns: {{{', '.join(f'{column.name}: {_quoted(column.type)}' for column in columns)}}}"
+
+
+def _quoted(kind: str) -> str:
+    return f'"{kind}"' if re.search(r"[,<>:]", kind) else kind
+
+
+class _Kept:
+    """What was found in the topics of a target's streams, for the commands that ask no broker."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._target = manifest.target.name
+        self._names = [f"{self._target}.{name}" for name in manifest.streams]
+        self._file = CacheFile(manifest.outputs.cache / "columns.json")
+
+    def get(self, stream: Stream) -> Found | None:
+        kept = self._file.get(self._name(stream), _key_of(stream))
+        if kept is None:
+            return None
+        merged = merge_fields((), map(parse_field, kept["fields"]))
+        return Found(merged.columns, tuple(kept["fields"]), tuple(kept["key"]))
+
+    def put(self, stream: Stream, found: Found) -> None:
+        self._file.put(self._name(stream), _key_of(stream), {"fields": found.schema_fields, "key": found.key})
+
+    def save(self) -> None:
+        self._file.save(self._names)
+
+    def _name(self, stream: Stream) -> str:
+        return f"{self._target}.{stream.name}"
+
+
+def _key_of(stream: Stream) -> str:
+    return digest(stream.connection, str(stream.origin))

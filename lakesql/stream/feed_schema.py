@@ -1,0 +1,284 @@
+"""The columns of a change feed that declares none: from the schemas beside its events, or from a sample. Pure.
+
+A schema is Kafka Connect's, as its JsonConverter writes it: `{"schema": {"fields": [{"field": "after", "fields": […]},
+…]}, "payload": {…}}`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from lakesql.stream.stream import Column
+from lakesql.stream.types import SparkType, TypeField, field_name, parse_type, widens
+
+SEPARATOR = "\x01"
+"""What stands between the parts of a `FieldSchema` in its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSchema:
+    """What a schema says of one column: its name, and how it is written. '' is what it does not say.
+
+    `items` and `fields` are the schemas of what an array or a struct holds, as JSON.
+    """
+
+    field: str
+    type: str
+    name: str = ""
+    scale: str = ""
+    precision: str = ""
+    items: str = ""
+    fields: str = ""
+
+    @property
+    def text(self) -> str:
+        """The one text that tells it from any other."""
+        return SEPARATOR.join(getattr(self, name) for name in FIELD_PARTS)
+
+    @property
+    def spark_type(self) -> str | None:
+        """The Spark type of its values; None for one that has none."""
+        return _spark_type(
+            {
+                "type": self.type,
+                "name": self.name,
+                "parameters": {"scale": self.scale or "0", _PRECISION: self.precision or "38"},
+                "items": json.loads(self.items) if self.items else None,
+                "fields": json.loads(self.fields) if self.fields else None,
+            }
+        )
+
+
+FIELD_PARTS = tuple(field.name for field in fields(FieldSchema))
+"""The parts of the text of a `FieldSchema`, in their order."""
+
+_PRECISION = "connect.decimal.precision"
+
+
+def parse_field(text: str) -> FieldSchema:
+    """The schema whose `text` this is."""
+    return FieldSchema(*text.split(SEPARATOR))
+
+
+def schema_fields(event: Any) -> tuple[FieldSchema, ...]:
+    """What the schema beside a parsed event says of the row after the change; empty where none stands there."""
+    schema = event.get("schema") if isinstance(event, Mapping) else None
+    sides = schema.get("fields") if isinstance(schema, Mapping) else None
+    for side in sides if isinstance(sides, list) else ():
+        if isinstance(side, Mapping) and side.get("field") == "after" and isinstance(side.get("fields"), list):
+            return tuple(_read_field(field) for field in side["fields"])
+    return ()
+
+
+def _read_field(field: Mapping[str, Any]) -> FieldSchema:
+    parameters = field.get("parameters") or {}
+    return FieldSchema(
+        field=str(field.get("field")),
+        type=str(field.get("type")),
+        name=field.get("name") or "",
+        scale=str(parameters.get("scale", "")),
+        precision=str(parameters.get(_PRECISION, "")),
+        items=_dump(field.get("items")),
+        fields=_dump(field.get("fields")),
+    )
+
+
+def _dump(value: Any) -> str:
+    return "" if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+_PLAIN = {
+    "boolean": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float": "float",
+    "float32": "float",
+    "double": "double",
+    "float64": "double",
+    "string": "string",
+    "bytes": "binary",
+}
+
+_NAMED = {
+    "io.debezium.time.Date": "date",
+    "org.apache.kafka.connect.data.Date": "date",
+    "io.debezium.time.Timestamp": "timestamp_ntz",
+    "io.debezium.time.MicroTimestamp": "timestamp_ntz",
+    "io.debezium.time.NanoTimestamp": "timestamp_ntz",
+    "org.apache.kafka.connect.data.Timestamp": "timestamp_ntz",
+    "io.debezium.time.ZonedTimestamp": "timestamp",
+}
+"""Types by the name of their meaning: a database's time without a zone is one in the table, too."""
+
+_UNREADABLE = frozenset({"io.debezium.data.VariableScaleDecimal"})
+"""Structs that stand for one value."""
+
+
+def _spark_type(schema: Mapping[str, Any]) -> str | None:
+    kind, name = schema.get("type"), schema.get("name") or ""
+    if name in _UNREADABLE:
+        return None
+    if name == "org.apache.kafka.connect.data.Decimal":
+        parameters = schema.get("parameters") or {}
+        precision, scale = int(parameters.get(_PRECISION, 38)), int(parameters.get("scale", 0))
+        return f"decimal({precision},{scale})" if 0 <= scale <= precision <= 38 else None
+    match kind:
+        case "array":
+            item = _spark_type(schema.get("items") or {})
+            return item and f"array<{item}>"
+        case "map":
+            item = _spark_type(schema.get("values") or {})
+            return item and f"map<string,{item}>"
+        case "struct":
+            parts = [(str(field.get("field")), _spark_type(field)) for field in schema.get("fields") or ()]
+            whole = parts and all(part for _, part in parts)
+            return f"struct<{','.join(f'{field_name(name)}:{part}' for name, part in parts)}>" if whole else None
+        case _:
+            return _NAMED.get(name) or _PLAIN.get(str(kind))
+
+
+# --- one schema after another
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The columns of a feed once another schema has come. `clashing` are those that no one column can hold."""
+
+    fields: tuple[FieldSchema, ...]
+    columns: tuple[Column, ...]
+    added: tuple[Column, ...]
+    widened: tuple[tuple[Column, str], ...]
+    clashing: tuple[tuple[str, str, str], ...]
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """What is another than before, in words."""
+        return (
+            *(f"{column.name} {column.type} is new" for column in self.added),
+            *(f"{column.name} is {column.type} and was {old}" for column, old in self.widened),
+            *(f"{name} is {new} and was {old}" for name, old, new in self.clashing),
+        )
+
+
+def merge_fields(known: Sequence[FieldSchema], found: Iterable[FieldSchema]) -> Merged:
+    """The columns that hold what the known schemas write, and those that were found after them.
+
+    A type that the column's type holds changes nothing; one that holds the column's takes its place. Types that only
+    texts could hold clash, and the column stays as it was.
+    """
+    before, _ = _columns(known)
+    schemas = tuple(dict.fromkeys([*known, *found]))
+    merged, clashing = _columns(schemas)
+    columns = tuple(Column(name, kind) for name, kind in merged.items())
+    return Merged(
+        fields=schemas,
+        columns=columns,
+        added=tuple(column for column in columns if column.name not in before),
+        widened=tuple(
+            (column, before[column.name]) for column in columns if before.get(column.name, column.type) != column.type
+        ),
+        clashing=tuple(clashing),
+    )
+
+
+def _columns(schemas: Iterable[FieldSchema]) -> tuple[dict[str, str], list[tuple[str, str, str]]]:
+    """The type of each column that the schemas name, in the order of their first naming, and the clashes."""
+    columns: dict[str, str] = {}
+    clashing: list[tuple[str, str, str]] = []
+    for schema in schemas:
+        new, old = schema.spark_type or "", columns.get(schema.field)
+        if old is None:
+            columns[schema.field] = new
+        elif merged := _wider(old, new):
+            columns[schema.field] = merged
+        else:
+            clashing.append((schema.field, old, new or schema.name or schema.type))
+    return columns, clashing
+
+
+def _wider(old: str, new: str) -> str | None:
+    """The one of two types that holds the values of both; of structs the fields of both. None where none does."""
+    if old == new:
+        return old
+    before, after = parse_type(old), parse_type(new)
+    if before is None or after is None:
+        return None
+    found = _wider_type(before, after)
+    return found.text if found else None
+
+
+def _wider_type(old: SparkType, new: SparkType) -> SparkType | None:
+    if old == new or widens(new, old) or (old.name == "string" and not new.fields):
+        return old
+    if widens(old, new):
+        return new
+    if old.name != new.name or not old.fields:
+        return None
+    if old.name == "struct":
+        return _wider_struct(old, new)
+    parts = [_wider_type(a.type, b.type) for a, b in zip(old.fields, new.fields, strict=True)]
+    if not all(parts):
+        return None
+    return SparkType(old.name, fields=tuple(TypeField("", part) for part in parts if part))
+
+
+def _wider_struct(old: SparkType, new: SparkType) -> SparkType | None:
+    found = {field.name: field.type for field in old.fields}
+    for field in new.fields:
+        wide = _wider_type(found[field.name], field.type) if field.name in found else field.type
+        if wide is None:
+            return None
+        found[field.name] = wide
+    return SparkType("struct", fields=tuple(TypeField(name, kind) for name, kind in found.items()))
+
+
+# --- without a schema
+
+
+def infer_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[Column, ...]:
+    """The columns of a sample's rows, as JSON writes them: what is NULL in all of them is taken for a text."""
+    found: dict[str, SparkType | None] = {}
+    for row in rows:
+        for name, value in row.items():
+            found[name] = _common(found.get(name), _type_of(value))
+    return tuple(Column(name, (kind or _STRING).text) for name, kind in found.items())
+
+
+_STRING, _DOUBLE = SparkType("string"), SparkType("double")
+
+
+def _type_of(value: Any) -> SparkType | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            return SparkType("boolean")
+        case int():
+            return SparkType("bigint")
+        case float():
+            return _DOUBLE
+        case list():
+            item: SparkType | None = None
+            for each in value:
+                item = _common(item, _type_of(each))
+            return SparkType("array", fields=(TypeField("", item or _STRING),))
+        case dict():
+            if not value:
+                return _STRING
+            parts = (TypeField(name, _type_of(each) or _STRING) for name, each in value.items())
+            return SparkType("struct", fields=tuple(parts))
+        case _:
+            return _STRING
+
+
+def _common(old: SparkType | None, new: SparkType | None) -> SparkType | None:
+    if old is None or new is None:
+        return old or new
+    if {old.name, new.name} == {"bigint", "double"}:
+        return _DOUBLE
+    return _wider_type(old, new) or _wider_type(new, old) or _STRING

@@ -1,0 +1,214 @@
+"""Feeds that declare no columns: those of the schemas beside their events, while these change."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from lakesql.errors import ProjectError
+from lakesql.events import Retrying, StepApplied
+from tests.spark.project import Fields, Project, Row
+
+pytestmark = pytest.mark.long
+
+INT = {"type": "int32"}
+LONG = {"type": "int64"}
+TEXT = {"type": "string"}
+SOURCE = {"connector": "postgresql", "ts_ms": 1_772_366_400_000, "snapshot": "false", "lsn": 100}
+
+
+def decimal(precision: int, scale: int) -> dict[str, Any]:
+    parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
+    name = "org.apache.kafka.connect.data.Decimal"
+    return {"type": "bytes", "name": name, "version": 1, "parameters": parameters}
+
+
+def struct(**kinds: Any) -> dict[str, Any]:
+    return {"type": "struct", "fields": [{"field": name, "optional": True, **kind} for name, kind in kinds.items()]}
+
+
+def change(op: str, row: Row, **kinds: Any) -> Fields:
+    """A record whose event carries the schema of its row."""
+    sides = [{"field": side, "optional": True, **struct(**kinds)} for side in ("before", "after")]
+    others = [{"field": "op", "optional": False, "type": "string"}]
+    after = None if op == "d" else row
+    payload = {"before": row if op == "d" else None, "after": after, "op": op, "source": SOURCE}
+    key = {"schema": struct(id=kinds["id"]), "payload": {"id": row["id"]}}
+    value = {"schema": {"type": "struct", "fields": [*sides, *others]}, "payload": payload}
+    return Fields(key=key, value=value)
+
+
+def feed(project: Project, **model: Any) -> None:
+    project.stream("s", envelope="debezium", max_per_batch=1)
+    project.model("m", "SELECT * FROM {s}", mode="cdc", keys="id", **model)
+
+
+def test_columns_and_key_are_what_the_schema_says(project: Project) -> None:
+    feed(project)
+    kinds = {
+        "id": LONG,
+        "small": {"type": "int16"},
+        "ratio": {"type": "float"},
+        "price": decimal(10, 2),
+        "born": {"type": "int32", "name": "io.debezium.time.Date", "version": 1},
+        "at": {"type": "int64", "name": "io.debezium.time.MicroTimestamp", "version": 1},
+        "seen": {"type": "string", "name": "io.debezium.time.ZonedTimestamp", "version": 1},
+        "raw": {"type": "bytes"},
+        "tags": {"type": "array", "items": TEXT},
+        "home": struct(city=TEXT, zip=INT),
+        "doc": {"type": "string", "name": "io.debezium.data.Json", "version": 1},
+    }
+    row = {
+        "id": 1,
+        "small": 7,
+        "ratio": 0.5,
+        "price": "AN4=",
+        "born": 1,
+        "at": 1_000_000,
+        "raw": "AQI=",
+        "seen": "2026-03-01T12:00:00Z",
+        "tags": ["x"],
+        "home": {"city": "Rome", "zip": 9},
+        "doc": '{"a":1}',
+    }
+    project.record("s", [change("c", row, **kinds), change("d", {"id": 2}, id=LONG)])
+
+    project.run().check()
+
+    assert project.rows_without_spark("m") == [
+        {
+            "id": 1,
+            "small": 7,
+            "ratio": 0.5,
+            "price": Decimal("2.22"),
+            "born": date(1970, 1, 2),
+            "raw": b"\1\2",
+            "at": datetime(1970, 1, 1, 0, 0, 1),
+            "seen": datetime(2026, 3, 1, 12, tzinfo=UTC),
+            "tags": ["x"],
+            "home": {"city": "Rome", "zip": 9},
+            "doc": '{"a":1}',
+        }
+    ]
+    fields = {field.name: str(field.field_type) for field in project.iceberg("m").schema().fields}
+    assert fields["price"] == "decimal(10, 2)" and fields["at"] == "timestamp" and fields["small"] == "int"
+
+
+def test_a_column_that_comes_in_the_middle_of_a_batch_is_in_the_table_with_all_its_values(project: Project) -> None:
+    """The newest schema, which is looked at first, does not have it any more."""
+    feed(project)
+    project.record("s", [change("c", {"id": 1}, id=INT), change("c", {"id": 2, "memo": "two"}, id=INT, memo=TEXT)])
+    project.record("s", [change("c", {"id": 3}, id=INT)])
+
+    ran = project.run().check()
+
+    assert project.rows("m", "id") == [{"id": 1, "memo": None}, {"id": 2, "memo": "two"}, {"id": 3, "memo": None}]
+    (retried,) = ran.of(Retrying)
+    assert [problem.condition for problem in retried.problems] == ["feed-changed"]
+    assert "memo string is new" in retried.problems[0].what
+    assert any("anew" in step.text for step in ran.of(StepApplied))
+    assert "memo" in (project.directory / "target" / "compiled" / "models" / "m.sql").read_text()
+
+
+def test_columns_nested_fields_and_wider_types_are_followed_from_run_to_run(project: Project) -> None:
+    feed(project)
+    before = {"id": INT, "n": INT, "price": decimal(6, 2), "home": struct(city=TEXT)}
+    project.record("s", [change("c", {"id": 1, "n": 1, "price": "AN4=", "home": {"city": "Rome"}}, **before)])
+    project.run().check()
+    ids = {field.name: field.field_id for field in project.iceberg("m").schema().fields}
+    after = {"id": INT, "extra": TEXT, "n": LONG, "price": decimal(9, 2), "home": struct(zip=INT, city=TEXT)}
+    row = {"id": 2, "extra": "e", "n": 2**40, "price": "AN4=", "home": {"zip": 5, "city": "Oslo"}}
+    project.record("s", [change("c", row, **after)])
+
+    ran = project.run().check()
+
+    assert not ran.of(Retrying)  # the newest record was looked at before the run
+    price = Decimal("2.22")
+    assert project.rows("m", "id") == [
+        {"id": 1, "n": 1, "price": price, "home": {"city": "Rome", "zip": None}, "extra": None},
+        {"id": 2, "n": 2**40, "price": price, "home": {"city": "Oslo", "zip": 5}, "extra": "e"},
+    ]
+    now = {field.name: field.field_id for field in project.iceberg("m").schema().fields}
+    assert ids.items() <= now.items()
+
+
+def test_a_renamed_column_is_another_one_and_said_so(project: Project) -> None:
+    feed(project)
+    project.record("s", [change("c", {"id": 1, "memo": "m"}, id=INT, memo=TEXT)])
+    project.run().check()
+    project.record("s", [change("c", {"id": 2, "note": "n"}, id=INT, note=TEXT), change("c", {"id": 3}, id=INT)])
+    ran = project.run().check()
+    (retried,) = ran.of(Retrying)
+    assert "note string is new" in retried.problems[0].what
+    assert project.rows("m", "id") == [
+        {"id": 1, "memo": "m", "note": None},
+        {"id": 2, "memo": None, "note": "n"},
+        {"id": 3, "memo": None, "note": None},
+    ]
+
+
+def test_types_that_no_column_holds_stop_the_model_or_make_dead_letters(project: Project) -> None:
+    for policy in ("append_new_columns", "ignore"):
+        project.stream(policy, envelope="debezium", max_per_batch=1)
+        project.model(f"m_{policy}", f"SELECT * FROM {{{policy}}}", mode="cdc", keys="id", on_schema_change=policy)
+        texts = [change("c", {"id": 1, "n": "many"}, id=INT, n=TEXT), change("c", {"id": 2, "n": "5"}, id=INT, n=TEXT)]
+        more = change("c", {"id": 3, "n": 3, "x": 1}, id=INT, n=INT, x=INT)
+        project.record(policy, [*texts, more])
+        project.record(policy, [change("c", {"id": 4, "n": 4}, id=INT, n=INT)])
+    ran = project.run()
+
+    assert ran.conditions("m_append_new_columns") == ["feed-changed"]
+    (problem,) = ran.finished("m_append_new_columns").problems
+    assert "n is string and was int" in problem.what and "x int is new" in problem.what
+    assert project.rows("m_append_new_columns") == []
+    assert ran.finished("m_ignore").status == "success"
+    assert project.rows("m_ignore", "id") == [{"id": 2, "n": 5}, {"id": 3, "n": 3}, {"id": 4, "n": 4}]
+    assert project.reasons("m_ignore") == {"unparsable": 1}
+
+
+def test_a_model_may_refuse_every_change(project: Project) -> None:
+    feed(project, on_schema_change="fail")
+    project.record("s", [change("c", {"id": 1, "memo": "m"}, id=INT, memo=TEXT)])
+    project.record("s", [change("c", {"id": 2}, id=INT)])
+    ran = project.run()
+    assert ran.conditions("m") == ["feed-changed"]
+    assert project.rows("m") == []
+
+
+def test_an_event_without_a_schema_is_a_dead_letter(project: Project) -> None:
+    feed(project)
+    bare = Fields(key={"id": 2}, value={"op": "c", "after": {"id": 2}, "source": SOURCE})
+    project.record("s", [change("c", {"id": 1}, id=INT), bare, change("c", {"id": 3}, id=INT)])
+    project.run()
+    assert [row["id"] for row in project.rows("m", "id")] == [1, 3]
+    assert project.reasons("m") == {"unparsable": 1}
+
+
+def test_the_columns_of_a_recording_without_schemas_are_guessed_and_said_to_be(project: Project) -> None:
+    feed(project)
+    rows = [{"id": 1, "n": None, "x": 1}, {"id": 2, "n": "t", "x": 0.5}]
+    project.record("s", [Fields(key={"id": row["id"]}, value={"op": "c", "after": row}) for row in rows])
+    (warning,) = project.manifest().warnings
+    assert warning.condition == "columns-guessed"
+    assert "columns: {id: bigint, n: string, x: double}" in warning.fix
+    project.run().check()
+    assert project.rows("m", "id") == [{"id": 1, "n": None, "x": 1.0}, {"id": 2, "n": "t", "x": 0.5}]
+
+
+def test_nothing_is_compiled_before_a_record_was_seen(project: Project) -> None:
+    feed(project)
+    with pytest.raises(ProjectError) as raised:
+        project.run()
+    assert [problem.condition for problem in raised.value.problems] == ["no-columns"]
+
+
+def test_a_model_with_state_needs_declared_columns(project: Project) -> None:
+    project.stream("s", envelope="debezium")
+    project.model("m", "SELECT id, count(*) AS n FROM {s} GROUP BY id", mode="upsert", keys="id")
+    project.record("s", [change("c", {"id": 1}, id=INT)])
+    with pytest.raises(ProjectError) as raised:
+        project.run()
+    assert [problem.condition for problem in raised.value.problems] == ["no-columns"]
