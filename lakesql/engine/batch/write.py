@@ -144,7 +144,9 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         sink.reached("publish")
         if write is None or snapshot is None:
             sink.progress.note_empty(entry)
-            sink.emit(BatchEmpty(model.name, batch, arrivals.records, rejected, now_ms(), arrivals.late))
+            sink.emit(
+                BatchEmpty(model.name, batch, arrivals.records, rejected, now_ms(), arrivals.late, counts.ignored)
+            )
             return
 
         def prepare_again() -> _PreparedWrite | None:
@@ -165,6 +167,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             event_time=_iso(counts),
             at_ms=now_ms(),
             late=arrivals.late,
+            ignored=counts.ignored,
+            remembered=write.entry.remembered,
         )
     )
 
@@ -306,7 +310,7 @@ def _prepare_write(
                 frames[name].createOrReplaceTempView(name)
             case Remember(view=view, condition=condition):
                 if rows.truncate or not _keep(frames[view], stack).where(condition).isEmpty():
-                    sink.tombstones.remember(session, step)
+                    entry = replace(entry, remembered=sink.tombstones.remember(session, model.table, step))
             case Write(is_unchecked=is_unchecked):
                 merge = step.truncating_text(rows.truncate) if rows.truncate else step.text(bounds)
                 return _PreparedWrite(merge, is_unchecked, entry, rows.counters, unknown)
