@@ -14,6 +14,8 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -148,8 +150,8 @@ def _new_fields(contract: Contract) -> Column:
 def _absent(contract: Contract) -> Column:
     """Which declared columns a change does not have (`gone`), and which it has beside them (`fields`).
 
-    NULL where it has all of them. A NULL is looked at alone, and by the column's name in the whole text: where it stands
-    in the row before the change, the row after it has the column too.
+    NULL where it has all of them. A NULL is looked at alone, and by the column's name in the whole text: where it
+    stands in the row before the change, the row after it has the column too.
     """
     row, text = F.col(ROW), F.col("value").cast("string")
     names = [column.name for column in contract.columns if json.dumps(column.name) == f'"{column.name}"']
@@ -289,15 +291,23 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
     yield fault(unknown, UNPARSABLE, F.concat(F.lit("unknown op: "), op))
     yield fault(op.isin("c", "u", "r") & row.isNull(), UNPARSABLE, "the event has no `after`")
     yield fault((op == "d") & row.isNull(), UNPARSABLE, "the event has no `before`, and the record no key")
+    if contract.is_mirrored:
+        names = _key_names()
+        is_other = names != F.array(*(F.lit(name) for name in sorted(name.lower() for name in contract.key)))
+        said = F.concat(F.lit("the record's key has "), F.array_join(names, ", "))
+        wanted = F.lit(f", and the stream's `key` says {', '.join(contract.key)}")
+        yield fault(op.isin("c", "u", "r", "d") & is_other, UNPARSABLE, F.concat(said, wanted))
     if contract.schema_fields:
         is_bare = op.isin("c", "u", "r", "d") & F.col(_EVENT)["kinds"].isNull()
         yield fault(is_bare, UNPARSABLE, "no schema beside the event, and the stream declares no columns")
     for name in contract.sequence:
         if name.startswith(f"{CHANGE}."):
             is_missing = op.isin("c", "u", "r", "d", "t") & _change_field(name.split(".")[1], contract).isNull()
-        else:
-            is_missing = op.isin("c", "u", "r", "d") & row[name].isNull()
-        yield fault(is_missing, SEQUENCE_MISSING, name)
+            yield fault(is_missing, SEQUENCE_MISSING, name)
+            continue
+        yield fault(op.isin("c", "u", "r", "d") & row[name].isNull(), SEQUENCE_MISSING, name)
+        alone = f"{name}: the delete has the key alone, and nothing in the other columns. {SENT_BY}"
+        yield fault((op == "d") & _is_key_alone(contract), SEQUENCE_MISSING, alone)
     for column in contract.columns:
         text, kind = row[column.name], column.type.simpleString()
         unsent, is_kept = _is_unavailable(text, column.type), column.name in contract.kept
@@ -315,6 +325,30 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
         yield fault(op.isin(*asked) & (misfits & ~unsent if is_kept else misfits), UNPARSABLE, what)
         if column.required or column.name in contract.key:
             yield fault(op.isin(*asked) & text.isNull(), REQUIRED_MISSING, column.name)
+
+
+_PLACEHOLDERS = ("", "0", "0.0", "false", "1970-01-01T00:00:00Z")
+"""What stands in a column that may not be NULL where a database has sent the key alone."""
+
+
+def _is_key_alone(contract: Contract) -> Column:
+    """Whether no column of a row but its key has a value of its own: such a delete would be older than any change."""
+    nested = T.StructType | T.ArrayType | T.MapType
+    others = (it.name for it in contract.columns if it.name not in contract.key and not isinstance(it.type, nested))
+    has_none = (F.coalesce(F.col(ROW)[name].isin(*_PLACEHOLDERS), F.lit(True)) for name in others)
+    return reduce(and_, has_none, F.lit(True))
+
+
+def _key_names() -> Column:
+    """The columns of a record's key, in small letters and in their order by name; NULL where it is no JSON object."""
+    key = F.col("key").cast("string")
+
+    def opened(names: Column) -> Column:
+        is_wrapped = F.array_contains(names, "schema") & F.array_contains(names, "payload")
+        found = F.when(is_wrapped, F.json_object_keys(F.get_json_object(key, "$.payload"))).otherwise(names)
+        return F.array_sort(F.transform(found, F.lower))
+
+    return _bound(F.json_object_keys(key), opened)
 
 
 def _unsent(contract: Contract) -> Column:
