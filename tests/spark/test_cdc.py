@@ -359,6 +359,11 @@ def test_a_batch_that_would_delete_too_much_stops_the_model(project: Project) ->
     project.model("m", "SELECT id, v FROM {s} WHERE v > 0", **{**options, "max_delete_ratio": 0.5})
     project.run().check()
     assert sorted(values(project)) == [0, 3, 6, 7]
+    send(
+        project, *(("u", id_, -1) for id_ in range(20, 30)), ("d", 0, None)
+    )  # of ten rows that the table does not have
+    project.run().check()
+    assert sorted(values(project)) == [3, 6, 7]
     send(project, ("t", None, None))
     assert project.run().conditions("m") == ["too-many-deletes"]
 
