@@ -150,16 +150,13 @@ def _new_fields(contract: Contract) -> Column:
 def _absent(contract: Contract) -> Column:
     """Which declared columns a change does not have (`gone`), and which it has beside them (`fields`).
 
-    NULL where it has all of them. A NULL is looked at alone, and by the column's name in the whole text: where it
-    stands in the row before the change, the row after it has the column too.
+    NULL where it has all of them. Only what is NULL is looked for, by its name in the whole text: a column of the row
+    before the change is one of the row after it too.
     """
     row, text = F.col(ROW), F.col("value").cast("string")
     names = [column.name for column in contract.columns if json.dumps(column.name) == f'"{column.name}"']
-    gone = F.array_compact(
-        F.array(*(F.when(row[it].isNull() & ~text.contains(f'"{it}"'), F.lit(it)) for it in names)).cast(
-            "array<string>"
-        )
-    )
+    looked_for = (F.when(row[it].isNull() & ~text.contains(f'"{it}"'), F.lit(it)) for it in names)
+    gone = F.array_compact(F.array(*looked_for).cast("array<string>"))
     rows = (F.get_json_object(text, path) for path in ("$.payload.after", "$.after"))
     keys = F.json_object_keys(text if contract.envelope == "debezium_flat" else F.coalesce(*rows))
     columns = F.array(*(F.lit(column.name) for column in contract.columns))
