@@ -126,6 +126,11 @@ def with_each(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     return frame
 
 
+def bound(value: Column, use: Callable[[Column], Column]) -> Column:
+    """What `use` makes of a value that it names more than once: it is worked out once, as a lambda's argument."""
+    return F.transform(F.array(value), use)[0]
+
+
 @cache
 def _read(contract: Contract) -> dict[str, Column]:
     """The columns that reading adds to a raw record, in their order: `_lakesql_row`, and how it came about.
@@ -405,9 +410,7 @@ def _misfit(contract: Contract) -> Column:
             F.lit(None).cast("string"),
         )
 
-    # A lambda binds the mirror, so that it is read once and not once per column.
-    named = F.transform(F.array(mirror), first)[0]
-    return F.when(F.col(ROW).isNotNull(), named)
+    return F.when(F.col(ROW).isNotNull(), bound(mirror, first))
 
 
 def _misfits(value: Column, seen: Column, wanted: T.DataType, path: str) -> list[tuple[str, str, Column]]:

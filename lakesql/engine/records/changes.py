@@ -1,0 +1,137 @@
+"""Change events: from the raw records of a topic to the columns of the row that changed, and `_change`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.engine.records.change_values import SENT_BY, hint, is_unavailable, misfits, row_columns
+from lakesql.engine.records.debezium import kind_text
+from lakesql.engine.records.event import EVENT, change_field, is_ignored, op_of, read_event
+from lakesql.engine.records.parse import (
+    REQUIRED_MISSING,
+    SEQUENCE_MISSING,
+    UNPARSABLE,
+    Contract,
+    bound,
+    raw_struct,
+    record_struct,
+    rejected_struct,
+    with_each,
+)
+from lakesql.names import CHANGE, IGNORED, NEW_FIELDS, ROW, UNSENT
+from lakesql.stream.stream import CHANGE_FIELDS
+
+_REASON = "_lakesql_reason"
+
+
+def parse_changes(
+    raw: DataFrame, contract: Contract, keep: frozenset[str], keep_change: frozenset[str], keep_raw: bool = False
+) -> DataFrame:
+    """The columns of each change's row, `_record` and `_change` with the fields that are kept (if any),
+    `_lakesql_rejected` and `_lakesql_ignored`; of an open stream `_lakesql_new_fields`.
+
+    The row is the one after the change; of a delete it is the one before it, of which a database may send no more than
+    the key. A truncate has none: all columns are NULL. Tombstones, which follow a delete for the broker's sake, and
+    messages (`pg_logical_emit_message`) are ignored. Everything else is as `parse_records` has it.
+    """
+    read = with_each(raw, read_event(contract))
+    judged = with_each(read, {_REASON: _first(fault.reason for fault in _faults(contract))})
+    change = [change_field(name, contract).alias(name) for name in (*CHANGE_FIELDS, "before") if name in keep_change]
+    return judged.select(
+        *row_columns(F.col(ROW), F.col(EVENT)["kinds"], contract),
+        *([record_struct(keep)] if keep else []),
+        *([F.struct(*change).alias(CHANGE)] if change else []),
+        *([raw_struct()] if keep_raw else []),
+        rejected_struct(F.col(_REASON)),
+        is_ignored(contract).alias(IGNORED),
+        *([_unsent(contract).alias(UNSENT)] if contract.kept else []),
+        *([_new_fields(contract).alias(NEW_FIELDS)] if contract.schema_fields else []),
+    )
+
+
+def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
+    """Rejected raw records with the column `detail`: what was wrong, with the column that it was in."""
+    read = read_event(contract)
+    return with_each(rejected, {**read, "detail": _first(fault.detail for fault in _faults(contract))}).drop(*read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """One thing that makes an event bad: the reason and the detail, both NULL where it does not hold."""
+
+    reason: Column
+    detail: Column
+
+
+def _faults(contract: Contract) -> Iterator[_Fault]:
+    op, row, kinds = op_of(), F.col(ROW), F.col(EVENT)["kinds"]
+
+    def fault(holds: Column, reason: str, detail: Column | str) -> _Fault:
+        said = F.lit(detail) if isinstance(detail, str) else detail
+        return _Fault(F.when(holds, F.lit(reason)), F.when(holds, said))
+
+    is_record = ~is_ignored(contract)
+    no_event = is_record & (F.col(EVENT).isNull() | op.isNull())
+    yield fault(no_event, UNPARSABLE, "not a change event: no JSON object with an `op`")
+    unknown = is_record & ~op.isin("c", "u", "r", "d", "t")
+    yield fault(unknown, UNPARSABLE, F.concat(F.lit("unknown op: "), op))
+    yield fault(op.isin("c", "u", "r") & row.isNull(), UNPARSABLE, "the event has no `after`")
+    yield fault((op == "d") & row.isNull(), UNPARSABLE, "the event has no `before`, and the record no key")
+    if contract.schema_fields:
+        is_bare = op.isin("c", "u", "r", "d") & F.col(EVENT)["kinds"].isNull()
+        yield fault(is_bare, UNPARSABLE, "no schema beside the event, and the stream declares no columns")
+    for name in contract.sequence:
+        if name.startswith(f"{CHANGE}."):
+            is_missing = op.isin("c", "u", "r", "d", "t") & change_field(name.split(".")[1], contract).isNull()
+        else:
+            is_missing = op.isin("c", "u", "r", "d") & row[name].isNull()
+        yield fault(is_missing, SEQUENCE_MISSING, name)
+    for column in contract.columns:
+        text, kind = row[column.name], column.type.simpleString()
+        unsent, is_kept = is_unavailable(text, column.type), column.name in contract.kept
+        yield fault(
+            op.isin(*(("c", "r") if is_kept else ("c", "u", "r"))) & unsent,
+            UNPARSABLE,
+            f"{column.name}: not in the event, as the change did not touch it. {SENT_BY}",
+        )
+        # Of a row that is deleted a database may send the key alone, with anything in the place of the others.
+        is_asked = column.name in (*contract.key, *contract.sequence)
+        asked = ("c", "u", "r", "d") if is_asked else ("c", "u", "r")
+        is_time = isinstance(column.type, T.TimestampType | T.TimestampNTZType) and column.unit is None
+        what = f"{column.name}: not a {kind}{', or a number and the contract has no `unit` for it' if is_time else ''}"
+        misfit = misfits(text, column.type, hint(column, kinds))
+        yield fault(op.isin(*asked) & (misfit & ~unsent if is_kept else misfit), UNPARSABLE, what)
+        if column.required or column.name in contract.key:
+            yield fault(op.isin(*asked) & text.isNull(), REQUIRED_MISSING, column.name)
+
+
+def _unsent(contract: Contract) -> Column:
+    """The columns that an update has not sent."""
+    row = F.col(ROW)
+    types = {column.name: column.type for column in contract.columns}
+    names = (F.when(is_unavailable(row[name], types[name]), F.lit(name)) for name in contract.kept)
+    return F.array_compact(F.array(*names))
+
+
+def _first(each: Iterator[Column]) -> Column:
+    return F.coalesce(*each, F.lit(None).cast("string"))
+
+
+def _new_fields(contract: Contract) -> Column:
+    """What the event's schema says of columns and the stream does not know (`fields`), and which of its columns the
+    schema does not have (`gone`). NULL where the stream knows all of it."""
+
+    kinds = F.col(EVENT)["kinds"]
+    known = F.array(*map(F.lit, contract.schema_fields))
+    gone = F.array_except(F.array(*(F.lit(column.name) for column in contract.columns)), F.map_keys(kinds))
+
+    def told(said: Column) -> Column:
+        new = F.array_except(said, known)
+        return F.when((said != known) & (F.size(new) > 0), F.struct(new.alias("fields"), gone.alias("gone")))
+
+    return bound(F.transform(F.map_values(kinds), kind_text), told)

@@ -1,0 +1,78 @@
+"""The events of change feeds, whatever wraps them: which row changed, how, and what `_change` offers.
+
+A further envelope is a file with its event, and a case in each function here.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.engine.records.change_values import row_columns
+from lakesql.engine.records.debezium import debezium_event, debezium_field
+from lakesql.engine.records.debezium_flat import flat_event
+from lakesql.engine.records.parse import Contract, as_text, from_json
+from lakesql.names import ROW
+
+EVENT = "_lakesql_event"
+"""A struct of `op`, the rows `after` and `before` as texts, `kinds` (what a schema beside the event says of the
+columns), and what its envelope has besides. NULL where a record holds no event."""
+
+_BEFORE = "_lakesql_before"
+_KEY = "_lakesql_key"
+
+
+def read_event(contract: Contract) -> dict[str, Column]:
+    """The columns that reading adds: the event, the record's key, and the rows after and before as texts.
+
+    `_lakesql_row` is the row after the change; of a delete it is the one before it, or the key.
+    """
+    row = T.StructType([T.StructField(column.name, as_text(column.type)) for column in contract.columns])
+    key = F.col("key").cast("string")
+    key = F.when(F.get_json_object(key, "$.schema.fields").isNull(), key).otherwise(F.get_json_object(key, "$.payload"))
+    return {
+        EVENT: _event(row, contract),
+        _KEY: F.when(op_of() == "d", from_json(key, row)),
+        ROW: F.when(op_of().isin("c", "u", "r"), F.col(EVENT)["after"]).when(
+            op_of() == "d", F.coalesce(F.col(EVENT)["before"], F.col(_KEY))
+        ),
+        _BEFORE: F.col(EVENT)["before"],
+    }
+
+
+def _event(row: T.StructType, contract: Contract) -> Column:
+    match contract.envelope:
+        case "debezium":
+            return debezium_event(row)
+        case "debezium_flat":
+            return flat_event(row)
+        case "none":
+            raise AssertionError("no change feed")
+        case _:
+            assert_never(contract.envelope)
+
+
+def op_of() -> Column:
+    """What happened: `c`, `u`, `d`, `r` or `t`; anything else is no change."""
+    return F.col(EVENT)["op"]
+
+
+def is_ignored(contract: Contract) -> Column:
+    """Whether a record is no change: a message, or a tombstone behind a delete. A flat tombstone is the delete."""
+    is_message = F.coalesce(op_of() == "m", F.lit(False))
+    return is_message if contract.envelope == "debezium_flat" else F.col("value").isNull() | is_message
+
+
+def change_field(name: str, contract: Contract) -> Column:
+    """A field of `_change`."""
+    match name:
+        case "op":
+            return op_of()
+        case "before":
+            columns = row_columns(F.col(_BEFORE), F.col(EVENT)["kinds"], contract)
+            return F.when(F.col(_BEFORE).isNotNull(), F.struct(*columns))
+        case _:
+            return debezium_field(F.col(EVENT), name)
