@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from pyspark.sql import types as T
 
 from lakesql.engine.records.change_values import SENT_BY, hint, is_unavailable, misfits, row_columns
 from lakesql.engine.records.debezium import kind_text
-from lakesql.engine.records.event import EVENT, change_field, is_ignored, op_of, read_event
+from lakesql.engine.records.event import EVENT, change_field, is_ignored, op_of, read_event, row_names
 from lakesql.engine.records.parse import (
     REQUIRED_MISSING,
     SEQUENCE_MISSING,
@@ -33,7 +34,7 @@ def parse_changes(
     raw: DataFrame, contract: Contract, keep: frozenset[str], keep_change: frozenset[str], keep_raw: bool = False
 ) -> DataFrame:
     """The columns of each change's row, `_record` and `_change` with the fields that are kept (if any),
-    `_lakesql_rejected` and `_lakesql_ignored`; of an open stream `_lakesql_new_fields`.
+    `_lakesql_rejected`, `_lakesql_ignored` and `_lakesql_new_fields`.
 
     The row is the one after the change; of a delete it is the one before it, of which a database may send no more than
     the key. A truncate has none: all columns are NULL. Tombstones, which follow a delete for the broker's sake, and
@@ -50,7 +51,7 @@ def parse_changes(
         rejected_struct(F.col(_REASON)),
         is_ignored(contract).alias(IGNORED),
         *([_unsent(contract).alias(UNSENT)] if contract.kept else []),
-        *([_new_fields(contract).alias(NEW_FIELDS)] if contract.schema_fields else []),
+        (_new_fields(contract) if contract.schema_fields else _absent(contract)).alias(NEW_FIELDS),
     )
 
 
@@ -135,3 +136,24 @@ def _new_fields(contract: Contract) -> Column:
         return F.when((said != known) & (F.size(new) > 0), F.struct(new.alias("fields"), gone.alias("gone")))
 
     return bound(F.transform(F.map_values(kinds), kind_text), told)
+
+
+def _absent(contract: Contract) -> Column:
+    """Which declared columns a change does not have (`gone`), and which it has beside them (`fields`).
+
+    NULL where it has all of them. Only what is NULL is looked for, by its name in the whole text: a column of the row
+    before the change is one of the row after it too.
+    """
+    row, text = F.col(ROW), F.col("value").cast("string")
+    names = [column.name for column in contract.columns if json.dumps(column.name) == f'"{column.name}"']
+    looked_for = (F.when(row[it].isNull() & ~text.contains(f'"{it}"'), F.lit(it)) for it in names)
+    gone = F.array_compact(F.array(*looked_for).cast("array<string>"))
+    columns = F.array(*(F.lit(column.name) for column in contract.columns))
+    beside = F.filter(F.array_except(row_names(contract), columns), lambda name: ~name.startswith("__"))
+    is_change = op_of().isin("c", "u", "r") & F.col(_REASON).isNull()
+
+    def told(absent: Column) -> Column:
+        found = F.struct(F.coalesce(beside, F.array().cast("array<string>")).alias("fields"), absent.alias("gone"))
+        return F.when(F.size(absent) > 0, found)
+
+    return F.when(is_change, bound(gone, told))

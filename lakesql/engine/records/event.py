@@ -76,3 +76,14 @@ def change_field(name: str, contract: Contract) -> Column:
             return F.when(F.col(_BEFORE).isNotNull(), F.struct(*columns))
         case _:
             return debezium_field(F.col(EVENT), name)
+
+
+def row_names(contract: Contract) -> Column:
+    """The names of all columns that the row after a change has in the record, declared or not."""
+    text = F.col("value").cast("string")
+    match contract.envelope:
+        case "debezium":
+            rows = (F.get_json_object(text, path) for path in ("$.payload.after", "$.after"))
+            return F.json_object_keys(F.coalesce(*rows))
+        case _:
+            return F.json_object_keys(text)
