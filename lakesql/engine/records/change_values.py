@@ -1,12 +1,12 @@
 """Values of change events: each is read as text, and then as the contract's type, or it does not fit.
 
 How a value is written depends on the database and on the settings of the connector. Where a schema stands beside the
-event, it says what a number counts, and which scale the bytes of a decimal have.
+event, it says what a number counts, and which scale the bytes of a decimal have. Elsewhere the contract may say it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -14,7 +14,17 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.parse import COMMON_DAYS, COMMON_TIMES, Contract, ContractColumn, bound
+from lakesql.engine.records.parse import (
+    COMMON_DAYS,
+    COMMON_TIMES,
+    CORRUPT,
+    Contract,
+    ContractColumn,
+    as_text,
+    bound,
+    from_json,
+)
+from lakesql.stream.stream import Encoding
 
 UNAVAILABLE = "__debezium_unavailable_value"
 """What stands for a large value that the change did not touch: Postgres does not send it."""
@@ -35,13 +45,44 @@ def row_columns(row: Column, kinds: Column, contract: Contract) -> list[Column]:
     return columns
 
 
+def is_nested(wanted: T.DataType) -> bool:
+    """Whether values of a type hold others."""
+    return isinstance(wanted, T.StructType | T.ArrayType | T.MapType)
+
+
+def row_texts(contract: Contract) -> T.StructType:
+    """A row with one text for each column, which of an array, a struct and a map is its JSON."""
+    return T.StructType([T.StructField(column.name, T.StringType()) for column in contract.columns])
+
+
+def shaped(row: Column, contract: Contract) -> Column:
+    """A row of `row_texts` with arrays, structs and maps of texts in the place of their JSON, NULL where it is none.
+
+    So what is not of their shape is a value that does not fit, and a `json` or an `hstore` that arrives as a text is
+    one that does.
+    """
+
+    def opened(column: ContractColumn) -> Column:
+        text = row[column.name]
+        if not is_nested(column.type):
+            return text
+        fields = [T.StructField("v", as_text(column.type)), T.StructField(CORRUPT, T.StringType())]
+        read = from_json(F.concat(F.lit('{"v":'), text, F.lit("}")), T.StructType(fields))
+        return bound(read, lambda found: F.when(found[CORRUPT].isNull(), found["v"]))
+
+    return F.when(row.isNotNull(), F.struct(*(opened(column).alias(column.name) for column in contract.columns)))
+
+
 @dataclass(frozen=True, slots=True)
 class Hint:
     """How the values of a column are written: what its numbers count, as in `Column.unit`, and the scale of a decimal
-    that stands there as bytes; NULL where nobody says so."""
+    that stands there as bytes; NULL where nobody says so. `is_any_scale`: each decimal stands there with a scale of its
+    own. `encoding` is that of `Column`."""
 
     unit: Column
     scale: Column
+    is_any_scale: Column
+    encoding: Encoding | None
 
 
 _UNITS = {
@@ -50,17 +91,33 @@ _UNITS = {
     "io.debezium.time.MicroTimestamp": "microseconds",
     "io.debezium.time.NanoTimestamp": "nanoseconds",
 }
+_TIME_UNITS = {
+    "io.debezium.time.Time": "milliseconds",
+    "org.apache.kafka.connect.data.Time": "milliseconds",
+    "io.debezium.time.MicroTime": "microseconds",
+    "io.debezium.time.NanoTime": "nanoseconds",
+}
+"""What the numbers of a time of day count."""
+
+_SCALED = "org.apache.kafka.connect.data.Decimal"
+_ANY_SCALE = "io.debezium.data.VariableScaleDecimal"
 
 
 def hint(column: ContractColumn, kinds: Column) -> Hint:
     """What the schema beside the event says of a column (`kinds`), or else the contract."""
-    kind = F.try_element_at(kinds, F.lit(column.name))
-    unit = F.lit(column.unit)
-    if isinstance(column.type, T.TimestampType | T.TimestampNTZType):
-        known = F.create_map(*(F.lit(word) for pair in _UNITS.items() for word in pair))
-        unit = F.coalesce(F.try_element_at(known, kind["name"]), unit)
-    is_bytes = kind["name"] == "org.apache.kafka.connect.data.Decimal"
-    return Hint(unit, F.when(is_bytes, kind["parameters"]["scale"]))
+    kind, unit = F.try_element_at(kinds, F.lit(column.name)), F.lit(column.unit)
+    match column.type:
+        case T.TimestampType() | T.TimestampNTZType():
+            unit = F.coalesce(_unit_of(kind, _UNITS), unit)
+        case T.StringType():
+            unit = F.coalesce(_unit_of(kind, _TIME_UNITS), unit)
+    scale = F.when(kind["name"] == _SCALED, kind["parameters"]["scale"])
+    return Hint(unit, scale, F.coalesce(kind["name"] == _ANY_SCALE, F.lit(False)), column.encoding)
+
+
+def _unit_of(kind: Column, units: Mapping[str, str]) -> Column:
+    known = F.create_map(*(F.lit(word) for pair in units.items() for word in pair))
+    return F.try_element_at(known, kind["name"])
 
 
 _UNAVAILABLE_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
@@ -106,24 +163,25 @@ def read_value(text: Column, wanted: T.DataType, hint: Hint) -> Column:
         case T.MapType(valueType=element):
             return F.transform_values(text, lambda _, item: read_value(item, element, hint))
         case T.StringType():
-            return text
+            time = F.when(hint.unit.isNotNull() & _is_whole(text), _time_of_day(text, hint.unit))
+            number = F.when(hint.is_any_scale, _own_scale(text)).otherwise(_scaled(text, hint))
+            return F.when(hint.unit.isNotNull() & _is_whole(text), time).otherwise(number)
         case T.BinaryType():
-            return F.try_to_binary(text, F.lit("base64"))
+            return _bytes(text, hint.encoding)
         case T.DateType():
             days = F.date_from_unix_date(text.try_cast("int"))
-            value = F.when(_is_whole(text), days).otherwise(text.try_cast(wanted))
+            value = F.when(_is_whole(text), days).otherwise(F.regexp_replace(text, "Z$", "").try_cast(wanted))
             return F.when(F.unix_date(value).between(*COMMON_DAYS), value)
         case T.TimestampType() | T.TimestampNTZType():
             value = F.when(_is_whole(text), _counted(text, hint.unit)).otherwise(text.try_cast("timestamp"))
             return F.when(F.unix_micros(value).between(*COMMON_TIMES), value.cast(wanted))
         case T.DecimalType():
-            written = F.when(hint.scale.isNull(), text).otherwise(_written_out(text, hint.scale))
-            return bound(written, lambda number: _decimal(number, wanted))
+            return F.when(~_is_rounded(text), bound(_number(text, hint), lambda number: _decimal(number, wanted)))
         case T.DoubleType() | T.FloatType():
-            value = text.try_cast(wanted)
+            value = _number(text, hint).try_cast(wanted)
             return F.when((F.abs(value) != float("inf")) | F.isnan(value) | text.rlike("(?i)^[-+]?inf"), value)
         case _:
-            return text.try_cast(wanted)
+            return _scaled(text, hint).try_cast(wanted)
 
 
 def _is_whole(text: Column) -> Column:
@@ -146,6 +204,73 @@ def _counted(text: Column, unit: Column) -> Column:
     for name, to_micros in _TO_MICROS.items():
         micros = F.when(unit == name, to_micros(number)).otherwise(micros)
     return F.timestamp_micros(micros)
+
+
+_TO_NANOS = {"milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
+
+
+def _time_of_day(text: Column, unit: Column) -> Column:
+    """`[-]HH:MM:SS[.fraction]` of a number; MySQL's times may be negative, and longer than a day."""
+    each = F.create_map(*(F.lit(word) for pair in _TO_NANOS.items() for word in pair))
+
+    def padded(number: Column, digits: int) -> Column:
+        shown = number.cast("string")
+        return F.lpad(shown, F.greatest(F.length(shown), F.lit(digits)), F.lit("0"))
+
+    def written(nanos: Column) -> Column:
+        size = F.abs(nanos)
+        seconds = F.call_function("div", size, F.lit(1_000_000_000))
+        parts = (F.call_function("div", seconds, F.lit(3600)), F.call_function("div", seconds % 3600, F.lit(60)))
+        fraction = F.rtrim(F.concat(F.lit("."), padded(size % 1_000_000_000, 9)), F.lit("0"))
+        sign = F.when(nanos < 0, F.lit("-")).otherwise(F.lit(""))
+        clock = F.concat_ws(":", *(padded(part, 2) for part in (*parts, seconds % 60)))
+        return F.concat(sign, clock, F.rtrim(fraction, F.lit(".")))
+
+    return bound(F.try_multiply(text.try_cast("bigint"), F.try_element_at(each, unit)), written)
+
+
+def _bytes(text: Column, encoding: Encoding | None) -> Column:
+    """The bytes of a text in hexadecimal digits, or in base64 with either of its alphabets."""
+    if encoding == "hex":
+        return F.try_to_binary(F.regexp_replace(text, "^0x", ""), F.lit("hex"))
+    return F.try_to_binary(F.translate(text, "-_", "+/"), F.lit("base64"))
+
+
+_FRACTION = r"[:\[,]\s*(-?[0-9]+[.][0-9]+(?:[eE][-+]?[0-9]+)?)"
+_LONG_FRACTION = r"[:\[,]\s*-?(?=[0-9.]{17})[0-9]+[.]"
+"""JSON numbers that no text of a double may be the same as."""
+
+
+def _is_rounded(text: Column) -> Column:
+    """Whether a JSON number has lost digits on its way: Spark's reader sends one through a double to make it a text.
+
+    Then a number stands in the record that is the same double, of other digits.
+    """
+
+    def digits(number: Column) -> Column:
+        return F.regexp_replace(F.regexp_replace(number, "[eE].*$|[^0-9]", ""), "^0+|0+$", "")
+
+    def is_other(number: Column) -> Column:
+        return (number.try_cast("double") == text.try_cast("double")) & (digits(number) != digits(text))
+
+    record = F.col("value").cast("string")
+    is_number = text.contains(".") & ~record.contains(F.concat(F.lit('"'), text, F.lit('"')))
+    found = F.exists(F.regexp_extract_all(record, F.lit(_FRACTION), F.lit(1)), is_other)
+    return F.coalesce(F.when(is_number & record.rlike(_LONG_FRACTION), found), F.lit(False))
+
+
+def _number(text: Column, hint: Hint) -> Column:
+    """The text of a number, which may be written as the bytes of its digits: with the scale of a schema, or its own."""
+    return F.when(text.startswith('{"scale":'), _own_scale(text)).otherwise(_scaled(text, hint))
+
+
+def _scaled(text: Column, hint: Hint) -> Column:
+    return F.when(hint.scale.isNull(), text).otherwise(_written_out(text, hint.scale))
+
+
+def _own_scale(text: Column) -> Column:
+    """Of `{"scale": 1, "value": "fQ=="}`, as Debezium writes a decimal of a column that has no scale."""
+    return _written_out(F.get_json_object(text, "$.value"), F.get_json_object(text, "$.scale"))
 
 
 def _decimal(text: Column, wanted: T.DecimalType) -> Column:
@@ -179,8 +304,10 @@ def _whole(digits: Column) -> Column:
 
 def _with_point(whole: Column, scale: Column) -> Column:
     """The text of a whole number divided by a power of ten."""
-    unsigned = F.ltrim(whole, F.lit("-"))
+    unsigned = F.concat(F.ltrim(whole, F.lit("-")), F.repeat(F.lit("0"), F.greatest(-scale, F.lit(0))))
+    scale = F.greatest(scale, F.lit(0))
     digits = F.lpad(unsigned, F.greatest(F.length(unsigned), scale + 1), F.lit("0"))
     before = F.substr(digits, F.lit(1), F.length(digits) - scale)
     sign = F.when(whole.startswith("-"), F.lit("-")).otherwise(F.lit(""))
-    return F.concat(sign, before, F.lit("."), F.right(digits, scale))
+    fraction = F.when(scale > 0, F.concat(F.lit("."), F.right(digits, scale))).otherwise(F.lit(""))
+    return F.concat(sign, before, fraction)

@@ -5,14 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.change_values import SENT_BY, hint, is_unavailable, misfits, row_columns
+from lakesql.engine.records.change_values import SENT_BY, hint, is_nested, is_unavailable, misfits, row_columns
 from lakesql.engine.records.debezium import kind_text
-from lakesql.engine.records.event import EVENT, change_field, is_ignored, op_of, read_event, row_names
+from lakesql.engine.records.event import (
+    EVENT,
+    NO_EVENT,
+    TEXTS,
+    change_field,
+    is_ignored,
+    op_of,
+    read_event,
+    row_names,
+)
 from lakesql.engine.records.parse import (
     REQUIRED_MISSING,
     SEQUENCE_MISSING,
@@ -78,11 +89,13 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
 
     is_record = ~is_ignored(contract)
     no_event = is_record & (F.col(EVENT).isNull() | op.isNull())
-    yield fault(no_event, UNPARSABLE, "not a change event: no JSON object with an `op`")
+    yield fault(no_event, UNPARSABLE, f"not a change event: {NO_EVENT[contract.envelope]}")
     unknown = is_record & ~op.isin("c", "u", "r", "d", "t")
     yield fault(unknown, UNPARSABLE, F.concat(F.lit("unknown op: "), op))
     yield fault(op.isin("c", "u", "r") & row.isNull(), UNPARSABLE, "the event has no `after`")
     yield fault((op == "d") & row.isNull(), UNPARSABLE, "the event has no `before`, and the record no key")
+    if contract.envelope == "dms":
+        yield fault((op == "u") & _changes_key(contract), UNPARSABLE, KEY_CHANGED)
     if contract.schema_fields:
         is_bare = op.isin("c", "u", "r", "d") & F.col(EVENT)["kinds"].isNull()
         yield fault(is_bare, UNPARSABLE, "no schema beside the event, and the stream declares no columns")
@@ -106,9 +119,21 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
         is_time = isinstance(column.type, T.TimestampType | T.TimestampNTZType) and column.unit is None
         what = f"{column.name}: not a {kind}{', or a number and the contract has no `unit` for it' if is_time else ''}"
         misfit = misfits(text, column.type, hint(column, kinds))
+        if is_nested(column.type):
+            misfit |= text.isNull() & F.col(TEXTS)[column.name].isNotNull()
         yield fault(op.isin(*asked) & (misfit & ~unsent if is_kept else misfit), UNPARSABLE, what)
         if column.required or column.name in contract.key:
             yield fault(op.isin(*asked) & text.isNull(), REQUIRED_MISSING, column.name)
+
+
+KEY_CHANGED = "the update changes the row's key, which is one record here and two changes"
+
+
+def _changes_key(contract: Contract) -> Column:
+    """Whether the row before an update, as far as it was sent, has another key."""
+    row, before = F.col(ROW), F.col(EVENT)["before"]
+    others = [before[name].isNotNull() & (before[name] != row[name]) for name in contract.key]
+    return F.coalesce(reduce(or_, others, F.lit(False)), F.lit(False))
 
 
 def _unsent(contract: Contract) -> Column:

@@ -19,11 +19,11 @@ _FLAT = {
 def flat_event(row: T.StructType) -> Column:
     """A flat record as an event of Debezium's. One without a value is a delete, whose row is the record's key.
 
-    One that says nothing of what happened was inserted or updated.
+    One that says nothing of what happened was inserted or updated. Where a schema stands beside it, `kinds` is that.
     """
     names = ["__op", "__deleted", *(alias for aliases in _FLAT.values() for alias in aliases)]
     texts = [T.StructField(name, T.StringType()) for name in (*names, CORRUPT)]
-    read = from_json(F.col("value").cast("string"), T.StructType([*row.fields, *texts]))
+    read = from_json(flat_text(), T.StructType([*row.fields, *texts]))
 
     def opened(found: Column) -> Column:
         is_deleted = F.col("value").isNull() | F.coalesce(found["__deleted"] == "true", F.lit(False))
@@ -43,8 +43,25 @@ def flat_event(row: T.StructType) -> Column:
             F.lit(None).cast("bigint").alias("ts_ms"),
             F.struct(*(other(each.name, each.dataType) for each in SOURCE.fields)).alias("source"),
             transaction.cast(TRANSACTION).alias("transaction"),
-            F.lit(None).cast(KINDS).alias("kinds"),
+            _kinds().alias("kinds"),
         )
         return F.when(found[CORRUPT].isNull(), event)
 
     return bound(read, opened)
+
+
+def flat_text() -> Column:
+    """The text of the row, which is the `payload` where a schema stands beside it."""
+    text = F.col("value").cast("string")
+    return F.when(_schema_fields().isNotNull(), F.get_json_object(text, "$.payload")).otherwise(text)
+
+
+def _kinds() -> Column:
+    fields = F.from_json(_schema_fields(), T.ArrayType(KINDS.valueType))
+    return F.map_from_entries(F.transform(fields, lambda it: F.struct(it["field"], it))).cast(KINDS)
+
+
+def _schema_fields() -> Column:
+    """The fields of the schema beside a row. Most rows have none, and are not searched for it."""
+    text = F.col("value").cast("string")
+    return F.when(text.contains('"payload"'), F.get_json_object(text, "$.schema.fields"))

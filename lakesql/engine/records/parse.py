@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from lakesql.compile.quote import identifier
 from lakesql.engine.records.avro_value import avro_row
 from lakesql.names import RAW, RECORD, REJECTED, ROW
-from lakesql.stream.stream import RECORD_FIELDS, Csv, Envelope, Unit
+from lakesql.stream.stream import RECORD_FIELDS, Csv, Encoding, Envelope, Unit
 
 UNPARSABLE = "unparsable"
 REQUIRED_MISSING = "required-missing"
@@ -35,13 +35,14 @@ RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
 class ContractColumn:
     """A column of a stream. `required`: a record in which it is NULL or absent is a dead letter.
 
-    `unit` is what a change feed counts its timestamps in.
+    `unit` is what a change feed counts its times in, `encoding` how it writes bytes.
     """
 
     name: str
     type: T.DataType
     required: bool = False
     unit: Unit | None = None
+    encoding: Encoding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Contract:
     Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON; `key` are the columns that a change feed
     has of a deleted row, `sequence` what each of its changes must have, and `kept` the columns that an
     update may leave out. `schema_fields` are what is known of the schemas beside the events of an open stream, as texts
-    of `FieldSchema`; none where the stream declares its columns.
+    of `FieldSchema`; none where the stream declares its columns. `table` is the one whose changes are taken.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -63,6 +64,7 @@ class Contract:
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     schema_fields: tuple[str, ...] = ()
+    table: str = ""
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:

@@ -71,13 +71,15 @@ def contract_of(binding: StreamBinding) -> Contract:
         binding.sequence,
         binding.kept,
         stream.schema_fields,
+        table=stream.table,
     )
 
 
 def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
     """The columns of a declared stream in Spark's types."""
     return tuple(
-        ContractColumn(column.name, _parse_type(column.type), column.required, column.unit) for column in stream.columns
+        ContractColumn(column.name, _parse_type(column.type), column.required, column.unit, column.encoding)
+        for column in stream.columns
     )
 
 
