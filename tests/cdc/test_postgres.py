@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,17 @@ def test_the_mirror_is_what_the_database_says(feed: Feed[Postgres], project: Pro
     project.model("n", kept, mode="cdc", keys="id", sequence_by="_change.position")
     run_until(project, "m", lambda rows: len(rows) == 20)
     run_until(project, "n", lambda rows: len(rows) == 30)
+    project.stream(
+        "h",
+        {"id": "int", "v": "int"},
+        connection="broker",
+        topic=f"{name}.public.notes",
+        envelope="debezium",
+        key=["id"],
+    )
+    versions = "SELECT id, v, _change.position AS position FROM {h}"
+    project.model("h", versions, mode="scd2", keys="id", sequence_by="_change.position")
+    project.run("h").check()
 
     def check() -> None:
         """After a mark that is written last, the table is the SELECT."""
@@ -190,6 +202,31 @@ def test_the_mirror_is_what_the_database_says(feed: Feed[Postgres], project: Pro
     found = sorted((row["id"], row["v"], row["body"]) for row in notes)
     assert found == feed.database.rows("SELECT id, v, body FROM notes ORDER BY id")
     assert not project.has("n__dead_letter")
+    run_until(project, "h", lambda rows: any(row["id"] == 1000 for row in rows))
+    assert not project.has("h__dead_letter")
+    check_history(project.rows_without_spark("h"))
+
+
+def check_history(rows: list[Row]) -> None:
+    """Each row of `notes` has the versions that the statements above have made, in their order and without gaps."""
+    expected = {number: [0] for number in range(1, 31)}
+    for number in range(1, 20):
+        expected[number].append(number)
+    for number in range(1, 10):
+        expected[number].append(number + 1)
+    expected[3].append(0)  # deleted, and there again
+    for number in range(1, 30):
+        expected[number].append(expected[number][-1] + 1)
+    expected[1000] = [0]
+    found: dict[int, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: list(row["valid_from"])):
+        found.setdefault(row["id"], []).append(row)
+    assert {number: [row["v"] for row in versions] for number, versions in found.items()} == expected
+    for number, versions in found.items():
+        assert [row["is_current"] for row in versions] == [False] * (len(versions) - 1) + [True]
+        assert versions[-1]["valid_to"] is None
+        gaps = [older["v"] for older, newer in pairwise(versions) if older["valid_to"] != newer["valid_from"]]
+        assert gaps == ([4] if number == 3 else [])
 
 
 WITH_SCHEMAS = {
@@ -199,9 +236,12 @@ WITH_SCHEMAS = {
 }
 
 
+RESTARTED_BEFORE = 4
+
+
 @pytest.mark.parametrize("feed", [WITH_SCHEMAS], indirect=True, ids=[""])
 def test_the_mirror_follows_a_schema_that_changes_while_it_runs(feed: Feed[Postgres], project: Project) -> None:
-    """The stream declares no columns; somebody reads the table all the time."""
+    """The stream declares no columns; somebody reads the table all the time, and the broker is restarted meanwhile."""
     name = "test_the_mirror_follows_a_schema_that_changes_while_it_runs"
     feed.database.execute(
         "CREATE TABLE people (id int PRIMARY KEY, name text, n int, r real)", "INSERT INTO people VALUES (0)"
@@ -230,6 +270,9 @@ def test_the_mirror_follows_a_schema_that_changes_while_it_runs(feed: Feed[Postg
     def change() -> None:
         try:
             for mark, statements in enumerate(steps, 1):
+                if mark == RESTARTED_BEFORE:
+                    feed.broker.stop()
+                    feed.broker.start()
                 feed.database.execute(*statements.split("; "))
                 deadline = time.monotonic() + ARRIVES_WITHIN_S
                 while not (project.has("m") and mark in {row["id"] for row in project.rows_without_spark("m")}):

@@ -199,6 +199,9 @@ BY_SCHEMA: list[tuple[str, str, int | None, Any, Any]] = [
     ("double", DECIMAL, 2, precise(-125), -1.25),
     ("bigint", DECIMAL, 0, precise(2**62), 2**62),
     ("decimal(20,0)", DECIMAL, 0, precise(2**64 - 1), Decimal(2**64 - 1)),
+    ("array<string>", f"{TIME}MicroTime", None, [27_000_000_000, None], ["07:30:00", None]),
+    ("array<timestamp>", f"{TIME}MicroTimestamp", None, [-1], [datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)]),
+    ("array<decimal(9,2)>", DECIMAL, 2, [precise(-125)], [Decimal("-1.25")]),
     ("string", ANY_SCALE, None, {"scale": 3, "value": precise(-7)}, "-0.007"),
     ("decimal(9,3)", ANY_SCALE, None, {"scale": 3, "value": precise(-7)}, Decimal("-0.007")),
 ]
@@ -209,8 +212,9 @@ def test_the_schema_beside_an_event_says_how_its_values_are_written(project: Pro
     feed(project, {**COLUMNS, **columns})
     project.model("m", "SELECT *, _change.before AS before FROM {s}", mode="append")
     fields = [
-        {"field": f"c{number}", "name": name, "parameters": None if scale is None else {"scale": str(scale)}}
-        for number, (_, name, scale, *_) in enumerate(BY_SCHEMA)
+        {"field": f"c{number}", **({"items": each} if kind.startswith("array") else each)}
+        for number, (kind, name, scale, *_) in enumerate(BY_SCHEMA)
+        for each in [{"name": name, "parameters": None if scale is None else {"scale": str(scale)}}]
     ]
     row = {"id": 1, "name": None, **{f"c{number}": value for number, (*_, value, _) in enumerate(BY_SCHEMA)}}
     schema = {"type": "struct", "fields": [{"field": side, "fields": fields} for side in ("before", "after")]}
@@ -350,9 +354,11 @@ def test_change_is_refused_where_no_stream_is_a_feed(project: Project) -> None:
 
 def test_flat_records_are_changes_too(project: Project) -> None:
     """As ExtractNewRecordState writes them: deletes as rows that are marked, or as tombstones alone."""
-    project.stream("s", COLUMNS, envelope="debezium_flat", key=["id"])
-    project.model("m", "SELECT id, name, _change.op AS op, _change.position AS at FROM {s}", mode="append")
+    project.stream("s", {**COLUMNS, "opens": "string"}, envelope="debezium_flat", key=["id"])
+    project.model("m", "SELECT id, name, _change.op AS op, _change.position AS at, opens FROM {s}", mode="append")
     project.model("c", "SELECT id, name FROM {s}", mode="cdc", keys=["id"])
+    fields = [{"field": "id", "type": "int64"}, {"field": "opens", "type": "int64", "name": f"{TIME}MicroTime"}]
+    wrapped = {"id": 5, "name": "e", "opens": 27_000_000_000, "__op": "c", "__lsn": 9}
     send(
         project,
         ({"id": 1}, {"id": 1, "name": "a", "__op": "c", "__lsn": 7, "__deleted": "false"}),
@@ -360,6 +366,7 @@ def test_flat_records_are_changes_too(project: Project) -> None:
         ({"id": 3}, {"id": 3, "name": "c", "__op": "r", "__source_file": "bin.000010", "__source_pos": 4}),
         ({"id": 1}, {"id": 1, "name": None, "__op": "d", "__deleted": "true"}),
         ({"id": 3}, None),
+        ({"id": 5}, {"schema": {"type": "struct", "fields": fields}, "payload": wrapped}),
         ({"id": 4}, "no row"),
         ({"id": 4}, {"id": 4, "name": "d", "__op": "x"}),
     )
@@ -367,13 +374,15 @@ def test_flat_records_are_changes_too(project: Project) -> None:
     found = sorted(
         ((row["op"], row["id"], row["name"], row["at"]) for row in project.rows_without_spark("m")), key=repr
     )
+    assert {row["id"]: row["opens"] for row in project.rows_without_spark("m")}[5] == "07:30:00"
     expected = [
         ("c", 1, "a", [7]),
         ("u", 2, "b", None),
         ("r", 3, "c", [10, 4]),
         ("d", 1, None, None),
         ("d", 3, None, None),
+        ("c", 5, "e", [9]),
     ]
     assert found == sorted(expected, key=repr)
-    assert project.rows("c") == [{"id": 2, "name": "b"}]
+    assert project.rows("c", "id") == [{"id": 2, "name": "b"}, {"id": 5, "name": "e"}]
     assert project.reasons("m") == project.reasons("c") == {"unparsable": 2}

@@ -104,20 +104,24 @@ _ANY_SCALE = "io.debezium.data.VariableScaleDecimal"
 
 
 def hint(column: ContractColumn, kinds: Column) -> Hint:
-    """What the schema beside the event says of a column (`kinds`), or else the contract."""
-    kind, unit = F.try_element_at(kinds, F.lit(column.name)), F.lit(column.unit)
-    match column.type:
+    """What the schema beside the event says of a column (`kinds`), or of an array's items, or else the contract."""
+    kind, unit, wanted = F.try_element_at(kinds, F.lit(column.name)), F.lit(column.unit), column.type
+    name, scale = kind["name"], kind["parameters"]["scale"]
+    if isinstance(wanted, T.ArrayType):
+        name, scale = (F.get_json_object(kind["items"], path) for path in ("$.name", "$.parameters.scale"))
+        wanted = wanted.elementType
+    match wanted:
         case T.TimestampType() | T.TimestampNTZType():
-            unit = F.coalesce(_unit_of(kind, _UNITS), unit)
+            unit = F.coalesce(_unit_of(name, _UNITS), unit)
         case T.StringType():
-            unit = F.coalesce(_unit_of(kind, _TIME_UNITS), unit)
-    scale = F.when(kind["name"] == _SCALED, kind["parameters"]["scale"])
-    return Hint(unit, scale, F.coalesce(kind["name"] == _ANY_SCALE, F.lit(False)), column.encoding)
+            unit = F.coalesce(_unit_of(name, _TIME_UNITS), unit)
+    is_any_scale = F.coalesce(name == _ANY_SCALE, F.lit(False))
+    return Hint(unit, F.when(name == _SCALED, scale), is_any_scale, column.encoding)
 
 
-def _unit_of(kind: Column, units: Mapping[str, str]) -> Column:
+def _unit_of(name: Column, units: Mapping[str, str]) -> Column:
     known = F.create_map(*(F.lit(word) for pair in units.items() for word in pair))
-    return F.try_element_at(known, kind["name"])
+    return F.try_element_at(known, name)
 
 
 _UNAVAILABLE_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
