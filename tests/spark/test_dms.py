@@ -58,6 +58,7 @@ def test_records_of_dms_are_changes(project: Project) -> None:
     fields = ", ".join(f"_change.{name} AS {name}" for name in ("op", "ts", "position", "tx", "snapshot", "before"))
     project.model("m", f"SELECT id, name, price, at, data, {fields} FROM {{s}}", mode="append")
     project.model("c", "SELECT id, name FROM {s}", mode="cdc", keys=["id"])
+    project.model("h", "SELECT id, name, _change.ts AS at FROM {s}", mode="scd2", keys=["id"], sequence_by="_change.ts")
     first = {"id": 1, "name": "a", "price": 12.5, "at": "2020-01-09T04:13:38Z", "data": "0x00FF"}
     lsn, binlog = "00000002/7C007328.2.00000002/7C007328", "mysql-bin.000010:1975:-1:2002:6778:mysql-bin.000010:1876"
     records = [
@@ -70,6 +71,8 @@ def test_records_of_dms_are_changes(project: Project) -> None:
         native("update", {"id": 2, "name": "b2"}, before={"id": 2, "name": "b"}, **placed(1140, 2, binlog)),
         native("update", {"id": 3, "name": "c2"}, before={}),
         native("delete", {"id": 1}, **placed(1141, 1, lsn)),
+        native("load", {"id": 5, "name": "e"}),
+        native("update", {"id": 6, "name": "e2"}, before={"id": 5}, **placed(1142, 1, lsn)),
         Fields(key=None, value={"Op": "I", **first, "id": 4}),
         Fields(key=None, value={"Op": "U", **EMPTY, "id": 4, "name": "d"}),
         Fields(key=None, value={"Op": "D", **EMPTY, "id": 3}),
@@ -84,7 +87,8 @@ def test_records_of_dms_are_changes(project: Project) -> None:
         ("no `after`", native("insert", None)),
         ("id", native("delete", {"name": "no key"})),
         ("price: not a decimal(9,2)", native("insert", {"id": 1, "price": "12.345"})),
-        ("the update changes the row's key", native("update", {"id": 5}, before={"id": 2})),
+        ("id: the row's former key is not a int", native("update", {"id": 5}, before={"id": "x"})),
+        ("price: not a decimal(9,2)", native("update", {"id": 7, "price": "x"}, before={"id": 2})),
     ]
     project.record("s", [*records, *(record for _, record in bad)])
 
@@ -100,6 +104,9 @@ def test_records_of_dms_are_changes(project: Project) -> None:
         ("u", 2, "b2", [10, 1975, 2], "1140", False),
         ("u", 3, "c2", None, None, False),
         ("d", 1, None, [at, 1], "1141", False),
+        ("r", 5, "e", None, None, True),
+        ("d", 5, "e2", [at, 1], "1142", False),
+        ("c", 6, "e2", [at, 1], "1142", False),
         ("c", 4, "a", None, None, False),
         ("u", 4, "d", None, None, False),
         ("d", 3, None, None, None, False),
@@ -112,13 +119,14 @@ def test_records_of_dms_are_changes(project: Project) -> None:
     updated = next(row for row in rows if row["name"] == "b2")
     assert updated["ts"] == datetime(2024, 7, 29, 0, 58, 44, 886000, UTC)
     assert updated["before"]["name"] == "b"
-    assert project.rows("c", "id") == [{"id": 2, "name": "b2"}, {"id": 4, "name": "d"}]
+    assert project.rows("c", "id") == [{"id": 2, "name": "b2"}, {"id": 4, "name": "d"}, {"id": 6, "name": "e2"}]
+    assert {row["id"] for row in project.rows("h") if row["is_current"]} == {2, 3, 6}  # the flat ones have no time
     letters = project.rows("m__dead_letter", "offset")
     assert [said for (said, _), letter in zip(bad, letters, strict=True) if said not in letter["detail"]] == []
 
     project.record("s", [native("truncate-table", None, kind="control", table="bar")])
     project.run("c").check()
-    assert len(project.rows("c")) == 2
+    assert len(project.rows("c")) == 3
     project.record("s", [native("truncate-table", None, kind="control"), native("insert", {"id": 9, "name": "z"})])
     project.run("c").check()
     assert project.rows("c") == [{"id": 9, "name": "z"}]

@@ -15,6 +15,7 @@ from pyspark.sql import types as T
 from lakesql.engine.records.change_values import SENT_BY, hint, is_nested, is_unavailable, misfits, row_columns
 from lakesql.engine.records.debezium import kind_text
 from lakesql.engine.records.event import (
+    BEFORE,
     EVENT,
     NO_EVENT,
     TEXTS,
@@ -39,6 +40,7 @@ from lakesql.names import CHANGE, IGNORED, NEW_FIELDS, ROW, UNSENT
 from lakesql.stream.stream import CHANGE_FIELDS
 
 _REASON = "_lakesql_reason"
+_CHANGES = "_lakesql_each"
 
 
 def parse_changes(
@@ -49,10 +51,13 @@ def parse_changes(
 
     The row is the one after the change; of a delete it is the one before it, of which a database may send no more than
     the key. A truncate has none: all columns are NULL. Tombstones, which follow a delete for the broker's sake, and
-    messages (`pg_logical_emit_message`) are ignored. Everything else is as `parse_records` has it.
+    messages (`pg_logical_emit_message`) are ignored. An update of DMS that changes the row's key is two changes, as
+    in Debezium's feeds. Everything else is as `parse_records` has it.
     """
     read = with_each(raw, read_event(contract))
     judged = with_each(read, {_REASON: _first(fault.reason for fault in _faults(contract))})
+    if contract.envelope == "dms" and contract.key:
+        judged = _with_former_keys(judged, contract)
     change = [change_field(name, contract).alias(name) for name in (*CHANGE_FIELDS, "before") if name in keep_change]
     return judged.select(
         *row_columns(F.col(ROW), F.col(EVENT)["kinds"], contract),
@@ -64,6 +69,22 @@ def parse_changes(
         *([_unsent(contract).alias(UNSENT)] if contract.kept else []),
         (_new_fields(contract) if contract.schema_fields else _absent(contract)).alias(NEW_FIELDS),
     )
+
+
+def _with_former_keys(judged: DataFrame, contract: Contract) -> DataFrame:
+    """The changes, and before each update whose row had another key a delete of that: the update is an insert then.
+
+    A dead letter stays one. What was not sent of the row before the update is as it is after it.
+    """
+    event, row, before = F.col(EVENT), F.col(ROW), F.col(BEFORE)
+    is_other = reduce(or_, (F.coalesce(before[name] != row[name], F.lit(False)) for name in contract.key))
+    is_moved = F.coalesce((op_of() == "u") & is_other & F.col(_REASON).isNull(), F.lit(False))
+    former = F.struct(*(F.coalesce(before[it.name], row[it.name]).alias(it.name) for it in contract.columns))
+    one = F.struct(event.alias(EVENT), row.alias(ROW), before.alias(BEFORE))
+    gone = F.struct(event.withField("op", F.lit("d")).alias(EVENT), former.alias(ROW), former.alias(BEFORE))
+    new = F.struct(event.withField("op", F.lit("c")).alias(EVENT), row.alias(ROW), before.alias(BEFORE))
+    found = judged.select("*", F.explode(F.when(is_moved, F.array(gone, new)).otherwise(F.array(one))).alias(_CHANGES))
+    return found.withColumns({name: F.col(_CHANGES)[name] for name in (EVENT, ROW, BEFORE)}).drop(_CHANGES)
 
 
 def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
@@ -94,8 +115,6 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
     yield fault(unknown, UNPARSABLE, F.concat(F.lit("unknown op: "), op))
     yield fault(op.isin("c", "u", "r") & row.isNull(), UNPARSABLE, "the event has no `after`")
     yield fault((op == "d") & row.isNull(), UNPARSABLE, "the event has no `before`, and the record no key")
-    if contract.envelope == "dms":
-        yield fault((op == "u") & _changes_key(contract), UNPARSABLE, KEY_CHANGED)
     if contract.schema_fields:
         is_bare = op.isin("c", "u", "r", "d") & F.col(EVENT)["kinds"].isNull()
         yield fault(is_bare, UNPARSABLE, "no schema beside the event, and the stream declares no columns")
@@ -124,16 +143,9 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
         yield fault(op.isin(*asked) & (misfit & ~unsent if is_kept else misfit), UNPARSABLE, what)
         if column.required or column.name in contract.key:
             yield fault(op.isin(*asked) & text.isNull(), REQUIRED_MISSING, column.name)
-
-
-KEY_CHANGED = "the update changes the row's key, which is one record here and two changes"
-
-
-def _changes_key(contract: Contract) -> Column:
-    """Whether the row before an update, as far as it was sent, has another key."""
-    row, before = F.col(ROW), F.col(EVENT)["before"]
-    others = [before[name].isNotNull() & (before[name] != row[name]) for name in contract.key]
-    return F.coalesce(reduce(or_, others, F.lit(False)), F.lit(False))
+        if contract.envelope == "dms" and column.name in contract.key:
+            former = misfits(F.col(BEFORE)[column.name], column.type, hint(column, kinds))
+            yield fault((op == "u") & former, UNPARSABLE, f"{column.name}: the row's former key is not a {kind}")
 
 
 def _unsent(contract: Contract) -> Column:

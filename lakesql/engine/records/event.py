@@ -27,7 +27,9 @@ columns), and what its envelope has besides. NULL where a record holds no event.
 TEXTS = "_lakesql_row_texts"
 """The row with one text for each column, where a column is an array, a struct or a map."""
 
-_BEFORE = "_lakesql_before"
+BEFORE = "_lakesql_before"
+"""The row before the change, as texts."""
+
 _KEY = "_lakesql_key"
 
 
@@ -44,9 +46,9 @@ def read_event(contract: Contract) -> dict[str, Column]:
     )
     read = {EVENT: _event(texts, contract), _KEY: F.when(op_of() == "d", from_json(key, texts))}
     if not has_nested(contract):
-        return {**read, ROW: row, _BEFORE: F.col(EVENT)["before"]}
+        return {**read, ROW: row, BEFORE: F.col(EVENT)["before"]}
     before = shaped(F.col(EVENT)["before"], contract)
-    return {**read, TEXTS: row, ROW: shaped(F.col(TEXTS), contract), _BEFORE: before}
+    return {**read, TEXTS: row, ROW: shaped(F.col(TEXTS), contract), BEFORE: before}
 
 
 def has_nested(contract: Contract) -> bool:
@@ -96,8 +98,8 @@ def change_field(name: str, contract: Contract) -> Column:
         case "op":
             return op_of()
         case "before":
-            columns = row_columns(F.col(_BEFORE), F.col(EVENT)["kinds"], contract)
-            return F.when(F.col(_BEFORE).isNotNull(), F.struct(*columns))
+            columns = row_columns(F.col(BEFORE), F.col(EVENT)["kinds"], contract)
+            return F.when(F.col(BEFORE).isNotNull(), F.struct(*columns))
         case _:
             return debezium_field(F.col(EVENT), name)
 
