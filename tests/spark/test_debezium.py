@@ -280,6 +280,7 @@ MISFITS: list[tuple[str | dict[str, str], Any]] = [
     ("string", "__debezium_unavailable_value"),
     ("array<string>", ["__debezium_unavailable_value"]),
     ("binary", base64.b64encode(b"__debezium_unavailable_value").decode()),
+    ({"type": "binary", "encoding": "hex"}, b"__debezium_unavailable_value".hex()),
 ]
 
 

@@ -125,6 +125,7 @@ def _unit_of(name: Column, units: Mapping[str, str]) -> Column:
 
 
 _UNAVAILABLE_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
+_UNAVAILABLE_HEX = UNAVAILABLE.encode().hex()
 
 
 def is_unavailable(text: Column, wanted: T.DataType) -> Column:
@@ -137,7 +138,7 @@ def is_unavailable(text: Column, wanted: T.DataType) -> Column:
                 (F.size(text) == 1) & F.get(text, F.lit(0)).isin(UNAVAILABLE, _UNAVAILABLE_BASE64), F.lit(False)
             )
         case _:
-            return F.coalesce(text.isin(UNAVAILABLE, _UNAVAILABLE_BASE64), F.lit(False))
+            return F.coalesce(text.isin(UNAVAILABLE, _UNAVAILABLE_BASE64, _UNAVAILABLE_HEX), F.lit(False))
 
 
 def misfits(text: Column, wanted: T.DataType, hint: Hint) -> Column:
