@@ -181,7 +181,7 @@ class _StreamOptions:
         "AWS DMS.",
         default="none",
     )
-    table: str = option(
+    source_table: str = option(
         "Of envelope `dms`: the table whose changes are taken, as `schema.table`; a topic may have those of several.",
         default="",
     )
@@ -226,7 +226,7 @@ class Stream:
     place: Place
     is_open: bool = False
     schema_fields: tuple[str, ...] = ()
-    table: str = ""
+    source_table: str = ""
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -264,7 +264,7 @@ def read_stream(node: Node) -> Stream:
         csv=options.csv,
         place=node.key_place("name"),
         is_open=not columns,
-        table=options.table,
+        source_table=options.source_table,
     )
     for check in (_check_topics, _check_references, _check_columns, _check_format, _check_envelope):
         problems.extend(check(stream, node))
@@ -417,13 +417,13 @@ def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
     if stream.envelope != "none" and not (isinstance(stream.origin, Topics | TopicPattern) and stream.format == "json"):
         what = f"Stream '{stream.name}' has envelope '{stream.envelope}', which topics of format 'json' have."
         yield Problem("wrong-value", what, place=node.entries()["envelope"].place)
-    if stream.table and stream.envelope != "dms":
-        what = f"Stream '{stream.name}' has a 'table', which only a feed of envelope 'dms' has."
-        yield Problem("wrong-value", what, place=node.entries()["table"].place)
-    elif stream.envelope == "dms" and not re.fullmatch(r"[^.]*\.[^.]+", stream.table):
-        what = f"Stream '{stream.name}' lacks 'table': whose changes it takes, as `schema.table`."
+    if stream.source_table and stream.envelope != "dms":
+        what = f"Stream '{stream.name}' has a 'source_table', which only a feed of envelope 'dms' has."
+        yield Problem("wrong-value", what, place=node.entries()["source_table"].place)
+    elif stream.envelope == "dms" and not re.fullmatch(r"[^.]*\.[^.]+", stream.source_table):
+        what = f"Stream '{stream.name}' lacks 'source_table': whose changes it takes, as `schema.table`."
         why = "DMS writes the changes of all tables to one topic, unless it is told otherwise."
-        yield Problem("missing-option", what, why, place=(node.get("table") or node).place)
+        yield Problem("missing-option", what, why, place=(node.get("source_table") or node).place)
     columns, is_feed = node.get("columns") or node, stream.envelope != "none"
     for column in stream.columns:
         place = columns.keys.get(column.name, node.place)

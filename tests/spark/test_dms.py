@@ -50,7 +50,7 @@ def placed(transaction: int, number: int, position: str) -> dict[str, Any]:
 
 
 def feed(project: Project) -> None:
-    project.stream("s", COLUMNS, envelope="dms", table="public.foo", key=["id"])
+    project.stream("s", COLUMNS, envelope="dms", source_table="public.foo", key=["id"])
 
 
 def test_records_of_dms_are_changes(project: Project) -> None:
@@ -132,7 +132,7 @@ def test_records_of_dms_are_changes(project: Project) -> None:
     assert project.rows("c") == [{"id": 9, "name": "z"}]
 
 
-@pytest.mark.parametrize("stream", [{"envelope": "dms"}, {"envelope": "dms", "table": "foo"}])
+@pytest.mark.parametrize("stream", [{"envelope": "dms"}, {"envelope": "dms", "source_table": "foo"}])
 def test_a_feed_of_dms_says_its_table(project: Project, stream: dict[str, Any]) -> None:
     project.stream("s", COLUMNS, key=["id"], **stream)
     project.model("m", "SELECT id FROM {s}", mode="append")

@@ -220,11 +220,13 @@ def test_a_change_feed_is_json_in_topics_and_its_times_have_units() -> None:
 
 
 def test_a_feed_of_dms_has_a_table_and_no_other_has_one() -> None:
-    assert read(NAME, COLUMNS, "topic: t", "envelope: dms", "table: public.orders").table == "public.orders"
-    assert read(NAME, COLUMNS, "topic: t", "envelope: dms", "table: .orders").table == ".orders"
+    assert (
+        read(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: public.orders").source_table == "public.orders"
+    )
+    assert read(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: .orders").source_table == ".orders"
     assert problems(NAME, COLUMNS, "topic: t", "envelope: dms") == [("missing-option", "1:1")]
-    assert problems(NAME, COLUMNS, "topic: t", "envelope: dms", "table: orders") == [("missing-option", "5:8")]
-    assert problems(NAME, COLUMNS, "topic: t", "envelope: debezium", "table: a.b") == [("wrong-value", "5:8")]
+    assert problems(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: orders") == [("missing-option", "5:15")]
+    assert problems(NAME, COLUMNS, "topic: t", "envelope: debezium", "source_table: a.b") == [("wrong-value", "5:15")]
     for envelope in ("dms", "debezium_flat"):
         with pytest.raises(ProjectError) as caught:
             read(NAME, "topic: t", f"envelope: {envelope}")

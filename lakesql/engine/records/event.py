@@ -63,7 +63,7 @@ def _event(row: T.StructType, contract: Contract) -> Column:
         case "debezium_flat":
             return flat_event(row)
         case "dms":
-            return dms_event(row, contract.table)
+            return dms_event(row, contract.source_table)
         case "none":
             raise AssertionError("no change feed")
         case _:

@@ -52,7 +52,7 @@ class Contract:
     Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON; `key` are the columns that a change feed
     has of a deleted row, `sequence` what each of its changes must have, and `kept` the columns that an
     update may leave out. `schema_fields` are what is known of the schemas beside the events of an open stream, as texts
-    of `FieldSchema`; none where the stream declares its columns. `table` is the one whose changes are taken.
+    of `FieldSchema`; none where the stream declares its columns. `source_table` is the one whose changes are taken.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -64,7 +64,7 @@ class Contract:
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     schema_fields: tuple[str, ...] = ()
-    table: str = ""
+    source_table: str = ""
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:

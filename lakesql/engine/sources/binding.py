@@ -71,7 +71,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         binding.sequence,
         binding.kept,
         stream.schema_fields,
-        table=stream.table,
+        source_table=stream.source_table,
     )
 
 
