@@ -74,13 +74,15 @@ def contract_of(binding: StreamBinding) -> Contract:
         binding.kept,
         stream.schema_fields,
         binding.is_mirrored,
+        source_table=stream.source_table,
     )
 
 
 def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
     """The columns of a declared stream in Spark's types."""
     return tuple(
-        ContractColumn(column.name, _parse_type(column.type), column.required, column.unit) for column in stream.columns
+        ContractColumn(column.name, _parse_type(column.type), column.required, column.unit, column.encoding)
+        for column in stream.columns
     )
 
 
