@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -115,15 +115,23 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
     yield fault(unknown, UNPARSABLE, F.concat(F.lit("unknown op: "), op))
     yield fault(op.isin("c", "u", "r") & row.isNull(), UNPARSABLE, "the event has no `after`")
     yield fault((op == "d") & row.isNull(), UNPARSABLE, "the event has no `before`, and the record no key")
+    if contract.is_mirrored:
+        names = _key_names()
+        is_other = names != F.array(*(F.lit(name) for name in sorted(name.lower() for name in contract.key)))
+        said = F.concat(F.lit("the record's key has "), F.array_join(names, ", "))
+        wanted = F.lit(f", and the stream's `key` says {', '.join(contract.key)}")
+        yield fault(op.isin("c", "u", "r", "d") & is_other, UNPARSABLE, F.concat(said, wanted))
     if contract.schema_fields:
         is_bare = op.isin("c", "u", "r", "d") & F.col(EVENT)["kinds"].isNull()
         yield fault(is_bare, UNPARSABLE, "no schema beside the event, and the stream declares no columns")
     for name in contract.sequence:
         if name.startswith(f"{CHANGE}."):
             is_missing = op.isin("c", "u", "r", "d", "t") & change_field(name.split(".")[1], contract).isNull()
-        else:
-            is_missing = op.isin("c", "u", "r", "d") & row[name].isNull()
-        yield fault(is_missing, SEQUENCE_MISSING, name)
+            yield fault(is_missing, SEQUENCE_MISSING, name)
+            continue
+        yield fault(op.isin("c", "u", "r", "d") & row[name].isNull(), SEQUENCE_MISSING, name)
+        alone = f"{name}: the delete has the key alone, and nothing in the other columns. {SENT_BY}"
+        yield fault((op == "d") & _is_key_alone(contract), SEQUENCE_MISSING, alone)
     for column in contract.columns:
         text, kind = row[column.name], column.type.simpleString()
         unsent, is_kept = is_unavailable(text, column.type), column.name in contract.kept
@@ -146,6 +154,29 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
         if contract.envelope == "dms" and column.name in contract.key:
             former = misfits(F.col(BEFORE)[column.name], column.type, hint(column, kinds))
             yield fault((op == "u") & former, UNPARSABLE, f"{column.name}: the row's former key is not a {kind}")
+
+
+_PLACEHOLDERS = ("", "0", "0.0", "false", "1970-01-01T00:00:00Z")
+"""What stands in a column that may not be NULL where a database has sent the key alone."""
+
+
+def _is_key_alone(contract: Contract) -> Column:
+    """Whether no column of a row but its key has a value of its own: such a delete would be older than any change."""
+    others = (it.name for it in contract.columns if it.name not in contract.key and not is_nested(it.type))
+    has_none = (F.coalesce(F.col(ROW)[name].isin(*_PLACEHOLDERS), F.lit(True)) for name in others)
+    return reduce(and_, has_none, F.lit(True))
+
+
+def _key_names() -> Column:
+    """The columns of a record's key, in small letters and in their order by name; NULL where it is no JSON object."""
+    key = F.col("key").cast("string")
+
+    def opened(names: Column) -> Column:
+        is_wrapped = F.array_contains(names, "schema") & F.array_contains(names, "payload")
+        found = F.when(is_wrapped, F.json_object_keys(F.get_json_object(key, "$.payload"))).otherwise(names)
+        return F.array_sort(F.transform(found, F.lower))
+
+    return bound(F.json_object_keys(key), opened)
 
 
 def _unsent(contract: Contract) -> Column:

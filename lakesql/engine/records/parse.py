@@ -52,7 +52,8 @@ class Contract:
     Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON; `key` are the columns that a change feed
     has of a deleted row, `sequence` what each of its changes must have, and `kept` the columns that an
     update may leave out. `schema_fields` are what is known of the schemas beside the events of an open stream, as texts
-    of `FieldSchema`; none where the stream declares its columns. `source_table` is the one whose changes are taken.
+    of `FieldSchema`; none where the stream declares its columns. `is_mirrored`: a row is found by its key, so that a
+    record whose own key has other columns is a dead letter. `source_table` is the one whose changes are taken.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -64,6 +65,7 @@ class Contract:
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     schema_fields: tuple[str, ...] = ()
+    is_mirrored: bool = False
     source_table: str = ""
 
 
