@@ -165,8 +165,7 @@ _PLACEHOLDERS = ("", "0", "0.0", "false", "1970-01-01T00:00:00Z")
 
 def _is_key_alone(contract: Contract) -> Column:
     """Whether no column of a row but its key has a value of its own: such a delete would be older than any change."""
-    nested = T.StructType | T.ArrayType | T.MapType
-    others = (it.name for it in contract.columns if it.name not in contract.key and not isinstance(it.type, nested))
+    others = (it.name for it in contract.columns if it.name not in contract.key and not is_nested(it.type))
     has_none = (F.coalesce(F.col(ROW)[name].isin(*_PLACEHOLDERS), F.lit(True)) for name in others)
     return reduce(and_, has_none, F.lit(True))
 
