@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -34,7 +36,7 @@ from lakesql.engine.records.parse import (
     rejected_struct,
     with_each,
 )
-from lakesql.names import CHANGE, IGNORED, NEW_FIELDS, ROW, UNSENT
+from lakesql.names import CHANGE, FROM, IGNORED, MOVE, NEW_FIELDS, ROW, UNSENT
 from lakesql.stream.feed_schema import FIELD_PARTS, SEPARATOR
 from lakesql.stream.stream import CHANGE_FIELDS
 
@@ -61,7 +63,7 @@ def parse_changes(
     messages (`pg_logical_emit_message`) are ignored. Everything else is as `parse_records` has it.
     """
     read = with_each(raw, _read(contract))
-    judged = with_each(read, {_REASON: _first(fault.reason for fault in _faults(contract))})
+    judged = with_each(read, {_REASON: _first(fault.reason for fault in _faults(contract, _is_moved(contract)))})
     change = [_change_field(name, contract).alias(name) for name in (*CHANGE_FIELDS, "before") if name in keep_change]
     return judged.select(
         *_row_columns(F.col(ROW), contract),
@@ -70,15 +72,20 @@ def parse_changes(
         *([raw_struct()] if keep_raw else []),
         rejected_struct(F.col(_REASON)),
         _is_ignored(contract).alias(IGNORED),
-        *([_unsent(contract).alias(UNSENT)] if contract.kept else []),
+        *([_unsent(contract).alias(UNSENT), _no_key(contract).alias(FROM)] if contract.kept else []),
+        *([_move(contract).alias(MOVE)] if contract.moves else []),
         *([_new_fields(contract).alias(NEW_FIELDS)] if contract.schema_fields else []),
     )
 
 
 def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
-    """Rejected raw records with the column `detail`: what was wrong, with the column that it was in."""
+    """Rejected raw records with the column `detail`: what was wrong, with the column that it was in.
+
+    They have no headers any more: a record that may be a half of a key change is first taken for one.
+    """
     read = _read(contract)
-    return with_each(rejected, {**read, "detail": _first(fault.detail for fault in _faults(contract))}).drop(*read)
+    faults = (fault.detail for is_moved in (True, False) for fault in _faults(contract, F.lit(is_moved)))
+    return with_each(rejected, {**read, "detail": _first(faults)}).drop(*read)
 
 
 # --- the event
@@ -248,7 +255,8 @@ class _Fault:
     detail: Column
 
 
-def _faults(contract: Contract) -> Iterator[_Fault]:
+def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
+    """All that may be wrong. A row that `is_moved` from another key may lack what that one's row has."""
     op, row = _op(), F.col(ROW)
 
     def fault(holds: Column, reason: str, detail: Column | str) -> _Fault:
@@ -274,8 +282,9 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
     for column in contract.columns:
         text, kind = row[column.name], column.type.simpleString()
         unsent, is_kept = _is_unavailable(text, column.type), column.name in contract.kept
+        is_whole = (op == "r") | ((op == "c") & ~is_moved) if is_kept else op.isin("c", "u", "r")
         yield fault(
-            op.isin(*(("c", "r") if is_kept else ("c", "u", "r"))) & unsent,
+            is_whole & unsent,
             UNPARSABLE,
             f"{column.name}: not in the event, as the change did not touch it. {SENT_BY}",
         )
@@ -296,6 +305,55 @@ def _unsent(contract: Contract) -> Column:
     types = {column.name: column.type for column in contract.columns}
     names = (F.when(_is_unavailable(row[name], types[name]), F.lit(name)) for name in contract.kept)
     return F.array_compact(F.array(*names))
+
+
+# --- changes of a row's key
+
+
+_MOVED = {"c": "__debezium.oldkey", "d": "__debezium.newkey"}
+"""The header by which an insert or a delete is known to be a half of a key change: it has the other half's key."""
+
+
+def _is_moved(contract: Contract) -> Column:
+    """Whether a record is a half of the change of a row's key, which the other half can be found by."""
+    if not contract.moves:
+        return F.lit(False)
+
+    def has(header: str) -> Column:
+        return F.coalesce(F.exists("headers", lambda it: it["key"] == header), F.lit(False))
+
+    source = F.col(_EVENT)["source"]
+    is_placed = F.coalesce(source["lsn"], source["pos"]).isNotNull()
+    is_half = reduce(or_, ((_op() == op) & has(header) for op, header in _MOVED.items()))
+    return F.coalesce(is_half & is_placed, F.lit(False))
+
+
+def _move(contract: Contract) -> Column:
+    """`_lakesql_move`. Both halves of a key change have the same place in the log of the database."""
+    op, source, before = _op(), F.col(_EVENT)["source"], F.col(_BEFORE)
+    parts = (F.col("topic"), source["file"], *(source[name].cast("string") for name in ("lsn", "pos", "row")))
+
+    def hashed(row: Column) -> Column:
+        hashes = []
+        for column in contract.columns:
+            if column.name not in contract.key:
+                value = row[column.name]
+                has_map = "map<" in column.type.simpleString()  # which Spark does not hash
+                hashes.append(F.xxhash64(F.to_json(value) if has_map else value))
+        return F.array(*hashes).cast("array<bigint>")
+
+    return F.struct(
+        F.when(_is_moved(contract), F.concat_ws(" ", *parts)).alias("pair"),
+        F.when((op == "c") | (op == "u") & before.isNotNull(), hashed(F.col(ROW))).alias("added"),
+        F.when(op.isin("u", "d") & before.isNotNull(), hashed(before)).alias("removed"),
+        F.lit(False).alias("is_earlier"),
+    )
+
+
+def _no_key(contract: Contract) -> Column:
+    """No key, as the struct of its columns."""
+    columns = (T.StructField(column.name, column.type) for column in contract.columns if column.name in contract.key)
+    return F.lit(None).cast(T.StructType(list(columns)))
 
 
 def _first(each: Iterator[Column]) -> Column:

@@ -49,9 +49,9 @@ class Contract:
     """What the values of a stream hold.
 
     Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON; `key` are the columns that a change feed
-    has of a deleted row, `sequence` what each of its changes must have, and `kept` the columns that an
-    update may leave out. `schema_fields` are what is known of the schemas beside the events of an open stream, as texts
-    of `FieldSchema`; none where the stream declares its columns.
+    has of a deleted row, `sequence` what each of its changes must have, and `kept` the columns that an update may
+    leave out. `moves`: what changes do to the keys of rows is asked for. `schema_fields` are what is known of the
+    schemas beside the events of an open stream, as texts of `FieldSchema`; none where the stream declares its columns.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -62,6 +62,7 @@ class Contract:
     envelope: Envelope = "none"
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    moves: bool = False
     schema_fields: tuple[str, ...] = ()
 
 

@@ -27,7 +27,8 @@ class StreamBinding:
 
     `schema` is the Avro schema of a topic's values, as JSON. `sequence` is what every change of a feed must have where
     a mirror is ordered by it: columns, and fields of `_change`. `kept` are the columns that an update of a feed may
-    leave out, as the table has their values. `is_replayed`: its records are dead letters that are read again, as bytes.
+    leave out, as the table has their values. `moves`: what its changes do to the keys of rows is asked for.
+    `is_replayed`: its records are dead letters that are read again, as bytes.
     """
 
     stream: Stream
@@ -35,6 +36,7 @@ class StreamBinding:
     schema: str = ""
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    moves: bool = False
     is_replayed: bool = False
 
     @property
@@ -70,6 +72,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         stream.envelope,
         binding.sequence,
         binding.kept,
+        binding.moves,
         stream.schema_fields,
     )
 
