@@ -12,6 +12,7 @@ import pytest
 
 from lakesql.compile.select import build_select
 from lakesql.engine.batch.sample import preview_rows
+from lakesql.events import BatchCommitted, Event
 from lakesql.run.bind import bind_select
 from tests.spark.project import Fields, Project, Row
 
@@ -67,15 +68,23 @@ class Source:
                     old = new
         elif kind == "swap":
             among = self.random.sample(there, min(len(there), self.random.choice([2, 2, 3, 5])))
-            self._move(dict(zip(among, [*among[1:], among[0]], strict=True)), self.random.choice([None, 1]))
+            self.swap(among, self.random.choice([None, 1]))
         elif kind == "truncate":
             self.rows.clear()
             self._send(None, {"op": "t", "before": None, "after": None}, self.random.randrange(self.partitions))
         elif kind == "snapshot":
-            for key in there:
-                self._send(key, {"op": "r", "before": None, "after": self._row(key)})
+            self.snapshot()
         else:
             self._send(None, {"op": "m", "before": None, "after": None}, 0)
+
+    def snapshot(self) -> None:
+        """Read all rows again."""
+        for key in sorted(self.rows):
+            self._send(key, {"op": "r", "before": None, "after": self._row(key)})
+
+    def swap(self, among: list[tuple[int, str]], more: int | None = None) -> None:
+        """Give each of these rows the key of the next one."""
+        self._move(dict(zip(among, [*among[1:], among[0]], strict=True)), more)
 
     def expected(self) -> list[Row]:
         found = [{"x": a, "y": b, "v": v} for (a, b), v in self.rows.items() if v is not None and v >= 0]
@@ -188,6 +197,39 @@ def test_the_sequence_makes_the_order_of_arrival_mean_nothing(project: Project, 
     rows = [{name: row[name] for name in ("x", "y", "v")} for row in project.rows_without_spark("m")]
     assert sorted(rows, key=by_key) == source.expected()
     assert not project.has("m__dead_letter") or project.reasons("m") == {}
+
+
+@pytest.mark.parametrize("config", [{}, {"sequence_by": "_change.position"}], ids=["arrival", "sequence"])
+def test_rows_that_swap_their_keys_are_there_wherever_the_transaction_is_cut(
+    project: Project, config: dict[str, str]
+) -> None:
+    """Each record in a batch of its own; a connector that was killed sends the last ones again."""
+    project.stream("s", COLUMNS, envelope="debezium", key=["a", "b"], max_per_batch=1)
+    select = SELECT.replace("v FROM", "v, _change.position AS at FROM")
+    project.model("m", select, mode="cdc", keys=["x", "y"], **config)
+    source = Source(0, is_full=True)
+    source.rows = {(1, "p"): 10, (2, "p"): 20}
+    source.snapshot()
+    project.record("s", [event for _, event in source.events])
+    there: list[dict[int, int]] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, BatchCommitted):
+            found = {row["x"]: row["v"] for row in project.rows_without_spark("m")}
+            there.extend([found] if found not in there[-1:] else [])
+
+    source.events.clear()
+    source.swap([(1, "p"), (2, "p")])
+    for _, event in source.events:
+        project.record("s", [event])
+    project.run(meet=look).check()
+    assert there[-1] == {1: 20, 2: 10}
+    first, second = ((1, 10), (2, 20)) if source.events[0][1]["key"]["a"] == 1 else ((2, 20), (1, 10))
+    assert there[:-1] == [dict([first, second]), {second[0]: first[1]}]
+    if config:
+        project.record("s", [event for _, event in source.events[3:]])
+        project.run().check()
+        assert {row["x"]: row["v"] for row in project.rows_without_spark("m")} == {1: 20, 2: 10}
 
 
 def shuffled_cuts(source: Source) -> Iterator[list[tuple[int, Fields]]]:

@@ -142,28 +142,28 @@ def test_any_cut_into_batches_gives_the_rows_of_the_source(
     project: Project, feed_seed: int, sequence: dict[str, str]
 ) -> None:
     mirror(project, "SELECT id, v, big AS text, more, _change.position AS at FROM {s}", **sequence)
-    chance, rows, events = random.Random(feed_seed), dict[int, Row](), list[list[Fields]]()
+    chance, rows, events = random.Random(feed_seed), dict[int, Row](), list[Fields]()
     for at in range(1, 160):
         id_, new = chance.randrange(5), chance.randrange(7)
         if id_ in rows and new not in rows and chance.random() < 0.3:
             row = rows[new] = {**rows.pop(id_), "id": new, "v": at}
             sent = {"big": row["text"], "more": row["more"]}
-            events.append(move(id_, new, at, at, **chance.choice([UNSENT, UNSENT, sent])))
+            events += move(id_, new, at, at, **chance.choice([UNSENT, UNSENT, sent]))
             continue
         if id_ in rows and chance.random() < 0.15:
             del rows[id_]
-            events.append([change("d", id_, at=at)])
+            events.append(change("d", id_, at=at))
             continue
         op, v, known = "u" if id_ in rows else "c", chance.randrange(100), rows.get(id_)
         if known and chance.random() < 0.6:
             rows[id_] = {**known, "v": v}
-            events.append([unsent(id_, v, at)])
+            events.append(unsent(id_, v, at))
         else:
             rows[id_] = {"id": id_, "v": v, "text": f"text {at}", "more": [f"{at}"]}
-            events.append([change(op, id_, v, f"text {at}", [f"{at}"], at)])
+            events.append(change(op, id_, v, f"text {at}", [f"{at}"], at))
     while events:
         size = chance.randrange(1, 40)
-        project.record("s", [event for several in events[:size] for event in several])
+        project.record("s", events[:size])
         events = events[size:]
     project.run().check()
     assert stored(project) == [rows[id_] for id_ in sorted(rows)]

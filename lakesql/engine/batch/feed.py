@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakesql.compile.batch import (
@@ -18,11 +20,15 @@ from lakesql.compile.batch import (
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.errors import RunError
-from lakesql.names import CHANGE, NEWEST_VIEW, PAIR
+from lakesql.names import CHANGE, CHANGES_VIEW, NEWEST_VIEW, PAIR
 
 
-def open_feed(session: SparkSession, select: Select, counters: BatchCounters) -> Truncate | None:
+def open_feed(
+    session: SparkSession, select: Select, counters: BatchCounters, complete: Callable[[], DataFrame] | None = None
+) -> Truncate | None:
     """Make, of the view `_lakesql_changes`, the view of the newest changes, whose rows are made once, and what is left.
+
+    Where there are halves of key changes among the changes, they are those of `complete`, if there is that.
 
     The truncate that is among them. Raises `RunError` (`truncate-refused`) where the model takes none.
     """
@@ -30,6 +36,8 @@ def open_feed(session: SparkSession, select: Select, counters: BatchCounters) ->
     newest = newest.localCheckpoint()
     counts = counters.read()
     if counts.moves and (told_apart := told_apart_view(select)):
+        if complete is not None:
+            complete().createOrReplaceTempView(CHANGES_VIEW)
         changes = session.sql(told_apart.query).localCheckpoint()
         changes.createOrReplaceTempView(told_apart.name)
         newest = session.sql(newest_view(select).query).localCheckpoint()
