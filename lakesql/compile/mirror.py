@@ -39,16 +39,31 @@ WHERE {rank} = 1"""
 _NEWEST_KNOWN = """\
 SELECT * EXCEPT ({kept}, {unsent}, {known}),
   {values},
-  filter({unsent}, name -> CASE name {is_unknown} END) || if({is_gone}, array(''), array()) AS {unsent},
-  coalesce({pairs}) AS {pair}
+  filter(
+    {unsent},
+    name -> CASE name
+      {is_unknown}
+    END
+  ) || if(
+    {is_gone},
+    array(''),
+    array()
+  ) AS {unsent},
+  coalesce(
+    {pairs}
+  ) AS {pair}
 FROM (
-  SELECT *,
+  SELECT * EXCEPT ({known}),
     row_number() OVER newest_first AS {rank},
     struct(
       {found}
     ) AS {known}
   FROM (
-    SELECT * EXCEPT ({unsent}), if({change}.op = 'd', {all_kept}, {unsent}) AS {unsent}
+    SELECT * EXCEPT ({unsent}),
+      if({change}.op = 'd', {all_kept}, {unsent}) AS {unsent},
+      struct(
+        {said}
+      ) AS {known}
     FROM {changes}
   )
   WINDOW
@@ -64,15 +79,15 @@ FROM (
 )
 WHERE {rank} = 1 OR ({change}.op = 'd' AND {move}.pair IS NOT NULL)"""
 
-_BEGINS = """\
+_SAID = """\
 CASE
-          WHEN {change}.op IN ('c', 'd') OR NOT array_contains({unsent}, {name})
+          WHEN NOT array_contains({unsent}, {name}) OR {change}.op IN ('c', 'd')
           THEN struct(
             {column} AS value,
             {change}.op = 'd' AS is_gone,
             if({change}.op = 'c' AND array_contains({unsent}, {name}), {move}.pair, NULL) AS pair
           )
-        END"""
+        END AS {column}"""
 
 _FILLED = """\
 SELECT batch.* EXCEPT ({columns}),
@@ -166,27 +181,29 @@ def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[st
             f"if(array_contains({UNSENT}, {text(name)}), {value}.value, {identifier(name)}) AS {identifier(name)}"
             for name, value in zip(kept, known, strict=True)
         ),
-        is_unknown=" ".join(
+        is_unknown="\n      ".join(
             f"WHEN {text(name)} THEN {value} IS NULL OR {value}.is_gone OR {value}.pair IS NOT NULL"
             for name, value in zip(kept, known, strict=True)
         ),
-        is_gone=" OR ".join(
+        is_gone="\n      OR ".join(
             f"(array_contains({UNSENT}, {text(name)}) AND coalesce({value}.is_gone, false))"
             for name, value in zip(kept, known, strict=True)
         ),
-        pairs=", ".join(
+        pairs=",\n    ".join(
             f"if(array_contains({UNSENT}, {text(name)}), {value}.pair, NULL)"
             for name, value in zip(kept, known, strict=True)
         ),
         all_kept=f"array({', '.join(map(text, kept))})",
         move=MOVE,
         pair=PAIR,
+        said=",\n        ".join(
+            _SAID.format(change=CHANGE, unsent=UNSENT, name=text(name), column=identifier(name), move=MOVE)
+            for name in kept
+        ),
         found=",\n      ".join(
-            f"coalesce(\n"
-            f"        if({CHANGE}.op = 'c', {begins}, NULL),\n"
-            f"        first({begins}, true) OVER before_this\n"
-            f"      ) AS {identifier(name)}"
-            for name, begins in zip(kept, map(_begins, kept), strict=True)
+            f"coalesce(if({CHANGE}.op = 'c', {value}, NULL), first({value}, true) OVER before_this) "
+            f"AS {identifier(name)}"
+            for name, value in zip(kept, known, strict=True)
         ),
         change=CHANGE,
         keys=", ".join(map(_of_feed, keys)),
@@ -195,11 +212,6 @@ def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[st
         rank=RANK,
         changes=CHANGES_VIEW,
     )
-
-
-def _begins(name: str) -> str:
-    """What a change says of a column, if it is the one that is looked for: the first that sends it, or begins a row."""
-    return _BEGINS.format(change=CHANGE, unsent=UNSENT, name=text(name), column=identifier(name), move=MOVE)
 
 
 def filled_rows(table: TableName, keys: Mapping[str, str], kept: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:

@@ -41,7 +41,12 @@ counted AS (
     bool_or({move}.is_earlier) AS is_cut,
     max({change}.position) AS position,
     collect_set(
-      struct({change}.position AS position, {change}.op AS op, {compared}.added AS added, {compared}.removed AS removed)
+      struct(
+        {change}.position AS position,
+        {change}.op AS op,
+        {compared}.added AS added,
+        {compared}.removed AS removed
+      )
     ) AS events
   FROM compared
   WHERE {change}.op IN ('c', 'u', 'd') AND {change}.tx IS NOT NULL
@@ -64,7 +69,9 @@ told AS (
   FROM counted{where}
 )
 SELECT changes.* EXCEPT ({change}, {compared}),
-  struct({fields}) AS {change}
+  struct(
+    {fields}
+  ) AS {change}
 FROM compared AS changes
 LEFT JOIN told
 ON told.key = struct({changes_keys}) AND told.tx = changes.{change}.tx
@@ -76,10 +83,10 @@ END"""
 
 _PLACED_LAST = """\
 if(
-    size(told.entered) = 1 AND changes.{change}.position < told.position,
-    array_append(told.position, 1L),
-    changes.{change}.position
-  )"""
+      size(told.entered) = 1 AND changes.{change}.position < told.position,
+      array_append(told.position, 1L),
+      changes.{change}.position
+    )"""
 
 _MOVED_ON = """\
 SELECT life.* EXCEPT ({kept}, {unsent}, {pair}, {from_key}),
@@ -127,7 +134,7 @@ def told_apart(keys: Sequence[str], fields: Sequence[str], is_keys_only: bool, i
         keys=identifiers(keys),
         changes_keys=", ".join(column_of("changes", key) for key in keys),
         where="" if is_keys_only else "\n  WHERE compares > 0",
-        fields=", ".join(
+        fields=",\n    ".join(
             f"{placed.get(field, value)} AS {field}" for field, value in zip(fields, changed, strict=True)
         ),
     )
