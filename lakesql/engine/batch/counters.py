@@ -26,7 +26,7 @@ class Counts:
     orders the rows of a key; the others are `usable`. `event_us` is the newest event among the good records, in
     microseconds since the epoch: a datetime would come in some time zone. `truncates` are the changes of a feed that
     empty its table, `unsent` those that leave out values which the table has, and `moves` the halves of changes of
-    keys. `reshaped` are those whose schema says what an open stream does not know.
+    keys. `reshaped` are those that have other columns than their stream.
     """
 
     records: int
@@ -62,7 +62,7 @@ class BatchCounters:
                 select.writing.is_mirror,
                 bool(select.kept),
                 select.has_moves,
-                bool(stream.schema_fields),
+                NEW_FIELDS in records.columns,
             ),
         )
 
@@ -116,7 +116,7 @@ def count_of(condition: Column) -> Column:
 
 
 @cache
-def _record_counts(event_time: str, is_mirror: bool, keeps: bool, has_moves: bool, is_open: bool) -> tuple[Column, ...]:
+def _record_counts(event_time: str, is_mirror: bool, keeps: bool, has_moves: bool, is_feed: bool) -> tuple[Column, ...]:
     is_bad = F.col(REJECTED).isNotNull()
     newest = F.max(F.when(~is_bad, F.unix_micros(F.expr(event_time))))
     none = F.count(F.lit(None))
@@ -129,7 +129,7 @@ def _record_counts(event_time: str, is_mirror: bool, keeps: bool, has_moves: boo
         truncates.alias("truncates"),
         unsent.alias("unsent"),
         (count_of(~is_bad & F.col(f"{MOVE}.pair").isNotNull()) if has_moves else none).alias("moves"),
-        (count_of(F.col(NEW_FIELDS).isNotNull()) if is_open else none).alias("reshaped"),
+        (count_of(F.col(NEW_FIELDS).isNotNull()) if is_feed else none).alias("reshaped"),
     )
 
 
