@@ -232,6 +232,23 @@ def test_rows_that_swap_their_keys_are_there_wherever_the_transaction_is_cut(
         assert {row["x"]: row["v"] for row in project.rows_without_spark("m")} == {1: 20, 2: 10}
 
 
+def test_rows_of_nothing_but_keys_are_shifted(project: Project) -> None:
+    project.stream("s", {"id": {"type": "int", "required": True}}, envelope="debezium", key=["id"])
+    project.model("m", "SELECT id FROM {s}", mode="cdc", keys=["id"])
+    send(project, ("c", 1, None), ("c", 2, None))
+    project.run().check()
+
+    def half(op: str, id_: int, other: int, at: int) -> Fields:
+        row, header = {"id": id_}, "__debezium.newkey" if op == "d" else "__debezium.oldkey"
+        sides = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+        event = {"op": op, **sides, "source": {"lsn": at, "txId": 7}}
+        return Fields(key=row, value=event, headers=[[header, json.dumps({"id": other})]])
+
+    project.record("s", [half("d", 1, 2, 50), half("c", 2, 1, 50), half("d", 2, 3, 51), half("c", 3, 2, 51)])
+    project.run().check()
+    assert [row["id"] for row in project.rows("m", "id")] == [2, 3]
+
+
 def shuffled_cuts(source: Source) -> Iterator[list[tuple[int, Fields]]]:
     """Every event once or twice, in batches, most of them near their place and some far from it."""
     places = [

@@ -137,6 +137,18 @@ def test_what_is_not_sent_moves_along_with_the_key(project: Project) -> None:
     assert [json.loads(row["key"]) for row in project.rows("m__dead_letter")] == [{"id": 77}]
 
 
+def test_a_key_change_that_two_partitions_bring_in_two_batches_makes_a_dead_letter(project: Project) -> None:
+    """Whichever half comes first: earlier changes of the old key may be on their way where its delete is."""
+    mirror(project)
+    project.record("s", [change("c", 1, 1, "t1", ["m1"]), change("c", 2, 1, "t2", ["m2"])])
+    (gone, _, come), (later, _, first) = move(1, 11, 21, v=2), move(2, 22, 31, v=3)
+    for partition, half in ((1, gone), (0, come), (0, first), (1, later)):
+        project.record("s", [half], partition=partition)
+    project.run().check()
+    assert stored(project) == []
+    assert sorted(json.loads(row["key"])["id"] for row in project.rows("m__dead_letter")) == [11, 22]
+
+
 @pytest.mark.parametrize("sequence", [{}, {"sequence_by": "_change.position"}], ids=["arrival", "sequence"])
 def test_any_cut_into_batches_gives_the_rows_of_the_source(
     project: Project, feed_seed: int, sequence: dict[str, str]
