@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
-from lakesql.names import CHANGE, MOVE, NEW_FIELDS, RAW, RECORD, REJECTED, UNSENT
+from lakesql.names import CHANGE, IGNORED, MOVE, NEW_FIELDS, RAW, RECORD, REJECTED, UNSENT
 from lakesql.stream.stream import Stream
 
 
@@ -26,7 +26,8 @@ class Counts:
     orders the rows of a key; the others are `usable`. `event_us` is the newest event among the good records, in
     microseconds since the epoch: a datetime would come in some time zone. `truncates` are the changes of a feed that
     empty its table, `unsent` those that leave out values which the table has, and `moves` the halves of changes of
-    keys. `reshaped` are those that have other columns than their stream.
+    keys. `reshaped` are those that have other columns than their stream, and `ignored` those that are no changes:
+    messages, and tombstones.
     """
 
     records: int
@@ -38,6 +39,7 @@ class Counts:
     unsent: int = 0
     moves: int = 0
     reshaped: int = 0
+    ignored: int = 0
 
     @property
     def rejected(self) -> int:
@@ -62,7 +64,7 @@ class BatchCounters:
                 select.writing.is_mirror,
                 bool(select.kept),
                 select.has_moves,
-                NEW_FIELDS in records.columns,
+                IGNORED in records.columns,
             ),
         )
 
@@ -89,6 +91,7 @@ class BatchCounters:
             unsent=sum(row["unsent"] for row in seen),
             moves=sum(row["moves"] for row in seen),
             reshaped=sum(row["reshaped"] for row in seen),
+            ignored=sum(row["ignored"] for row in seen),
         )
 
 
@@ -130,6 +133,7 @@ def _record_counts(event_time: str, is_mirror: bool, keeps: bool, has_moves: boo
         unsent.alias("unsent"),
         (count_of(~is_bad & F.col(f"{MOVE}.pair").isNotNull()) if has_moves else none).alias("moves"),
         (count_of(F.col(NEW_FIELDS).isNotNull()) if is_feed else none).alias("reshaped"),
+        (count_of(F.col(IGNORED)) if is_feed else none).alias("ignored"),
     )
 
 
@@ -137,7 +141,7 @@ def _record_counts(event_time: str, is_mirror: bool, keeps: bool, has_moves: boo
 def _stateful_counts() -> tuple[Column, ...]:
     none = F.max(F.lit(None).cast("bigint"))
     none_of = count_of(F.lit(False))
-    others = (none_of.alias(name) for name in ("bad", "truncates", "unsent", "moves", "reshaped"))
+    others = (none_of.alias(name) for name in ("bad", "truncates", "unsent", "moves", "reshaped", "ignored"))
     return F.count("*").alias("records"), none.alias("event_us"), *others
 
 

@@ -28,7 +28,8 @@ class StreamBinding:
     `schema` is the Avro schema of a topic's values, as JSON. `sequence` is what every change of a feed must have where
     a mirror is ordered by it: columns, and fields of `_change`. `kept` are the columns that an update of a feed may
     leave out, as the table has their values. `moves`: what its changes do to the keys of rows is asked for.
-    `is_replayed`: its records are dead letters that are read again, as bytes.
+    `is_mirrored`: rows are found by the feed's key. `is_replayed`: its records are dead letters that are read again, as
+    bytes.
     """
 
     stream: Stream
@@ -37,6 +38,7 @@ class StreamBinding:
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     moves: bool = False
+    is_mirrored: bool = False
     is_replayed: bool = False
 
     @property
@@ -74,13 +76,16 @@ def contract_of(binding: StreamBinding) -> Contract:
         binding.kept,
         binding.moves,
         stream.schema_fields,
+        binding.is_mirrored,
+        source_table=stream.source_table,
     )
 
 
 def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
     """The columns of a declared stream in Spark's types."""
     return tuple(
-        ContractColumn(column.name, _parse_type(column.type), column.required, column.unit) for column in stream.columns
+        ContractColumn(column.name, _parse_type(column.type), column.required, column.unit, column.encoding)
+        for column in stream.columns
     )
 
 
