@@ -1,4 +1,4 @@
-"""What a table's metadata says of how it is: its commits, its ledger, its files. No row is read, and no JVM is needed."""
+"""What a table's metadata says of how it is: its commits, its ledger, its files. No row is read. No JVM."""
 
 from __future__ import annotations
 

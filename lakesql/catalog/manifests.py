@@ -75,7 +75,8 @@ def _read_manifest(
         if status == _DELETED:
             continue
         content, partition, rows, size_bytes = (file[place] for place in range(len(_FILE)))
-        by = snapshots.get(manifest.added_snapshot_id if snapshot_id is None else snapshot_id)
+        added = manifest.added_snapshot_id if snapshot_id is None else snapshot_id
+        by = None if added is None else snapshots.get(added)
         yield LiveFile(
             partition=(manifest.partition_spec_id, *(partition[index] for index in range(len(partition)))),
             size_bytes=size_bytes,

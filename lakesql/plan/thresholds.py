@@ -1,4 +1,4 @@
-"""From which figures on a table is not well, and which files are small: the numbers that status and maintenance share."""
+"""Which files are small, and from which figures on a table is not well: one place for what reports and acts on it."""
 
 from __future__ import annotations
 

@@ -4,52 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from lakesql.catalog.connect import OpenCatalog, open_catalog
 from lakesql.catalog.facts import read_facts
-from lakesql.errors import LakesqlError, Problem
+from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
 from lakesql.model.model import Model
-from lakesql.plan.health import Figures, Finding, TableFacts, Word, judge, measure, worst
+from lakesql.plan.health import judge, measure
+from lakesql.plan.table_status import Known, Missing, TableStatus, Unknown
 from lakesql.project.profiles import sqlite_file
 
 READERS = 8
 """Tables that are read at the same time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A table that was read: its facts, its figures at that moment, and what of them is not well."""
-
-    facts: TableFacts
-    figures: Figures
-    findings: tuple[Finding, ...]
-
-    @property
-    def word(self) -> Word:
-        """How the table is, in one word."""
-        return worst(self.findings)
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """There is no table yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """The table, or its catalog, cannot be read."""
-
-    problems: tuple[Problem, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TableStatus:
-    """How a model's table is."""
-
-    model: Model
-    state: Known | Missing | Unknown
 
 
 def read_statuses(manifest: Manifest, names: Sequence[str], now_ms: int) -> tuple[TableStatus, ...]:
