@@ -35,9 +35,9 @@ LAST_EVENT = Metric(
 )
 
 TABLE_METRICS: tuple[tuple[Metric, str], ...] = (
-    (Metric("lakesql_table_latency_seconds", "From the newest event of the last commit to that commit."), "latency_ms"),
+    (Metric("lakesql_table_latency_seconds", "From the last commit's newest event to the commit."), "latency_ms"),
     (
-        Metric("lakesql_table_latency_p95_seconds", "The same, 95th percentile over the last 100 commits."),
+        Metric("lakesql_table_latency_p95_seconds", "Its 95th percentile over 100 commits."),
         "latency_p95_ms",
     ),
     (Metric("lakesql_table_commits_last_hour", "Commits that brought rows, in the last hour."), "commits_last_hour"),
@@ -46,9 +46,9 @@ TABLE_METRICS: tuple[tuple[Metric, str], ...] = (
     (Metric("lakesql_table_data_files", "Data files of the current snapshot."), "data_files"),
     (Metric("lakesql_table_data_bytes", "Bytes of these data files."), "data_bytes"),
     (Metric("lakesql_table_file_bytes_average", "Bytes of a data file on average."), "file_bytes_average"),
-    (Metric("lakesql_table_file_bytes_p10", "Bytes that a tenth of the data files do not exceed."), "file_bytes_p10"),
+    (Metric("lakesql_table_file_bytes_p10", "Bytes that a tenth of these do not exceed."), "file_bytes_p10"),
     (
-        Metric("lakesql_table_file_bytes_p90", "Bytes that nine tenths of the data files do not exceed."),
+        Metric("lakesql_table_file_bytes_p90", "Bytes that nine tenths do not exceed."),
         "file_bytes_p90",
     ),
     (Metric("lakesql_table_small_files", "Data files below 75 % of the table's target size."), "small_files"),
@@ -57,9 +57,9 @@ TABLE_METRICS: tuple[tuple[Metric, str], ...] = (
     (Metric("lakesql_table_delete_files", "Delete files of the current snapshot."), "delete_files"),
     (Metric("lakesql_table_delete_ratio", "Share of the rows in data files that are deleted."), "delete_ratio"),
     (Metric("lakesql_table_snapshots", "Snapshots that the table has."), "snapshots"),
-    (Metric("lakesql_table_metadata_bytes", "Bytes that a reader reads before it knows the files."), "metadata_bytes"),
+    (Metric("lakesql_table_metadata_bytes", "Bytes that a reader reads to know the files."), "metadata_bytes"),
     (
-        Metric("lakesql_table_compaction_lag_seconds", "Age of the oldest data that is not compacted."),
+        Metric("lakesql_table_compaction_lag_seconds", "Age of the oldest data not compacted."),
         "compaction_lag_ms",
     ),
     (Metric("lakesql_table_uncompacted_bytes", "Bytes of all data that is not compacted."), "uncompacted_bytes"),
@@ -67,7 +67,7 @@ TABLE_METRICS: tuple[tuple[Metric, str], ...] = (
     (
         Metric(
             "lakesql_table_late_events_last_hour",
-            "Events of the last hour that a watermark has dropped, as far as the ledger knows.",
+            "Events that a watermark has dropped.",
         ),
         "late_last_hour",
     ),

@@ -70,7 +70,7 @@ def _pairs(known: Known) -> list[tuple[str, str]]:
     target = size(known.facts.target_file_bytes)
     return [
         ("last commit", age(figures.age_ms) if figures.age_ms is not None else "none"),
-        ("commits", f"{number(figures.commits_last_hour)} in the last hour, {count(figures.rows_last_hour, 'row')}"),
+        ("last hour", _last_hour(figures)),
         ("latency", f"{_time(figures.latency_ms)} of the last commit, p95 {_time(figures.latency_p95_ms)}"),
         ("rows", number(figures.rows)),
         ("data files", f"{number(figures.data_files)} in {count(figures.partitions, 'partition')}, {_bytes(figures)}"),
@@ -83,8 +83,18 @@ def _pairs(known: Known) -> list[tuple[str, str]]:
         ("not compacted", _not_compacted(figures)),
         ("snapshots", number(figures.snapshots)),
         ("metadata", size(figures.metadata_bytes)),
-        ("last hour", f"{count(figures.dead_letters_last_hour, 'dead letter')}, {number(figures.late_last_hour)} late"),
     ]
+
+
+def _last_hour(figures: Figures) -> str:
+    return ", ".join(
+        (
+            count(figures.commits_last_hour, "commit"),
+            count(figures.rows_last_hour, "row"),
+            count(figures.dead_letters_last_hour, "dead letter"),
+            count(figures.late_last_hour, "late event"),
+        )
+    )
 
 
 def _time(ms: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
@@ -22,16 +23,15 @@ EVERYWHERE = 400
 
 def draw_statuses(out: TextIO, statuses: Sequence[TableStatus], environ: Mapping[str, str]) -> None:
     """A row for each table, and below it what the row has no room for."""
-    said = [Text(f"{printable(status.model.name)}: {text}") for status in statuses for text in remarks(status)]
-    _draw(out, [*render_statuses(statuses, _width()), *([Text(), *said] if said else [])], environ)
+    said = [f"{printable(status.model.name)}: {text}" for status in statuses for text in remarks(status)]
+    _draw(out, [*render_statuses(statuses, _width()), *_below(said)], environ)
 
 
 def draw_day(out: TextIO, status: TableStatus, now_ms: int, environ: Mapping[str, str]) -> None:
     """The last day of one table, all of its figures, and what of them is not well."""
     is_unicode = (out.encoding or "").lower().startswith("utf")
-    said = [Text(text) for text in remarks(status)]
     lines = render_day(status, now_ms, _width(), is_unicode=is_unicode)
-    _draw(out, [*lines, *([Text(), *said] if said else [])], environ)
+    _draw(out, [*lines, *_below(remarks(status))], environ)
 
 
 def draw_checks(out: TextIO, checked: Sequence[Checked], environ: Mapping[str, str]) -> None:
@@ -47,6 +47,12 @@ def draw_checks(out: TextIO, checked: Sequence[Checked], environ: Mapping[str, s
         for each in checked
     ]
     _draw(out, fit_table(columns, rows, 0, _width()), environ)
+
+
+def _below(said: Sequence[str]) -> list[Text]:
+    """Remarks below a table, folded between words."""
+    folded = [line for text in said for line in textwrap.wrap(text, _width(), subsequent_indent="  ")]
+    return [Text(), *map(Text, folded)] if folded else []
 
 
 def _draw(out: TextIO, lines: Sequence[Text], environ: Mapping[str, str]) -> None:

@@ -43,31 +43,31 @@ def remarks(status: TableStatus) -> tuple[str, ...]:
 
 
 def sentence(finding: Finding, figures: Figures | None) -> str:
-    """A figure beside the limit that it was compared with: `63 small files in a partition, at most 50`."""
+    """A figure beside the limit that it was compared with: `63 small data files in a partition (limit 50)`."""
     value, limit = finding.value, finding.limit
     match finding.figure:
         case "freshness" if value is None:
-            return f"no commit yet, at most {duration(round(limit))} old"
+            return f"no commit yet (limit {duration(round(limit))})"
         case "freshness":
             newest = "newest event" if figures and figures.is_by_event else "last commit"
-            return f"{newest} {duration(round(value or 0))} ago, at most {duration(round(limit))}"
+            return f"{newest} {duration(round(value or 0))} ago (limit {duration(round(limit))})"
         case "average_small_files":
-            return f"{value or 0:,.4g} small data files in a partition, at most {limit:g}"
+            return f"{value or 0:,.4g} small data files in a partition (limit {limit:g})"
         case "compaction_lag":
-            left = f" ({size(figures.uncompacted_bytes)})" if figures and figures.uncompacted_bytes else ""
-            return f"not compacted for {duration(round(value or 0))}{left}, at most {duration(round(limit))}"
-        case "dead_letter_ratio":
-            letters = count(figures.dead_letters_last_hour if figures else 0, "dead letter")
-            return f"{letters} in the last hour, {percent(value or 0)} of what arrived, at most {percent(limit)}"
-        case "late_ratio":
-            late = count(figures.late_last_hour if figures else 0, "late event")
-            return f"{late} in the last hour, {percent(value or 0)} of what arrived, at most {percent(limit)}"
+            left = size(figures.uncompacted_bytes if figures else 0)
+            return f"{left} not compacted, for {duration(round(value or 0))} (limit {duration(round(limit))})"
+        case "dead_letter_ratio" | "late_ratio":
+            is_late = finding.figure == "late_ratio"
+            times = 0 if figures is None else figures.late_last_hour if is_late else figures.dead_letters_last_hour
+            lost = count(times, "late event" if is_late else "dead letter")
+            share = f"{percent(value or 0)} of them and the rows written"
+            return f"{lost} in the last hour, {share} (limit {percent(limit)})"
         case "delete_ratio":
-            return f"{percent(value or 0)} of the rows in its data files are deleted, at most {percent(limit)}"
+            return f"{percent(value or 0)} of the rows in its data files are deleted (limit {percent(limit)})"
         case "delete_files_per_data_file":
-            return f"{value or 0:,.1f} delete files for each data file, at most {limit:g}"
+            return f"{value or 0:,.1f} delete files for each data file (limit {limit:g})"
         case "metadata_bytes":
-            return f"{size(value or 0)} of metadata, at most {size(limit)}"
+            return f"{size(value or 0)} of metadata (limit {size(limit)})"
         case _:
             assert_never(finding.figure)
 

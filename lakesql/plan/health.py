@@ -270,7 +270,7 @@ def _usual(figures: Figures) -> dict[Figure, tuple[float | None, Bound]]:
         "compaction_lag": (figures.compaction_lag_ms, thresholds.COMPACTION_LAG_MS),
         "dead_letter_ratio": (figures.dead_letter_ratio, thresholds.DEAD_LETTER_RATIO),
         "late_ratio": (figures.late_ratio, thresholds.LATE_RATIO),
-        "delete_ratio": (figures.delete_ratio, thresholds.DELETE_RATIO),
+        "delete_ratio": (figures.delete_ratio if many_deletes else None, thresholds.DELETE_RATIO),
         "delete_files_per_data_file": (
             figures.delete_files_per_data_file if many_deletes else None,
             thresholds.DELETE_FILES_PER_DATA_FILE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 SMALL_FILE_SHARE = 0.75
@@ -35,13 +36,14 @@ DELETE_FILES_PER_DATA_FILE = Bound(1, 10)
 """A reader of a data file opens the delete files that may apply to it."""
 
 FEW_DELETE_FILES = 10
-"""Up to so many delete files are no reason, however few the data files."""
+"""Up to so many delete files are no reason: a table of few small files is read at once, whatever is deleted in it."""
 
 METADATA_BYTES = Bound(16_000_000, 256_000_000)
 """What a reader reads before it knows the table's files, and of which each commit writes a part anew."""
 
-DEAD_LETTER_RATIO = Bound(0.01, 0.1)
-"""Dead letters as a share of dead letters and rows, over the last hour."""
+DEAD_LETTER_RATIO = Bound(0.01, math.inf)
+"""Dead letters as a share of dead letters and rows, over the last hour. A model that groups writes few rows of many
+records, so only its author can say what is too much."""
 
-LATE_RATIO = Bound(0.01, 0.1)
+LATE_RATIO = DEAD_LETTER_RATIO
 """The same for events that a watermark has dropped."""
