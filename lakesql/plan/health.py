@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -220,8 +220,8 @@ def judge(figures: Figures, limits: Freshness) -> tuple[Finding, ...]:
     own = check(figures, limits)
     named = {finding.figure for finding in own}
     usual = [
-        _compare(figure, value, bound)
-        for figure, (value, bound) in _usual(figures).items()
+        _compare(figure, value, USUAL_BOUNDS[figure])
+        for figure, value in _usual(figures).items()
         if figure not in named and value is not None
     ]
     found = [finding for finding in (*own, *usual) if finding.word != "well"]
@@ -262,20 +262,28 @@ def percentile(ordered: Sequence[int], share: float) -> int | None:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
 
-def _usual(figures: Figures) -> dict[Figure, tuple[float | None, Bound]]:
-    """What is judged without a word of the model. How fresh a table must be, only its model can say."""
-    many_deletes = figures.delete_files > thresholds.FEW_DELETE_FILES
+USUAL_BOUNDS: Mapping[Figure, Bound] = {
+    "average_small_files": thresholds.AVERAGE_SMALL_FILES,
+    "compaction_lag": thresholds.COMPACTION_LAG_MS,
+    "delete_ratio": thresholds.DELETE_RATIO,
+    "delete_files_per_data_file": thresholds.DELETE_FILES_PER_DATA_FILE,
+    "metadata_bytes": thresholds.METADATA_BYTES,
+    "dead_letter_ratio": thresholds.DEAD_LETTER_RATIO,
+    "late_ratio": thresholds.LATE_RATIO,
+}
+"""What is judged without a word of the model. How fresh a table must be, only its model can say."""
+
+
+def _usual(figures: Figures) -> dict[Figure, float | None]:
+    has_deletes = figures.delete_files > thresholds.FEW_DELETE_FILES
     return {
-        "average_small_files": (figures.average_small_files, thresholds.AVERAGE_SMALL_FILES),
-        "compaction_lag": (figures.compaction_lag_ms, thresholds.COMPACTION_LAG_MS),
-        "dead_letter_ratio": (figures.dead_letter_ratio, thresholds.DEAD_LETTER_RATIO),
-        "late_ratio": (figures.late_ratio, thresholds.LATE_RATIO),
-        "delete_ratio": (figures.delete_ratio if many_deletes else None, thresholds.DELETE_RATIO),
-        "delete_files_per_data_file": (
-            figures.delete_files_per_data_file if many_deletes else None,
-            thresholds.DELETE_FILES_PER_DATA_FILE,
-        ),
-        "metadata_bytes": (figures.metadata_bytes, thresholds.METADATA_BYTES),
+        "average_small_files": figures.average_small_files,
+        "compaction_lag": figures.compaction_lag_ms,
+        "delete_ratio": figures.delete_ratio if has_deletes else None,
+        "delete_files_per_data_file": figures.delete_files_per_data_file if has_deletes else None,
+        "metadata_bytes": figures.metadata_bytes,
+        "dead_letter_ratio": figures.dead_letter_ratio,
+        "late_ratio": figures.late_ratio,
     }
 
 
