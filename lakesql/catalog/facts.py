@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
@@ -13,7 +12,7 @@ from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT
 from lakesql.errors import RunError, first_line
 from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_EVENT_TIME, LEDGER_LATE, LEDGER_MODEL, REPLAY_SUFFIX
-from lakesql.plan.health import Commit, LiveFile, TableFacts, Totals
+from lakesql.plan.health import Commit, LiveFile, TableFacts, Totals, event_ms
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
 
 if TYPE_CHECKING:
@@ -104,17 +103,9 @@ def _commit(snapshot: Snapshot, summary: Summary) -> Commit:
         rows=_whole(summary, "added-records") or 0,
         files=_whole(summary, "added-data-files") or 0,
         size_bytes=_whole(summary, "added-files-size") or 0,
-        event_ms=_event_ms(summary.get(LEDGER_EVENT_TIME, "")),
+        event_ms=event_ms(summary.get(LEDGER_EVENT_TIME, "")),
         late=_whole(summary, LEDGER_LATE) or 0,
     )
-
-
-def _event_ms(text: str) -> int | None:
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _totals(summary: Summary) -> Totals:

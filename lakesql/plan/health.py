@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from lakesql.model.properties import Freshness
@@ -255,6 +256,15 @@ def check(figures: Figures | None, limits: Freshness) -> tuple[Finding, ...]:
 def worst(findings: Iterable[Finding]) -> Word:
     """The worst word of them, `well` where there are none."""
     return max((finding.word for finding in findings), key=WORDS.index, default="well")
+
+
+def event_ms(text: str) -> int | None:
+    """The time of a newest event as the ledger and events write it, ISO 8601; None where it is none."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def percentile(ordered: Sequence[int], share: float) -> int | None:
