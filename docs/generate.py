@@ -29,7 +29,7 @@ from lakesql.model.config import MODES, PartitionField, SortField, TableConfig, 
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.model.writing import PARTITIONED_APPEND_PROPERTIES, PARTITIONED_UPSERT_PROPERTIES
 from lakesql.observe.jsonl import event_name
-from lakesql.observe.metrics import LAST_COMMIT, LAST_EVENT, TABLE_HEALTH, TABLE_METRICS, TABLE_READABLE
+from lakesql.observe.metrics import RUN_METRICS, TABLE_METRICS, TABLE_STATES, Metric
 from lakesql.observe.text import duration, percent, size
 from lakesql.plan.health import USUAL_BOUNDS
 from lakesql.project.duration import Duration
@@ -264,10 +264,9 @@ def bound_text(figure: str, value: float) -> str:
     return duration(round(value)) if figure == "compaction_lag" else f"{value:g}"
 
 
-def table_metrics() -> str:
-    """The metrics of tables."""
-    metrics = [TABLE_READABLE, TABLE_HEALTH, LAST_COMMIT, LAST_EVENT, *(metric for metric, _ in TABLE_METRICS)]
-    return table(("Metric", "Meaning"), [(f"`{metric.name}`", metric.doc) for metric in metrics])
+def metric_table(metrics: Iterable[Metric]) -> str:
+    """Metrics by their names."""
+    return table(("Metric", "Type", "Meaning"), [(f"`{each.name}`", each.kind, each.doc) for each in metrics])
 
 
 def event_table() -> str:
@@ -342,7 +341,8 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "column-properties": lambda: option_table(fields_of(ColumnProperties)),
     "freshness": lambda: option_table(fields_of(Freshness)),
     "thresholds": threshold_table,
-    "table-metrics": table_metrics,
+    "table-metrics": lambda: metric_table([*TABLE_STATES, *(metric for metric, _ in TABLE_METRICS)]),
+    "run-metrics": lambda: metric_table(RUN_METRICS),
     "template": template_names,
     "table-properties": lambda: setting_table(GIVEN_PROPERTIES),
     "partitioned-append-properties": lambda: setting_table(PARTITIONED_APPEND_PROPERTIES),

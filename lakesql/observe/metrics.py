@@ -78,11 +78,14 @@ TABLE_METRICS: tuple[tuple[Metric, str], ...] = (
         "late_last_hour",
     ),
 )
-"""What `lakesql status --output prometheus` says of each table beside the others: the metric, and the field of
+"""What `lakesql status --output prometheus` says of each table beside `TABLE_STATES`: the metric, and the field of
 `Figures`, whose milliseconds become seconds."""
 
 TABLE_READABLE = Metric("lakesql_table_readable", "1 if the table could be read, 0 if it, or its catalog, could not.")
 TABLE_HEALTH = Metric("lakesql_table_health", "0 well, 1 watch, 2 ill.")
+
+TABLE_STATES = (TABLE_READABLE, TABLE_HEALTH, LAST_COMMIT, LAST_EVENT)
+"""What is said of a table besides its figures."""
 
 
 BATCHES = Metric("lakesql_batches_total", "Batches that were committed.", "counter")
