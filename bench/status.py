@@ -7,6 +7,7 @@ to start Python and import libraries. With `--smoke` 100 snapshots, once.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import resource
@@ -32,7 +33,9 @@ MINUTE_MS = 60_000
 
 
 def main(arguments: Sequence[str]) -> int:
-    is_smoke = "--smoke" in arguments
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="100 snapshots, once")
+    is_smoke = parser.parse_args(arguments).smoke
     for commits in (1, 100) if is_smoke else (1, 1_000, 10_000):
         with tempfile.TemporaryDirectory() as folder:
             make_project(Path(folder), commits)
