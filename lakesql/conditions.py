@@ -358,6 +358,10 @@ CONDITIONS: dict[str, Condition] = {
         "A model's file holds more than one statement.",
         "Keep one SELECT, and give every other one a file of its own.",
     ),
+    "metrics-port": Condition(
+        "The address and the port that `--metrics-address` and `--metrics-port` name cannot be listened on.",
+        "Choose another port, or end the program that has it.",
+    ),
     "missing-option": Condition(
         "An option that must be given is missing.",
         "Add the option; the docs page of the thing it belongs to lists its values.",

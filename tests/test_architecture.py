@@ -51,6 +51,7 @@ PLACES = {
     "sqlglot": ("select/", "compile/"),
     "rich": ("observe/", "cli/"),
     "yaml": ("project/yaml.py",),
+    "prometheus_client": ("observe/metrics.py",),
 }
 """Where a library may be imported; for types alone it may be anywhere."""
 

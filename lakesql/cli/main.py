@@ -25,7 +25,7 @@ from lakesql.secrets import find_secrets, guard
 from lakesql.words import answer, suggest
 
 COMMANDS = (
-    *("init", "debug", "parse", "ls", "compile", "run", "show", "record"),
+    *("init", "debug", "parse", "ls", "compile", "run", "show", "status", "freshness", "record"),
     *("replay", "rewind", "rebuild", "drop", "clean"),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any
 
 from lakesql import __version__
@@ -11,6 +12,8 @@ from lakesql.compile.compiled import CompiledFiles
 from lakesql.graph.graph import GraphNode, node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.model import Model
+from lakesql.model.properties import Freshness
+from lakesql.project.duration import Duration
 from lakesql.project.files import shorten
 from lakesql.stream.stream import Column, FilePath, Generated, Stream, TopicPattern, Topics
 
@@ -59,6 +62,7 @@ def _details(manifest: Manifest, compiled: CompiledFiles, folder: str, node: Gra
         "table": str(model.table),
         "dead_letter_table": str(model.table.dead_letter),
         "description": model.properties.description,
+        "freshness": _freshness(model.properties.freshness),
         "compiled_path": f"{folder}/{model.path}",
         "stateful": known.stateful if known else None,
         "contract": _model_contract(model, known.columns) if known and known.columns is not None else None,
@@ -67,6 +71,14 @@ def _details(manifest: Manifest, compiled: CompiledFiles, folder: str, node: Gra
         "vars": sorted(model.facts.vars),
         "macros": sorted(model.facts.macros),
     }
+
+
+def _freshness(limits: Freshness) -> dict[str, str | float] | None:
+    """The limits that the model has, as its file says them; null where there are none."""
+    said = {field.name: getattr(limits, field.name) for field in fields(limits)}
+    return {
+        name: value.text if isinstance(value, Duration) else value for name, value in said.items() if value is not None
+    } or None
 
 
 def _model_contract(model: Model, columns: Iterable[Column]) -> list[dict[str, Any]]:

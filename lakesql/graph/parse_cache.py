@@ -12,7 +12,7 @@ from lakesql.errors import Place
 from lakesql.graph.manifest import Declarations, ModelFile, parse_declarations, parse_model
 from lakesql.model.config import MODES, AvailableNow, Every, PartitionField, SortField
 from lakesql.model.model import TemplateFacts
-from lakesql.model.properties import ColumnProperties, ModelProperties
+from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.project.cache import CacheFile, digest
 from lakesql.project.codec import decoder, encode
 from lakesql.project.duration import Duration
@@ -23,7 +23,7 @@ from lakesql.template.template import Macros
 
 _DECLARATIONS = (
     *(Declarations, Stream, Column, Csv, FilePath, Generated, TopicPattern, Topics, Watermark),
-    *(ModelProperties, ColumnProperties, Place),
+    *(ModelProperties, ColumnProperties, Freshness, Duration, Place),
 )
 _MODEL_FILE = (
     *(ModelFile, TemplateFacts, Reference, Node, Place),

@@ -186,6 +186,23 @@ def duration(ms: int) -> str:
     return f"{hours // 24} d {hours % 24:02} h"
 
 
+def size(size_bytes: float) -> str:
+    """`812 B`, `3.4 kB`, `268 MB`, `1.2 GB`."""
+    for unit, unit_bytes in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size_bytes >= 0.9995 * unit_bytes:
+            value = size_bytes / unit_bytes
+            return f"{value:.1f} {unit}" if value < 9.95 else f"{value:,.0f} {unit}"
+    return f"{size_bytes:.0f} B"
+
+
+def percent(share: float) -> str:
+    """`0 %`, `0.4 %`, `12 %`; what is not nothing never shows as nothing, and what is not all never as all."""
+    value = 100 * share
+    if value in (0, 100) or 9.95 <= value < 99.5:
+        return f"{value:.0f} %"
+    return f"{max(value, 0.1):.1f} %" if value < 9.95 else "99 %" if value < 100 else f"{value:,.0f} %"
+
+
 def age(ms: int) -> str:
     """How long ago, in one unit, so that it does not flicker: `now`, `4 s ago`, `12 min ago`."""
     seconds = ms // 1000
