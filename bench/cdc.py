@@ -29,7 +29,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from bench.append import BY_HAND, COLUMNS, DDL, create_by_hand, flights_model, run_pairs, write_flights

@@ -52,7 +52,7 @@ from lakesql.engine.sources.parsed import good_records, unpack
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected, now_ms
 from lakesql.model.model import Model
-from lakesql.names import CHANGES_VIEW, DELETE, ROWS_VIEW, UNKNOWN
+from lakesql.names import CHANGES_VIEW, DELETE, RAW, ROWS_VIEW, UNKNOWN
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -244,8 +244,11 @@ def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> li
     all_records = unpack(arrived, sink.select, sink.bindings)
     for binding, records in zip(sink.bindings, all_records, strict=True):
         counted = counters.stream(records, binding.stream, sink.select)
-        view = CHANGES_VIEW if sink.select.writing.is_mirror else identifier(binding.stream.name)
-        good_records(counted).createOrReplaceTempView(view)
+        good = good_records(counted)
+        if sink.select.writing.is_mirror:
+            good.drop(RAW).createOrReplaceTempView(CHANGES_VIEW)  # all columns of its newest changes are kept
+        else:
+            good.createOrReplaceTempView(identifier(binding.stream.name))
     return all_records
 
 

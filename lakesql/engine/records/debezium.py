@@ -51,7 +51,12 @@ _KEY = "_lakesql_key"
 
 
 def parse_changes(
-    raw: DataFrame, contract: Contract, keep: frozenset[str], keep_change: frozenset[str], keep_raw: bool = False
+    raw: DataFrame,
+    contract: Contract,
+    keep: frozenset[str],
+    keep_change: frozenset[str],
+    keep_raw: bool = False,
+    deletes_by_key: bool = False,
 ) -> DataFrame:
     """The columns of each change's row, `_record` and `_change` with the fields that are kept (if any),
     `_lakesql_rejected` and `_lakesql_ignored`; of an open stream `_lakesql_new_fields`.
@@ -59,8 +64,11 @@ def parse_changes(
     The row is the one after the change; of a delete it is the one before it, of which a database may send no more than
     the key. A truncate has none: all columns are NULL. Tombstones, which follow a delete for the broker's sake, and
     messages (`pg_logical_emit_message`) are ignored. Everything else is as `parse_records` has it.
+
+    `deletes_by_key`: of a row that was deleted only the key is asked for, and what orders its changes. Nothing else is
+    read of the row before a change then, unless `_change.before` is kept: that is a half of the event's text.
     """
-    read = with_each(raw, _read(contract))
+    read = with_each(raw, _read(contract, has_before="before" in keep_change or not deletes_by_key))
     judged = with_each(read, {_REASON: _first(fault.reason for fault in _faults(contract))})
     change = [_change_field(name, contract).alias(name) for name in (*CHANGE_FIELDS, "before") if name in keep_change]
     return judged.select(
@@ -93,11 +101,18 @@ _SOURCE = T.StructType(
 _TRANSACTION = T.StructType([T.StructField("id", T.StringType()), T.StructField("total_order", T.LongType())])
 
 
-def _read(contract: Contract) -> dict[str, Column]:
-    """The columns that reading adds: the event, the record's key, and the rows after and before as texts."""
+def _read(contract: Contract, has_before: bool = True) -> dict[str, Column]:
+    """The columns that reading adds: the event, the record's key, and the rows after and before as texts.
+
+    Without `has_before` the row before has only the columns of the key, and those that order its changes.
+    """
     row = T.StructType([T.StructField(column.name, as_text(column.type)) for column in contract.columns])
+    is_flat = contract.envelope == "debezium_flat"
+    asked = T.StructType([field for field in row.fields if field.name in _asked_of_deletes(contract)])
+    before = row if has_before or is_flat else asked
     fields = [
-        *(T.StructField(name, row) for name in ("after", "before")),
+        T.StructField("after", row),
+        T.StructField("before", before),
         T.StructField("op", T.StringType()),
         T.StructField("ts_ms", T.LongType()),
         T.StructField("source", _SOURCE),
@@ -107,13 +122,29 @@ def _read(contract: Contract) -> dict[str, Column]:
     key = F.when(F.get_json_object(key, "$.schema.fields").isNull(), key).otherwise(F.get_json_object(key, "$.payload"))
     event = T.StructType(fields)
     return {
-        _EVENT: _flat_event(event, row) if contract.envelope == "debezium_flat" else _event(event),
+        _EVENT: _flat_event(event, row) if is_flat else _event(event),
         _KEY: F.when(_op() == "d", from_json(key, row)),
         ROW: F.when(_op().isin("c", "u", "r"), F.col(_EVENT)["after"]).when(
-            _op() == "d", F.coalesce(F.col(_EVENT)["before"], F.col(_KEY))
+            _op() == "d", F.coalesce(_widened(F.col(_EVENT)["before"], before, row), F.col(_KEY))
         ),
         _BEFORE: F.col(_EVENT)["before"],
     }
+
+
+def _asked_of_deletes(contract: Contract) -> tuple[str, ...]:
+    """The columns that a deleted row must have. Of others a database may send anything."""
+    return *contract.key, *contract.sequence
+
+
+def _widened(value: Column, has: T.StructType, wanted: T.StructType) -> Column:
+    """A struct with more fields, which are NULL."""
+    if has == wanted:
+        return value
+    fields = (
+        (value[field.name] if field in has.fields else F.lit(None).cast(field.dataType)).alias(field.name)
+        for field in wanted.fields
+    )
+    return F.when(value.isNotNull(), F.struct(*fields))
 
 
 _PARAMETERS = {"scale": "scale", "precision": "connect.decimal.precision"}
@@ -279,8 +310,7 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
             UNPARSABLE,
             f"{column.name}: not in the event, as the change did not touch it. {SENT_BY}",
         )
-        # Of a row that is deleted a database may send the key alone, with anything in the place of the others.
-        is_asked = column.name in (*contract.key, *contract.sequence)
+        is_asked = column.name in _asked_of_deletes(contract)
         asked = ("c", "u", "r", "d") if is_asked else ("c", "u", "r")
         is_time = isinstance(column.type, T.TimestampType | T.TimestampNTZType) and column.unit is None
         what = f"{column.name}: not a {kind}{', or a number and the contract has no `unit` for it' if is_time else ''}"

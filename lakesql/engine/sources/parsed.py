@@ -76,7 +76,8 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
     if binding.has_rows:
         return _check_rows(raw, binding, keep, keep_raw)
     if binding.has_changes:
-        return parse_changes(raw, contract_of(binding), keep, select.change_fields, keep_raw)
+        contract, change = contract_of(binding), select.change_fields
+        return parse_changes(raw, contract, keep, change, keep_raw, deletes_by_key=select.writing.is_mirror)
     return parse_records(raw, contract_of(binding), keep, keep_raw)
 
 
