@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, assert_never
@@ -27,7 +27,7 @@ from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.engine.batch.arrivals import Arrivals
-from lakesql.engine.batch.bounds import bounds_pay, read_keys
+from lakesql.engine.batch.bounds import bounds_pay, match_few, read_keys
 from lakesql.engine.batch.counters import BatchCounters, Counts
 from lakesql.engine.batch.dead_letter import (
     DeadLetters,
@@ -260,7 +260,8 @@ def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> li
 class _PreparedWrite:
     """The statement that writes the rows, with the entry that its snapshot gets. It may be run again.
 
-    `unknown` are the rows of which a value is nowhere to be found.
+    `unknown` are the rows of which a value is nowhere to be found. `is_small`: few rows of the batch and of the table
+    are all that it joins.
     """
 
     statement: str
@@ -268,6 +269,7 @@ class _PreparedWrite:
     entry: Entry
     counters: BatchCounters
     unknown: DataFrame | None = None
+    is_small: bool = False
 
 
 def _prepare_write(
@@ -313,10 +315,18 @@ def _prepare_write(
                     sink.tombstones.remember(session, step)
             case Write(is_unchecked=is_unchecked):
                 merge = step.truncating_text(rows.truncate) if rows.truncate else step.text(bounds)
-                return _PreparedWrite(merge, is_unchecked, entry, rows.counters, unknown)
+                is_small = _is_small(sink, table, bounds)
+                return _PreparedWrite(merge, is_unchecked, entry, rows.counters, unknown, is_small)
             case _:
                 assert_never(step)
     raise AssertionError("the last step of a batch is its write")
+
+
+def _is_small(sink: Sink, table: snapshots.JavaTable, bounds: tuple[KeyRange, ...]) -> bool:
+    """Whether few rows of the table can match. Of a file that is written anew, all rows are joined."""
+    writing = sink.select.writing
+    has_few = bool(writing.keys) and not writing.is_history and match_few(bounds, writing.keys)
+    return has_few and not snapshots.rewrites_files(table)
 
 
 def _check_deletes(
@@ -349,7 +359,10 @@ def _stage(sink: Sink, session: SparkSession, write: _PreparedWrite) -> Snapshot
     """Write the rows into a staged snapshot; one that turns out to change nothing is dropped again."""
     table_name = sink.model.table
     head = snapshots.head_of(snapshots.load_table(session, table_name)) if write.is_unchecked else None
-    with snapshots.commit_properties(session, summary_of(write.entry), write.entry.wap_id):
+    with ExitStack() as stack:
+        stack.enter_context(snapshots.commit_properties(session, summary_of(write.entry), write.entry.wap_id))
+        if write.is_small:
+            stack.enter_context(_planned_once(session))
         session.sql(write.statement)
     table = snapshots.load_table(session, table_name)
     snapshot = snapshots.staged_snapshot(table, write.entry.wap_id)
@@ -366,6 +379,20 @@ def _stage(sink: Sink, session: SparkSession, write: _PreparedWrite) -> Snapshot
         snapshots.drop_staged(table, snapshot)
         return None
     return snapshot
+
+
+@contextmanager
+def _planned_once(session: SparkSession) -> Iterator[None]:
+    """While this is open, a statement is planned once, not again after each stage, and its rows meet in one task."""
+    settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+    before = {key: str(session.conf.get(key)) for key in settings}
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            session.conf.set(key, value)
 
 
 # --- 4. dead letters
