@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from lakesql.compile.quote import column_of, identifier, table_name
 from lakesql.compile.select import Select
-from lakesql.engine.records.debezium import parse_changes
+from lakesql.engine.records.changes import parse_changes
 from lakesql.engine.records.parse import (
     CORRUPT,
     missing_reason,
@@ -76,8 +76,7 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
     if binding.has_rows:
         return _check_rows(raw, binding, keep, keep_raw)
     if binding.has_changes:
-        contract, change = contract_of(binding), select.change_fields
-        return parse_changes(raw, contract, keep, change, keep_raw, deletes_by_key=select.writing.is_mirror)
+        return parse_changes(raw, contract_of(binding), keep, select.change_fields, keep_raw)
     return parse_records(raw, contract_of(binding), keep, keep_raw)
 
 
