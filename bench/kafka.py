@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -65,9 +65,7 @@ class Hand:
 
     def __init__(self, spark: SparkSession, root: Path, servers: str, per_batch: int) -> None:
         self.checkpoint = root / "checkpoints" / "by_hand"
-        reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
-        reader = reader.option("subscribe", "flights").option("startingOffsets", "earliest")
-        records = reader.option("maxOffsetsPerTrigger", per_batch).load()
+        records = read_topic(spark, servers, per_batch)
         self.rows = records.select(F.from_json(F.col("value").cast("string"), DDL).alias("row")).select("row.*")
 
     def append(self) -> None:
@@ -76,6 +74,13 @@ class Hand:
     def start(self, **trigger: Any) -> StreamingQuery:
         writer = self.rows.writeStream.option("checkpointLocation", str(self.checkpoint))
         return writer.trigger(**trigger).toTable(BY_HAND)
+
+
+def read_topic(spark: SparkSession, servers: str, per_batch: int) -> DataFrame:
+    """The records of the topic from its beginning, so many a batch."""
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
+    reader = reader.option("subscribe", "flights").option("startingOffsets", "earliest")
+    return reader.option("maxOffsetsPerTrigger", per_batch).load()
 
 
 def send_flights(broker: Broker, root: Path, copies: int, limit: int | None) -> int:

@@ -140,6 +140,11 @@ def head_of(table: JavaTable) -> int | None:
     return snapshot.snapshotId() if snapshot is not None else None
 
 
+def rewrites_files(table: JavaTable) -> bool:
+    """Whether a MERGE writes each data file anew that has one of its rows, as it does unless the table says no."""
+    return str(table.properties().getOrDefault("write.merge.mode", "copy-on-write")) == "copy-on-write"
+
+
 def ledger_tag(model: str) -> str:
     """The tag of the snapshot with the newest ledger entry of `model`."""
     return f"{TAG_PREFIX}{model}"
