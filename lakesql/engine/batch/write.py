@@ -38,6 +38,7 @@ from lakesql.engine.batch.dead_letter import (
     write_dead_letters,
 )
 from lakesql.engine.batch.feed import open_feed
+from lakesql.engine.batch.gather import gather
 from lakesql.engine.batch.late import late_letters
 from lakesql.engine.batch.letters import take_letters
 from lakesql.engine.batch.new_columns import Follow, check_schemas
@@ -117,6 +118,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         sink.emit(BatchSkipped(model.name, batch, now_ms()))
         return
     sink.reached("view")
+    if not sink.select.query.stateful:
+        arrived = gather(arrived, sink.progress.planned)
     rows = _open_rows(sink, session, arrived)
     sink.reached("stage")
     with ExitStack() as stack:
@@ -426,7 +429,7 @@ def _publish(
                 session,
                 model.table,
                 snapshot,
-                model.name,
+                progress.identity.owner,
                 lambda table: progress.holds(table, entry),
                 can_replay,
             )

@@ -89,6 +89,19 @@ def is_position_of(kind: SourceKind, position: Position) -> bool:
     return marks == ({_IN_POSITION[kind]} if kind in _IN_POSITION else set())
 
 
+def count_between(before: Positions, after: Positions) -> int | None:
+    """How many offsets lie between two positions of streams that are all topics; None where that is not known."""
+    count = 0
+    for name, position in after.items():
+        start = before.get(name)
+        if not (isinstance(start, dict) and isinstance(position, dict)) or not is_position_of("kafka", position):
+            return None
+        for topic, ends in position.items():
+            begins = start.get(topic, {})
+            count += sum(max(0, end - begins.get(partition, 0)) for partition, end in ends.items())
+    return count
+
+
 def can_start_from(kind: SourceKind, position: Position) -> bool:
     """Whether a position alone says what has been read. A position of plain files needs Spark's list of them."""
     match kind:
