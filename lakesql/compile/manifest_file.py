@@ -8,8 +8,9 @@ from typing import Any
 
 from lakesql import __version__
 from lakesql.compile.compiled import CompiledFiles
+from lakesql.compile.maintenance import plain_options, when_due
 from lakesql.graph.graph import GraphNode, node_id
-from lakesql.graph.manifest import Manifest
+from lakesql.graph.manifest import Manifest, find_task
 from lakesql.model.model import Model
 from lakesql.project.files import shorten
 from lakesql.stream.stream import Column, FilePath, Generated, Stream, TopicPattern, Topics
@@ -50,8 +51,28 @@ def _node(node: GraphNode) -> dict[str, Any]:
 
 
 def _details(manifest: Manifest, compiled: CompiledFiles, folder: str, node: GraphNode) -> dict[str, Any]:
-    if node.resource_type == "stream":
-        return _stream(manifest.streams[node.name])
+    match node.resource_type:
+        case "stream":
+            return _stream(manifest.streams[node.name])
+        case "maintenance":
+            return _task(manifest, folder, node)
+        case "model":
+            return _model(manifest, compiled, folder, node)
+
+
+def _task(manifest: Manifest, folder: str, node: GraphNode) -> dict[str, Any]:
+    task = find_task(manifest, node)
+    return {
+        "mode": node.config["mode"],
+        "table": str(task.table),
+        "procedure": task.procedure,
+        "when": when_due(task),
+        "options": plain_options(task.options),
+        "compiled_path": f"{folder}/{node.path}",
+    }
+
+
+def _model(manifest: Manifest, compiled: CompiledFiles, folder: str, node: GraphNode) -> dict[str, Any]:
     model = manifest.models[node.name]
     known = compiled.known(model.name)
     return {
