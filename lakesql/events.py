@@ -174,6 +174,30 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class TableMaintained:
+    """A procedure was run on a table of a model. `counts` are what it says of itself, by its own names."""
+
+    model: str
+    task: str
+    table: str
+    counts: tuple[tuple[str, int], ...]
+    duration_ms: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceFailed:
+    """A procedure has failed. The table is as it was, and the model goes on; it is tried again later."""
+
+    model: str
+    task: str
+    table: str
+    why: str
+    duration_ms: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFinished:
     """A model is done: with `success`, with `error` (its problems say why), or `skipped` for what `because` says.
 
@@ -217,6 +241,8 @@ Event = (
     | BatchEmpty
     | RecordsRejected
     | Progress
+    | TableMaintained
+    | MaintenanceFailed
     | ModelFinished
     | RunFinished
 )

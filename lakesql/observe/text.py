@@ -14,6 +14,7 @@ from lakesql.events import (
     BatchEmpty,
     BatchSkipped,
     Event,
+    MaintenanceFailed,
     ModelFinished,
     Noted,
     Progress,
@@ -25,6 +26,7 @@ from lakesql.events import (
     SessionStarted,
     StepApplied,
     StreamEmpty,
+    TableMaintained,
 )
 
 Tone = Literal["plain", "good", "warning", "bad"]
@@ -84,6 +86,11 @@ def _describe(event: Event) -> Line:
             left = time_left(event.left, event.left_unit, event.records_per_second)
             figures = (backlog, rate(event.records_per_second), f"about {left} left" if left else "")
             return Line(event.model, _join(*figures) or "no figures yet")
+        case TableMaintained():
+            done = [f"{name.removesuffix('_count').replace('_', ' ')} {number(n)}" for name, n in event.counts if n]
+            return Line(event.model, f"{event.task}: {_join(*done, duration(event.duration_ms))}")
+        case MaintenanceFailed():
+            return Line(event.model, f"{event.task} failed, and is tried again later: {event.why}", "warning")
         case ModelFinished():
             return _describe_finished(event)
         case RunFinished():

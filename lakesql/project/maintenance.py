@@ -83,7 +83,7 @@ class RewriteDataFiles:
         "Share of the rows in the data files that is deleted, from which on it is due.", default=0.1, read=_read_share
     )
     delete_files: int = option(
-        "How many delete files the table has had written since the last rewrite, from which on it is due.",
+        "How many delete files make it due, those that the last rewrite has left not counted.",
         default=64,
         read=read_positive,
     )
@@ -106,11 +106,9 @@ class RewriteDataFiles:
     max_file_size: Size | None = _iceberg("Larger files are rewritten.", None, parse_size)
     min_input_files: int | None = _iceberg("How many files are worth a rewrite.", None, read_positive)
     rewrite_all: bool | None = _iceberg("Rewrite every file.", None)
-    delete_file_threshold: int | None = _iceberg(
-        "From how many delete files on a data file is rewritten.", None, _read_count
-    )
-    delete_ratio_threshold: float | None = _iceberg(
-        "From which share of deleted rows on a data file is rewritten.", None, _read_share
+    delete_file_threshold: int = _iceberg("From how many delete files on a data file is rewritten.", 5, read_positive)
+    delete_ratio_threshold: float = _iceberg(
+        "From which share of deleted rows on a data file is rewritten.", 0.05, _read_share
     )
     max_file_group_size: Size | None = _iceberg("How much is rewritten in one piece.", None, parse_size)
     max_file_group_input_files: int | None = _iceberg("How many files are rewritten in one piece.", None, read_positive)

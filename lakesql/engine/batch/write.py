@@ -46,6 +46,7 @@ from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.entry import Entry, Snapshot, summary_of
+from lakesql.engine.maintenance.keeper import Keeper
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.progress.replay import ReplayProgress
 from lakesql.engine.sources.binding import StreamBinding
@@ -81,6 +82,7 @@ class Sink:
     table: TableSync
     emit: Emit
     tombstones: Tombstones = field(default_factory=Tombstones)
+    keeper: Keeper | None = None
     companion: Progress | None = None
     arrivals: Callable[[], Arrivals] | None = None
     letters: DataFrame | None = None
@@ -93,8 +95,10 @@ class Sink:
         return self.select.model
 
 
-def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
+def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     """Write one batch of a model: `arrived` are its parsed records, or the rows of a stateful SELECT.
+
+    Returns the snapshot that has become the table's head; None where nothing was written to the table.
 
     The steps, and what a crash after each leaves:
 
@@ -116,7 +120,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             arrived.write.format("noop").mode("append").save()
         sink.progress.note_written(entry)
         sink.emit(BatchSkipped(model.name, batch, now_ms()))
-        return
+        return None
     sink.reached("view")
     if not sink.select.query.stateful:
         arrived = gather(arrived, sink.progress.planned)
@@ -148,7 +152,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         if write is None or snapshot is None:
             sink.progress.note_empty(entry)
             sink.emit(BatchEmpty(model.name, batch, arrivals.records, rejected, now_ms(), arrivals.late))
-            return
+            return None
 
         def prepare_again() -> _PreparedWrite | None:
             return _prepare_write(sink, snapshots.load_table(session, model.table), rows, entry, stack)
@@ -170,6 +174,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             late=arrivals.late,
         )
     )
+    return head
 
 
 def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
