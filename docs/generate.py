@@ -29,8 +29,10 @@ from lakesql.model.properties import ColumnProperties, ModelProperties
 from lakesql.model.writing import PARTITIONED_APPEND_PROPERTIES, PARTITIONED_UPSERT_PROPERTIES
 from lakesql.observe.jsonl import event_name
 from lakesql.project.duration import Duration
+from lakesql.project.maintenance import PROCEDURES, Maintenance
 from lakesql.project.profiles import CONNECTIONS, Catalog, Retries, Spark, Target
 from lakesql.project.settings import Paths, Settings
+from lakesql.project.size import Size
 from lakesql.stream.stream import RECORD_FIELDS, Column, Csv, Watermark, _ColumnOptions, _StreamOptions
 from lakesql.template.library import FILTERS, TESTS
 from lakesql.template.library import METHODS as VALUE_METHODS
@@ -83,6 +85,16 @@ def connection_sections() -> str:
     return "\n\n".join(parts)
 
 
+def maintenance_sections() -> str:
+    """What `maintenance` takes, then the options of each procedure."""
+    own = [field for field in fields_of(Maintenance) if field.name not in PROCEDURES]
+    parts = [option_table(own)]
+    parts += [
+        f"### {name}\n\n{option_doc(kind)}\n\n{option_table(fields_of(kind))}" for name, kind in PROCEDURES.items()
+    ]
+    return "\n\n".join(parts)
+
+
 def target_table() -> str:
     """The keys of a target; its name is its key under `outputs:`."""
     return option_table(field for field in fields_of(Target) if field.name != "name")
@@ -116,6 +128,8 @@ KINDS: Mapping[Any, str] = {
     tuple[Column, ...]: "mapping",
     Node: "mapping",
     Duration: "an interval",
+    Size: "a size",
+    Maintenance: "mapping, or `false`",
 }
 
 
@@ -142,6 +156,8 @@ def default_text(field: Field) -> str:
             return "**required**"
         case Duration() as duration:
             return f"`{duration.text}`"
+        case Size() as size:
+            return f"`{size.text}`"
         case bool() as flag:
             return "`true`" if flag else "`false`"
         case int() as number:
@@ -307,6 +323,7 @@ def word_sections() -> str:
 
 SECTIONS: Mapping[str, Callable[[], str]] = {
     "config": config_sections,
+    "maintenance": maintenance_sections,
     "properties": properties_table,
     "column-properties": lambda: option_table(fields_of(ColumnProperties)),
     "template": template_names,

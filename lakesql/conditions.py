@@ -784,6 +784,11 @@ CONDITIONS: dict[str, Condition] = {
         "An expression of the SELECT has no name, and would become a column of the table.",
         "Give it a name with `AS`.",
     ),
+    "upstream-expired": Condition(
+        "A model is to begin with the stream of a table whose first snapshots have expired, so that rows would be "
+        "missing.",
+        "Rebuild the model that writes the table, or run once with `--accept-data-loss`.",
+    ),
     "upstream-rebuilt": Condition(
         "A model streams the table of another model, which was rebuilt since it was last read.",
         "Rebuild this model too: `lakesql rebuild MODEL+` rebuilds a model and all that read it.",

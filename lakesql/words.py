@@ -41,7 +41,7 @@ _NO_TESTS = (
 _NO_PACKAGES = "There are no packages: write the macro into macros/, or the SQL that it would make."
 _HISTORY = "mode='scd2' keeps a row for each version, by keys and sequence_by."
 _NO_HOOKS = "There are no hooks: a batch runs the statements of its compiled file, and nothing else."
-_NO_MAINTENANCE = "Maintenance is not in this version: call Iceberg's own procedures, as docs/operating.md says."
+_NO_MAINTENANCE = "Tables are maintained between the batches of `lakesql run`, as docs/maintenance.md says."
 _NO_QUERIES = "A template runs no query: it is read before anything runs. Join a table with ref('…') in the SELECT."
 _MODE = "mode='append' inserts each row; mode='upsert' with keys=['…'] keeps the newest row of each key."
 _KEYS = "keys=['…'], in mode='upsert' or 'append'."

@@ -217,7 +217,7 @@ class RemoveOrphanFiles:
     prefix_mismatch_mode: Literal["ERROR", "IGNORE", "DELETE"] | None = _iceberg(
         "What is done with a file whose scheme or host differs.", None
     )
-    prefix_listing: bool | None = _iceberg("List files by the storage's own listing.", None)
+    prefix_listing: bool = _iceberg("List files by the catalog's own access to the storage.", True)
     stream_results: bool | None = _iceberg("Take the list of files piece by piece.", None)
 
 

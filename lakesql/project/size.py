@@ -9,7 +9,7 @@ from lakesql.decode import Node
 from lakesql.errors import ProjectError
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
-_SIZE = re.compile(r"\s*(\d{1,9}(?:\.\d{1,3})?)\s*([KMGT]?)I?B\s*\Z", re.IGNORECASE)
+_SIZE = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([KMGT]?)I?B\s*\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,11 +112,9 @@ def test_every_procedure_leaves_the_rows_and_takes_the_files(project: Project, v
 
 def test_what_the_ledger_and_a_stream_of_the_table_need_does_not_expire(project: Project) -> None:
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
-    project.model(
-        "a", "SELECT * FROM {e}", mode="append", maintenance={**EAGER, "expire_snapshots": {"retain_last": 1}}
-    )
-    lazy = {**LAZY, "expire_snapshots": {"retain_last": 1}}
-    project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", maintenance=lazy)
+    one = {"expire_snapshots": {"retain_last": 1}}
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance={**EAGER, **one})
+    project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", maintenance={**LAZY, **one})
     project.model("d", "SELECT id, n FROM {a}", mode="append", maintenance=False)
     record(project, 0, 1, 2)
     project.run("a", "u").check()
@@ -132,6 +130,10 @@ def test_what_the_ledger_and_a_stream_of_the_table_need_does_not_expire(project:
     assert 1 < len(project.snapshot_ids("a")) < held, "nothing has expired, or too much"
     project.run("d").check()
     assert rows(project, "d") == rows(project, "a") == appended(range(5))
+
+    project.model("late", "SELECT id, n FROM {a}", mode="append", maintenance=False)
+    assert project.run("late").conditions("late") == ["upstream-expired"], "rows would be missing"
+    assert project.run("late", accept_data_loss=True).check() and len(project.rows("late")) < 200
 
     # A foreign commit on top, so that the newest ledger entry is not the head; then only its tag holds it.
     project.sql(f"ALTER TABLE {project.table('u')} DROP TAG lakesql_ledger_u")

@@ -211,6 +211,7 @@ class Keeper:
             self._emit(MaintenanceFailed(self.upkeep.model, task.name, str(task.table), problem, took_ms, at_ms))
             return False
         if counts is None:
+            self._not_before[task.name] = at_ms + LOOKS_AGAIN_MS
             return False
         if took_ms and (rewritten := counts.get("rewritten_bytes_count", 0)):
             self._speed = max(1_000.0, rewritten / took_ms)
@@ -239,7 +240,8 @@ class Keeper:
                     needed = find_needed(session, facts, self.upkeep.readers)
                     if needed.waiting:
                         names = ", ".join(f"'{name}'" for name in needed.waiting)
-                        self._tell_once(f"no snapshot expires before {names} has read the table")
+                        self._tell_once(f"no snapshot of {task.table} expires before {names} has read the table")
+                        return None
                     if needed.since_ms is not None:
                         before_ms = min(before_ms, needed.since_ms)
                 tag_entries(table, facts)

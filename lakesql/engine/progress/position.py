@@ -28,7 +28,8 @@ class Source:
     `nothing` says why there is nothing to read, where that is known. For Kafka: the id of each topic, and of each
     partition the first offset that is still there, and the one behind the last. For a table that was rebuilt: the
     snapshot that brought its new rows, and those after it, in their order; and the time of the first of them, in
-    milliseconds since the epoch.
+    milliseconds since the epoch. `is_cut`: the first snapshots of a table are gone, and with them
+    which rows they brought.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Source:
     ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     rebuilt: tuple[int, ...] = ()
     rebuilt_ms: int | None = None
+    is_cut: bool = False
     nothing: str = ""
 
 
