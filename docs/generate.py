@@ -29,7 +29,7 @@ from lakesql.model.properties import ColumnProperties, ModelProperties
 from lakesql.model.writing import PARTITIONED_APPEND_PROPERTIES, PARTITIONED_UPSERT_PROPERTIES
 from lakesql.observe.jsonl import event_name
 from lakesql.project.duration import Duration
-from lakesql.project.maintenance import PROCEDURES, Maintenance
+from lakesql.project.procedures import PROCEDURES, Maintenance
 from lakesql.project.profiles import CONNECTIONS, Catalog, Retries, Spark, Target
 from lakesql.project.settings import Paths, Settings
 from lakesql.project.size import Size

@@ -11,7 +11,7 @@ from lakesql.compile.quote import identifier, text
 from lakesql.model.config import SortField
 from lakesql.model.upkeep import MaintenanceTask
 from lakesql.project.duration import Duration
-from lakesql.project.maintenance import (
+from lakesql.project.procedures import (
     ExpireSnapshots,
     Procedure,
     RemoveOrphanFiles,

@@ -17,7 +17,7 @@ from lakesql.project.cache import CacheFile, digest
 from lakesql.project.codec import decoder, encode
 from lakesql.project.duration import Duration
 from lakesql.project.files import SourceFile
-from lakesql.project.maintenance import PROCEDURES, Maintenance
+from lakesql.project.procedures import PROCEDURES, Maintenance
 from lakesql.project.size import Size
 from lakesql.stream.stream import Column, Csv, FilePath, Generated, Stream, TopicPattern, Topics, Watermark
 from lakesql.template.reader import Reference

@@ -11,7 +11,7 @@ from lakesql.decode import Node, decode, fields_of, option, read_each, read_entr
 from lakesql.errors import Problem, ProjectError, did_you_mean
 from lakesql.names import check_name
 from lakesql.project.duration import Duration, parse_duration
-from lakesql.project.maintenance import Maintenance, merge_maintenance, read_maintenance
+from lakesql.project.procedures import Maintenance, merge_maintenance, read_maintenance
 from lakesql.stream.client import find_client_options
 from lakesql.words import answer, suggest
 

@@ -9,7 +9,7 @@ from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import build_writing
 from lakesql.names import DEAD_LETTER_SUFFIX, TOMBSTONES_SUFFIX
-from lakesql.project.maintenance import (
+from lakesql.project.procedures import (
     SORT_OPTIONS,
     ZORDER_OPTIONS,
     ExpireSnapshots,

@@ -18,7 +18,7 @@ from lakesql.names import check_name
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.project.files import read_text
 from lakesql.project.kafka_options import read_client_options
-from lakesql.project.maintenance import read_maintenance
+from lakesql.project.procedures import read_maintenance
 from lakesql.project.yaml import parse_yaml
 
 PROFILES_FILE = "profiles.yml"

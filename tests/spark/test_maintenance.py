@@ -16,7 +16,7 @@ from lakesql.compile.select import build_selects
 from lakesql.engine.maintenance.keeper import Keeper
 from lakesql.engine.spark.gateway import java_class
 from lakesql.events import BatchCommitted, Event, MaintenanceFailed, TableMaintained, now_ms
-from lakesql.project.maintenance import PROCEDURES, RewriteDataFiles, RewritePositionDeleteFiles, option_names
+from lakesql.project.procedures import PROCEDURES, RewriteDataFiles, RewritePositionDeleteFiles, option_names
 from lakesql.run.prepare import find_upkeep
 from tests.spark.project import Lake, Project, Row
 

@@ -22,7 +22,7 @@ from lakesql.project.cache import CacheFile
 from lakesql.project.codec import decoder, encode
 from lakesql.project.duration import Duration
 from lakesql.project.files import outputs_of
-from lakesql.project.maintenance import PROCEDURES, ExpireSnapshots, Maintenance
+from lakesql.project.procedures import PROCEDURES, ExpireSnapshots, Maintenance
 from lakesql.project.size import Size
 
 Edit = Callable[[Path], object]

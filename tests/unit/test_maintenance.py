@@ -26,7 +26,7 @@ from lakesql.errors import Place, ProjectError
 from lakesql.model.config import SortField
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import MaintenanceTask
-from lakesql.project.maintenance import (
+from lakesql.project.procedures import (
     DAY_MS,
     HOUR_MS,
     PROCEDURES,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from lakesql.engine.maintenance.facts import Level, TableFacts
-from lakesql.project.maintenance import (
+from lakesql.project.procedures import (
     HOUR_MS,
     ExpireSnapshots,
     Procedure,
@@ -42,7 +42,7 @@ def why_due(
                 return f"{level.small_files:,.0f} small files"
             if level.deleted >= options.delete_ratio * factor:
                 return f"{level.deleted * 100:.0f}% of the rows deleted"
-            if level.delete_files >= options.delete_files * factor:
+            if facts.version < DELETION_VECTORS and level.delete_files >= options.delete_files * factor:
                 return f"{level.delete_files:,} delete files"
             return "its time" if is_time and (level.small_files > 1 or level.delete_files) else ""
         case RewritePositionDeleteFiles():

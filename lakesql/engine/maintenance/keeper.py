@@ -30,7 +30,7 @@ from lakesql.model.config import SortField
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import MaintenanceTask
 from lakesql.names import MAINTENANCE_PROPERTY
-from lakesql.project.maintenance import (
+from lakesql.project.procedures import (
     HOUR_MS,
     ExpireSnapshots,
     RemoveOrphanFiles,
@@ -44,6 +44,12 @@ MaintenanceStep = Literal["maintain", "maintained"]
 
 LOOKS_AGAIN_MS = 60_000
 """How long a look at a table's metadata is good for, where its commits do not say that something is due."""
+
+MEASURED_BYTES = 32 * 1024**2
+"""From how many bytes on the time of a rewrite says how fast the next one will be: planning it takes a second."""
+
+RESTS_MS = 600_000
+"""How long a rewrite rests that has found nothing to do."""
 
 TRIES = 3
 """How often a procedure is called where somebody else's commit comes between."""
@@ -103,6 +109,7 @@ class Keeper:
         self._speed = BYTES_PER_MS
         self._told: set[str] = set()
         self._not_before: dict[str, int] = {}
+        self._absent: dict[TableName, int] = {}
 
     def after_batch(self, session: SparkSession, head: Mapping[str, str], is_behind: bool) -> None:
         """Run what is due now that a batch is in the table, whose snapshot has the summary `head`.
@@ -118,6 +125,7 @@ class Keeper:
     def at_end(self, session: SparkSession, is_ending: Callable[[], bool] = lambda: False) -> None:
         """Run what is due now that nothing is left to be written."""
         self._watched.clear()
+        self._absent.clear()
         for table, tasks in self.upkeep.tables().items():
             if not is_ending():
                 self._maintain(session, table, tasks, AT_END)
@@ -137,7 +145,7 @@ class Keeper:
         started = self._clock()
         for task in due:
             self._reached("maintain")
-            if self._call(session, task, factor):
+            if self._call(session, task):
                 done[task.procedure] = self._clock()
             self._reached("maintained")
         self._watched.pop(table, None)
@@ -147,15 +155,17 @@ class Keeper:
         self, session: SparkSession, table: TableName, tasks: tuple[MaintenanceTask, ...], factor: float
     ) -> _Watched | None:
         """The table as it is known, or anew where that is too long ago or something is due; None if there is none."""
-        found = self._watched.get(table)
-        now = self._clock()
+        found, now = self._watched.get(table), self._clock()
         if found is not None and now - found.seen_ms < LOOKS_AGAIN_MS:
-            rewrites = (task for task in tasks if isinstance(task.options, RewriteDataFiles))
-            if not any(
+            rewrites = [task for task in tasks if isinstance(task.options, RewriteDataFiles) and self._may(task)]
+            if self._time_left(found.facts) <= 0 or not any(
                 why_due(task.procedure, task.options, found.facts, found.level, 0, now, factor) for task in rewrites
             ):
                 return None
+        if now - self._absent.get(table, 0) < LOOKS_AGAIN_MS:
+            return None
         if found is None and table != self.upkeep.table and not table_exists(session, table):
+            self._absent[table] = now
             return None
         facts = parse_facts(read_json(load_table(session, table)))
         watched = self._watched[table] = _Watched(facts, level_of(facts), now)
@@ -178,17 +188,21 @@ class Keeper:
         manifests = _count_manifests(load_table(session, table))
         due: list[MaintenanceTask] = []
         for task in tasks:
-            if now < self._not_before.get(task.name, 0):
+            if not self._may(task):
                 continue
             follows = isinstance(task.options, RewritePositionDeleteFiles) and _follows(due, facts)
             if follows or why_due(task.procedure, task.options, facts, watched.level, manifests, now, factor):
                 due.append(task)
         return due
 
+    def _may(self, task: MaintenanceTask) -> bool:
+        """Whether the task may be called again: it has not failed, or found nothing to do, a short time ago."""
+        return self._clock() >= self._not_before.get(task.name, 0)
+
     def _time_left(self, facts: TableFacts) -> float:
         return time_left_ms(self._spent or (), self.upkeep.max_time_ratio, facts.first_ms, self._clock())
 
-    def _call(self, session: SparkSession, task: MaintenanceTask, factor: float) -> bool:
+    def _call(self, session: SparkSession, task: MaintenanceTask) -> bool:
         """Run one task, and say what it did; whether it is done."""
         started = time.monotonic()
         counts: Mapping[str, int] | None = {}
@@ -213,8 +227,12 @@ class Keeper:
         if counts is None:
             self._not_before[task.name] = at_ms + LOOKS_AGAIN_MS
             return False
-        if took_ms and (rewritten := counts.get("rewritten_bytes_count", 0)):
-            self._speed = max(1_000.0, rewritten / took_ms)
+        if isinstance(task.options, RewriteDataFiles):
+            rewritten = counts.get("rewritten_bytes_count", 0)
+            if not rewritten:  # its commits had small files, and no partition has enough of them
+                self._not_before[task.name] = at_ms + RESTS_MS
+            elif rewritten >= MEASURED_BYTES:
+                self._speed = rewritten / max(1, took_ms)
         self._emit(
             TableMaintained(self.upkeep.model, task.name, str(task.table), tuple(counts.items()), took_ms, at_ms)
         )
