@@ -221,7 +221,7 @@ class MaintenanceFailed:
 class ModelFinished:
     """A model is done: with `success`, with `error` (its problems say why), or `skipped` for what `because` says.
 
-    `warnings` are of its streams that had nothing to read.
+    `warnings` are of its streams that had nothing to read. `maintained` are the procedures that were run on its tables.
     """
 
     model: str
@@ -237,6 +237,7 @@ class ModelFinished:
     because: str = ""
     late: int = 0
     warnings: tuple[str, ...] = ()
+    maintained: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,25 @@ def _nearest(word: str, manifest: Manifest) -> str:
 _PLAIN = re.compile(r"((?:@|\d*\+)?)([^:/,+@]+)((?:\+\d*)?)")
 
 
+def select_work(
+    manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
+) -> tuple[tuple[str, ...], dict[str, frozenset[str]]]:
+    """The names of the selected models, and the selected tasks by their models, of those models that are not selected.
+
+    Everything, where nothing is said, is all models: each maintains its own tables. An empty selection is told on
+    stderr.
+    """
+    nodes = select(manifest, words, exclude, options)
+    names = tuple(node.name for node in nodes if node.resource_type == "model")
+    tasks: dict[str, frozenset[str]] = {}
+    for node in nodes:
+        if words and node.resource_type == "maintenance" and (of := str(node.config["of"])) not in names:
+            tasks[of] = tasks.get(of, frozenset()) | {node.name}
+    if not names and not tasks:
+        say("No model is selected: nothing to do.", options)
+    return names, tasks
+
+
 def select_models(
     manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
 ) -> tuple[str, ...]:

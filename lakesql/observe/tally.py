@@ -96,6 +96,7 @@ class ModelTally:
             because=because,
             late=self.late,
             warnings=self.warnings,
+            maintained=sum(task.runs for task in self.maintenance.values()),
         )
 
 

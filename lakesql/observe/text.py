@@ -107,6 +107,8 @@ def _describe_finished(event: ModelFinished) -> Line:
     match event.status:
         case "success" if is_up_to_date(event) and event.warnings:
             return Line(event.model, f"nothing to read: {'; '.join(event.warnings)}", "warning")
+        case "success" if is_up_to_date(event) and event.maintained:
+            return Line(event.model, f"up to date; {count(event.maintained, 'procedure')} run on its tables", "good")
         case "success" if is_up_to_date(event):
             return Line(event.model, "up to date, nothing new to read", "good")
         case "success":

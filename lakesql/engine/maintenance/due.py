@@ -22,6 +22,9 @@ URGENT = 4.0
 AT_END = 0.5
 """Which part of a threshold is enough where nothing waits to be written: at the end of a run."""
 
+AT_ONCE = 0.0
+"""No threshold and no time counts: somebody has asked for it."""
+
 DELETION_VECTORS = 3
 """From this format version on, a table has its position deletes as one vector for each data file. No compaction
 is needed for them, and a rewrite of a data file drops its vector."""
@@ -35,7 +38,8 @@ def why_due(
     if head is None:
         return ""
     last_ms = facts.work.done.get(procedure, facts.first_ms)
-    is_time = options.trigger is not None and now_ms - last_ms >= options.trigger.length_ms
+    is_time = options.trigger is not None and now_ms - last_ms >= options.trigger.length_ms and factor < URGENT
+    is_time = is_time or factor == AT_ONCE
     match options:
         case RewriteDataFiles():
             if level.small_files >= options.small_files * factor:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.compile.maintenance import call_text
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, table_exists
-from lakesql.engine.maintenance.due import AT_END, DELETION_VECTORS, URGENT, time_left_ms, why_due
+from lakesql.engine.maintenance.due import AT_END, AT_ONCE, DELETION_VECTORS, URGENT, time_left_ms, why_due
 from lakesql.engine.maintenance.facts import (
     Level,
     SnapshotFacts,
@@ -110,6 +110,7 @@ class Keeper:
         self._told: set[str] = set()
         self._not_before: dict[str, int] = {}
         self._absent: dict[TableName, int] = {}
+        self._at_once = False
 
     def after_batch(self, session: SparkSession, head: Mapping[str, str], is_behind: bool) -> None:
         """Run what is due now that a batch is in the table, whose snapshot has the summary `head`.
@@ -122,13 +123,16 @@ class Keeper:
         for table, tasks in self.upkeep.tables().items():
             self._maintain(session, table, tasks, URGENT if is_behind else 1.0)
 
-    def at_end(self, session: SparkSession, is_ending: Callable[[], bool] = lambda: False) -> None:
-        """Run what is due now that nothing is left to be written."""
+    def at_end(
+        self, session: SparkSession, is_ending: Callable[[], bool] = lambda: False, at_once: bool = False
+    ) -> None:
+        """Run what is due now that nothing is left to be written; with `at_once` all tasks, however long they take."""
+        self._at_once = at_once
         self._watched.clear()
         self._absent.clear()
         for table, tasks in self.upkeep.tables().items():
             if not is_ending():
-                self._maintain(session, table, tasks, AT_END)
+                self._maintain(session, table, tasks, AT_ONCE if at_once else AT_END)
 
     def _maintain(
         self, session: SparkSession, table: TableName, tasks: tuple[MaintenanceTask, ...], factor: float
@@ -200,6 +204,8 @@ class Keeper:
         return self._clock() >= self._not_before.get(task.name, 0)
 
     def _time_left(self, facts: TableFacts) -> float:
+        if self._at_once:
+            return float("inf")
         return time_left_ms(self._spent or (), self.upkeep.max_time_ratio, facts.first_ms, self._clock())
 
     def _call(self, session: SparkSession, task: MaintenanceTask) -> bool:
