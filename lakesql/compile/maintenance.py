@@ -84,9 +84,8 @@ def argument_text(value: Argument) -> str:
             assert_never(value)
 
 
-def when_due(task: MaintenanceTask) -> str:
+def when_due(options: Procedure) -> str:
     """When a task is due, for people."""
-    options = task.options
     due = [f"every {options.trigger.text}"] if options.trigger else []
     match options:
         case RewriteDataFiles():

@@ -72,7 +72,7 @@ def compiled_text(select: Select) -> str:
         parts.append(_section(when, select.late_text))
     tasks = maintenance_tasks(model)
     parts += [
-        _section(f"{task.name}: {when_due(task)}", call_text(task, table.order_by))
+        _section(f"{task.name}: {when_due(task.options)}", call_text(task, table.order_by))
         for task in tasks
         if not task.is_beside
     ]

@@ -166,10 +166,42 @@ def reads_model(manifest: Manifest, stream: str) -> Model | None:
     return None if stream in manifest.streams else manifest.models[stream]
 
 
+def graph_with_tasks(manifest: Manifest) -> Graph:
+    """The graph with the tasks that maintain the models' tables, each a reader of its model.
+
+    They are many, and no part of a model: who does not ask for them need not wait for them.
+    """
+    graph = manifest.graph
+    nodes, readers = dict(graph.nodes), dict(graph.readers)
+    for model in manifest.models.values():
+        own = node_id("model", model.name)
+        found = [_task_node(model, task) for task in maintenance_tasks(model)]
+        nodes.update((node.id, node) for node in found)
+        readers.update((node.id, ()) for node in found)
+        readers[own] = (*readers[own], *(node.id for node in found))
+    return Graph(nodes, readers)
+
+
 def find_task(manifest: Manifest, node: GraphNode) -> MaintenanceTask:
     """The task of a node of the graph that is one."""
     model = manifest.models[str(node.config["of"])]
     return next(task for task in maintenance_tasks(model) if task.name == node.name)
+
+
+def _task_node(model: Model, task: MaintenanceTask) -> GraphNode:
+    own = node_id("model", model.name)
+    return GraphNode(
+        id=node_id("maintenance", task.name),
+        name=task.name,
+        resource_type="maintenance",
+        path=model.path,
+        fqn=(*model.fqn[:-1], task.owner, task.procedure),
+        tags=frozenset(),
+        config={"mode": "maintenance", "of": model.name},
+        depends_on=(own,),
+        place=model.place,
+        references={own: model.place},
+    )
 
 
 def _by_name(found: Iterable[Named], what: str, problems: list[Problem]) -> dict[str, Named]:
@@ -342,17 +374,3 @@ def _graph_nodes(project: str, streams: Mapping[str, Stream], models: Mapping[st
             place=model.place,
             references=references,
         )
-        own = node_id("model", model.name)
-        for task in maintenance_tasks(model):
-            yield GraphNode(
-                id=node_id("maintenance", task.name),
-                name=task.name,
-                resource_type="maintenance",
-                path=model.path,
-                fqn=(*model.fqn[:-1], task.owner, task.procedure),
-                tags=frozenset(),
-                config={"mode": "maintenance", "of": model.name},
-                depends_on=(own,),
-                place=model.place,
-                references={own: model.place},
-            )

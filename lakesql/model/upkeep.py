@@ -10,6 +10,7 @@ from lakesql.model.table_name import TableName
 from lakesql.model.writing import build_writing
 from lakesql.names import DEAD_LETTER_SUFFIX, TOMBSTONES_SUFFIX
 from lakesql.project.procedures import (
+    DEFAULTS,
     SORT_OPTIONS,
     ZORDER_OPTIONS,
     ExpireSnapshots,
@@ -45,15 +46,19 @@ def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
     tables = {model.name: model.table, model.name + DEAD_LETTER_SUFFIX: model.table.dead_letter}
     if build_writing(model.config).retention is not None:
         tables[model.name + TOMBSTONES_SUFFIX] = model.table.tombstones
+    own = model.config.maintenance.procedures
+    beside = {name: _beside(name, options) for name, options in own.items()}
     return tuple(
-        MaintenanceTask(owner, name, table, options if owner == model.name else _beside(options), owner != model.name)
+        MaintenanceTask(owner, name, table, options, owner != model.name)
         for owner, table in tables.items()
-        for name, options in model.config.maintenance.procedures.items()
+        for name, options in (own if owner == model.name else beside).items()
     )
 
 
-def _beside(options: Procedure) -> Procedure:
+def _beside(name: str, options: Procedure) -> Procedure:
     """The options for a table of other columns and partitions."""
+    if options == DEFAULTS[name]:
+        return options
     match options:
         case RewriteDataFiles():
             plain = RewriteDataFiles()

@@ -232,6 +232,10 @@ PROCEDURES: Mapping[str, type[Procedure]] = {
 """Iceberg's procedures by their names, in the order in which they run."""
 
 
+DEFAULTS: Mapping[str, Procedure] = {name: kind() for name, kind in PROCEDURES.items()}
+"""The procedures as they are run where nobody says anything of them."""
+
+
 def _reader(name: str) -> Callable[[Node], Any]:
     """What reads the options of a procedure: a mapping, or `false`, which is None."""
 
