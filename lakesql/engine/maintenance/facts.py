@@ -14,6 +14,10 @@ SMALL = 0.75
 """A file that is smaller than this share of the target size is small: Iceberg rewrites it, too."""
 
 
+UNSORTED = 0
+"""The id of the sort order that is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class SnapshotFacts:
     """A snapshot, its parent, when it was committed, and its summary."""
@@ -40,7 +44,7 @@ class Work:
 class TableFacts:
     """A table's metadata. `history` goes from the head to the root, as far as it is there; `refs` are by name.
 
-    `is_shared`: other tables may have its files too, so that none may be deleted.
+    `is_shared`: other tables may have its files too, so that none may be deleted. `is_ordered`: it has a sort order.
     """
 
     version: int
@@ -51,6 +55,7 @@ class TableFacts:
     work: Work
     size_bytes: int
     is_shared: bool = False
+    is_ordered: bool = True
 
     @property
     def head(self) -> SnapshotFacts | None:
@@ -91,6 +96,7 @@ def parse_facts(text: str) -> TableFacts:
         refs={name: ref["snapshot-id"] for name, ref in metadata.get("refs", {}).items()},
         work=parse_work(properties.get(MAINTENANCE_PROPERTY, "")),
         size_bytes=len(text),
+        is_ordered=metadata.get("default-sort-order-id") != UNSORTED,
         is_shared=properties.get("gc.enabled") == "false",
     )
 

@@ -248,7 +248,7 @@ class Keeper:
         """What the procedure counts; None where it was not called."""
         table = load_table(session, task.table)
         facts = parse_facts(read_json(table))
-        order = () if task.is_beside else self.upkeep.order
+        order = self.upkeep.order if facts.is_ordered and not task.is_beside else ()
         match task.options:
             case RewriteDataFiles() as options:
                 statement = call_text(task, order, options=self._bound(options, facts))
