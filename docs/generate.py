@@ -33,8 +33,10 @@ from lakesql.observe.metrics import RUN_METRICS, TABLE_METRICS, TABLE_STATES, Me
 from lakesql.observe.text import duration, percent, size
 from lakesql.plan.health import USUAL_BOUNDS
 from lakesql.project.duration import Duration
+from lakesql.project.procedures import PROCEDURES, Maintenance
 from lakesql.project.profiles import CONNECTIONS, Catalog, Retries, Spark, Target
 from lakesql.project.settings import Paths, Settings
+from lakesql.project.size import Size
 from lakesql.stream.stream import RECORD_FIELDS, Column, Csv, Watermark, _ColumnOptions, _StreamOptions
 from lakesql.template.library import FILTERS, TESTS
 from lakesql.template.library import METHODS as VALUE_METHODS
@@ -87,6 +89,16 @@ def connection_sections() -> str:
     return "\n\n".join(parts)
 
 
+def maintenance_sections() -> str:
+    """What `maintenance` takes, then the options of each procedure."""
+    own = [field for field in fields_of(Maintenance) if field.name not in PROCEDURES]
+    parts = [option_table(own)]
+    parts += [
+        f"### {name}\n\n{option_doc(kind)}\n\n{option_table(fields_of(kind))}" for name, kind in PROCEDURES.items()
+    ]
+    return "\n\n".join(parts)
+
+
 def target_table() -> str:
     """The keys of a target; its name is its key under `outputs:`."""
     return option_table(field for field in fields_of(Target) if field.name != "name")
@@ -121,6 +133,8 @@ KINDS: Mapping[Any, str] = {
     Node: "mapping",
     Duration: "an interval",
     Duration | None: "an interval",
+    Size: "a size",
+    Maintenance: "mapping, or `false`",
 }
 
 
@@ -147,6 +161,8 @@ def default_text(field: Field) -> str:
             return "**required**"
         case Duration() as duration:
             return f"`{duration.text}`"
+        case Size() as size:
+            return f"`{size.text}`"
         case bool() as flag:
             return "`true`" if flag else "`false`"
         case int() as number:
@@ -337,6 +353,7 @@ def word_sections() -> str:
 
 SECTIONS: Mapping[str, Callable[[], str]] = {
     "config": config_sections,
+    "maintenance": maintenance_sections,
     "properties": properties_table,
     "column-properties": lambda: option_table(fields_of(ColumnProperties)),
     "freshness": lambda: option_table(fields_of(Freshness)),

@@ -147,6 +147,9 @@ LEDGER_REBUILD = "lakesql.rebuild"
 """Keys of a ledger entry in the summary of the snapshot that holds the batch (docs/architecture.md, the ledger)."""
 
 
+MAINTENANCE_PROPERTY = "lakesql.maintenance"
+"""The property of a table that says which maintenance was done when."""
+
 TAG_PREFIX = "lakesql_ledger_"
 """The tag of a model's newest ledger entry is this and the model's name: no expiry removes the snapshot."""
 

@@ -32,6 +32,7 @@ LAYERS = (
 
 ENGINE = (
     ("batch",),
+    ("maintenance",),
     ("progress",),
     ("sources",),
     ("ledger", "records"),

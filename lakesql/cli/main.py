@@ -26,7 +26,7 @@ from lakesql.words import answer, suggest
 
 COMMANDS = (
     *("init", "debug", "parse", "ls", "compile", "run", "show", "status", "freshness", "record"),
-    *("replay", "rewind", "rebuild", "drop", "clean"),
+    *("maintain", "replay", "rewind", "rebuild", "drop", "clean"),
 )
 
 REMOVING = ("rebuild", "drop", "clean")

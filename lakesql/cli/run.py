@@ -123,7 +123,8 @@ def run_selected(
 ) -> int:
     """Compile and run the selected models, each after those that it reads, and show the progress. The exit code.
 
-    With `rebuild_from` their tables are filled again from there.
+    Of models whose maintenance alone is selected, the tasks that are due are run. With `rebuild_from` the models'
+    tables are filled again from there.
     """
     from lakesql.cli import project
     from lakesql.compile.compiled import compiled_files
@@ -131,8 +132,11 @@ def run_selected(
 
     manifest = project.load_project(options)
     project.show_warnings(manifest, options)
-    names = project.select_models(manifest, select, exclude, options)
+    names, tasks = project.select_work(manifest, select, exclude, options)
+    if rebuild_from is not None:
+        tasks = {}
     manifest = ask_topics(manifest, names)
+    names = (*names, *tasks)
     compiled = compiled_files(manifest)
     compiled.compile(names)
     project.write_manifest(manifest, compiled)
@@ -140,10 +144,13 @@ def run_selected(
         return 0
 
     from lakesql.cli.render import open_emitter
-    from lakesql.run.models import run_models
+    from lakesql.run.maintain import maintenance_queries
+    from lakesql.run.models import QueriesBy, run_models
     from lakesql.run.rebuild import rebuild_queries
 
-    queries_by = rebuild_queries(manifest, names, rebuild_from, accept_data_loss) if rebuild_from is not None else None
+    queries_by: QueriesBy | None = maintenance_queries(tasks, at_once=False) if tasks else None
+    if rebuild_from is not None:
+        queries_by = rebuild_queries(manifest, names, rebuild_from, accept_data_loss)
     with (
         served(manifest, names, metrics, options) as others,
         open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), others) as emit,

@@ -17,6 +17,8 @@ from lakesql.project.cache import CacheFile, digest
 from lakesql.project.codec import decoder, encode
 from lakesql.project.duration import Duration
 from lakesql.project.files import SourceFile
+from lakesql.project.procedures import PROCEDURES, Maintenance
+from lakesql.project.size import Size
 from lakesql.stream.stream import Column, Csv, FilePath, Generated, Stream, TopicPattern, Topics, Watermark
 from lakesql.template.reader import Reference
 from lakesql.template.template import Macros
@@ -28,6 +30,7 @@ _DECLARATIONS = (
 _MODEL_FILE = (
     *(ModelFile, TemplateFacts, Reference, Node, Place),
     *(*MODES.values(), AvailableNow, Every, PartitionField, SortField, Duration),
+    *(Maintenance, *PROCEDURES.values(), Size),
 )
 
 

@@ -15,6 +15,7 @@ from lakesql.events import (
     BatchSkipped,
     ColumnsAbsent,
     Event,
+    MaintenanceFailed,
     ModelFinished,
     Noted,
     Progress,
@@ -26,6 +27,7 @@ from lakesql.events import (
     SessionStarted,
     StepApplied,
     StreamEmpty,
+    TableMaintained,
 )
 
 Tone = Literal["plain", "good", "warning", "bad"]
@@ -88,6 +90,11 @@ def _describe(event: Event) -> Line:
             left = time_left(event.left, event.left_unit, event.records_per_second)
             figures = (backlog, rate(event.records_per_second), f"about {left} left" if left else "")
             return Line(event.model, _join(*figures) or "no figures yet")
+        case TableMaintained():
+            done = [f"{name.removesuffix('_count').replace('_', ' ')} {number(n)}" for name, n in event.counts if n]
+            return Line(event.model, f"{event.task}: {_join(*done, duration(event.duration_ms))}")
+        case MaintenanceFailed():
+            return Line(event.model, f"{event.task} failed, and is tried again later: {event.why}", "warning")
         case ModelFinished():
             return _describe_finished(event)
         case RunFinished():
@@ -100,6 +107,8 @@ def _describe_finished(event: ModelFinished) -> Line:
     match event.status:
         case "success" if is_up_to_date(event) and event.warnings:
             return Line(event.model, f"nothing to read: {'; '.join(event.warnings)}", "warning")
+        case "success" if is_up_to_date(event) and event.maintained:
+            return Line(event.model, f"up to date; {count(event.maintained, 'procedure')} run on its tables", "good")
         case "success" if is_up_to_date(event):
             return Line(event.model, "up to date, nothing new to read", "good")
         case "success":

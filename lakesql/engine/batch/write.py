@@ -40,6 +40,7 @@ from lakesql.engine.batch.dead_letter import (
     write_dead_letters,
 )
 from lakesql.engine.batch.feed import open_feed
+from lakesql.engine.batch.gather import gather
 from lakesql.engine.batch.halves import complete_moves
 from lakesql.engine.batch.late import late_letters
 from lakesql.engine.batch.letters import take_letters
@@ -48,6 +49,7 @@ from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.entry import Entry, Snapshot, summary_of
+from lakesql.engine.maintenance.keeper import Keeper
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.progress.replay import ReplayProgress
 from lakesql.engine.sources.binding import StreamBinding
@@ -83,6 +85,7 @@ class Sink:
     table: TableSync
     emit: Emit
     tombstones: Tombstones = field(default_factory=Tombstones)
+    keeper: Keeper | None = None
     companion: Progress | None = None
     arrivals: Callable[[], Arrivals] | None = None
     letters: DataFrame | None = None
@@ -95,8 +98,10 @@ class Sink:
         return self.select.model
 
 
-def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
+def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     """Write one batch of a model: `arrived` are its parsed records, or the rows of a stateful SELECT.
+
+    Returns the snapshot that has become the table's head; None where nothing was written to the table.
 
     The steps, and what a crash after each leaves:
 
@@ -118,8 +123,10 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             arrived.write.format("noop").mode("append").save()
         sink.progress.note_written(entry)
         sink.emit(BatchSkipped(model.name, batch, now_ms()))
-        return
+        return None
     sink.reached("view")
+    if not sink.select.query.stateful:
+        arrived = gather(arrived, sink.progress.planned)
     rows = _open_rows(sink, session, arrived, entry)
     sink.reached("stage")
     with ExitStack() as stack:
@@ -151,7 +158,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             sink.emit(
                 BatchEmpty(model.name, batch, arrivals.records, rejected, now_ms(), arrivals.late, counts.ignored)
             )
-            return
+            return None
 
         def prepare_again() -> _PreparedWrite | None:
             return _prepare_write(sink, snapshots.load_table(session, model.table), rows, entry, stack)
@@ -175,6 +182,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             remembered=write.entry.remembered,
         )
     )
+    return head
 
 
 def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
@@ -497,7 +505,7 @@ def _publish(
                 session,
                 model.table,
                 snapshot,
-                model.name,
+                progress.identity.owner,
                 lambda table: progress.holds(table, entry),
                 can_replay,
             )

@@ -31,6 +31,11 @@ def load_table(session: SparkSession, name: TableName) -> JavaTable:
     return spark_util.loadIcebergTable(session._jsparkSession, table_name(name))
 
 
+def read_json(table: JavaTable) -> str:
+    """All metadata of the table, as it was loaded: Iceberg's own JSON."""
+    return str(java_class("org.apache.iceberg.TableMetadataParser").toJson(table.operations().current()))
+
+
 def table_exists(session: SparkSession, name: TableName) -> bool:
     """Whether the catalog has the table."""
     return bool(session.catalog.tableExists(table_name(name)))

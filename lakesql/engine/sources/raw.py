@@ -31,8 +31,8 @@ RECORD_BYTES = 500
 """What a record in a file is taken to have, where its lines cannot be measured."""
 
 TASK_RECORDS = 20_000
-"""How many records of a topic's partition a task reads: a large batch is spread over all cores, however few partitions
-the topic has."""
+"""How many records are worth a task of their own: so many of a topic's partition are read in one piece, and the pieces
+of a large batch are spread over all cores, however few partitions the topic has."""
 
 POLL_TIMEOUT_MS = 15_000
 """How long a task waits for the records of a broker that has gone away. A run that is ended waits as long for its last
