@@ -1,157 +1,15 @@
-"""Mode `cdc`: the table is what the SELECT says of the rows that the source has, however the feed is cut."""
+"""Mode `cdc`, case by case: what becomes of the table where something is deleted, truncated, late or refused."""
 
 from __future__ import annotations
-
-import random
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
 from lakesql.compile.select import build_select
 from lakesql.engine.batch.sample import preview_rows
 from lakesql.run.bind import bind_select
-from tests.spark.project import Fields, Project, Row
+from tests.spark.project import Fields, Project
 
 pytestmark = pytest.mark.long
-
-COLUMNS: dict[str, Any] = {
-    "a": {"type": "int", "required": True},
-    "b": {"type": "string", "required": True},
-    "v": "int",
-}
-SELECT = "SELECT a AS x, b AS y, v FROM {s} WHERE v >= 0"
-
-
-@dataclass
-class Source:
-    """A table with a composite key, and the events that Debezium makes of its changes."""
-
-    seed: int
-    partitions: int = 1
-    rows: dict[tuple[int, str], int | None] = field(default_factory=dict)
-    events: list[tuple[int, Fields]] = field(default_factory=list)
-    lsn: int = 100
-
-    def __post_init__(self) -> None:
-        self.random = random.Random(self.seed)
-
-    def change(self) -> None:
-        """One transaction."""
-        self.lsn += 10
-        kind = self.random.choices(
-            ["insert", "update", "delete", "move", "truncate", "snapshot", "message"], [9, 9, 4, 3, 1, 1, 1]
-        )[0]
-        there = sorted(self.rows)
-        if kind in ("insert", "update") or not there:
-            key = (self.random.randrange(6), self.random.choice("pqr"))
-            self._set(key, self.random.choice([None, -1, *range(9)]))
-        elif kind == "delete":
-            self._delete(self.random.choice(there))
-        elif kind == "move":
-            old, new = self.random.choice(there), (self.random.randrange(6), self.random.choice("pqr"))
-            value = self.rows[old]
-            if new not in self.rows:
-                self._delete(old)
-                self._set(new, value)
-        elif kind == "truncate":
-            self.rows.clear()
-            self._send(None, {"op": "t", "before": None, "after": None}, self.random.randrange(self.partitions))
-        elif kind == "snapshot":
-            for key in there:
-                self._send(key, {"op": "r", "before": None, "after": self._row(key)})
-        else:
-            self._send(None, {"op": "m", "before": None, "after": None}, 0)
-
-    def expected(self) -> list[Row]:
-        found = [{"x": a, "y": b, "v": v} for (a, b), v in self.rows.items() if v is not None and v >= 0]
-        return sorted(found, key=by_key)
-
-    def _set(self, key: tuple[int, str], value: int | None) -> None:
-        op = "u" if key in self.rows else "c"
-        self.rows[key] = value
-        self._send(key, {"op": op, "before": None, "after": self._row(key)})
-
-    def _delete(self, key: tuple[int, str]) -> None:
-        del self.rows[key]
-        self._send(key, {"op": "d", "before": {"a": key[0], "b": key[1], "v": None}, "after": None})
-        self.events.append((self._partition(key), Fields(key={"a": key[0], "b": key[1]}, value=None)))
-
-    def _row(self, key: tuple[int, str]) -> dict[str, Any]:
-        return {"a": key[0], "b": key[1], "v": self.rows[key]}
-
-    def _partition(self, key: tuple[int, str]) -> int:
-        return (key[0] + ord(key[1])) % self.partitions
-
-    def _send(self, key: tuple[int, str] | None, event: dict[str, Any], partition: int | None = None) -> None:
-        self.lsn += 1
-        value = {**event, "ts_ms": 1, "source": {"lsn": self.lsn, "snapshot": "false"}, "transaction": None}
-        place = self._partition(key) if key is not None else partition or 0
-        self.events.append((place, Fields(key={"a": key[0], "b": key[1]} if key else None, value=value)))
-
-
-def by_key(row: Row) -> tuple[Any, ...]:
-    return row["x"], row["y"]
-
-
-def cuts(source: Source, again: bool) -> Iterator[list[tuple[int, Fields]]]:
-    """The events in batches; `again`: now and then the connector was killed, and delivers its last events again."""
-    left, sent = list(source.events), list[tuple[int, Fields]]()
-    while left:
-        size = source.random.randrange(1, 45)
-        batch, left = left[:size], left[size:]
-        if again and source.random.random() < 0.3:
-            repeated = source.random.randrange(1, 12)
-            batch = [*batch, *(sent + batch)[-repeated:]]
-        sent += batch
-        yield batch
-
-
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_the_table_is_the_select_over_the_source(project: Project, feed_seed: int, partitions: int) -> None:
-    project.stream("s", COLUMNS, envelope="debezium", key=["a", "b"])
-    project.model("m", SELECT, mode="cdc", keys=["x", "y"])
-    source = Source(feed_seed, partitions)
-    for _ in range(120):
-        source.change()
-    for batch in cuts(source, again=partitions == 1):
-        for place in range(partitions):
-            project.record("s", [Fields(event) for at, event in batch if at == place], partition=place)
-        project.run().check()
-    assert sorted(project.rows_without_spark("m"), key=by_key) == source.expected()
-    assert not project.has("m__dead_letter") or project.reasons("m") == {}
-
-
-def test_the_sequence_makes_the_order_of_arrival_mean_nothing(project: Project, feed_seed: int) -> None:
-    """Changes twice, and long after newer ones: of deleted rows and of truncated tables too."""
-    project.stream("s", COLUMNS, envelope="debezium", key=["a", "b"])
-    select = SELECT.replace("v FROM", "v, _change.position AS at FROM")
-    project.model("m", select, mode="cdc", keys=["x", "y"], sequence_by="_change.position")
-    source = Source(feed_seed, partitions=2)
-    for _ in range(150):
-        source.change()
-    for batch in shuffled_cuts(source):
-        for place in range(source.partitions):
-            project.record("s", [Fields(event) for at, event in batch if at == place], partition=place)
-        project.run().check()
-    rows = [{name: row[name] for name in ("x", "y", "v")} for row in project.rows_without_spark("m")]
-    assert sorted(rows, key=by_key) == source.expected()
-    assert not project.has("m__dead_letter") or project.reasons("m") == {}
-
-
-def shuffled_cuts(source: Source) -> Iterator[list[tuple[int, Fields]]]:
-    """Every event once or twice, in batches, most of them near their place and some far from it."""
-    places = [
-        (index + source.random.choice([0, 0, 0, 5, 60]) * source.random.random(), event)
-        for index, event in enumerate(source.events)
-        for _ in range(source.random.choice([1, 1, 1, 2]))
-    ]
-    left = [event for _, event in sorted(places, key=lambda place: place[0])]
-    while left:
-        size = source.random.randrange(1, 45)
-        yield left[:size]
-        left = left[size:]
 
 
 def feed(project: Project, **columns: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
@@ -88,31 +87,3 @@ def test_a_column_that_the_select_works_with_cannot_be_kept(project: Project) ->
         {"id": 2, "v": 2, "text": "C", "more": ["b"]},
     ]
     assert [row["detail"].split(":")[0] for row in project.rows("m__dead_letter")] == ["big"]
-
-
-@pytest.mark.parametrize("sequence", [{}, {"sequence_by": "_change.position"}], ids=["arrival", "sequence"])
-def test_any_cut_into_batches_gives_the_rows_of_the_source(
-    project: Project, feed_seed: int, sequence: dict[str, str]
-) -> None:
-    mirror(project, "SELECT id, v, big AS text, more, _change.position AS at FROM {s}", **sequence)
-    chance, rows, events = random.Random(feed_seed), dict[int, Row](), list[Fields]()
-    for at in range(1, 160):
-        id_ = chance.randrange(5)
-        if id_ in rows and chance.random() < 0.15:
-            del rows[id_]
-            events.append(change("d", id_, at=at))
-            continue
-        op, v, known = "u" if id_ in rows else "c", chance.randrange(100), rows.get(id_)
-        if known and chance.random() < 0.6:
-            rows[id_] = {**known, "v": v}
-            events.append(unsent(id_, v, at))
-        else:
-            rows[id_] = {"id": id_, "v": v, "text": f"text {at}", "more": [f"{at}"]}
-            events.append(change(op, id_, v, f"text {at}", [f"{at}"], at))
-    while events:
-        size = chance.randrange(1, 40)
-        project.record("s", events[:size])
-        events = events[size:]
-    project.run().check()
-    assert stored(project) == [rows[id_] for id_ in sorted(rows)]
-    assert not project.has("m__dead_letter")
