@@ -133,7 +133,7 @@ class Suite:
         self.feeds.record(self.project)
         if self.kills:
             self._run_killed()
-        _show(self.project.run().check())
+        self.project.run().check()
 
     def faults(self) -> list[Fault]:
         """What is wrong in all tables."""
@@ -169,7 +169,7 @@ class Suite:
                 if left[model] == 0:
                     raise RuntimeError("killed")
 
-        _show(self.project.run(reached=reached))
+        self.project.run(reached=reached)
         for name, kill in self.kills.items():
             if left[name] > 0:
                 self.project.forget(name)
@@ -181,16 +181,3 @@ def random_kills(seed: int, models: Iterable[str]) -> dict[str, Kill]:
     """Where the models are killed that read the feeds of the group of this seed."""
     chance = random.Random(f"kills of {seed // GROUP}")
     return {name: Kill(chance.choice(STEPS), chance.randrange(1, 7), chance.random() < 0.4) for name in models}
-
-
-def _show(ran):
-    import py4j
-    from lakesql.engine.spark.gateway import java_class
-
-    print(
-        "cpu", java_class("java.lang.management.ManagementFactory").getOperatingSystemMXBean().getProcessCpuTime() / 1e9
-    )
-    from lakesql.events import BatchCommitted, ModelFinished, QueryStarted
-
-    for e in ran.of(ModelFinished):
-        print(e.model, e.duration_ms, [b.duration_ms for b in ran.of(BatchCommitted, e.model)], e.batches)

@@ -32,9 +32,11 @@ def find_damaged(project: Project, *models: str, seeds: int, batches: int, kill:
 
 def test_without_the_ledger_it_finds_duplicate_rows(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is looked up, and a batch has another name each time that it is written: by it Iceberg would know it."""
-    names, numbers = {}, count()
+    numbers = count()
+    names: dict[int, tuple[Entry, str]] = {}
     monkeypatch.setattr(Progress, "holds", lambda *_: False)
-    monkeypatch.setattr(Entry, "wap_id", property(lambda entry: names.setdefault(id(entry), f"{next(numbers)}")))
+    name_of = property(lambda entry: names.setdefault(id(entry), (entry, f"{next(numbers)}"))[1])
+    monkeypatch.setattr(Entry, "wap_id", name_of)
     assert find_damaged(project, "each", seeds=5, batches=3, kill=Kill("finish", 2, False)) == {"each"}
 
 
