@@ -250,7 +250,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "feed-changed": Condition(
         "The schema beside the events of a stream that declares no columns has another column, or another type, than "
-        "before. A column that is added or widened is followed by itself: the batch is written again with it.",
+        "before. A column that is added or widened is followed by itself: the batch is written again. Or changes "
+        "lack a column that the stream declares, and the model says on_schema_change='fail'.",
         "Where no column holds both types, or the model says on_schema_change='fail': decide what the column shall be, "
         "in the stream's `columns` or by on_schema_change, and run again. Nothing of the batch was written.",
     ),

@@ -61,6 +61,26 @@ class StreamEmpty:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnsAbsent:
+    """Changes of a feed do not have columns that its stream declares, and NULL stands there. `undeclared` are columns
+    that they have and the stream does not: a column that was renamed is another one."""
+
+    model: str
+    stream: str
+    batch: int
+    changes: int
+    absent: tuple[str, ...]
+    undeclared: tuple[str, ...]
+    at_ms: int
+
+    @property
+    def text(self) -> str:
+        """What is absent, in words that are the same for each batch."""
+        have = f"; they have {', '.join(self.undeclared)}, which it does not" if self.undeclared else ""
+        return f"changes lack {', '.join(self.absent)}, which the stream declares, and NULL stands there{have}"
+
+
+@dataclass(frozen=True, slots=True)
 class StepApplied:
     """A step of the plan was applied, such as a table created or a column added. `text` says it in one line."""
 
@@ -209,6 +229,7 @@ Event = (
     | SessionStarted
     | Noted
     | StreamEmpty
+    | ColumnsAbsent
     | StepApplied
     | QueryStarted
     | Retrying

@@ -13,6 +13,7 @@ from lakesql.events import (
     BatchCommitted,
     BatchEmpty,
     BatchSkipped,
+    ColumnsAbsent,
     Event,
     ModelFinished,
     Noted,
@@ -130,6 +131,9 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
             warning = f"stream {event.stream}: {event.why}"
             warnings = tuple(dict.fromkeys((*model.warnings, warning)))
             return replace(model, warnings=warnings, has_nothing=not event.others_have)
+        case ColumnsAbsent():
+            warnings = tuple(dict.fromkeys((*model.warnings, f"stream {event.stream}: {event.text}")))
+            return replace(model, warnings=warnings)
         case QueryStarted():
             return replace(model, phase="running")
         case Retrying():

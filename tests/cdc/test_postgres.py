@@ -84,8 +84,11 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def feed(postgres: Postgres, broker: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Feed]:
-    """Of the tables `items`, `notes`, `people` and `pgbench_accounts`, to topics `<name of the test>.public.…`."""
-    name = str(request.node.name)
+    """Of the tables `items`, `notes`, `people` and `pgbench_accounts`, to topics `<name of the test>.public.…`.
+
+    A test's parameter, if it has one, are more settings of the connector.
+    """
+    name = request.function.__name__
     connector = {
         "name": name,
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -104,6 +107,7 @@ def feed(postgres: Postgres, broker: Broker, tmp_path: Path, request: pytest.Fix
         "skipped.operations": "none",
         "topic.creation.default.partitions": "1",
         "topic.creation.default.replication.factor": "1",
+        **getattr(request, "param", {}),
     }
     connect = Connect(
         tmp_path / "connect",
@@ -239,6 +243,14 @@ def test_the_mirror_is_what_the_database_says(feed: Feed, project: Project) -> N
     assert not project.has("n__dead_letter")
 
 
+WITH_SCHEMAS = {
+    f"{part}.converter{setting}": value
+    for part in ("key", "value")
+    for setting, value in (("", JSON), (".schemas.enable", "true"))
+}
+
+
+@pytest.mark.parametrize("feed", [WITH_SCHEMAS], indirect=True, ids=[""])
 def test_the_mirror_follows_a_schema_that_changes_while_it_runs(feed: Feed, project: Project) -> None:
     """The stream declares no columns; somebody reads the table all the time."""
     name = "test_the_mirror_follows_a_schema_that_changes_while_it_runs"

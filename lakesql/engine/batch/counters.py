@@ -25,8 +25,8 @@ class Counts:
     `records` arrived; `bad` of them were rejected as they were read. Of the SELECT's rows, `keyless` lack a key or what
     orders the rows of a key; the others are `usable`. `event_us` is the newest event among the good records, in
     microseconds since the epoch: a datetime would come in some time zone. `truncates` are the changes of a feed that
-    empty its table, and `unsent` those that leave out values which the table has. `reshaped` are those whose schema
-    says what an open stream does not know.
+    empty its table, and `unsent` those that leave out values which the table has. `reshaped` are those that have other
+    columns than their stream.
     """
 
     records: int
@@ -57,7 +57,7 @@ class BatchCounters:
             self._records,
             records,
             _record_counts(
-                _event_time(stream, select), select.writing.is_mirror, bool(select.kept), bool(stream.schema_fields)
+                _event_time(stream, select), select.writing.is_mirror, bool(select.kept), NEW_FIELDS in records.columns
             ),
         )
 
@@ -110,7 +110,7 @@ def count_of(condition: Column) -> Column:
 
 
 @cache
-def _record_counts(event_time: str, is_mirror: bool, keeps: bool, is_open: bool) -> tuple[Column, ...]:
+def _record_counts(event_time: str, is_mirror: bool, keeps: bool, is_feed: bool) -> tuple[Column, ...]:
     is_bad = F.col(REJECTED).isNotNull()
     newest = F.max(F.when(~is_bad, F.unix_micros(F.expr(event_time))))
     none = F.count(F.lit(None))
@@ -122,7 +122,7 @@ def _record_counts(event_time: str, is_mirror: bool, keeps: bool, is_open: bool)
         newest.alias("event_us"),
         truncates.alias("truncates"),
         unsent.alias("unsent"),
-        (count_of(F.col(NEW_FIELDS).isNotNull()) if is_open else none).alias("reshaped"),
+        (count_of(F.col(NEW_FIELDS).isNotNull()) if is_feed else none).alias("reshaped"),
     )
 
 

@@ -49,7 +49,7 @@ from lakesql.engine.progress.progress import Progress
 from lakesql.engine.progress.replay import ReplayProgress
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records, unpack
-from lakesql.errors import RunError
+from lakesql.errors import LakesqlError, RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected, now_ms
 from lakesql.model.model import Model
 from lakesql.names import CHANGES_VIEW, DELETE, ROWS_VIEW, UNKNOWN
@@ -123,11 +123,12 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         write = _prepare_write(sink, table, rows, entry, stack)
         snapshot = _stage(sink, session, write) if write else None
         counts = rows.counters.read()
-        if counts.reshaped:
-            streams = zip((binding.stream for binding in sink.bindings), rows.records, strict=True)
-            check_schemas(model.name, model.config.on_schema_change, streams, sink.follow)
-        if sink.letters is None:
-            _check_ratio(session, model, counts, snapshot)
+        try:
+            _check_batch(sink, rows, counts, batch)
+        except LakesqlError:
+            if snapshot is not None:
+                snapshots.drop_staged(snapshots.load_table(session, model.table), snapshot)
+            raise
         arrivals = sink.arrivals() if sink.arrivals else Arrivals(counts.records, 0)
         sink.progress.check_topics()  # now that all is read
         sink.reached("dead-letter")
@@ -367,12 +368,19 @@ def _stage(sink: Sink, session: SparkSession, write: _PreparedWrite) -> Snapshot
 # --- 4. dead letters
 
 
-def _check_ratio(session: SparkSession, model: Model, counts: Counts, staged: Snapshot | None) -> None:
+def _check_batch(sink: Sink, rows: _Rows, counts: Counts, batch: int) -> None:
+    """Raise where the batch must not be published as it was staged."""
+    if counts.reshaped and rows.records:
+        streams = zip((binding.stream for binding in sink.bindings), rows.records, strict=True)
+        check_schemas(sink.model, batch, streams, sink.follow, sink.emit)
+    if sink.letters is None:
+        _check_ratio(sink.model, counts)
+
+
+def _check_ratio(model: Model, counts: Counts) -> None:
     allowed = model.config.max_dead_letter_ratio
     if counts.rejected <= allowed * counts.records:
         return
-    if staged is not None:
-        snapshots.drop_staged(snapshots.load_table(session, model.table), staged)
     raise RunError.of(
         "too-many-dead-letters",
         f"{counts.rejected} of {counts.records} records of this batch cannot be used: more than "

@@ -10,6 +10,7 @@ A flat record (`debezium_flat`) is the row itself, with what happened in fields 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -54,7 +55,7 @@ def parse_changes(
     raw: DataFrame, contract: Contract, keep: frozenset[str], keep_change: frozenset[str], keep_raw: bool = False
 ) -> DataFrame:
     """The columns of each change's row, `_record` and `_change` with the fields that are kept (if any),
-    `_lakesql_rejected` and `_lakesql_ignored`; of an open stream `_lakesql_new_fields`.
+    `_lakesql_rejected`, `_lakesql_ignored` and `_lakesql_new_fields`.
 
     The row is the one after the change; of a delete it is the one before it, of which a database may send no more than
     the key. A truncate has none: all columns are NULL. Tombstones, which follow a delete for the broker's sake, and
@@ -71,7 +72,7 @@ def parse_changes(
         rejected_struct(F.col(_REASON)),
         _is_ignored(contract).alias(IGNORED),
         *([_unsent(contract).alias(UNSENT)] if contract.kept else []),
-        *([_new_fields(contract).alias(NEW_FIELDS)] if contract.schema_fields else []),
+        (_new_fields(contract) if contract.schema_fields else _absent(contract)).alias(NEW_FIELDS),
     )
 
 
@@ -142,6 +143,29 @@ def _new_fields(contract: Contract) -> Column:
         return F.when((said != known) & (F.size(new) > 0), F.struct(new.alias("fields"), gone.alias("gone")))
 
     return _bound(F.transform(F.map_values(kinds), text), told)
+
+
+def _absent(contract: Contract) -> Column:
+    """Which declared columns a change does not have (`gone`), and which it has beside them (`fields`).
+
+    NULL where it has all of them. Only what is NULL is looked for, by its name in the whole text: a column of the row
+    before the change is one of the row after it too.
+    """
+    row, text = F.col(ROW), F.col("value").cast("string")
+    names = [column.name for column in contract.columns if json.dumps(column.name) == f'"{column.name}"']
+    looked_for = (F.when(row[it].isNull() & ~text.contains(f'"{it}"'), F.lit(it)) for it in names)
+    gone = F.array_compact(F.array(*looked_for).cast("array<string>"))
+    rows = (F.get_json_object(text, path) for path in ("$.payload.after", "$.after"))
+    keys = F.json_object_keys(text if contract.envelope == "debezium_flat" else F.coalesce(*rows))
+    columns = F.array(*(F.lit(column.name) for column in contract.columns))
+    beside = F.filter(F.array_except(keys, columns), lambda name: ~name.startswith("__"))
+    is_change = _op().isin("c", "u", "r") & F.col(_REASON).isNull()
+
+    def told(absent: Column) -> Column:
+        found = F.struct(F.coalesce(beside, F.array().cast("array<string>")).alias("fields"), absent.alias("gone"))
+        return F.when(F.size(absent) > 0, found)
+
+    return F.when(is_change, _bound(gone, told))
 
 
 def _event(kind: T.StructType) -> Column:
