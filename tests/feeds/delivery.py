@@ -108,17 +108,18 @@ def make_feeds(seeds: Iterable[int], batches: int = 0) -> Feeds:
         "untruncated": [sent for sent in shuffled if sent.seed >= 0],
         "plain": [sent for seed in seeds for sent in send_entries(seed, log.partitions)],
     }
-    return Feeds(group, seeds, log, sources, {topic: list(cut(each, ends)) for topic, each in sent.items()})
+    lengths = dict.fromkeys(sent, SPAN) | {"in_order": sum(end - start for start, end in segments)}
+    topics = {topic: list(cut(each, ends, lengths[topic])) for topic, each in sent.items()}
+    return Feeds(group, seeds, log, sources, topics)
 
 
-def cut(sent: list[Sent], ends: list[float]) -> Iterator[Record]:
-    """What was sent, by its topic's clock, in batches that end at these shares of it."""
+def cut(sent: list[Sent], ends: list[float], length: int) -> Iterator[Record]:
+    """What was sent, by its topic's clock of this length, in batches that end at these shares of it."""
     offsets: dict[int, int] = {}
-    length = max((each.clock for each in sent), default=0)
     for each in sorted(sent, key=lambda each: each.clock):
         offset = offsets.setdefault(each.partition, 0)
         offsets[each.partition] += 1
-        yield Record(each, bisect(ends, each.clock / (length + 1)), offset)
+        yield Record(each, bisect(ends, each.clock / length), offset)
 
 
 # --- in order, and the last ones again

@@ -182,7 +182,7 @@ def row_faults(name: str, feeds: Feeds, model: Model, stored: list[Row]) -> list
     wrong = [key for key in {**expected, **found} if Counter(expected.get(key, [])) != Counter(found.get(key, []))]
     return [
         Fault(name, seed, key, sorted(expected.get((seed, key), [])), sorted(found.get((seed, key), [])))
-        for seed, key in sorted(wrong, key=repr)
+        for seed, key in sorted(wrong, key=lambda each: (each[0], repr(each[1])))
     ]
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakesql.engine.batch.write import Step
+from lakesql.events import ModelFinished
 from tests.feeds import oracle
 from tests.feeds.delivery import Feeds
 from tests.feeds.oracle import Fault, Model, letter_faults, row_faults
@@ -158,7 +159,8 @@ class Suite:
         return "\n".join(lines)
 
     def _stored(self, table: str) -> list[Row]:
-        return self.project.lake.session.table(self.project.table(table)).toArrow().to_pylist()
+        rows: list[Row] = self.project.lake.session.table(self.project.table(table)).toArrow().to_pylist()
+        return rows
 
     def _run_killed(self) -> None:
         left = {name: kill.nth for name, kill in self.kills.items()}
@@ -169,7 +171,10 @@ class Suite:
                 if left[model] == 0:
                     raise RuntimeError("killed")
 
-        self.project.run(reached=reached)
+        ran = self.project.run(reached=reached)
+        assert {event.model for event in ran.of(ModelFinished) if event.problems} == {
+            name for name in left if left[name] <= 0
+        }
         for name, kill in self.kills.items():
             if left[name] > 0:
                 self.project.forget(name)
