@@ -26,7 +26,9 @@ def test_a_seed_alone_has_the_feed_that_it_has_in_its_group() -> None:
     whole, alone = make_feeds(range(40)), make_feeds([17])
     for topic, records in whole.topics.items():
         of_seed = [record for record in records if record.sent.seed in (17, -1)]
-        assert [(each.batch, each.sent) for each in of_seed] == [(each.batch, each.sent) for each in alone.topics[topic]]
+        assert [(each.batch, each.sent) for each in of_seed] == [
+            (each.batch, each.sent) for each in alone.topics[topic]
+        ]
 
 
 def find_damaged(project: Project, *models: str, seeds: int, batches: int, kill: Kill | None = None) -> set[str]:
