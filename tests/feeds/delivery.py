@@ -191,6 +191,6 @@ def send_entries(seed: int, partitions: int) -> Iterator[Sent]:
 
 def random_clocks(chance: random.Random, time: int) -> Iterator[int]:
     """When something is sent that happened at this time."""
-    for _ in range(2 if chance.random() < DOUBLED else 1):
-        far = chance.choice([SPAN // 1000, SPAN // 20, SPAN])
-        yield min(time + (chance.randrange(far) if chance.random() < DELAYED else 0), SPAN)
+    for number in range(2 if chance.random() < DOUBLED else 1):
+        far = chance.choice([SPAN // 1000, SPAN // 10, SPAN, SPAN])
+        yield min(time + (chance.randrange(far) if number or chance.random() < DELAYED else 0), SPAN)

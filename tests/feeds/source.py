@@ -304,7 +304,7 @@ def entries(seed: int) -> Iterator[Entry]:
     for time in random_times(chance, chance.randrange(5, 50)):
         at += chance.choice([0, 0, 1, 1, 3])
         v = chance.choice([None, *range(4)])
-        yield Entry(time, seed, chance.choice(KEYS), at, chance.randrange(2), v, chance.random() < 0.2)
+        yield Entry(time, seed, chance.choice(KEYS[:4]), at, chance.randrange(2), v, chance.random() < 0.3)
 
 
 BROKEN_ENTRIES: dict[str, str] = {
