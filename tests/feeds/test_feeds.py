@@ -62,4 +62,4 @@ def test_with_the_oldest_change_of_each_key_it_finds_former_rows(
     for reduction in ("newest_rows", "newest_changes", "newest_known"):
         newest = getattr(batch, reduction)
         monkeypatch.setattr(batch, reduction, lambda *args, newest=newest: newest(*args).replace(" DESC", ""))
-    assert find_damaged(project, *models, seeds=20, batches=2) == set(models)
+    assert find_damaged(project, *models, seeds=20, batches=2) >= set(models)
