@@ -10,6 +10,7 @@ from lakesql.compile import batch
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.progress.progress import Progress
+from lakesql.names import RANK
 from tests.feeds.delivery import make_feeds
 from tests.feeds.suite import MODELS, Kill, Suite, random_kills
 from tests.spark.project import Project
@@ -63,3 +64,11 @@ def test_with_the_oldest_change_of_each_key_it_finds_former_rows(
         newest = getattr(batch, reduction)
         monkeypatch.setattr(batch, reduction, lambda *args, newest=newest: newest(*args).replace(" DESC", ""))
     assert find_damaged(project, *models, seeds=20, batches=2) >= set(models)
+
+
+def test_without_the_reduction_it_finds_keys_that_stand_twice(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = batch.newest_rows
+    monkeypatch.setattr(batch, "newest_rows", lambda *args: newest(*args).replace(f"WHERE {RANK} = 1", ""))
+    assert find_damaged(project, "last", "newest", seeds=5, batches=1) == {"last", "newest"}
