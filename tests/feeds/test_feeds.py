@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 
 from lakesql.compile import batch
+from lakesql.compile.merge import newest_rows
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.progress.progress import Progress
@@ -69,6 +70,5 @@ def test_with_the_oldest_change_of_each_key_it_finds_former_rows(
 def test_without_the_reduction_it_finds_keys_that_stand_twice(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    newest = batch.newest_rows
-    monkeypatch.setattr(batch, "newest_rows", lambda *args: newest(*args).replace(f"WHERE {RANK} = 1", ""))
+    monkeypatch.setattr(batch, "newest_rows", lambda *args: newest_rows(*args).replace(f"WHERE {RANK} = 1", ""))
     assert find_damaged(project, "last", "newest", seeds=5, batches=1) == {"last", "newest"}
