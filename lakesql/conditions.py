@@ -706,9 +706,10 @@ CONDITIONS: dict[str, Condition] = {
         "Use one of the types that the message lists.",
     ),
     "truncate-refused": Condition(
-        "The source of a mirror was truncated, and the model says `on_truncate='fail'`.",
+        "The source of a mirror was truncated, and the model says `on_truncate='fail'`, or its stream reads several "
+        "topics, of which one has the truncate. No history takes one.",
         "If the rows are to go, run once with `on_truncate='apply'`; otherwise fill the source again, and rebuild the "
-        "model.",
+        "model. Mirror each of several topics by a stream and a model of its own.",
     ),
     "unknown-column": Condition(
         "A SELECT, an option of a model or a stream, or `--mask` of `lakesql record`, names a column that does not "

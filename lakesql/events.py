@@ -117,8 +117,9 @@ class BatchCommitted:
     """A batch is in the table.
 
     `records` arrived, `rows` were written (inserted or updated), `rejected` are dead letters (none where an earlier
-    try at the batch wrote them), `late` those that a watermark has dropped. `event_time` is the newest event, ISO 8601
-    in UTC, or empty.
+    try at the batch wrote them), `late` those that a watermark has dropped, `ignored` the messages and tombstones of a
+    change feed. `remembered` are the deletes, and what else made no row, that were put into the tombstones.
+    `event_time` is the newest event, ISO 8601 in UTC, or empty.
     """
 
     model: str
@@ -131,6 +132,8 @@ class BatchCommitted:
     event_time: str
     at_ms: int
     late: int = 0
+    ignored: int = 0
+    remembered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ class BatchSkipped:
 class BatchEmpty:
     """A batch had no row to write: no commit was made. Its `rejected` records are dead letters all the same.
 
-    `late` ones have been dropped by a watermark.
+    `late` ones have been dropped by a watermark, and `ignored` are messages and tombstones of a change feed.
     """
 
     model: str
@@ -155,6 +158,7 @@ class BatchEmpty:
     rejected: int
     at_ms: int
     late: int = 0
+    ignored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +217,8 @@ class ModelFinished:
     because: str = ""
     late: int = 0
     warnings: tuple[str, ...] = ()
+    ignored: int = 0
+    remembered: int = 0
 
 
 @dataclass(frozen=True, slots=True)

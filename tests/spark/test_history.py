@@ -48,7 +48,7 @@ def stored(project: Project, name: str) -> list[Row]:
 def event(change: Change) -> Fields:
     key, at, v, w = change
     row = {"id": key, "v": v, "w": w, "at": at}
-    value = {"op": "d", "before": {**row, "v": 0}} if v is None else {"op": "u", "after": row}
+    value = {"op": "d", "before": {**row, "v": 1}} if v is None else {"op": "u", "after": row}
     return Fields(key={"id": key}, value={**value, "source": {"lsn": at}})
 
 

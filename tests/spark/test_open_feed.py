@@ -60,6 +60,12 @@ def test_columns_and_key_are_what_the_schema_says(project: Project) -> None:
         "tags": {"type": "array", "items": TEXT},
         "home": struct(city=TEXT, zip=INT),
         "doc": {"type": "string", "name": "io.debezium.data.Json", "version": 1},
+        "opens": {"type": "int64", "name": "io.debezium.time.MicroTime", "version": 1},
+        "year": {"type": "int32", "name": "io.debezium.time.Year", "version": 1},
+        "lasts": {"type": "int64", "name": "io.debezium.time.MicroDuration", "version": 1},
+        "flags": {"type": "bytes", "name": "io.debezium.data.Bits", "version": 1, "parameters": {"length": "10"}},
+        "any": {**struct(scale=INT, value={"type": "bytes"}), "name": "io.debezium.data.VariableScaleDecimal"},
+        "tagged": {"type": "map", "keys": TEXT, "values": TEXT},
     }
     row = {
         "id": 1,
@@ -73,6 +79,12 @@ def test_columns_and_key_are_what_the_schema_says(project: Project) -> None:
         "tags": ["x"],
         "home": {"city": "Rome", "zip": 9},
         "doc": '{"a":1}',
+        "opens": 27_000_000_000,
+        "year": 2026,
+        "lasts": -1,
+        "flags": "AwI=",
+        "any": {"scale": 1, "value": "fQ=="},
+        "tagged": {"a": "1"},
     }
     project.record("s", [change("c", row, **kinds), change("d", {"id": 2}, id=LONG)])
 
@@ -91,6 +103,12 @@ def test_columns_and_key_are_what_the_schema_says(project: Project) -> None:
             "tags": ["x"],
             "home": {"city": "Rome", "zip": 9},
             "doc": '{"a":1}',
+            "opens": "07:30:00",
+            "year": 2026,
+            "lasts": -1,
+            "flags": b"\3\2",
+            "any": "12.5",
+            "tagged": [("a", "1")],
         }
     ]
     fields = {field.name: str(field.field_type) for field in project.iceberg("m").schema().fields}

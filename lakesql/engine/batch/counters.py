@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
-from lakesql.names import CHANGE, NEW_FIELDS, RAW, RECORD, REJECTED, UNSENT
+from lakesql.names import CHANGE, IGNORED, NEW_FIELDS, RAW, RECORD, REJECTED, UNSENT
 from lakesql.stream.stream import Stream
 
 
@@ -26,7 +26,7 @@ class Counts:
     orders the rows of a key; the others are `usable`. `event_us` is the newest event among the good records, in
     microseconds since the epoch: a datetime would come in some time zone. `truncates` are the changes of a feed that
     empty its table, and `unsent` those that leave out values which the table has. `reshaped` are those that have other
-    columns than their stream.
+    columns than their stream, and `ignored` those that are no changes: messages, and tombstones.
     """
 
     records: int
@@ -37,6 +37,7 @@ class Counts:
     truncates: int = 0
     unsent: int = 0
     reshaped: int = 0
+    ignored: int = 0
 
     @property
     def rejected(self) -> int:
@@ -57,7 +58,7 @@ class BatchCounters:
             self._records,
             records,
             _record_counts(
-                _event_time(stream, select), select.writing.is_mirror, bool(select.kept), NEW_FIELDS in records.columns
+                _event_time(stream, select), select.writing.is_mirror, bool(select.kept), IGNORED in records.columns
             ),
         )
 
@@ -83,6 +84,7 @@ class BatchCounters:
             truncates=sum(row["truncates"] for row in seen),
             unsent=sum(row["unsent"] for row in seen),
             reshaped=sum(row["reshaped"] for row in seen),
+            ignored=sum(row["ignored"] for row in seen),
         )
 
 
@@ -123,6 +125,7 @@ def _record_counts(event_time: str, is_mirror: bool, keeps: bool, is_feed: bool)
         truncates.alias("truncates"),
         unsent.alias("unsent"),
         (count_of(F.col(NEW_FIELDS).isNotNull()) if is_feed else none).alias("reshaped"),
+        (count_of(F.col(IGNORED)) if is_feed else none).alias("ignored"),
     )
 
 
@@ -130,7 +133,7 @@ def _record_counts(event_time: str, is_mirror: bool, keeps: bool, is_feed: bool)
 def _stateful_counts() -> tuple[Column, ...]:
     none = F.max(F.lit(None).cast("bigint"))
     none_of = count_of(F.lit(False))
-    others = (none_of.alias(name) for name in ("bad", "truncates", "unsent", "reshaped"))
+    others = (none_of.alias(name) for name in ("bad", "truncates", "unsent", "reshaped", "ignored"))
     return F.count("*").alias("records"), none.alias("event_us"), *others
 
 

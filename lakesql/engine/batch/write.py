@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import and_
 from typing import Literal, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +26,7 @@ from lakesql.compile.batch import (
 )
 from lakesql.compile.batch import Step as BatchStep
 from lakesql.compile.merge import KeyRange
-from lakesql.compile.quote import identifier
+from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.engine.batch.arrivals import Arrivals
 from lakesql.engine.batch.bounds import bounds_pay, read_keys
@@ -145,7 +147,9 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         sink.reached("publish")
         if write is None or snapshot is None:
             sink.progress.note_empty(entry)
-            sink.emit(BatchEmpty(model.name, batch, arrivals.records, rejected, now_ms(), arrivals.late))
+            sink.emit(
+                BatchEmpty(model.name, batch, arrivals.records, rejected, now_ms(), arrivals.late, counts.ignored)
+            )
             return
 
         def prepare_again() -> _PreparedWrite | None:
@@ -166,6 +170,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             event_time=_iso(counts),
             at_ms=now_ms(),
             late=arrivals.late,
+            ignored=counts.ignored,
+            remembered=write.entry.remembered,
         )
     )
 
@@ -280,8 +286,8 @@ def _prepare_write(
                     frames[name] = session.sql(query)
                     frames[name].createOrReplaceTempView(name)
             case CheckDeletes(view=view, ratio=ratio):
-                deletes = _keep(frames[view], stack).where(DELETE).count()
-                _check_deletes(model, ratio, deletes, rows.truncate, table)
+                deletes = _keep(frames[view], stack).where(DELETE)
+                _check_deletes(sink.select, ratio, deletes, rows.truncate, table)
             case ReadBounds() if rows.truncate:
                 pass  # all of the table is looked at
             case ReadBounds(view=view, keys=keys, margins_ms=margins_ms):
@@ -307,7 +313,7 @@ def _prepare_write(
                 frames[name].createOrReplaceTempView(name)
             case Remember(view=view, condition=condition):
                 if rows.truncate or not _keep(frames[view], stack).where(condition).isEmpty():
-                    sink.tombstones.remember(session, step)
+                    entry = replace(entry, remembered=sink.tombstones.remember(session, model.table, step))
             case Write(is_unchecked=is_unchecked):
                 merge = step.truncating_text(rows.truncate) if rows.truncate else step.text(bounds)
                 return _PreparedWrite(merge, is_unchecked, entry, rows.counters, unknown)
@@ -317,13 +323,22 @@ def _prepare_write(
 
 
 def _check_deletes(
-    model: Model, allowed: float, deletes: int, truncate: Truncate | None, table: snapshots.JavaTable
+    select: Select, allowed: float, deletes: DataFrame, truncate: Truncate | None, table: snapshots.JavaTable
 ) -> None:
-    """Raise `RunError` (`too-many-deletes`) for a batch that would delete more of the table's rows than it may."""
-    head = next(snapshots.read_history(table), None)
+    """Raise `RunError` (`too-many-deletes`) for a batch that would delete more of the table's rows than it may.
+
+    Most changes of a mirror that filters may be of rows that it does not have: where all are too many, keys are looked
+    up.
+    """
+    model, head = select.model, next(snapshots.read_history(table), None)
     live = head.live if head else 0
-    if live and (truncate or deletes > allowed * live):
-        what = "truncates the table" if truncate else f"deletes {deletes:,} keys, and the table has {live:,} rows"
+    found = deletes.count() if live and not truncate else 0
+    if found > allowed * live:
+        stored = deletes.sparkSession.table(table_name(model.table))
+        same = (stored[identifier(key)] == deletes[identifier(key)] for key in select.writing.keys)
+        found = deletes.join(stored, reduce(and_, same), "left_semi").count()
+    if live and (truncate or found > allowed * live):
+        what = "truncates the table" if truncate else f"deletes {found:,} of the {live:,} rows of its table"
         raise RunError.of(
             "too-many-deletes",
             f"This batch of model '{model.name}' {what}: more than max_delete_ratio={allowed:g} allows. Nothing of it "

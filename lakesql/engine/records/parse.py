@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from lakesql.compile.quote import identifier
 from lakesql.engine.records.avro_value import avro_row
 from lakesql.names import RAW, RECORD, REJECTED, ROW
-from lakesql.stream.stream import RECORD_FIELDS, Csv, Envelope, Unit
+from lakesql.stream.stream import RECORD_FIELDS, Csv, Encoding, Envelope, Unit
 
 UNPARSABLE = "unparsable"
 REQUIRED_MISSING = "required-missing"
@@ -35,13 +35,14 @@ RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
 class ContractColumn:
     """A column of a stream. `required`: a record in which it is NULL or absent is a dead letter.
 
-    `unit` is what a change feed counts its timestamps in.
+    `unit` is what a change feed counts its times in, `encoding` how it writes bytes.
     """
 
     name: str
     type: T.DataType
     required: bool = False
     unit: Unit | None = None
+    encoding: Encoding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class Contract:
     Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON; `key` are the columns that a change feed
     has of a deleted row, `sequence` what each of its changes must have, and `kept` the columns that an
     update may leave out. `schema_fields` are what is known of the schemas beside the events of an open stream, as texts
-    of `FieldSchema`; none where the stream declares its columns.
+    of `FieldSchema`; none where the stream declares its columns. `is_mirrored`: a row is found by its key, so that a
+    record whose own key has other columns is a dead letter. `source_table` is the one whose changes are taken.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -63,6 +65,8 @@ class Contract:
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     schema_fields: tuple[str, ...] = ()
+    is_mirrored: bool = False
+    source_table: str = ""
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
@@ -124,6 +128,11 @@ def with_each(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     for name, column in columns.items():
         frame = frame.withColumn(name, F.when(F.spark_partition_id() >= 0, column))
     return frame
+
+
+def bound(value: Column, use: Callable[[Column], Column]) -> Column:
+    """What `use` makes of a value that it names more than once: it is worked out once, as a lambda's argument."""
+    return F.transform(F.array(value), use)[0]
 
 
 @cache
@@ -405,9 +414,7 @@ def _misfit(contract: Contract) -> Column:
             F.lit(None).cast("string"),
         )
 
-    # A lambda binds the mirror, so that it is read once and not once per column.
-    named = F.transform(F.array(mirror), first)[0]
-    return F.when(F.col(ROW).isNotNull(), named)
+    return F.when(F.col(ROW).isNotNull(), bound(mirror, first))
 
 
 def _misfits(value: Column, seen: Column, wanted: T.DataType, path: str) -> list[tuple[str, str, Column]]:

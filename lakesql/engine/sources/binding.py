@@ -27,7 +27,8 @@ class StreamBinding:
 
     `schema` is the Avro schema of a topic's values, as JSON. `sequence` is what every change of a feed must have where
     a mirror is ordered by it: columns, and fields of `_change`. `kept` are the columns that an update of a feed may
-    leave out, as the table has their values. `is_replayed`: its records are dead letters that are read again, as bytes.
+    leave out, as the table has their values. `is_mirrored`: rows are found by the feed's key. `is_replayed`: its
+    records are dead letters that are read again, as bytes.
     """
 
     stream: Stream
@@ -35,6 +36,7 @@ class StreamBinding:
     schema: str = ""
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    is_mirrored: bool = False
     is_replayed: bool = False
 
     @property
@@ -71,13 +73,16 @@ def contract_of(binding: StreamBinding) -> Contract:
         binding.sequence,
         binding.kept,
         stream.schema_fields,
+        binding.is_mirrored,
+        source_table=stream.source_table,
     )
 
 
 def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
     """The columns of a declared stream in Spark's types."""
     return tuple(
-        ContractColumn(column.name, _parse_type(column.type), column.required, column.unit) for column in stream.columns
+        ContractColumn(column.name, _parse_type(column.type), column.required, column.unit, column.encoding)
+        for column in stream.columns
     )
 
 

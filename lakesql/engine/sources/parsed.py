@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from lakesql.compile.quote import column_of, identifier, table_name
 from lakesql.compile.select import Select
-from lakesql.engine.records.debezium import parse_changes
+from lakesql.engine.records.changes import parse_changes
 from lakesql.engine.records.parse import (
     CORRUPT,
     missing_reason,
