@@ -24,6 +24,9 @@ APART = 16
 
 UNAVAILABLE = "__debezium_unavailable_value"
 
+Op = Literal["c", "u", "r", "d", "t", "m"]
+"""What Debezium says of a change: created, updated, read by a snapshot, deleted; truncated; a message."""
+
 Key = tuple[int, str]
 KEYS: tuple[Key, ...] = tuple((a, b) for a in (0, 1, -7) for b in ("p", "", "ü'"))
 
@@ -49,7 +52,7 @@ class Change:
 
     time: int
     order: int
-    op: Literal["c", "u", "r", "d", "t", "m"]
+    op: Op
     seed: int = -1
     key: Key | None = None
     before: Values | None = None
@@ -86,7 +89,7 @@ class Source:
     def remove(self, key: Key) -> None:
         self.log("d", key, self.rows.pop(key), None)
 
-    def log(self, op: Any, key: Key | None, before: Values | None, after: Values | None, unsent: bool = False) -> None:
+    def log(self, op: Op, key: Key | None, before: Values | None, after: Values | None, unsent: bool = False) -> None:
         self._order += 1
         self.changes.append(Change(self._time, self._order, op, self.seed, key, before, after, unsent))
         self._time += 1

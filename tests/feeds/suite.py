@@ -151,7 +151,8 @@ class Suite:
     def report(self, faults: list[Fault]) -> str:
         """The first fault of each table, and what somebody needs to see why."""
         counts = Counter(fault.model for fault in faults)
-        lines = [f"Wrong in seeds {self.feeds.seeds[0]} to {self.feeds.seeds[-1]}: {dict(counts)}"]
+        first, last = self.feeds.seeds[0], self.feeds.seeds[-1]
+        lines = [f"Wrong: {dict(counts)}. All of them: pytest tests/feeds --feed-seeds {last + 1} -k {first}-{last}"]
         for table in counts:
             fault = next(fault for fault in faults if fault.model == table)
             name = table.removesuffix("__dead_letter")
