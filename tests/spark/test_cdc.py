@@ -12,7 +12,6 @@ import pytest
 
 from lakesql.compile.select import build_select
 from lakesql.engine.batch.sample import preview_rows
-from lakesql.events import BatchCommitted, Event
 from lakesql.run.bind import bind_select
 from tests.spark.project import Fields, Project, Row
 
