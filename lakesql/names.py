@@ -37,6 +37,9 @@ KNOWN = "_lakesql_known"
 UNKNOWN = "_lakesql_unknown"
 """Whether such values are nowhere to be found."""
 
+TOMBSTONE = "_lakesql_tombstone"
+"""The key of a record without a value, which deletes its row, as a struct of the stream's columns; else NULL."""
+
 REJECTED = "_lakesql_rejected"
 """On a record that cannot be used: a struct of the reason and of the record's raw fields; NULL on the good ones."""
 
@@ -90,6 +93,15 @@ VERSION = "_lakesql_version"
 
 UNTIL = "_lakesql_until"
 """Where a version ends: the sequence of the next one, or of the delete."""
+
+SEQUENCE = "_lakesql_sequence"
+"""A struct of the `sequence_by` of the newest row of a key that was read until a row of a batch."""
+
+TOMBSTONES_VIEW = "_lakesql_tombstones"
+"""The view of the keys of a batch's records without a value, each with its position."""
+
+TOMBSTONED_VIEW = "_lakesql_tombstoned"
+"""The view of the rows of a batch and of these keys, which are rows that delete."""
 
 BATCH_VIEW = "_lakesql_batch"
 """The view of the newest row of each key of a batch: what the MERGE reads."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from lakesql.compile.history import History
 from lakesql.compile.insert import insert_first_parts, insert_statement, keyed_rows
 from lakesql.compile.merge import (
     BOUNDS_PLACE,
+    NEVER,
     KeyRange,
     bounds_text,
     inserts_only,
     merge_parts,
     newest_rows,
     remember_statement,
+    tombstoned_rows,
 )
 from lakesql.compile.mirror import (
     POSITION_PLACE,
@@ -32,7 +34,16 @@ from lakesql.compile.mirror import (
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.model.config import Append, Cdc, Scd2, Upsert
-from lakesql.names import BATCH_VIEW, CHANGED_VIEW, DELETE, DELETED_AT, HISTORY_VIEW, NEWEST_VIEW, ROWS_VIEW
+from lakesql.names import (
+    BATCH_VIEW,
+    CHANGED_VIEW,
+    DELETE,
+    DELETED_AT,
+    HISTORY_VIEW,
+    NEWEST_VIEW,
+    ROWS_VIEW,
+    TOMBSTONED_VIEW,
+)
 
 COMMIT = "each batch: the commit"
 UNSENT_WHEN = "each batch with updates that have not sent all values"
@@ -85,6 +96,26 @@ class Bounded:
         for alias, part in zip(self.aliases, rest, strict=True):
             whole += (BOUNDS_PLACE if bounds is None else bounds_text(bounds, alias)) + part
         return whole
+
+
+@dataclass(frozen=True, slots=True)
+class TakeTombstones:
+    """Where records of the batch have no value: make the rows of a view anew, with these as rows that delete their key.
+
+    `rows` has the name and the query of both, bounded by the keys of `_lakesql_tombstones`, and `newest` makes the view
+    of them.
+    """
+
+    when: str
+    name: str
+    rows: Bounded
+    newest: MakeView
+    keys: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The statement that makes the view of both, as the compiled file has it."""
+        return MakeView(self.when, self.name, self.rows.text()).text
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +192,7 @@ class Write:
         return f"{self.text(())}\n{end}" if end else ""
 
 
-Step = MakeView | CheckDeletes | ReadBounds | FillUnsent | KeepRows | Remember | Write
+Step = MakeView | CheckDeletes | ReadBounds | FillUnsent | TakeTombstones | KeepRows | Remember | Write
 
 
 def newest_view(select: Select) -> MakeView:
@@ -216,6 +247,8 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
         case Append():
             return rows, Write(COMMIT, Bounded((insert_statement(table, columns),), ()))
         case Upsert(keys=keys):
+            takes_tombstones = select.writing.takes_tombstones
+            config = replace(config, delete_when=config.delete_when or (NEVER if takes_tombstones else ""))
             newest = newest_rows(config, select.writing.is_positioned, columns or ())
             remembers = select.writing.retention is not None
             aliases = ("deleted", "target") if remembers else ("target",)
@@ -223,8 +256,9 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
             return (
                 rows,
                 MakeView("each batch: the newest row of each key", BATCH_VIEW, newest),
-                *_check_deletes(select),
                 ReadBounds(BATCH_VIEW, keys),
+                *((_take_tombstones(select, config, columns or ()),) if takes_tombstones else ()),
+                *_check_deletes(select),
                 *((_remember(select, remember_statement(table, config)),) if remembers else ()),
                 Write(COMMIT, merge, columns is not None and inserts_only(config, columns)),
             )
@@ -293,6 +327,19 @@ def _fill_unsent(select: Select, columns: tuple[str, ...] | None) -> tuple[FillU
         return ()
     filled = filled_rows(select.model.table, select.writing.keys, kept)
     return (FillUnsent(f"{UNSENT_WHEN}: those from the table", BATCH_VIEW, Bounded(filled, ("stored",))),)
+
+
+def _take_tombstones(select: Select, config: Upsert, columns: tuple[str, ...]) -> TakeTombstones:
+    when, sequenced = "each batch with tombstones", bool(config.sequence_by)
+    rows = tombstoned_rows(select.model.table, config, select.columns or ())
+    newest = newest_rows(config, select.writing.is_positioned, columns, has_tombstones=True)
+    return TakeTombstones(
+        f"{when}: its rows and these{', in the sequence of what they delete' if sequenced else ''}",
+        TOMBSTONED_VIEW,
+        Bounded(rows, ("stored", "deleted") if sequenced else ()),
+        MakeView(f"{when}: the newest row of each key", BATCH_VIEW, newest),
+        config.keys,
+    )
 
 
 def _check_deletes(select: Select) -> tuple[CheckDeletes, ...]:

@@ -21,6 +21,9 @@ from lakesql.names import (
     POSITION,
     RANK,
     ROWS_VIEW,
+    SEQUENCE,
+    TOMBSTONED_VIEW,
+    TOMBSTONES_VIEW,
 )
 
 _NEWEST = """\
@@ -28,8 +31,7 @@ SELECT *
 FROM (
   SELECT *{delete},
     row_number() OVER ({newest_first}) AS {rank}
-  FROM {rows}
-  WHERE {not_null}
+  FROM {rows}{where}
 )
 WHERE {rank} = 1"""
 
@@ -42,13 +44,41 @@ FROM (
       row_number() OVER newest_first AS {rank}
     FROM (
       SELECT *{delete}{outdated}
-      FROM {rows}
-      WHERE {not_null}{outdated_window}
+      FROM {rows}{where}{outdated_window}
     ){is_current}
     WINDOW {window}
   )
 )
 WHERE {rank} = 1"""
+
+_TOMBSTONED = """\
+SELECT {columns}, {position}, {is_delete} AS {delete}
+FROM {rows}
+WHERE {not_null}
+UNION ALL
+SELECT {of_tombstones}, {position}, true
+FROM {tombstones}"""
+
+_SEQUENCED = """\
+SELECT * EXCEPT ({sequence}, {known}),
+  {sequences}
+FROM (
+  SELECT *,
+    max(struct({sequence})) OVER (PARTITION BY {keys} ORDER BY {position}) AS {known}
+  FROM (
+    {tombstoned}
+    UNION ALL"""
+
+_STORED = """
+    SELECT {of_table}, NULL, false
+    FROM {table} AS {alias}
+    WHERE EXISTS (SELECT 1 FROM {tombstones} AS source WHERE {match})
+      AND """
+
+_OF_BATCH = """
+  )
+)
+WHERE {position} IS NOT NULL"""
 
 _MERGE = """\
 MERGE INTO {table} AS target
@@ -81,6 +111,9 @@ _REMEMBER = """\
 INSERT INTO {tombstones} ({columns})
 {deleted}"""
 
+NEVER = "false"
+"""The `delete_when` of a mode that deletes keys, though by no condition on a row."""
+
 BOUNDS_PLACE = "/* the batch's key range */ true"
 """What stands in the compiled MERGE where each batch puts a literal predicate on the target's keys."""
 
@@ -95,26 +128,28 @@ class KeyRange:
     high: Literal | None = None
 
 
-def newest_rows(config: Upsert, positioned: bool, columns: tuple[str, ...] = ()) -> str:
+def newest_rows(config: Upsert, positioned: bool, columns: tuple[str, ...] = (), has_tombstones: bool = False) -> str:
     """The last row of each key in the view `_lakesql_rows`, by `sequence_by`, then by arrival if `positioned`.
 
     Rows whose key or sequence is NULL are left out: they are dead letters. Adds the column `_lakesql_delete` where the
     model has `delete_when`. `columns` are those that land: where an update does not simply replace them all, the row
-    has with it what else the MERGE needs.
+    has with it what else the MERGE needs. `has_tombstones`: the view is `_lakesql_tombstoned`, of which all this is
+    true already.
     """
     order = [*config.sequence_by, *([POSITION] if positioned else [])] or list(config.keys)
     newest_first = f"PARTITION BY {identifiers(config.keys)} ORDER BY "
     newest_first += ", ".join(f"{identifier(column)} DESC" for column in order)
-    delete = f"coalesce(({config.delete_when}), false) AS {DELETE}"
-    not_null = " AND ".join(f"{identifier(column)} IS NOT NULL" for column in (*config.keys, *config.sequence_by))
+    adds_delete = bool(config.delete_when) and not has_tombstones
+    delete = f"{_is_delete(config)} AS {DELETE}"
+    rows, where = (TOMBSTONED_VIEW, "") if has_tombstones else (ROWS_VIEW, f"\n  WHERE {_not_null(config)}")
     folds = _folds(config, columns)
     if not folds:
         return _NEWEST.format(
-            delete=f",\n    {delete}" if config.delete_when else "",
+            delete=f",\n    {delete}" if adds_delete else "",
             newest_first=newest_first,
             rank=RANK,
-            rows=ROWS_VIEW,
-            not_null=not_null,
+            rows=rows,
+            where=where,
         )
     window = f"newest_first AS (\n  {newest_first}\n  ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW\n)"
     can_be_outdated = bool(config.sequence_by) and positioned
@@ -123,14 +158,71 @@ def newest_rows(config: Upsert, positioned: bool, columns: tuple[str, ...] = ())
         folds="".join(f",\n    {fold}" for fold in folds),
         deletes=f",\n      count_if({DELETE}) OVER newest_first AS {DELETES}" if config.delete_when else "",
         rank=RANK,
-        delete=f",\n        {delete}" if config.delete_when else "",
+        delete=f",\n        {delete}" if adds_delete else "",
         outdated=f",\n        {outdated}" if can_be_outdated else "",
-        rows=ROWS_VIEW,
-        not_null=not_null,
+        rows=rows,
+        where=_indented(where, 4),
         outdated_window=f"\n      WINDOW {_indented(window, 6)}" if can_be_outdated else "",
         is_current=f"\n    WHERE NOT {OUTDATED}" if can_be_outdated else "",
         window=_indented(window, 4),
     )
+
+
+def tombstoned_rows(table: TableName, config: Upsert, outputs: tuple[str, ...]) -> tuple[str, ...]:
+    """The rows of the view `_lakesql_rows` and, as rows that delete, the keys of `_lakesql_tombstones`; cut where the
+    bounds of these keys come.
+
+    `outputs` are the columns of the SELECT. A tombstone has the `sequence_by` of the newest row of its key that was
+    read before it: of the batch, of the table, or one that is remembered as deleted. So it deletes each of them, and
+    what comes later and is older than one of them stays away, wherever a batch ends. Where there is none, it has NULL,
+    and there is nothing to be deleted.
+    """
+    keys, sequence = {key.lower() for key in config.keys}, {column.lower() for column in config.sequence_by}
+
+    def columns_of(names: set[str]) -> str:
+        return ", ".join(
+            identifier(output) if output.lower() in names else f"NULL AS {identifier(output)}" for output in outputs
+        )
+
+    words = {
+        "columns": identifiers(outputs),
+        "position": POSITION,
+        "is_delete": _is_delete(config),
+        "delete": DELETE,
+        "rows": ROWS_VIEW,
+        "not_null": _not_null(config),
+        "of_tombstones": columns_of(keys),
+        "of_table": columns_of(keys | sequence),
+        "tombstones": TOMBSTONES_VIEW,
+        "keys": identifiers(config.keys),
+        "sequence": identifiers(config.sequence_by),
+        "known": SEQUENCE,
+        "sequences": ",\n  ".join(
+            f"coalesce({identifier(column)}, {column_of(SEQUENCE, column)}) AS {identifier(column)}"
+            for column in config.sequence_by
+        ),
+    }
+    tombstoned = _TOMBSTONED.format(**words)
+    if not sequence:
+        return (tombstoned,)
+
+    def stored(name: TableName, alias: str) -> str:
+        return _STORED.format(**words, table=table_name(name), alias=alias, match=_match(alias, config, " "))
+
+    return (
+        _SEQUENCED.format(**words, tombstoned=_indented(tombstoned, 4)) + stored(table, "stored"),
+        "\n    UNION ALL" + stored(table.tombstones, "deleted"),
+        _OF_BATCH.format(**words),
+    )
+
+
+def _is_delete(config: Upsert) -> str:
+    return "false" if config.delete_when == NEVER else f"coalesce(({config.delete_when}), false)"
+
+
+def _not_null(config: Upsert) -> str:
+    """The condition of a row that is no dead letter."""
+    return " AND ".join(f"{identifier(column)} IS NOT NULL" for column in (*config.keys, *config.sequence_by))
 
 
 def _indented(text: str, width: int) -> str:

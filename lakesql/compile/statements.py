@@ -11,6 +11,7 @@ from lakesql.compile.batch import (
     MakeView,
     ReadBounds,
     Remember,
+    TakeTombstones,
     Write,
     batch_steps,
     changed_view,
@@ -60,6 +61,8 @@ def compiled_text(select: Select) -> str:
                     parts.append(_section("each batch with a truncate: the commit", step.truncating_text()))
             case KeepRows() | FillUnsent():
                 parts.append(_section(step.when, step.text))
+            case TakeTombstones():
+                parts += [_section(step.when, step.text), _section(step.newest.when, step.newest.text)]
             case Remember():
                 parts.append(_section(step.when, step.text))
                 parts.append(_section("once a day: what has been remembered for long enough is forgotten", step.forget))

@@ -37,7 +37,12 @@ def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding
     stream = select.streams[name]
     if read is not None:
         return StreamBinding(stream, TableSource(read.table))
-    return replace(bind_stream(manifest, stream), sequence=tuple(select.sequence.values()), kept=tuple(select.kept))
+    return replace(
+        bind_stream(manifest, stream),
+        sequence=tuple(select.sequence.values()),
+        kept=tuple(select.kept),
+        takes_tombstones=select.writing.takes_tombstones,
+    )
 
 
 def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:

@@ -18,6 +18,7 @@ from lakesql.compile.batch import (
     MakeView,
     ReadBounds,
     Remember,
+    TakeTombstones,
     Truncate,
     Write,
     batch_steps,
@@ -48,11 +49,11 @@ from lakesql.engine.ledger.entry import Entry, Snapshot, summary_of
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.progress.replay import ReplayProgress
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.parsed import good_records, unpack
+from lakesql.engine.sources.parsed import deleted_keys, good_records, unpack
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected, now_ms
 from lakesql.model.model import Model
-from lakesql.names import CHANGES_VIEW, DELETE, ROWS_VIEW, UNKNOWN
+from lakesql.names import CHANGES_VIEW, DELETE, ROWS_VIEW, TOMBSTONES_VIEW, UNKNOWN
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -206,13 +207,14 @@ def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """The rows of the batch, which are the view `_lakesql_rows` too; the records that they are made of, by stream; the
-    steps that write them; and what is counted on the way."""
+    steps that write them; and what is counted on the way. `is_counted`: they have been made already."""
 
     frame: DataFrame
     records: list[DataFrame]
     steps: tuple[BatchStep, ...]
     counters: BatchCounters
     truncate: Truncate | None
+    is_counted: bool = False
 
 
 def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
@@ -228,15 +230,16 @@ def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
     writing = select.writing
     if writing.not_null or (writing.empty_when == "no rows arrived" and not writing.is_mirror):
         rows = counters.rows(rows, writing.not_null)
+    is_counted = False
     is_read_again = writing.not_null or any(isinstance(step, ReadBounds) for step in steps)
     if is_read_again and (select.query.reads_tables or select.query.stateful):
         # Made once, and for good. Spark reads a table's newest version whenever a plan is run, also where its rows are
         # persisted: the keys that bound the MERGE, its rows and the dead letters could be of three versions. Rows of a
         # stateful SELECT, with its state, would be made anew where another model's session replaces a view: Spark then
         # forgets whatever is persisted, in any session, by a plan that has a view of that name.
-        rows = rows.localCheckpoint()
+        rows, is_counted = rows.localCheckpoint(), True
     rows.createOrReplaceTempView(ROWS_VIEW)
-    return _Rows(rows, records, steps, counters, truncate)
+    return _Rows(rows, records, steps, counters, truncate, is_counted)
 
 
 def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> list[DataFrame]:
@@ -256,7 +259,8 @@ def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> li
 class _PreparedWrite:
     """The statement that writes the rows, with the entry that its snapshot gets. It may be run again.
 
-    `unknown` are the rows of which a value is nowhere to be found.
+    `unknown` are the rows of which a value is nowhere to be found. `is_of_table`: what is written is made of the
+    table's rows too, and is made anew where these have changed.
     """
 
     statement: str
@@ -264,6 +268,7 @@ class _PreparedWrite:
     entry: Entry
     counters: BatchCounters
     unknown: DataFrame | None = None
+    is_of_table: bool = False
 
 
 def _prepare_write(
@@ -272,6 +277,7 @@ def _prepare_write(
     """Take the steps before the write: views, and the keys that bound it. None where there is no row to write."""
     session, model = rows.frame.sparkSession, sink.model
     frames, bounds, unknown = {ROWS_VIEW: rows.frame}, tuple[KeyRange, ...](), None
+    is_counted, is_bounded, is_sequenced = rows.is_counted, False, False
     for step in rows.steps:
         match step:
             case MakeView(name=name, query=query):
@@ -289,10 +295,10 @@ def _prepare_write(
                     kept = _keep(frames[view], stack)
                     if session.conf.get("spark.sql.adaptive.enabled") != "true":
                         kept.count()  # all of it, which is counted: a look at some keys would stop before the last task
-                    found = read_keys(kept, keys, margins_ms)
-                    if found is None:
+                    found, is_counted, is_bounded = read_keys(kept, keys, margins_ms), True, True
+                    if found is None and not rows.counters.read().tombstones:
                         return None
-                    bounds = found
+                    bounds = found or ()
                     late = sink.arrivals().late if sink.arrivals else 0
                     entry = replace(entry, event_time=_iso(rows.counters.read()), late=late)
             case FillUnsent(view=view, query=query):
@@ -301,6 +307,16 @@ def _prepare_write(
                     unknown = filled.where(UNKNOWN)
                     frames[view] = filled.where(f"NOT {UNKNOWN}").drop(UNKNOWN)
                     frames[view].createOrReplaceTempView(view)
+            case TakeTombstones(name=name, rows=query, newest=newest, keys=keys):
+                deleted = deleted_keys(rows.records[0], sink.select.feed_keys)
+                if rows.counters.read().tombstones if is_counted else deleted.count():
+                    deleted = deleted.localCheckpoint()
+                    deleted.createOrReplaceTempView(TOMBSTONES_VIEW)
+                    session.sql(query.text(read_keys(deleted, keys) or ())).createOrReplaceTempView(name)
+                    frames[newest.name] = session.sql(newest.query)
+                    frames[newest.name].createOrReplaceTempView(newest.name)
+                    bounds = read_keys(_keep(frames[newest.name], stack), keys) or () if is_bounded else ()
+                    is_sequenced = len(query.parts) > 1
             case KeepRows(name=name, query=query):
                 frames[name] = session.sql(query.text(bounds)).localCheckpoint()
                 frames[name].createOrReplaceTempView(name)
@@ -309,7 +325,8 @@ def _prepare_write(
                     sink.tombstones.remember(session, step)
             case Write(is_unchecked=is_unchecked):
                 merge = step.truncating_text(rows.truncate) if rows.truncate else step.text(bounds)
-                return _PreparedWrite(merge, is_unchecked, entry, rows.counters, unknown)
+                is_of_table = is_sequenced or unknown is not None or sink.select.writing.is_history
+                return _PreparedWrite(merge, is_unchecked, entry, rows.counters, unknown, is_of_table)
             case _:
                 assert_never(step)
     raise AssertionError("the last step of a batch is its write")
@@ -357,7 +374,8 @@ def _stage(sink: Sink, session: SparkSession, write: _PreparedWrite) -> Snapshot
         case "no rows added":
             is_empty = not snapshot.added
         case "no rows arrived":
-            is_empty = not write.counters.read().usable
+            counts = write.counters.read()
+            is_empty = not (counts.usable or counts.tombstones)
     if is_empty:
         snapshots.drop_staged(table, snapshot)
         return None
@@ -432,7 +450,7 @@ def _publish(
             )
         except snapshots.HeadMovedError:
             snapshots.drop_staged(snapshots.load_table(session, model.table), snapshot)
-            if sink.select.writing.is_history or write.unknown is not None:  # rows that are made of the table's
+            if write.is_of_table:
                 again = prepare_again()
                 assert again is not None, "the rows of a batch do not change"
                 write = again

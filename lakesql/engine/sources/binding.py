@@ -27,7 +27,9 @@ class StreamBinding:
 
     `schema` is the Avro schema of a topic's values, as JSON. `sequence` is what every change of a feed must have where
     a mirror is ordered by it: columns, and fields of `_change`. `kept` are the columns that an update of a feed may
-    leave out, as the table has their values. `is_replayed`: its records are dead letters that are read again, as bytes.
+    leave out, as the table has their values. `takes_tombstones`: a record without a value deletes the row of its key.
+    `is_replayed`: its records are dead letters that are read again, as bytes. No tombstone among them deletes: the
+    table may have rows that came after it.
     """
 
     stream: Stream
@@ -35,6 +37,7 @@ class StreamBinding:
     schema: str = ""
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    takes_tombstones: bool = False
     is_replayed: bool = False
 
     @property
@@ -71,6 +74,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         binding.sequence,
         binding.kept,
         stream.schema_fields,
+        binding.takes_tombstones and not binding.is_replayed,
     )
 
 
