@@ -16,6 +16,18 @@ RECORD = "_record"
 CHANGE = "_change"
 """The struct of a change feed (`envelope: debezium`)."""
 
+MARKED_AT = "_deleted_at"
+"""The column of a mirror that keeps what its source deletes: when that was; NULL on the rows that are there."""
+
+MARK = "_lakesql_mark"
+"""The same of a key in a batch: when the source has deleted its row; NULL where it has the row."""
+
+ONLY_MARKS = "_lakesql_only_marks"
+"""Whether a row of a batch marks the stored row and says nothing else of it."""
+
+LATEST = "_lakesql_latest"
+"""A struct of a feed's columns as the newest change of a key brings them that has a row; NULL where none has."""
+
 POSITION = "_lakesql_position"
 """The source position of a row, carried through the author's SELECT: a struct that orders rows by arrival."""
 
@@ -136,6 +148,7 @@ LEDGER_STATE = "lakesql.state"
 LEDGER_LATE = "lakesql.late"
 LEDGER_MODE = "lakesql.mode"
 LEDGER_KEYS = "lakesql.keys"
+LEDGER_DELETES = "lakesql.deletes"
 LEDGER_EVENT_TIME = "lakesql.event-time"
 LEDGER_TOPICS = "lakesql.topics"
 LEDGER_ACCEPTED = "lakesql.accepted-loss"

@@ -21,6 +21,7 @@ from lakesql.compile.merge import (
 )
 from lakesql.compile.mirror import (
     POSITION_PLACE,
+    TIME_PLACE,
     changed_keys,
     current_rows,
     filled_rows,
@@ -40,6 +41,7 @@ from lakesql.names import (
     DELETE,
     DELETED_AT,
     HISTORY_VIEW,
+    MARKED_AT,
     NEWEST_VIEW,
     ROWS_VIEW,
     TOMBSTONED_VIEW,
@@ -77,10 +79,12 @@ class ReadBounds:
 
 @dataclass(frozen=True, slots=True)
 class CheckDeletes:
-    """Stop before the batch is written if more of the rows in a view than this share of the table are deletes."""
+    """Stop before the batch is written if more of the rows in a view than this share of the table are deletes, as the
+    condition says."""
 
     view: str
     ratio: float
+    condition: str = DELETE
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +166,13 @@ class Remember:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """That there is a truncate among the changes of a batch. `position` is the newest one's, where the mode asks."""
+    """That there is a truncate among the changes of a batch.
+
+    `position` is the newest one's, and `at_us` its time, in microseconds since the epoch, where the mode asks.
+    """
 
     position: tuple[int, ...] = ()
+    at_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +197,8 @@ class Write:
         end = self.truncating
         if truncate is not None:
             end = end.replace(POSITION_PLACE, position_text(truncate.position))
+            at = "current_timestamp()" if truncate.at_us is None else f"timestamp_micros({truncate.at_us}L)"
+            end = end.replace(TIME_PLACE, at)
         return f"{self.text(())}\n{end}" if end else ""
 
 
@@ -200,7 +210,9 @@ def newest_view(select: Select) -> MakeView:
     keys, sequence = tuple(select.feed_keys.values()), tuple(select.sequence.values())
     if select.writing.is_history:
         return MakeView("each batch: its changes, each once", NEWEST_VIEW, newest_changes((*keys, *sequence), ()))
-    return MakeView("each batch: the newest change of each key", NEWEST_VIEW, newest_changes(keys, sequence))
+    return MakeView(
+        "each batch: the newest change of each key", NEWEST_VIEW, newest_changes(keys, sequence, _latest(select))
+    )
 
 
 def newest_known_view(select: Select) -> MakeView | None:
@@ -212,15 +224,24 @@ def newest_known_view(select: Select) -> MakeView | None:
 
 def changed_view(select: Select, has_truncate: bool) -> MakeView:
     """The view of the keys that these changes are of."""
-    keys = changed_keys(has_truncate, select.has_sequenced_truncates)
+    keys = changed_keys(has_truncate, select.has_sequenced_truncates, select.writing.marks_deletes)
     which = " with a truncate" if has_truncate else ""
     return MakeView(f"each batch{which}: the keys that have changed", CHANGED_VIEW, keys)
 
 
-def current_view(select: Select) -> MakeView:
-    """The view, under the stream's name, of the rows that these changes leave."""
+def current_view(select: Select, with_deleted: bool = True) -> MakeView:
+    """The view, under the stream's name, of the rows that these changes leave; `with_deleted`, where the mode marks
+    them, those that were deleted too."""
     (stream,) = select.query.streams_read
-    return MakeView("each batch: the rows of the source that they leave", identifier(stream), current_rows())
+    which = ", and those that they delete" if select.writing.marks_deletes else ""
+    query = current_rows(_latest(select), with_deleted)
+    return MakeView(f"each batch: the rows of the source that they leave{which}", identifier(stream), query)
+
+
+def _latest(select: Select) -> tuple[str, ...]:
+    """The columns of a feed whose deleted rows are kept."""
+    (stream,) = select.query.streams_read
+    return select.streams[stream].column_names if select.writing.marks_deletes else ()
 
 
 def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
@@ -267,24 +288,31 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
             merged = Upsert(keys=keys, sequence_by=tuple(sequence), delete_when=DELETE)
             position = next(iter(sequence)) if empties else ""
             of_truncates = truncates(keys) if empties else ""
+            marks = select.writing.marks_deletes
+            condition = f"{DELETE} OR {MARKED_AT} IS NOT NULL" if marks else DELETE
+            landing = (*columns, MARKED_AT) if marks and columns is not None else columns
             return (
                 rows,
                 MakeView(
                     "each batch: each key that has changed",
                     BATCH_VIEW,
-                    mirrored_rows(select.feed_keys, sequence, columns, bool(select.kept)),
+                    mirrored_rows(select.feed_keys, sequence, columns, bool(select.kept), marks),
                 ),
-                *_check_deletes(select),
+                *_check_deletes(select, condition),
                 ReadBounds(BATCH_VIEW, keys),
                 *_fill_unsent(select, columns),
-                *((_remember(select, remember_statement(table, merged, of_truncates)),) if sequence else ()),
+                *(
+                    (_remember(select, remember_statement(table, merged, of_truncates, condition), condition),)
+                    if sequence
+                    else ()
+                ),
                 Write(
                     COMMIT,
                     Bounded(
-                        merge_parts(table, merged, columns, bool(sequence), empties),
+                        merge_parts(table, merged, landing, bool(sequence), empties, marks),
                         ("deleted", "target") if sequence else ("target",),
                     ),
-                    truncating=not_in_feed(position),
+                    truncating=not_in_feed(position, marks),
                 ),
             )
         case Scd2(keys=keys):
@@ -342,14 +370,14 @@ def _take_tombstones(select: Select, config: Upsert, columns: tuple[str, ...]) -
     )
 
 
-def _check_deletes(select: Select) -> tuple[CheckDeletes, ...]:
+def _check_deletes(select: Select, condition: str = DELETE) -> tuple[CheckDeletes, ...]:
     ratio = select.writing.max_delete_ratio
-    return (CheckDeletes(BATCH_VIEW, ratio),) if ratio < 1 else ()
+    return (CheckDeletes(BATCH_VIEW, ratio, condition),) if ratio < 1 else ()
 
 
-def _remember(select: Select, statement: str) -> Remember:
+def _remember(select: Select, statement: str, condition: str = DELETE) -> Remember:
     when = "each batch that deletes: what it deletes is remembered"
-    return Remember(when, BATCH_VIEW, DELETE, statement, _forget(select))
+    return Remember(when, BATCH_VIEW, condition, statement, _forget(select))
 
 
 def _forget(select: Select) -> str:

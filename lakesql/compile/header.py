@@ -10,7 +10,7 @@ from typing import assert_never
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every
-from lakesql.names import COMPILED_FROM
+from lakesql.names import COMPILED_FROM, MARKED_AT
 from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
 
 _WIDTH = 120
@@ -189,8 +189,12 @@ def _tombstones(select: Select) -> str:
 
 
 def _deletes(select: Select) -> str:
-    ratio = select.writing.max_delete_ratio
-    return f"a batch that deletes more than {ratio * 100:g}% of the table's rows stops the model" if ratio < 1 else ""
+    ratio, says = select.writing.max_delete_ratio, []
+    if select.writing.marks_deletes:
+        says.append(f"a row that the source deletes stays, with the time in {MARKED_AT}")
+    if ratio < 1:
+        says.append(f"a batch that deletes more than {ratio * 100:g}% of the table's rows stops the model")
+    return "; ".join(says)
 
 
 def _deleted(select: Select) -> str:

@@ -17,6 +17,8 @@ from lakesql.names import (
     DELETES,
     FIRST,
     LAST,
+    MARKED_AT,
+    ONLY_MARKS,
     OUTDATED,
     POSITION,
     RANK,
@@ -101,11 +103,11 @@ _NOT_OUTDATED = """\
       AND """
 
 _NOT_EMPTIED = """
-    AND NOT coalesce({sequence} < (
+    AND {open}NOT coalesce({sequence} < (
       SELECT max({deleted_sequence})
       FROM {tombstones} AS deleted
       WHERE {no_key}
-    ), false)"""
+    ), false){or_marked}"""
 
 _REMEMBER = """\
 INSERT INTO {tombstones} ({columns})
@@ -269,20 +271,26 @@ def _merged(config: Upsert, columns: tuple[str, ...]) -> list[str]:
 
 
 def merge_parts(
-    table: TableName, config: Upsert, columns: tuple[str, ...] | None, remembers: bool = False, empties: bool = False
+    table: TableName,
+    config: Upsert,
+    columns: tuple[str, ...] | None,
+    remembers: bool = False,
+    empties: bool = False,
+    marks: bool = False,
 ) -> tuple[str, ...]:
     """The MERGE of the rows in the view `_lakesql_batch`, cut where the bounds of the batch's keys come.
 
     `columns` are the columns that land, None where only Spark's analyzer knows them. The bounds narrow the scans to the
     keys of the batch: of the target, and before it, where the MERGE `remembers` what was deleted, of its tombstones.
     They must hold for every key of it, or an update becomes a second row. A row that is older than the tombstone of its
-    key is left out, and where a truncate `empties` the table, one that is older than that.
+    key is left out, and where a truncate `empties` the table, one that is older than that. With `marks`, rows of the
+    batch may only mark the stored ones (`_lakesql_only_marks`).
 
     Keys are matched with `=`: those of the batch are not NULL, so `<=>` would find the same rows, but Spark would
     shuffle the batch again for it.
     """
     on = _ON.format(match=_match("target", config, "\n  "))
-    clauses = "\n" + "\n".join(_clauses(config, columns))
+    clauses = "\n" + "\n".join(_clauses(config, columns, marks))
     if not remembers:
         return _MERGE.format(table=table_name(table), source=BATCH_VIEW) + on, clauses
     of_tombstones = {
@@ -292,16 +300,18 @@ def merge_parts(
         "deleted_sequence": _sequence_of("deleted", config),
         "sequence": _sequence_of("source", config),
         "no_key": f"{column_of('deleted', config.keys[0])} IS NULL",
+        "open": "(" if marks else "",
+        "or_marked": f" OR {column_of('source', MARKED_AT)} IS NOT NULL)" if marks else "",
     }
     emptied = _NOT_EMPTIED.format(**of_tombstones) if empties else ""
     source = _NOT_OUTDATED.format(**of_tombstones)
     return _MERGE.format(table=table_name(table), source=source), f"\n  ){emptied}\n){on}", clauses
 
 
-def remember_statement(table: TableName, config: Upsert, truncates: str = "") -> str:
-    """Insert what the batch deletes into the tombstones, and what comes of the query `truncates`."""
+def remember_statement(table: TableName, config: Upsert, truncates: str = "", condition: str = DELETE) -> str:
+    """Insert what the batch deletes, by this condition, into the tombstones, and what `truncates` finds."""
     columns = (*config.keys, *config.sequence_by)
-    of_batch = f"SELECT {identifiers(columns)}, current_timestamp() FROM {BATCH_VIEW} WHERE {DELETE}"
+    of_batch = f"SELECT {identifiers(columns)}, current_timestamp() FROM {BATCH_VIEW} WHERE {condition}"
     deleted = f"{of_batch}\nUNION ALL\n{truncates}" if truncates else of_batch
     return _REMEMBER.format(
         tombstones=table_name(table.tombstones), columns=identifiers((*columns, DELETED_AT)), deleted=deleted
@@ -327,12 +337,16 @@ def _changed(config: Upsert, columns: tuple[str, ...]) -> list[str]:
     return [column for column in columns if is_updated(config, column)]
 
 
-def _clauses(config: Upsert, columns: tuple[str, ...] | None) -> list[str]:
+def _clauses(config: Upsert, columns: tuple[str, ...] | None, marks: bool) -> list[str]:
     newer = _newer(config)
     deleted = column_of("source", DELETE)
     clauses = []
     if config.delete_when:
         clauses.append(f"WHEN MATCHED AND {deleted}{newer} THEN DELETE")
+    if marks:
+        marking = _set({name: column_of("source", name) for name in (MARKED_AT, *config.sequence_by)})
+        clauses.append(f"WHEN MATCHED AND {column_of('source', ONLY_MARKS)}{newer} THEN {marking}")
+        deleted = f"({deleted} OR {column_of('source', ONLY_MARKS)})"
     if columns is None:
         update, insert = "UPDATE SET *", "INSERT *"
     else:

@@ -64,7 +64,8 @@ class Select:
     @property
     def change_fields(self) -> frozenset[str]:
         """The fields of `_change` that the SELECT, or the mode, uses."""
-        needed = {"op", "position", *(each.removeprefix(_CHANGE) for each in self.sequence.values())}
+        needed = {"op", "position", "ts"} if self.writing.marks_deletes else {"op", "position"}
+        needed |= {*(each.removeprefix(_CHANGE) for each in self.sequence.values())}
         return self.query.change_fields | (needed & CHANGE_FIELDS.keys() if self.writing.is_mirror else frozenset())
 
     @property
@@ -123,7 +124,8 @@ class Select:
         The SELECT does nothing with them but pass them on, by these names.
         """
         query = self.query
-        if not self.writing.is_mirror or self.writing.is_history or "star-in-function" in query.noted:
+        writing = self.writing
+        if not writing.is_mirror or writing.is_history or writing.marks_deletes or "star-in-function" in query.noted:
             return {}
         found: dict[str, tuple[str, ...]] = {}
         needed = {*(name.lower() for name in (*self.feed_keys.values(), *self.sequence.values())), *query.used}
@@ -286,7 +288,7 @@ def _check_columns(select: Select) -> Iterable[Problem]:
     for it in select.writing.added:
         if it.name.lower() in lowered:
             what = f"The SELECT has a column '{it.name}', and mode '{mode_of(model.config)}' adds one of that name."
-            fix = "Give one of them another name: the mode's by its option."
+            fix = "Give the SELECT's another name, or the mode's, where an option says it."
             yield Problem("duplicate-column", what, "", fix, model.option_place("mode"))
     placed = {
         "partition_by": tuple(field.column for field in model.config.partition_by),

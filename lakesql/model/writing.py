@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Literal, assert_never
 
 from lakesql.model.config import Append, Cdc, Config, Scd2, SortField, Upsert
+from lakesql.names import MARKED_AT
 from lakesql.project.duration import Duration
 
 PARTITIONED_APPEND_PROPERTIES: Mapping[str, str] = {
@@ -85,6 +86,8 @@ class Writing:
     added: tuple[AddedColumn, ...] = ()
     retention: Duration | None = None
     """How long deleted keys are remembered, so that an older row does not bring one back; None where none are."""
+    marks_deletes: bool = False
+    """Whether a row of a mirror that its source deletes stays, marked."""
     max_delete_ratio: float = 1.0
     """The share of the table's rows that a batch may delete."""
     takes_tombstones: bool = False
@@ -177,6 +180,8 @@ def build_writing(
                 empty_when="no rows arrived",
             )
         case Cdc(keys=keys, sequence_by=sequence_by, on_truncate=on_truncate):
+            marks_deletes = config.apply_deletes == "soft"
+            marked_at = AddedColumn(MARKED_AT, "When the source deleted the row; NULL while it has it.", "timestamp")
             return Writing(
                 mode="cdc",
                 keys=keys,
@@ -187,7 +192,9 @@ def build_writing(
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
                 is_positioned=False,
                 is_mirror=True,
+                added=(marked_at,) if marks_deletes else (),
                 retention=config.tombstone_retention if sequence_by else None,
+                marks_deletes=marks_deletes,
                 max_delete_ratio=config.max_delete_ratio,
                 takes_truncates=on_truncate == "apply",
                 output_mode="update",

@@ -26,11 +26,16 @@ SELECT = "SELECT a AS x, b AS y, v FROM {s} WHERE v >= 0"
 
 @dataclass
 class Source:
-    """A table with a composite key, and the events that Debezium makes of its changes."""
+    """A table with a composite key, and the events that Debezium makes of its changes.
+
+    `deleted` are the rows that it had last under the keys that are gone, each with the operation that took it and its
+    time.
+    """
 
     seed: int
     partitions: int = 1
     rows: dict[tuple[int, str], int | None] = field(default_factory=dict)
+    deleted: dict[tuple[int, str], tuple[int | None, str, int]] = field(default_factory=dict)
     events: list[tuple[int, Fields]] = field(default_factory=list)
     lsn: int = 100
 
@@ -56,8 +61,9 @@ class Source:
                 self._delete(old)
                 self._set(new, value)
         elif kind == "truncate":
-            self.rows.clear()
             self._send(None, {"op": "t", "before": None, "after": None}, self.random.randrange(self.partitions))
+            self.deleted |= {key: (value, "t", self.lsn) for key, value in self.rows.items()}
+            self.rows.clear()
         elif kind == "snapshot":
             for key in there:
                 self._send(key, {"op": "r", "before": None, "after": self._row(key)})
@@ -71,11 +77,13 @@ class Source:
     def _set(self, key: tuple[int, str], value: int | None) -> None:
         op = "u" if key in self.rows else "c"
         self.rows[key] = value
+        self.deleted.pop(key, None)
         self._send(key, {"op": op, "before": None, "after": self._row(key)})
 
     def _delete(self, key: tuple[int, str]) -> None:
-        del self.rows[key]
+        value = self.rows.pop(key)
         self._send(key, {"op": "d", "before": {"a": key[0], "b": key[1], "v": None}, "after": None})
+        self.deleted[key] = value, "d", self.lsn
         self.events.append((self._partition(key), Fields(key={"a": key[0], "b": key[1]}, value=None)))
 
     def _row(self, key: tuple[int, str]) -> dict[str, Any]:
@@ -86,7 +94,7 @@ class Source:
 
     def _send(self, key: tuple[int, str] | None, event: dict[str, Any], partition: int | None = None) -> None:
         self.lsn += 1
-        value = {**event, "ts_ms": 1, "source": {"lsn": self.lsn, "snapshot": "false"}, "transaction": None}
+        value = {**event, "ts_ms": self.lsn, "source": {"lsn": self.lsn, "snapshot": "false"}, "transaction": None}
         place = self._partition(key) if key is not None else partition or 0
         self.events.append((place, Fields(key={"a": key[0], "b": key[1]} if key else None, value=value)))
 

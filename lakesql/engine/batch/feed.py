@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakesql.compile.batch import MakeView, Truncate, changed_view, current_view, newest_known_view, newest_view
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.errors import RunError
-from lakesql.names import CHANGE, NEWEST_VIEW
+from lakesql.names import CHANGE, NEWEST_VIEW, POSITION
 
 
-def open_feed(session: SparkSession, select: Select, counters: BatchCounters) -> Truncate | None:
-    """Make, of the view `_lakesql_changes`, the view of the newest changes, whose rows are made once, and what is left.
+def open_feed(
+    session: SparkSession, select: Select, counters: BatchCounters, with_deleted: bool = True
+) -> Truncate | None:
+    """Make, of the view `_lakesql_changes`, the view of the newest changes, whose rows are made once, and what is left,
+    `with_deleted` rows where the model marks them.
 
     The truncate that is among them. Raises `RunError` (`truncate-refused`) where the model takes none.
     """
@@ -27,13 +30,21 @@ def open_feed(session: SparkSession, select: Select, counters: BatchCounters) ->
     if counts.truncates:
         if not select.writing.takes_truncates:
             raise _refused(select)
-        truncate = Truncate()
-        if select.has_sequenced_truncates:
-            truncates = newest.where(F.col(f"{CHANGE}.op") == "t")
-            truncate = Truncate(tuple(truncates.agg(F.max(f"{CHANGE}.position")).collect()[0][0]))
-    for view in (changed_view(select, truncate is not None), current_view(select)):
+        truncate = _read_truncate(newest, select)
+    for view in (changed_view(select, truncate is not None), current_view(select, with_deleted)):
         _make(session, view)
     return truncate
+
+
+def _read_truncate(newest: DataFrame, select: Select) -> Truncate:
+    sequenced, marks = select.has_sequenced_truncates, select.writing.marks_deletes
+    if not (sequenced or marks):
+        return Truncate()
+    position = F.col(f"{CHANGE}.position")
+    at_us = F.unix_micros(F.max_by(f"{CHANGE}.ts", F.struct(position, POSITION))) if marks else F.max(F.lit(None))
+    truncates = newest.where(F.col(f"{CHANGE}.op") == "t")
+    last, at = truncates.agg(F.max(position), at_us).collect()[0]
+    return Truncate(tuple(last) if sequenced else (), at)
 
 
 def _make(session: SparkSession, view: MakeView) -> None:

@@ -53,7 +53,7 @@ from lakesql.engine.sources.parsed import deleted_keys, good_records, unpack
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected, now_ms
 from lakesql.model.model import Model
-from lakesql.names import CHANGES_VIEW, DELETE, ROWS_VIEW, TOMBSTONES_VIEW, UNKNOWN
+from lakesql.names import CHANGES_VIEW, ROWS_VIEW, TOMBSTONES_VIEW, UNKNOWN
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -284,8 +284,8 @@ def _prepare_write(
                 if name not in frames:
                     frames[name] = session.sql(query)
                     frames[name].createOrReplaceTempView(name)
-            case CheckDeletes(view=view, ratio=ratio):
-                deletes = _keep(frames[view], stack).where(DELETE).count()
+            case CheckDeletes(view=view, ratio=ratio, condition=condition):
+                deletes = _keep(frames[view], stack).where(condition).count()
                 _check_deletes(model, ratio, deletes, rows.truncate, table)
             case ReadBounds() if rows.truncate:
                 pass  # all of the table is looked at

@@ -34,6 +34,7 @@ class QueryIdentity:
     keys: tuple[str, ...] = ()
     is_idempotent: bool = False
     is_companion: bool = False
+    marks_deletes: bool = False
 
 
 class Progress:
@@ -101,6 +102,7 @@ class Progress:
             accepted=self._origin.accepted,
             mode=self.identity.mode,
             keys=self.identity.keys,
+            marks_deletes=self.identity.marks_deletes,
         )
 
     def holds(self, table: JavaTable, entry: Entry) -> bool:
