@@ -13,6 +13,7 @@ from lakesql.compile.merge import (
     NEVER,
     KeyRange,
     bounds_text,
+    insert_parts,
     inserts_only,
     merge_parts,
     newest_rows,
@@ -48,6 +49,7 @@ from lakesql.names import (
 )
 
 COMMIT = "each batch: the commit"
+FIRST_COMMIT = "each batch into a table without a row: the commit"
 UNSENT_WHEN = "each batch with updates that have not sent all values"
 
 
@@ -180,13 +182,15 @@ class Write:
     """The one statement that changes the table.
 
     `is_unchecked`: Iceberg does not check when it commits that the table is still as the statement has read it.
-    `truncating` is what the statement of a batch with a truncate ends with, besides; it has no bounds.
+    `truncating` is what the statement of a batch with a truncate ends with, besides; it has no bounds. `first` does the
+    same to a table without a row, and looks at no row of it: Iceberg does not check that either.
     """
 
     when: str
     statement: Bounded
     is_unchecked: bool = False
     truncating: str = ""
+    first: Bounded | None = None
 
     def text(self, bounds: tuple[KeyRange, ...] | None = None) -> str:
         """The statement, with these bounds in their place; None leaves a mark there, as the compiled file has it."""
@@ -210,9 +214,8 @@ def newest_view(select: Select) -> MakeView:
     keys, sequence = tuple(select.feed_keys.values()), tuple(select.sequence.values())
     if select.writing.is_history:
         return MakeView("each batch: its changes, each once", NEWEST_VIEW, newest_changes((*keys, *sequence), ()))
-    return MakeView(
-        "each batch: the newest change of each key", NEWEST_VIEW, newest_changes(keys, sequence, _latest(select))
-    )
+    newest = newest_changes(keys, sequence, _latest(select))
+    return MakeView("each batch: the newest change of each key", NEWEST_VIEW, newest)
 
 
 def newest_known_view(select: Select) -> MakeView | None:
@@ -281,7 +284,12 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                 *((_take_tombstones(select, config, columns or ()),) if takes_tombstones else ()),
                 *_check_deletes(select),
                 *((_remember(select, remember_statement(table, config)),) if remembers else ()),
-                Write(COMMIT, merge, columns is not None and inserts_only(config, columns)),
+                Write(
+                    COMMIT,
+                    merge,
+                    columns is not None and inserts_only(config, columns),
+                    first=Bounded(insert_parts(table, config, columns, remembers), aliases[:-1]),
+                ),
             )
         case Cdc(keys=keys):
             sequence, empties = select.sequence, select.has_sequenced_truncates
@@ -313,6 +321,10 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                         ("deleted", "target") if sequence else ("target",),
                     ),
                     truncating=not_in_feed(position, marks),
+                    first=Bounded(
+                        insert_parts(table, merged, landing, bool(sequence), empties, marks),
+                        ("deleted",) if sequence else (),
+                    ),
                 ),
             )
         case Scd2(keys=keys):

@@ -86,6 +86,10 @@ _MERGE = """\
 MERGE INTO {table} AS target
 USING {source}"""
 
+_INSERT = """\
+INSERT INTO {table} {landing}
+FROM {source}"""
+
 _ON = """\
  AS source
 ON {match}
@@ -289,10 +293,35 @@ def merge_parts(
     Keys are matched with `=`: those of the batch are not NULL, so `<=>` would find the same rows, but Spark would
     shuffle the batch again for it.
     """
+    first, *rest = _source_parts(table, config, remembers, empties, marks)
     on = _ON.format(match=_match("target", config, "\n  "))
     clauses = "\n" + "\n".join(_clauses(config, columns, marks))
+    *before, last = (_MERGE.format(table=table_name(table), source=first), *rest)
+    return *before, last + on, clauses
+
+
+def insert_parts(
+    table: TableName,
+    config: Upsert,
+    columns: tuple[str, ...] | None,
+    remembers: bool = False,
+    empties: bool = False,
+    marks: bool = False,
+) -> tuple[str, ...]:
+    """What the MERGE of `merge_parts` does to a table without a row: the INSERT of the rows that are not deleted."""
+    first, *rest = _source_parts(table, config, remembers, empties, marks)
+    landing = "BY NAME\nSELECT *"
+    if columns is not None:
+        landing = f"({identifiers(columns)})\nSELECT {', '.join(_new_values(config, columns).values())}"
+    *before, last = (_INSERT.format(table=table_name(table), landing=landing, source=first), *rest)
+    where = f"\nWHERE NOT {_without_row(marks)}" if config.delete_when else ""
+    return *before, f"{last} AS source{where}"
+
+
+def _source_parts(table: TableName, config: Upsert, remembers: bool, empties: bool, marks: bool) -> tuple[str, ...]:
+    """The rows of the batch that no tombstone outdates, cut where the bounds of their keys come."""
     if not remembers:
-        return _MERGE.format(table=table_name(table), source=BATCH_VIEW) + on, clauses
+        return (BATCH_VIEW,)
     of_tombstones = {
         "batch": BATCH_VIEW,
         "tombstones": table_name(table.tombstones),
@@ -304,8 +333,13 @@ def merge_parts(
         "or_marked": f" OR {column_of('source', MARKED_AT)} IS NOT NULL)" if marks else "",
     }
     emptied = _NOT_EMPTIED.format(**of_tombstones) if empties else ""
-    source = _NOT_OUTDATED.format(**of_tombstones)
-    return _MERGE.format(table=table_name(table), source=source), f"\n  ){emptied}\n){on}", clauses
+    return _NOT_OUTDATED.format(**of_tombstones), f"\n  ){emptied}\n)"
+
+
+def _without_row(marks: bool) -> str:
+    """Whether a row of the batch says that there is no row of its key, or nothing of it."""
+    deleted = column_of("source", DELETE)
+    return f"({deleted} OR {column_of('source', ONLY_MARKS)})" if marks else deleted
 
 
 def remember_statement(table: TableName, config: Upsert, truncates: str = "", condition: str = DELETE) -> str:
@@ -346,7 +380,6 @@ def _clauses(config: Upsert, columns: tuple[str, ...] | None, marks: bool) -> li
     if marks:
         marking = _set({name: column_of("source", name) for name in (MARKED_AT, *config.sequence_by)})
         clauses.append(f"WHEN MATCHED AND {column_of('source', ONLY_MARKS)}{newer} THEN {marking}")
-        deleted = f"({deleted} OR {column_of('source', ONLY_MARKS)})"
     if columns is None:
         update, insert = "UPDATE SET *", "INSERT *"
     else:
@@ -366,7 +399,7 @@ def _clauses(config: Upsert, columns: tuple[str, ...] | None, marks: bool) -> li
     if update:
         when = f" AND ({config.when_matched})" if config.when_matched else ""
         clauses.append(f"WHEN MATCHED{newer}{when} THEN {update}")
-    when = f"WHEN NOT MATCHED AND NOT {deleted}" if config.delete_when else "WHEN NOT MATCHED"
+    when = f"WHEN NOT MATCHED AND NOT {_without_row(marks)}" if config.delete_when else "WHEN NOT MATCHED"
     clauses.append(f"{when} THEN {insert}")
     return clauses
 

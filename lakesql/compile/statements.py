@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakesql.compile.batch import (
+    FIRST_COMMIT,
     CheckDeletes,
     FillUnsent,
     KeepRows,
@@ -55,6 +56,7 @@ def compiled_text(select: Select) -> str:
                 parts.append(_section(step.when, step.text))
             case Write():
                 parts.append(_section(step.when, step.text()))
+                parts += [_section(FIRST_COMMIT, step.first.text())] if step.first else []
                 if select.writing.is_mirror and select.writing.takes_truncates:
                     emptied = changed_view(select, has_truncate=True)
                     parts.append(_section(emptied.when, emptied.text))

@@ -340,7 +340,7 @@ def test_a_compiled_file_ends_each_statement_and_is_stable() -> None:
     statements = [
         line for line in compiled.splitlines() if line.split(" ")[0] in ("CREATE", "ALTER", "MERGE", "INSERT")
     ]
-    assert len(statements) == 5
+    assert len(statements) == 6
     assert compiled.count(";\n") == 5 and "last" not in compiled
 
 

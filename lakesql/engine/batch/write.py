@@ -259,11 +259,13 @@ def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> li
 class _PreparedWrite:
     """The statement that writes the rows, with the entry that its snapshot gets. It may be run again.
 
-    `unknown` are the rows of which a value is nowhere to be found. `is_of_table`: what is written is made of the
-    table's rows too, and is made anew where these have changed.
+    `first` is the one that does it to a table without a row, where the table was seen to have none. `unknown` are the
+    rows of which a value is nowhere to be found. `is_of_table`: what is written is made of the
+    table's rows too, or of there being none, and is made anew where these have changed.
     """
 
     statement: str
+    first: str
     is_unchecked: bool
     entry: Entry
     counters: BatchCounters
@@ -278,17 +280,21 @@ def _prepare_write(
     session, model = rows.frame.sparkSession, sink.model
     frames, bounds, unknown = {ROWS_VIEW: rows.frame}, tuple[KeyRange, ...](), None
     is_counted, is_bounded, is_sequenced = rows.is_counted, False, False
+    write = rows.steps[-1]
+    is_first = isinstance(write, Write) and write.first is not None and snapshots.is_empty(table)
     for step in rows.steps:
         match step:
             case MakeView(name=name, query=query):
                 if name not in frames:
                     frames[name] = session.sql(query)
                     frames[name].createOrReplaceTempView(name)
+            case CheckDeletes() if is_first:
+                pass  # there is nothing to delete
             case CheckDeletes(view=view, ratio=ratio, condition=condition):
                 deletes = _keep(frames[view], stack).where(condition).count()
                 _check_deletes(model, ratio, deletes, rows.truncate, table)
-            case ReadBounds() if rows.truncate:
-                pass  # all of the table is looked at
+            case ReadBounds() if rows.truncate or (is_first and not sink.select.query.stateful):
+                pass  # all of the table is looked at, or nothing
             case ReadBounds(view=view, keys=keys, margins_ms=margins_ms):
                 # What makes the rows runs in each statement that reads them: a stateful SELECT, with its state, once.
                 if sink.select.query.stateful or bounds_pay(snapshots.read_history(table), model.name):
@@ -325,8 +331,9 @@ def _prepare_write(
                     sink.tombstones.remember(session, step)
             case Write(is_unchecked=is_unchecked):
                 merge = step.truncating_text(rows.truncate) if rows.truncate else step.text(bounds)
-                is_of_table = is_sequenced or unknown is not None or sink.select.writing.is_history
-                return _PreparedWrite(merge, is_unchecked, entry, rows.counters, unknown, is_of_table)
+                first = step.first.text(bounds) if is_first and step.first else ""
+                is_of_table = is_first or is_sequenced or unknown is not None or sink.select.writing.is_history
+                return _PreparedWrite(merge, first, is_unchecked, entry, rows.counters, unknown, is_of_table)
             case _:
                 assert_never(step)
     raise AssertionError("the last step of a batch is its write")
@@ -361,13 +368,16 @@ def _keep(frame: DataFrame, stack: ExitStack) -> DataFrame:
 def _stage(sink: Sink, session: SparkSession, write: _PreparedWrite) -> Snapshot | None:
     """Write the rows into a staged snapshot; one that turns out to change nothing is dropped again."""
     table_name = sink.model.table
-    head = snapshots.head_of(snapshots.load_table(session, table_name)) if write.is_unchecked else None
-    with snapshots.commit_properties(session, summary_of(write.entry), write.entry.wap_id):
-        session.sql(write.statement)
+    table = snapshots.load_table(session, table_name) if write.is_unchecked or write.first else None
+    is_first = bool(write.first) and snapshots.is_empty(table)
+    head = snapshots.head_of(table) if table is not None else None
+    settings = snapshots.merge_settings(table) if is_first else {}
+    with snapshots.commit_properties(session, summary_of(write.entry), write.entry.wap_id, settings):
+        session.sql(write.first if is_first else write.statement)
     table = snapshots.load_table(session, table_name)
     snapshot = snapshots.staged_snapshot(table, write.entry.wap_id)
     assert snapshot is not None, "the write was not staged"
-    if write.is_unchecked and snapshot.parent != head:
+    if (write.is_unchecked or is_first) and snapshot.parent != head:
         snapshots.drop_staged(table, snapshot)
         raise snapshots.conflict(table_name)
     match sink.select.writing.empty_when:
