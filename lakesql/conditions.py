@@ -250,7 +250,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "feed-changed": Condition(
         "The schema beside the events of a stream that declares no columns has another column, or another type, than "
-        "before. A column that is added or widened is followed by itself: the batch is written again with it.",
+        "before. A column that is added or widened is followed by itself: the batch is written again. Or changes "
+        "lack a column that the stream declares, and the model says on_schema_change='fail'.",
         "Where no column holds both types, or the model says on_schema_change='fail': decide what the column shall be, "
         "in the stream's `columns` or by on_schema_change, and run again. Nothing of the batch was written.",
     ),
@@ -706,9 +707,10 @@ CONDITIONS: dict[str, Condition] = {
         "Use one of the types that the message lists.",
     ),
     "truncate-refused": Condition(
-        "The source of a mirror was truncated, and the model says `on_truncate='fail'`.",
+        "The source of a mirror was truncated, and the model says `on_truncate='fail'`, or its stream reads several "
+        "topics, of which one has the truncate. No history takes one.",
         "If the rows are to go, run once with `on_truncate='apply'`; otherwise fill the source again, and rebuild the "
-        "model.",
+        "model. Mirror each of several topics by a stream and a model of its own.",
     ),
     "unknown-column": Condition(
         "A SELECT, an option of a model or a stream, or `--mask` of `lakesql record`, names a column that does not "

@@ -61,6 +61,26 @@ class StreamEmpty:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnsAbsent:
+    """Changes of a feed do not have columns that its stream declares, and NULL stands there. `undeclared` are columns
+    that they have and the stream does not: a column that was renamed is another one."""
+
+    model: str
+    stream: str
+    batch: int
+    changes: int
+    absent: tuple[str, ...]
+    undeclared: tuple[str, ...]
+    at_ms: int
+
+    @property
+    def text(self) -> str:
+        """What is absent, in words that are the same for each batch."""
+        have = f"; they have {', '.join(self.undeclared)}, which it does not" if self.undeclared else ""
+        return f"changes lack {', '.join(self.absent)}, which the stream declares, and NULL stands there{have}"
+
+
+@dataclass(frozen=True, slots=True)
 class StepApplied:
     """A step of the plan was applied, such as a table created or a column added. `text` says it in one line."""
 
@@ -97,8 +117,9 @@ class BatchCommitted:
     """A batch is in the table.
 
     `records` arrived, `rows` were written (inserted or updated), `rejected` are dead letters (none where an earlier
-    try at the batch wrote them), `late` those that a watermark has dropped. `event_time` is the newest event, ISO 8601
-    in UTC, or empty.
+    try at the batch wrote them), `late` those that a watermark has dropped, `ignored` the messages and tombstones of a
+    change feed. `remembered` are the deletes, and what else made no row, that were put into the tombstones.
+    `event_time` is the newest event, ISO 8601 in UTC, or empty.
     """
 
     model: str
@@ -111,6 +132,8 @@ class BatchCommitted:
     event_time: str
     at_ms: int
     late: int = 0
+    ignored: int = 0
+    remembered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +149,7 @@ class BatchSkipped:
 class BatchEmpty:
     """A batch had no row to write: no commit was made. Its `rejected` records are dead letters all the same.
 
-    `late` ones have been dropped by a watermark.
+    `late` ones have been dropped by a watermark, and `ignored` are messages and tombstones of a change feed.
     """
 
     model: str
@@ -135,6 +158,7 @@ class BatchEmpty:
     rejected: int
     at_ms: int
     late: int = 0
+    ignored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +217,8 @@ class ModelFinished:
     because: str = ""
     late: int = 0
     warnings: tuple[str, ...] = ()
+    ignored: int = 0
+    remembered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +235,7 @@ Event = (
     | SessionStarted
     | Noted
     | StreamEmpty
+    | ColumnsAbsent
     | StepApplied
     | QueryStarted
     | Retrying

@@ -41,7 +41,8 @@ UNSENT = "_lakesql_unsent"
 """The columns whose values an update has not sent, as it left them alone; '' among them: they are of no stored row."""
 
 NEW_FIELDS = "_lakesql_new_fields"
-"""A struct of what the schema beside a change says, and an open stream does not know; NULL where it knows all."""
+"""A struct of how the columns of a change differ from those of its stream: `fields` that it has beside them, and those
+that are `gone`. NULL where they do not. Of an open stream the `fields` are texts of `FieldSchema`, else names."""
 
 KNOWN = "_lakesql_known"
 """A struct of the values of these columns that the changes of the batch have sent last."""
@@ -146,6 +147,7 @@ LEDGER_OFFSETS = "lakesql.offsets"
 LEDGER_QUERY = "lakesql.query"
 LEDGER_STATE = "lakesql.state"
 LEDGER_LATE = "lakesql.late"
+LEDGER_REMEMBERED = "lakesql.remembered"
 LEDGER_MODE = "lakesql.mode"
 LEDGER_KEYS = "lakesql.keys"
 LEDGER_DELETES = "lakesql.deletes"

@@ -284,10 +284,13 @@ def _check_columns(select: Select) -> Iterable[Problem]:
             yield Problem("columns-unknown", what, place=model.option_place(option))
         return
     lowered = {name.lower() for name in known}
-    for it in select.writing.added:
+    for index, it in enumerate(select.writing.added):
+        fix = "Give one of them another name: the mode's by its option."
         if it.name.lower() in lowered:
             what = f"The SELECT has a column '{it.name}', and mode '{mode_of(model.config)}' adds one of that name."
-            fix = "Give the SELECT's another name, or the mode's, where an option says it."
+            yield Problem("duplicate-column", what, "", fix, model.option_place("mode"))
+        elif it.name.lower() in (earlier.name.lower() for earlier in select.writing.added[:index]):
+            what = f"Mode '{mode_of(model.config)}' adds two columns '{it.name}'."
             yield Problem("duplicate-column", what, "", fix, model.option_place("mode"))
     placed = {
         "partition_by": tuple(field.column for field in model.config.partition_by),
@@ -441,6 +444,13 @@ def _check_mode(select: Select) -> Iterable[Problem]:
     for option, condition in writing.match_conditions.items():
         if isinstance(problem := read_expression(condition, select.columns, ("source", "target")), Problem):
             yield problem.at(model.option_place(option))
+    if writing.retention is None and model.facts.config.get("tombstone_retention"):
+        yield Problem(
+            "contradictory-options",
+            "tombstone_retention is given, and deleted keys are not remembered.",
+            "Without sequence_by nothing says which row is older; in mode 'upsert' delete_when says what is deleted.",
+            place=model.option_place("tombstone_retention"),
+        )
     for found in writing.contradictions:
         yield Problem("contradictory-options", found.what, found.why, place=model.option_place(found.option))
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from lakesql.decode import Node, decode, fields_of, option, read_each, read_entries, read_option_text
 from lakesql.errors import Problem, ProjectError, did_you_mean
-from lakesql.names import check_name
+from lakesql.names import check_column, check_name
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.stream.client import find_client_options
 from lakesql.words import answer, suggest
@@ -161,6 +161,12 @@ def _read_key(node: Node) -> str:
     raise ProjectError.of("wrong-type", f"{node.shown} is not the name of a column.", place=node.place)
 
 
+def _read_added_column(node: Node) -> str:
+    name = _read_key(node)
+    check_column(name, node.place)
+    return name
+
+
 _TOMBSTONE_RETENTION = (
     "How long a deleted key is remembered where `sequence_by` orders its rows, so that an older one that comes late "
     "does not bring it back."
@@ -299,11 +305,15 @@ class Scd2(TableConfig):
     track_columns: tuple[str, ...] = option(
         "The columns of which a change makes a new version; all, if left out.", default=()
     )
-    valid_from: str = option("The column that says from when a version is valid.", default="valid_from", read=_read_key)
-    valid_to: str = option(
-        "The column that says until when, exclusively; NULL as long as it is.", default="valid_to", read=_read_key
+    valid_from: str = option(
+        "The column that says from when a version is valid.", default="valid_from", read=_read_added_column
     )
-    is_current: str = option("The column that says whether it still is.", default="is_current", read=_read_key)
+    valid_to: str = option(
+        "The column that says until when, exclusively; NULL as long as it is.",
+        default="valid_to",
+        read=_read_added_column,
+    )
+    is_current: str = option("The column that says whether it still is.", default="is_current", read=_read_added_column)
     tombstone_retention: Duration = option(
         "How long it is remembered what makes no version of its own, such as a delete, so that a change that comes "
         "late splits the history at the right place.",

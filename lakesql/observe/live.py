@@ -15,6 +15,7 @@ from rich.text import Text
 
 from lakesql.events import (
     BatchSkipped,
+    ColumnsAbsent,
     Event,
     ModelFinished,
     Noted,
@@ -101,7 +102,7 @@ class LiveView:
 
     def _is_worth_a_line(self, event: Event) -> bool:
         match event:
-            case Noted() | StreamEmpty() | StepApplied() | BatchSkipped() | Retrying():
+            case Noted() | StreamEmpty() | ColumnsAbsent() | StepApplied() | BatchSkipped() | Retrying():
                 return True
             case ModelFinished():
                 return event.status != "success"

@@ -94,6 +94,8 @@ def _result(model: ModelTally, is_running: bool, at_ms: int) -> Mapping[str, Any
         "rows": finished.rows,
         "rejected": finished.rejected,
         "late": finished.late,
+        "ignored": finished.ignored,
+        "remembered": finished.remembered,
         "skipped_batches": finished.skipped_batches,
         "execution_time_ms": finished.duration_ms,
         "warnings": list(finished.warnings),

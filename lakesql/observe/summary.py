@@ -64,8 +64,8 @@ def render_closing(run: RunTally) -> str:
 
 
 def render_remarks(run: RunTally) -> tuple[str, ...]:
-    """What the table has no room for: where the dead letters are, what came too late, which streams had nothing,
-    why models were skipped, and which ones a continuous run has not kept fresh."""
+    """What the table has no room for: where the dead letters are, what came too late, how many deletes are remembered,
+    which streams had nothing, why models were skipped, and which ones a continuous run has not kept fresh."""
     models = run.models.values()
     dead_letters = (
         f"{model.name}: {count(model.rejected, 'dead letter')} in {model.dead_letter_table} ({reasons(model.reasons)})"
@@ -78,6 +78,12 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         for model in models
         if model.late
     )
+    remembered = (
+        f"{model.name}: {number(model.remembered)} remembered among its tombstones, so that an older change brings no "
+        "row back"
+        for model in models
+        if model.remembered
+    )
     empty = (f"{model.name}: {warning}" for model in models for warning in model.warnings)
     skipped = (
         f"{model.name}: skipped, {model.finished.because}"
@@ -85,7 +91,7 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         if model.finished and model.finished.status == "skipped"
     )
     ended = (f"{name}: ended with what was there (trigger='available_now'), and not kept fresh" for name in run.ending)
-    return tuple(printable(remark) for remark in (*dead_letters, *late, *empty, *skipped, *ended))
+    return tuple(printable(remark) for remark in (*dead_letters, *late, *remembered, *empty, *skipped, *ended))
 
 
 def render_failures(run: RunTally, read_line: ReadLine) -> tuple[str, ...]:

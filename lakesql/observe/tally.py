@@ -13,6 +13,7 @@ from lakesql.events import (
     BatchCommitted,
     BatchEmpty,
     BatchSkipped,
+    ColumnsAbsent,
     Event,
     ModelFinished,
     Noted,
@@ -38,7 +39,8 @@ class ModelTally:
 
     `retries` counts those since the last batch, whose number is `batch`. `backlog` is None where nobody knows, and
     `lag` is the backlog of each partition of its topics. `rejected` are dead letters, `reasons` counts them. `late`
-    are rows that a watermark has dropped. `warnings` are of its streams that had nothing to read; `has_nothing` if that
+    are rows that a watermark has dropped, `ignored` messages and tombstones of a change feed, and `remembered` what was
+    put into the model's tombstones. `warnings` are of its streams that had nothing to read; `has_nothing` if that
     goes for all of them.
     """
 
@@ -51,6 +53,8 @@ class ModelTally:
     rows: int = 0
     rejected: int = 0
     late: int = 0
+    ignored: int = 0
+    remembered: int = 0
     skipped_batches: int = 0
     records_per_second: float | None = None
     backlog: int | None = None
@@ -81,6 +85,8 @@ class ModelTally:
             because=because,
             late=self.late,
             warnings=self.warnings,
+            ignored=self.ignored,
+            remembered=self.remembered,
         )
 
 
@@ -130,6 +136,9 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
             warning = f"stream {event.stream}: {event.why}"
             warnings = tuple(dict.fromkeys((*model.warnings, warning)))
             return replace(model, warnings=warnings, has_nothing=not event.others_have)
+        case ColumnsAbsent():
+            warnings = tuple(dict.fromkeys((*model.warnings, f"stream {event.stream}: {event.text}")))
+            return replace(model, warnings=warnings)
         case QueryStarted():
             return replace(model, phase="running")
         case Retrying():
@@ -145,13 +154,22 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 rows=model.rows + event.rows,
                 committed_at_ms=event.at_ms,
                 late=model.late + event.late,
+                ignored=model.ignored + event.ignored,
+                remembered=model.remembered + event.remembered,
             )
         case BatchSkipped():
             skipped = model.skipped_batches + 1
             return replace(model, phase="running", retries=0, batch=event.batch, skipped_batches=skipped)
         case BatchEmpty():
-            records, late = model.records + event.records, model.late + event.late
-            return replace(model, phase="running", retries=0, batch=event.batch, records=records, late=late)
+            return replace(
+                model,
+                phase="running",
+                retries=0,
+                batch=event.batch,
+                records=model.records + event.records,
+                late=model.late + event.late,
+                ignored=model.ignored + event.ignored,
+            )
         case RecordsRejected():
             return replace(
                 model,
@@ -178,6 +196,8 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 rejected=event.rejected,
                 skipped_batches=event.skipped_batches,
                 late=event.late,
+                ignored=event.ignored,
+                remembered=event.remembered,
                 warnings=event.warnings,
                 finished=event,
             )

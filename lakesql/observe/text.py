@@ -13,6 +13,7 @@ from lakesql.events import (
     BatchCommitted,
     BatchEmpty,
     BatchSkipped,
+    ColumnsAbsent,
     Event,
     ModelFinished,
     Noted,
@@ -61,6 +62,9 @@ def _describe(event: Event) -> Line:
             return Line(event.model or "", event.text)
         case StreamEmpty():
             return Line(event.model, f"stream {event.stream} has nothing to read: {event.why}", "warning")
+        case ColumnsAbsent():
+            absent = f"{count(event.changes, 'change')} of stream {event.stream}: {event.text}"
+            return Line(event.model, f"batch {event.batch}: {absent}", "warning")
         case StepApplied():
             return Line(event.model, event.text)
         case QueryStarted():

@@ -112,17 +112,22 @@ _NAMED = {
     "io.debezium.time.NanoTimestamp": "timestamp_ntz",
     "org.apache.kafka.connect.data.Timestamp": "timestamp_ntz",
     "io.debezium.time.ZonedTimestamp": "timestamp",
+    "io.debezium.time.IsoDate": "date",
+    "io.debezium.time.IsoTimestamp": "timestamp_ntz",
+    "io.debezium.time.Time": "string",
+    "io.debezium.time.MicroTime": "string",
+    "io.debezium.time.NanoTime": "string",
+    "org.apache.kafka.connect.data.Time": "string",
+    "io.debezium.data.VariableScaleDecimal": "string",
 }
-"""Types by the name of their meaning: a database's time without a zone is one in the table, too."""
-
-_UNREADABLE = frozenset({"io.debezium.data.VariableScaleDecimal"})
-"""Structs that stand for one value."""
+"""Types by the name of their meaning: a database's time without a zone is one in the table, too. A time of day, and a
+decimal of any scale, are texts: Iceberg's types as Spark has them know neither."""
 
 
 def _spark_type(schema: Mapping[str, Any]) -> str | None:
     kind, name = schema.get("type"), schema.get("name") or ""
-    if name in _UNREADABLE:
-        return None
+    if name in _NAMED:
+        return _NAMED[name]
     if name == "org.apache.kafka.connect.data.Decimal":
         parameters = schema.get("parameters") or {}
         precision, scale = int(parameters.get(_PRECISION, 38)), int(parameters.get("scale", 0))
@@ -132,14 +137,14 @@ def _spark_type(schema: Mapping[str, Any]) -> str | None:
             item = _spark_type(schema.get("items") or {})
             return item and f"array<{item}>"
         case "map":
-            item = _spark_type(schema.get("values") or {})
+            item = _spark_type(schema.get("values") or {"type": "string"})  # an hstore's
             return item and f"map<string,{item}>"
         case "struct":
             parts = [(str(field.get("field")), _spark_type(field)) for field in schema.get("fields") or ()]
             whole = parts and all(part for _, part in parts)
             return f"struct<{','.join(f'{field_name(name)}:{part}' for name, part in parts)}>" if whole else None
         case _:
-            return _NAMED.get(name) or _PLAIN.get(str(kind))
+            return _PLAIN.get(str(kind))
 
 
 # --- one schema after another

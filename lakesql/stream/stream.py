@@ -18,15 +18,17 @@ from lakesql.stream.types import TYPE_NAMES, field_name, parse_type, parts_of
 from lakesql.words import answer, suggest
 
 Format = Literal["json", "csv", "parquet", "avro", "string", "bytes"]
-Envelope = Literal["none", "debezium", "debezium_flat"]
+Envelope = Literal["none", "debezium", "debezium_flat", "dms"]
 Unit = Literal["milliseconds", "microseconds", "nanoseconds"]
+Encoding = Literal["base64", "hex"]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column of the contract. `type` is Spark's canonical text of the type.
 
-    `unit` is what a change feed's timestamps are counted in since 1970, where they are numbers.
+    `unit` is what a change feed's timestamps are counted in since 1970, and its times of day since midnight, where they
+    are numbers. `encoding` is how it writes bytes as a text.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Column:
     required: bool = False
     description: str = ""
     unit: Unit | None = None
+    encoding: Encoding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,12 @@ class _ColumnOptions:
     required: bool = option("Whether a record without it is a dead letter.", default=False)
     description: str = option("What the column holds.", default="")
     unit: Unit | None = option(
-        "Of a timestamp in a change feed: what it is counted in since 1970, where it is a number.", default=None
+        "Of a timestamp in a change feed: what it is counted in since 1970, where it is a number. Of a string there: "
+        "it is a time of day, counted in this.",
+        default=None,
+    )
+    encoding: Encoding | None = option(
+        "Of bytes in a change feed: how they are written as a text; `base64` if left out.", default=None
     )
 
 
@@ -119,7 +127,7 @@ def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
     if any(part.name in ("char", "varchar") for part in parts_of(parsed)):
         what = f"'{options.type}' is no type of a stream's column: what reads a record knows no length of a text."
         raise ProjectError.of("unknown-type", what, fix="Write string.", place=place)
-    return Column(name, parsed.text, options.required, options.description, options.unit)
+    return Column(name, parsed.text, options.required, options.description, options.unit, options.encoding)
 
 
 def _nearest_type(text: str) -> str:
@@ -169,8 +177,13 @@ class _StreamOptions:
         default="",
     )
     envelope: Envelope = option(
-        "What a record is besides its row: nothing, or a change, as Debezium writes it or its ExtractNewRecordState.",
+        "What a record is besides its row: nothing, or a change, as Debezium writes it, its ExtractNewRecordState, or "
+        "AWS DMS.",
         default="none",
+    )
+    source_table: str = option(
+        "Of envelope `dms`: the table whose changes are taken, as `schema.table`; a topic may have those of several.",
+        default="",
     )
     key: tuple[str, ...] = option("Columns that identify what a record is about.", default=())
     columns: tuple[Column, ...] = option(
@@ -213,6 +226,7 @@ class Stream:
     place: Place
     is_open: bool = False
     schema_fields: tuple[str, ...] = ()
+    source_table: str = ""
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -250,6 +264,7 @@ def read_stream(node: Node) -> Stream:
         csv=options.csv,
         place=node.key_place("name"),
         is_open=not columns,
+        source_table=options.source_table,
     )
     for check in (_check_topics, _check_references, _check_columns, _check_format, _check_envelope):
         problems.extend(check(stream, node))
@@ -298,7 +313,9 @@ def _offered_columns(options: _StreamOptions, origin: Origin, node: Node) -> tup
             return ()
         case _:
             what = f"Stream '{options.name}' lacks 'columns': the contract on what arrives."
-            raise ProjectError.of("missing-option", what, place=node.place)
+            why = "The records of a feed say their columns where its envelope is `debezium`, and in no other."
+            why = why if options.envelope != "none" else ""
+            raise ProjectError.of("missing-option", what, why=why, place=node.place)
 
 
 def _check_topics(stream: Stream, node: Node) -> Iterator[Problem]:
@@ -396,15 +413,26 @@ def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether the envelope goes with origin and format, and units with the columns."""
+    """Whether the envelope goes with origin, format and table, and what columns say of its values with their types."""
     if stream.envelope != "none" and not (isinstance(stream.origin, Topics | TopicPattern) and stream.format == "json"):
         what = f"Stream '{stream.name}' has envelope '{stream.envelope}', which topics of format 'json' have."
         yield Problem("wrong-value", what, place=node.entries()["envelope"].place)
-    columns = node.get("columns") or node
-    for column in (column for column in stream.columns if column.unit):
-        if stream.envelope == "none" or column.type not in ("timestamp", "timestamp_ntz"):
-            what = f"'{column.name}' has a unit, which only timestamps of a change feed have."
-            yield Problem("wrong-value", what, place=columns.keys.get(column.name, node.place))
+    if stream.source_table and stream.envelope != "dms":
+        what = f"Stream '{stream.name}' has a 'source_table', which only a feed of envelope 'dms' has."
+        yield Problem("wrong-value", what, place=node.entries()["source_table"].place)
+    elif stream.envelope == "dms" and not re.fullmatch(r"[^.]*\.[^.]+", stream.source_table):
+        what = f"Stream '{stream.name}' lacks 'source_table': whose changes it takes, as `schema.table`."
+        why = "DMS writes the changes of all tables to one topic, unless it is told otherwise."
+        yield Problem("missing-option", what, why, place=(node.get("source_table") or node).place)
+    columns, is_feed = node.get("columns") or node, stream.envelope != "none"
+    for column in stream.columns:
+        place = columns.keys.get(column.name, node.place)
+        if column.unit and not (is_feed and column.type in ("timestamp", "timestamp_ntz", "string")):
+            what = f"'{column.name}' has a unit, which only timestamps and strings of a change feed have."
+            yield Problem("wrong-value", what, place=place)
+        if column.encoding and not (is_feed and "binary" in column.type):
+            what = f"'{column.name}' has an encoding, which only bytes in a change feed have."
+            yield Problem("wrong-value", what, place=place)
 
 
 def model_stream(name: str, columns: tuple[Column, ...], place: Place) -> Stream:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,11 @@ import pytest
 
 from lakesql.errors import ProjectError
 from lakesql.events import Retrying
+from tests.cdc.feed import ARRIVES_WITHIN_S, JSON, Feed, feeding, run_until
 from tests.servers.broker import Broker
-from tests.servers.connect import Connect
-from tests.servers.jars import fetch_server
 from tests.servers.postgres import Postgres
 from tests.servers.process import LOOPBACK, running
 from tests.spark.project import Project, Row
-
-ARRIVES_WITHIN_S = 120
-JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 ITEMS = """
 CREATE TABLE items (
@@ -57,25 +53,6 @@ COLUMNS: dict[str, Any] = {
 SELECT = ", ".join(COLUMNS)
 
 
-@dataclass
-class Feed:
-    """A database whose changes arrive in the broker's topics, as long as `connect` runs."""
-
-    postgres: Postgres
-    broker: Broker
-    connect: Connect
-
-    def execute(self, *statements: str) -> None:
-        """Each statement in a transaction of its own."""
-        with self.postgres.connect() as connection:
-            for statement in statements:
-                connection.execute(statement)
-
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        with self.postgres.connect() as connection:
-            return connection.execute(query).fetchall()
-
-
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Postgres]:
     with running(Postgres(wal_level="logical")) as postgres:
@@ -83,47 +60,34 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture
-def feed(postgres: Postgres, broker: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Feed]:
-    """Of the tables `items`, `notes`, `people` and `pgbench_accounts`, to topics `<name of the test>.public.…`."""
-    name = str(request.node.name)
+def feed(
+    postgres: Postgres, broker: Broker, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Feed[Postgres]]:
+    """Of the tables `items`, `notes`, `people` and `pgbench_accounts`, to topics `<name of the test>.public.…`.
+
+    A test's parameter, if it has one, are more settings of the connector.
+    """
+    name = request.function.__name__
     connector = {
-        "name": name,
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "database.hostname": LOOPBACK,
         "database.port": str(postgres.port),
         "database.user": postgres.user,
         "database.password": postgres.password,
         "database.dbname": "postgres",
-        "topic.prefix": name,
         "plugin.name": "pgoutput",
         "slot.name": name,
         "publication.name": name,
         "publication.autocreate.mode": "filtered",
         "table.include.list": "public.items,public.notes,public.people,public.pgbench_accounts",
         "decimal.handling.mode": "string",
-        "skipped.operations": "none",
-        "topic.creation.default.partitions": "1",
-        "topic.creation.default.replication.factor": "1",
+        **getattr(request, "param", {}),
     }
-    connect = Connect(
-        tmp_path / "connect",
-        broker.servers,
-        fetch_server("debezium-postgres"),
-        connector,
-        memory="512m",
-        key_converter=JSON,
-        key_converter_schemas_enable="false",
-        value_converter=JSON,
-        topic_creation_enable="true",
-    )
-    try:
-        yield Feed(postgres, broker, connect)
-    finally:
-        connect.stop()
-        with postgres.connect() as connection:
-            active = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active"
-            connection.execute(active)
-            connection.execute(f"DROP PUBLICATION IF EXISTS {name}")
+    with feeding(name, postgres, broker, tmp_path, "debezium-postgres", connector) as feed:
+        yield feed
+    with postgres.connect() as connection:
+        connection.execute("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active")
+        connection.execute(f"DROP PUBLICATION IF EXISTS {name}")
 
 
 @pytest.fixture
@@ -131,18 +95,6 @@ def project(new_project: Callable[[], Project], broker: Broker) -> Project:
     project = new_project()
     project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
     return project
-
-
-def run_until(project: Project, model: str, arrived: Callable[[list[Row]], bool]) -> list[Row]:
-    """Run the model, as a scheduler would, until its table has what is waited for."""
-    deadline = time.monotonic() + ARRIVES_WITHIN_S
-    while True:
-        project.run(model).check()
-        rows = project.rows_without_spark(model) if project.has(model) else []
-        if arrived(rows):
-            return rows
-        assert time.monotonic() < deadline, f"it has not arrived in {ARRIVES_WITHIN_S} s"
-        time.sleep(1)
 
 
 def plain(value: Any) -> Any:
@@ -157,10 +109,10 @@ def mirrored(rows: list[Row]) -> list[tuple[Any, ...]]:
     return sorted(found, key=lambda row: (row[0], row[1]))
 
 
-def test_the_mirror_is_what_the_database_says(feed: Feed, project: Project) -> None:
+def test_the_mirror_is_what_the_database_says(feed: Feed[Postgres], project: Project) -> None:
     name = "test_the_mirror_is_what_the_database_says"
     topic, passes = f"{name}.public.items", "name IS DISTINCT FROM 'hidden'"
-    feed.execute(ITEMS, NOTES)
+    feed.database.execute(ITEMS, NOTES)
     for each in (topic, f"{name}.public.notes"):
         feed.broker.create_topic(each)
     feed.connect.start()
@@ -178,19 +130,30 @@ def test_the_mirror_is_what_the_database_says(feed: Feed, project: Project) -> N
     project.model("n", kept, mode="cdc", keys="id", sequence_by="_change.position")
     run_until(project, "m", lambda rows: len(rows) == 20)
     run_until(project, "n", lambda rows: len(rows) == 30)
+    project.stream(
+        "h",
+        {"id": "int", "v": "int"},
+        connection="broker",
+        topic=f"{name}.public.notes",
+        envelope="debezium",
+        key=["id"],
+    )
+    versions = "SELECT id, v, _change.position AS position FROM {h}"
+    project.model("h", versions, mode="scd2", keys="id", sequence_by="_change.position")
+    project.run("h").check()
 
     def check() -> None:
         """After a mark that is written last, the table is the SELECT."""
-        mark = feed.rows("SELECT coalesce(max(id), 0) + 1000 FROM items")[0][0]
-        feed.execute(f"INSERT INTO items (id, part, name) VALUES ({mark}, 'mark', 'mark')")
+        mark = feed.database.rows("SELECT coalesce(max(id), 0) + 1000 FROM items")[0][0]
+        feed.database.execute(f"INSERT INTO items (id, part, name) VALUES ({mark}, 'mark', 'mark')")
         rows = run_until(project, "m", lambda rows: any(row["id"] == mark for row in rows))
         casts = SELECT.replace("doc", "doc::text").replace("code", "code::text")
         hidden = "name IS DISTINCT FROM 'hidden'"
-        said = feed.rows(f'SELECT {casts} FROM items WHERE {hidden} ORDER BY id, part COLLATE "C"')
+        said = feed.database.rows(f'SELECT {casts} FROM items WHERE {hidden} ORDER BY id, part COLLATE "C"')
         assert mirrored(rows) == [tuple(map(plain, row)) for row in said]
         assert not project.has("m__dead_letter") or project.reasons("m") == {}
 
-    feed.execute(
+    feed.database.execute(
         "UPDATE items SET price = 12.50, score = 'NaN', ok = true, day = '1969-12-31' WHERE id = 1",
         "UPDATE items SET at = '1900-01-01 00:00:00.000001', seen = '2026-03-01 12:00:00.5+02' WHERE id = 2",
         "UPDATE items SET at = '2300-01-01', score = '-Infinity', data = '\\x00ff', tags = '{1,NULL,3}' WHERE id = 3",
@@ -206,7 +169,7 @@ def test_the_mirror_is_what_the_database_says(feed: Feed, project: Project) -> N
         "SELECT pg_logical_emit_message(true, 'note', 'hello')",
     )
     check()
-    with feed.postgres.connect() as connection:
+    with feed.database.connect() as connection:
         connection.execute("BEGIN")
         connection.execute("INSERT INTO items (id, part) VALUES (400, 'before')")
         connection.execute("TRUNCATE items")
@@ -215,8 +178,10 @@ def test_the_mirror_is_what_the_database_says(feed: Feed, project: Project) -> N
     check()
     assert {row["part"] for row in project.rows_without_spark("m")} == {"after", "mark"}
 
-    feed.execute("INSERT INTO items (id, part, name) SELECT n, 'k', 'before the kill' FROM generate_series(1, 50) n")
-    feed.execute(
+    feed.database.execute(
+        "INSERT INTO items (id, part, name) SELECT n, 'k', 'before the kill' FROM generate_series(1, 50) n"
+    )
+    feed.database.execute(
         "UPDATE notes SET v = id WHERE id < 20",
         "UPDATE notes SET body = repeat('new', 3000) WHERE id IN (1, 2)",
         "UPDATE notes SET v = v + 1 WHERE id < 10",
@@ -224,7 +189,7 @@ def test_the_mirror_is_what_the_database_says(feed: Feed, project: Project) -> N
         "INSERT INTO notes VALUES (3, 0, repeat('again', 3000))",
     )
     feed.connect.kill()
-    feed.execute(
+    feed.database.execute(
         "UPDATE notes SET v = v + 1 WHERE id < 30",
         "UPDATE items SET name = 'while it is away' WHERE id <= 25",
         "DELETE FROM items WHERE id > 45 AND id < 60",
@@ -232,17 +197,55 @@ def test_the_mirror_is_what_the_database_says(feed: Feed, project: Project) -> N
     feed.connect.start()
     check()
     assert Decimal("99.99") in {row["price"] for row in project.rows_without_spark("m")}
-    feed.execute("INSERT INTO notes VALUES (1000, 0, 'mark')")
+    feed.database.execute("INSERT INTO notes VALUES (1000, 0, 'mark')")
     notes = run_until(project, "n", lambda rows: any(row["id"] == 1000 for row in rows))
     found = sorted((row["id"], row["v"], row["body"]) for row in notes)
-    assert found == feed.rows("SELECT id, v, body FROM notes ORDER BY id")
+    assert found == feed.database.rows("SELECT id, v, body FROM notes ORDER BY id")
     assert not project.has("n__dead_letter")
+    run_until(project, "h", lambda rows: any(row["id"] == 1000 for row in rows))
+    assert not project.has("h__dead_letter")
+    check_history(project.rows_without_spark("h"))
 
 
-def test_the_mirror_follows_a_schema_that_changes_while_it_runs(feed: Feed, project: Project) -> None:
-    """The stream declares no columns; somebody reads the table all the time."""
+def check_history(rows: list[Row]) -> None:
+    """Each row of `notes` has the versions that the statements above have made, in their order and without gaps."""
+    expected = {number: [0] for number in range(1, 31)}
+    for number in range(1, 20):
+        expected[number].append(number)
+    for number in range(1, 10):
+        expected[number].append(number + 1)
+    expected[3].append(0)  # deleted, and there again
+    for number in range(1, 30):
+        expected[number].append(expected[number][-1] + 1)
+    expected[1000] = [0]
+    found: dict[int, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: list(row["valid_from"])):
+        found.setdefault(row["id"], []).append(row)
+    assert {number: [row["v"] for row in versions] for number, versions in found.items()} == expected
+    for number, versions in found.items():
+        assert [row["is_current"] for row in versions] == [False] * (len(versions) - 1) + [True]
+        assert versions[-1]["valid_to"] is None
+        gaps = [older["v"] for older, newer in pairwise(versions) if older["valid_to"] != newer["valid_from"]]
+        assert gaps == ([4] if number == 3 else [])
+
+
+WITH_SCHEMAS = {
+    f"{part}.converter{setting}": value
+    for part in ("key", "value")
+    for setting, value in (("", JSON), (".schemas.enable", "true"))
+}
+
+
+RESTARTED_BEFORE = 4
+
+
+@pytest.mark.parametrize("feed", [WITH_SCHEMAS], indirect=True, ids=[""])
+def test_the_mirror_follows_a_schema_that_changes_while_it_runs(feed: Feed[Postgres], project: Project) -> None:
+    """The stream declares no columns; somebody reads the table all the time, and the broker is restarted meanwhile."""
     name = "test_the_mirror_follows_a_schema_that_changes_while_it_runs"
-    feed.execute("CREATE TABLE people (id int PRIMARY KEY, name text, n int, r real)", "INSERT INTO people VALUES (0)")
+    feed.database.execute(
+        "CREATE TABLE people (id int PRIMARY KEY, name text, n int, r real)", "INSERT INTO people VALUES (0)"
+    )
     feed.broker.create_topic(f"{name}.public.people")
     feed.connect.start()
     project.stream("s", connection="broker", topic=f"{name}.public.people", envelope="debezium")
@@ -267,7 +270,10 @@ def test_the_mirror_follows_a_schema_that_changes_while_it_runs(feed: Feed, proj
     def change() -> None:
         try:
             for mark, statements in enumerate(steps, 1):
-                feed.execute(*statements.split("; "))
+                if mark == RESTARTED_BEFORE:
+                    feed.broker.stop()
+                    feed.broker.start()
+                feed.database.execute(*statements.split("; "))
                 deadline = time.monotonic() + ARRIVES_WITHIN_S
                 while not (project.has("m") and mark in {row["id"] for row in project.rows_without_spark("m")}):
                     assert time.monotonic() < deadline, f"step {mark} has not arrived"
@@ -284,7 +290,7 @@ def test_the_mirror_follows_a_schema_that_changes_while_it_runs(feed: Feed, proj
 
     assert not failures
     rows = sorted(project.rows_without_spark("m"), key=lambda row: int(row["id"]))
-    said = feed.rows("SELECT id, name, n FROM people ORDER BY id")
+    said = feed.database.rows("SELECT id, name, n FROM people ORDER BY id")
     assert [(row["id"], row["name"], row["n"]) for row in rows] == said
     others = {row["id"]: (row["r"], row["note"], row["memo"]) for row in rows}
     assert others[3] == (0.5, "n3", None) and others[4] == (1e300, "n4", None)
@@ -296,10 +302,10 @@ def test_the_mirror_follows_a_schema_that_changes_while_it_runs(feed: Feed, proj
         assert said_so in told
 
 
-def test_a_load_of_pgbench_is_mirrored_while_it_runs(feed: Feed, project: Project) -> None:
+def test_a_load_of_pgbench_is_mirrored_while_it_runs(feed: Feed[Postgres], project: Project) -> None:
     name = "test_a_load_of_pgbench_is_mirrored_while_it_runs"
-    feed.postgres.run_pgbench("postgres", "-i", "-q")
-    feed.execute("ALTER TABLE pgbench_accounts REPLICA IDENTITY FULL")
+    feed.database.run_pgbench("postgres", "-i", "-q")
+    feed.database.execute("ALTER TABLE pgbench_accounts REPLICA IDENTITY FULL")
     topic = f"{name}.public.pgbench_accounts"
     feed.broker.create_topic(topic)
     feed.connect.start()
@@ -307,10 +313,10 @@ def test_a_load_of_pgbench_is_mirrored_while_it_runs(feed: Feed, project: Projec
     project.stream("s", columns, connection="broker", topic=topic, envelope="debezium", key=["aid"])
     project.model("m", "SELECT aid, bid, abalance FROM {s}", mode="cdc", keys=["aid"])
     for _ in range(3):
-        feed.postgres.run_pgbench("postgres", "-n", "-c", "2", "-t", "200")
+        feed.database.run_pgbench("postgres", "-n", "-c", "2", "-t", "200")
         project.run("m").check()
-    feed.execute("UPDATE pgbench_accounts SET bid = 7 WHERE aid = 1")
+    feed.database.execute("UPDATE pgbench_accounts SET bid = 7 WHERE aid = 1")
     rows = run_until(project, "m", lambda rows: any(row["aid"] == 1 and row["bid"] == 7 for row in rows))
     found = sorted((row["aid"], row["bid"], row["abalance"]) for row in rows)
-    assert found == feed.rows("SELECT aid, bid, abalance FROM pgbench_accounts ORDER BY aid")
+    assert found == feed.database.rows("SELECT aid, bid, abalance FROM pgbench_accounts ORDER BY aid")
     assert len(found) == 100_000

@@ -75,6 +75,17 @@ class Postgres:
         login = {"host": LOOPBACK, "port": self.port, "user": self.user, "password": self.password}
         return psycopg.connect(dbname=database, autocommit=True, **login)  # type: ignore[arg-type]
 
+    def execute(self, *statements: str) -> None:
+        """Each statement in a transaction of its own."""
+        with self.connect() as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        with self.connect() as connection:
+            return connection.execute(query).fetchall()
+
     def run_pgbench(self, database: str, *arguments: str) -> None:
         """PostgreSQL's own load."""
         login = ["-h", LOOPBACK, "-p", str(self.port), "-U", self.user]

@@ -273,11 +273,13 @@ def test_a_deleted_row_stays_away_for_as_long_as_it_is_remembered(project: Proje
     send_at(project, ("c", 1, 1, 10), ("c", 2, 2, 11), ("c", 3, 3, 12))
     project.run().check()
     send_at(project, ("d", 1, None, 20), ("u", 2, -2, 21))
-    project.run().check()
+    deleting = project.run().check()
     send_at(project, ("c", 1, 1, 10), ("c", 2, 2, 11), ("c", 3, 0, 9))
     project.run().check()
     assert values(project) == {3: 3}
     assert sorted(row["id"] for row in project.rows("m__tombstones")) == [1, 2]
+    assert (deleting.finished("m").remembered, project.summaries("m")[1]["lakesql.remembered"]) == (2, "2")
+    assert [summary.get("lakesql.remembered") for summary in project.summaries("m")[::2]] == [None, None]
     project.sql(f"DELETE FROM {project.table('m__tombstones')} WHERE id = 1")
     send_at(project, ("c", 1, 1, 10), ("c", 2, 2, 11))
     project.run().check()
@@ -311,16 +313,18 @@ def test_a_change_that_has_no_place_in_the_sequence_is_a_dead_letter(project: Pr
     feed(project, v="int", at="int")
     project.model("m", "SELECT id, v, at FROM {s}", mode="cdc", keys=["id"], sequence_by="at")
     event = {"op": "c", "before": None, "after": {"id": 1, "v": 1, "at": None}}
-    late = {"op": "d", "before": {"id": 1, "v": 0, "at": 0}, "after": None}
+    late = {"op": "d", "before": {"id": 1, "v": 7, "at": 0}, "after": None}
+    key_alone = {"op": "d", "before": {"id": 1, "v": None, "at": 0}, "after": None}
     project.record("s", [Fields(key={"id": 1}, value=event)])
     project.record("s", [Fields(key={"id": 1}, value={"op": "u", "after": {"id": 1, "v": 2, "at": 3}})])
-    project.record("s", [Fields(key={"id": 1}, value=late)])
+    project.record("s", [Fields(key={"id": 1}, value=late), Fields(key={"id": 1}, value=key_alone)])
     project.run().check()
     assert values(project) == {1: 2}
-    assert project.reasons("m") == {"sequence-missing": 1}
+    assert project.reasons("m") == {"sequence-missing": 2}
+    assert any("REPLICA IDENTITY" in row["detail"] for row in project.rows("m__dead_letter"))
     mirror_by_position(project)
     project.rebuild("m").check()
-    assert project.reasons("m") == {"sequence-missing": 3}
+    assert project.reasons("m") == {"sequence-missing": 4}
 
 
 def test_a_rebuild_brings_its_own_tombstones_along(project: Project) -> None:
@@ -363,6 +367,11 @@ def test_a_batch_that_would_delete_too_much_stops_the_model(project: Project) ->
     project.model("m", "SELECT id, v FROM {s} WHERE v > 0", **{**options, "max_delete_ratio": 0.5})
     project.run().check()
     assert sorted(values(project)) == [0, 3, 6, 7]
+    send(
+        project, *(("u", id_, -1) for id_ in range(20, 30)), ("d", 0, None)
+    )  # of ten rows that the table does not have
+    project.run().check()
+    assert sorted(values(project)) == [3, 6, 7]
     send(project, ("t", None, None))
     assert project.run().conditions("m") == ["too-many-deletes"]
 
@@ -385,3 +394,76 @@ def test_a_table_that_lacks_what_orders_its_changes_is_refused(project: Project)
     mirror_by_position(project, on_schema_change="ignore")
     send_at(project, ("c", 2, 1, 11))
     assert project.run().conditions("m") == ["schema-change"]
+
+
+def test_rows_are_found_by_keys_of_every_type_however_they_are_written(project: Project) -> None:
+    """A decimal with more zeros, a time as text and as number; a key with a NULL in it is that of no row."""
+    columns = {"name": "string", "price": "decimal(12,2)", "at": {"type": "timestamp", "unit": "microseconds"}}
+    key = [*columns, "day"]
+    project.stream("s", {**columns, "day": "date", "v": "int"}, envelope="debezium", key=key)
+    select = "SELECT name, price AS p, at, day, v, _change.position AS place FROM {s}"
+    project.model("m", select, mode="cdc", keys=["name", "p", "at", "day"], sequence_by="_change.position")
+    project.model("n", "SELECT name, price, at, day, v FROM {s}", mode="cdc", keys=key)
+
+    def change(op: str, position: int, v: int, *values: object) -> Fields:
+        of_key = dict(zip(key, values, strict=True))
+        row = {"before": of_key} if op == "d" else {"after": {**of_key, "v": v}}
+        return Fields(key=of_key, value={"op": op, **row, "source": {"lsn": position}})
+
+    project.record(
+        "s",
+        [
+            change("c", 10, 1, "it's a 'key' ", "1.10", 1_000_000, 0),
+            change("c", 11, 2, "it's a 'key'", "1.10", 1_000_000, 0),
+            change("c", 12, 3, "", "-0.01", -1, -1),
+            change("c", 13, 4, "日本\\n", "9999999999.99", 253402300799999999, 20000),
+            change("c", 14, 5, "half", "1.10", None, 0),
+        ],
+    )
+    project.run().check()
+    project.record(
+        "s",
+        [
+            change("d", 20, 0, "it's a 'key' ", 1.1, "1970-01-01T00:00:01Z", "1970-01-01"),
+            change("u", 21, 30, "", "-0.010", "1969-12-31T23:59:59.999999Z", "1969-12-31"),
+            change("u", 22, 40, "日本\\n", "9999999999.990", "9999-12-31T23:59:59.999999+00:00", "2024-10-04"),
+        ],
+    )
+    project.run().check()
+    project.record(
+        "s", [change("u", 15, 9, "it's a 'key' ", "1.1", 1_000_000, 0), change("u", 16, 9, "", "-0.01", -1, -1)]
+    )
+    project.run("m").check()
+    for model in "mn":
+        assert {row["name"]: row["v"] for row in project.rows(model)} == {"it's a 'key'": 2, "": 30, "日本\\n": 40}
+        assert project.reasons(model) == {"required-missing": 1}
+
+
+def test_a_record_whose_key_is_not_that_of_the_stream_is_a_dead_letter(project: Project) -> None:
+    """Its row would be found by the wrong columns: two rows of the source would be one, or an old one stay."""
+    feed(project, v="int")
+    project.model("m", "SELECT id, v FROM {s}", mode="cdc", keys=["id"])
+    project.model("log", "SELECT id, v, _change.op AS op FROM {s}", mode="append")
+    row = {"op": "c", "after": {"id": 1, "v": 1}}
+    wrapped = {"schema": {"type": "struct", "fields": [{"field": "ID"}]}, "payload": {"ID": 1}}
+    others = [{"id": 1, "part": 2}, {"v": 1}, {"schema": {"fields": [{"field": "v"}]}, "payload": {"v": 1}}]
+    keys = [{"id": 1}, wrapped, None, "1", *others]
+    project.record("s", [Fields(key=key, value=row) for key in keys])
+    ran = project.run().check()
+    assert project.rows("m") == [{"id": 1, "v": 1}]
+    assert project.reasons("m") == {"unparsable": 3}
+    assert "id, part" in " ".join(row["detail"] for row in project.rows("m__dead_letter"))
+    assert ran.finished("log").rows == 7
+
+
+def test_a_truncate_in_one_of_several_topics_does_not_empty_the_others_rows(project: Project) -> None:
+    project.stream("s", {"id": "int", "v": "int"}, topics=["s", "t"], envelope="debezium", key=["id"])
+    project.model("m", "SELECT id, v FROM {s}", mode="cdc", keys=["id"])
+    for topic, id_ in (("s", 1), ("t", 2)):
+        project.record(topic, [Fields(key={"id": id_}, value={"op": "c", "after": {"id": id_, "v": 1}})])
+    messages = [Fields(key=None, value={"op": "m"}), Fields(key={"id": 9}, value=None)]
+    project.record("s", messages)
+    assert project.run().check().finished("m").ignored == 2
+    project.record("t", [Fields(key=None, value={"op": "t"})])
+    assert project.run().conditions("m") == ["truncate-refused"]
+    assert sorted(values(project)) == [1, 2]

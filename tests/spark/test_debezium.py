@@ -119,6 +119,30 @@ VALUES: list[tuple[str | dict[str, str], Any, Any]] = [
     ("binary", base64.b64encode(b"\x00\xff").decode(), b"\x00\xff"),
     ("string", '{"a": 1}', '{"a": 1}'),
     ("string", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"),
+    ("binary", base64.urlsafe_b64encode(b"\xfb\xff\xfe").decode(), b"\xfb\xff\xfe"),
+    ({"type": "binary", "encoding": "hex"}, "00ff", b"\x00\xff"),
+    ({"type": "binary", "encoding": "hex"}, "0x00FF", b"\x00\xff"),
+    ({"type": "string", "unit": "milliseconds"}, 27_000_001, "07:30:00.001"),
+    ({"type": "string", "unit": "microseconds"}, 27_000_000_000, "07:30:00"),
+    ({"type": "string", "unit": "nanoseconds"}, 86_399_999_999_999, "23:59:59.999999999"),
+    ({"type": "string", "unit": "microseconds"}, -3_020_399_500_000, "-838:59:59.5"),
+    ({"type": "string", "unit": "microseconds"}, "07:30:00Z", "07:30:00Z"),
+    ("bigint", 27_000_000_000, 27_000_000_000),
+    ("string", "P1Y2M3DT4H5M6.7S", "P1Y2M3DT4H5M6.7S"),
+    ("string", 27_000_000_000, "27000000000"),
+    ("int", 2026, 2026),
+    ("int", 0, 0),
+    ("string", "red,green", "red,green"),
+    ("decimal(20,0)", 18446744073709551615, Decimal(18446744073709551615)),
+    ("decimal(9,3)", {"scale": 1, "value": "fQ=="}, Decimal("12.500")),
+    ("decimal(9,3)", {"scale": -2, "value": "fQ=="}, Decimal(12500)),
+    ("double", {"scale": 2, "value": "/4M="}, -1.25),
+    ("decimal(38,20)", "1.00000000000000000001", Decimal("1.00000000000000000001")),
+    ("decimal(12,4)", 1234567.8901, Decimal("1234567.8901")),
+    ("date", "2026-03-01Z", date(2026, 3, 1)),
+    ("map<string,string>", '{"a": "1", "b": null}', [("a", "1"), ("b", None)]),
+    ("struct<wkb:binary,srid:int>", {"wkb": "AAE=", "srid": 4326}, {"wkb": b"\x00\x01", "srid": 4326}),
+    ("array<int>", [], []),
     ("array<int>", [1, None, 3], [1, None, 3]),
     ("array<date>", [0, "1970-01-02"], [date(1970, 1, 1), date(1970, 1, 2)]),
     ("struct<x:double,y:date>", {"x": 1.5, "y": 1}, {"x": 1.5, "y": date(1970, 1, 2)}),
@@ -146,6 +170,7 @@ def precise(unscaled: int) -> str:
 
 
 DECIMAL, TIME = "org.apache.kafka.connect.data.Decimal", "io.debezium.time."
+ANY_SCALE = "io.debezium.data.VariableScaleDecimal"
 BY_SCHEMA: list[tuple[str, str, int | None, Any, Any]] = [
     ("decimal(12,2)", DECIMAL, 2, precise(1250), Decimal("12.50")),
     ("decimal(12,2)", DECIMAL, 2, precise(-1), Decimal("-0.01")),
@@ -161,6 +186,24 @@ BY_SCHEMA: list[tuple[str, str, int | None, Any, Any]] = [
     ("timestamp", f"{TIME}NanoTimestamp", None, 1772366400000001000, datetime(2026, 3, 1, 12, 0, 0, 1, UTC)),
     ("timestamp_ntz", "org.apache.kafka.connect.data.Timestamp", None, 0, datetime(1970, 1, 1)),
     ("date", f"{TIME}Date", None, 20513, date(2026, 3, 1)),
+    ("string", f"{TIME}Time", None, 27_000_500, "07:30:00.5"),
+    ("string", f"{TIME}MicroTime", None, 27_000_000_001, "07:30:00.000001"),
+    ("string", f"{TIME}NanoTime", None, 0, "00:00:00"),
+    ("string", f"{TIME}ZonedTime", None, "07:30:00Z", "07:30:00Z"),
+    ("bigint", f"{TIME}MicroTime", None, 27_000_000_001, 27_000_000_001),
+    ("bigint", f"{TIME}MicroDuration", None, -1, -1),
+    ("smallint", f"{TIME}Year", None, 2026, 2026),
+    ("string", "io.debezium.data.Enum", None, "7", "7"),
+    ("binary", "io.debezium.data.Bits", None, "AQI=", b"\x01\x02"),
+    ("string", DECIMAL, 2, precise(-125), "-1.25"),
+    ("double", DECIMAL, 2, precise(-125), -1.25),
+    ("bigint", DECIMAL, 0, precise(2**62), 2**62),
+    ("decimal(20,0)", DECIMAL, 0, precise(2**64 - 1), Decimal(2**64 - 1)),
+    ("array<string>", f"{TIME}MicroTime", None, [27_000_000_000, None], ["07:30:00", None]),
+    ("array<timestamp>", f"{TIME}MicroTimestamp", None, [-1], [datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)]),
+    ("array<decimal(9,2)>", DECIMAL, 2, [precise(-125)], [Decimal("-1.25")]),
+    ("string", ANY_SCALE, None, {"scale": 3, "value": precise(-7)}, "-0.007"),
+    ("decimal(9,3)", ANY_SCALE, None, {"scale": 3, "value": precise(-7)}, Decimal("-0.007")),
 ]
 
 
@@ -169,8 +212,9 @@ def test_the_schema_beside_an_event_says_how_its_values_are_written(project: Pro
     feed(project, {**COLUMNS, **columns})
     project.model("m", "SELECT *, _change.before AS before FROM {s}", mode="append")
     fields = [
-        {"field": f"c{number}", "name": name, "parameters": None if scale is None else {"scale": str(scale)}}
-        for number, (_, name, scale, *_) in enumerate(BY_SCHEMA)
+        {"field": f"c{number}", **({"items": each} if kind.startswith("array") else each)}
+        for number, (kind, name, scale, *_) in enumerate(BY_SCHEMA)
+        for each in [{"name": name, "parameters": None if scale is None else {"scale": str(scale)}}]
     ]
     row = {"id": 1, "name": None, **{f"c{number}": value for number, (*_, value, _) in enumerate(BY_SCHEMA)}}
     schema = {"type": "struct", "fields": [{"field": side, "fields": fields} for side in ("before", "after")]}
@@ -183,6 +227,10 @@ def test_the_schema_beside_an_event_says_how_its_values_are_written(project: Pro
         assert found[f"c{number}"] == found["before"][f"c{number}"] == expected, (kind, name, value)
     (letter,) = project.rows("m__dead_letter")
     assert letter["detail"].startswith("c3: not a decimal(12,2)")
+
+
+class Written(str):
+    """A JSON number with its digits as they are written."""
 
 
 MISFITS: list[tuple[str | dict[str, str], Any]] = [
@@ -205,11 +253,34 @@ MISFITS: list[tuple[str | dict[str, str], Any]] = [
     ("timestamp", "noon"),
     ({"type": "timestamp", "unit": "milliseconds"}, 9223372036854775807),
     ("binary", "no base64!"),
+    ({"type": "binary", "encoding": "hex"}, "0g"),
+    ({"type": "string", "unit": "microseconds"}, 99999999999999999999),
+    ("bigint", "07:30:00"),
+    ("bigint", "P1D"),
+    ("smallint", 70000),
+    ("decimal(4,2)", {"scale": 3, "value": precise(12345)}),
+    ("decimal(4,2)", {"scale": 0, "value": "?"}),
+    ("decimal(12,2)", "NaN"),
+    ("decimal(12,2)", True),
+    ("decimal(38,20)", Written("1.00000000000000000001")),
+    ("decimal(38,18)", Written("12345678901234567890.5")),
+    ("boolean", 2.5),
+    ("date", "0000-00-00"),
+    ("timestamp", "0000-00-00 00:00:00"),
+    ({"type": "timestamp_ntz", "unit": "microseconds"}, -62_135_596_800_000_001),
+    ("array<int>", "none"),
+    ("array<int>", {"a": 1}),
+    ("map<string,string>", "no JSON"),
+    ("map<string,int>", {"a": "x"}),
+    ("struct<x:int>", 1),
+    ("struct<x:int>", [1]),
+    ("array<struct<x:int>>", [{"x": 1}, "x"]),
     ("array<int>", [1, "x"]),
     ("struct<x:int>", {"x": "y"}),
     ("string", "__debezium_unavailable_value"),
     ("array<string>", ["__debezium_unavailable_value"]),
     ("binary", base64.b64encode(b"__debezium_unavailable_value").decode()),
+    ({"type": "binary", "encoding": "hex"}, b"__debezium_unavailable_value".hex()),
 ]
 
 
@@ -217,7 +288,9 @@ def test_a_value_that_does_not_fit_is_a_dead_letter_that_names_its_column(projec
     feed(project, {**COLUMNS, **{f"c{number}": kind for number, (kind, _) in enumerate(MISFITS)}})
     project.model("m", "SELECT * FROM {s}", mode="append")
     rows = [{"id": number, "name": None, f"c{number}": value} for number, (_, value) in enumerate(MISFITS)]
-    send(project, *(({"id": row["id"]}, event("u", row)) for row in rows))
+    for number, row in enumerate(rows):
+        value, text = row[f"c{number}"], json.dumps(event("u", row))
+        send(project, ({"id": number}, text.replace(f'"{value}"', value) if isinstance(value, Written) else text))
     project.run().check()
     assert project.rows("m") == []
     letters = project.rows("m__dead_letter", "offset")
@@ -282,9 +355,11 @@ def test_change_is_refused_where_no_stream_is_a_feed(project: Project) -> None:
 
 def test_flat_records_are_changes_too(project: Project) -> None:
     """As ExtractNewRecordState writes them: deletes as rows that are marked, or as tombstones alone."""
-    project.stream("s", COLUMNS, envelope="debezium_flat", key=["id"])
-    project.model("m", "SELECT id, name, _change.op AS op, _change.position AS at FROM {s}", mode="append")
+    project.stream("s", {**COLUMNS, "opens": "string"}, envelope="debezium_flat", key=["id"])
+    project.model("m", "SELECT id, name, _change.op AS op, _change.position AS at, opens FROM {s}", mode="append")
     project.model("c", "SELECT id, name FROM {s}", mode="cdc", keys=["id"])
+    fields = [{"field": "id", "type": "int64"}, {"field": "opens", "type": "int64", "name": f"{TIME}MicroTime"}]
+    wrapped = {"id": 5, "name": "e", "opens": 27_000_000_000, "__op": "c", "__lsn": 9}
     send(
         project,
         ({"id": 1}, {"id": 1, "name": "a", "__op": "c", "__lsn": 7, "__deleted": "false"}),
@@ -292,6 +367,7 @@ def test_flat_records_are_changes_too(project: Project) -> None:
         ({"id": 3}, {"id": 3, "name": "c", "__op": "r", "__source_file": "bin.000010", "__source_pos": 4}),
         ({"id": 1}, {"id": 1, "name": None, "__op": "d", "__deleted": "true"}),
         ({"id": 3}, None),
+        ({"id": 5}, {"schema": {"type": "struct", "fields": fields}, "payload": wrapped}),
         ({"id": 4}, "no row"),
         ({"id": 4}, {"id": 4, "name": "d", "__op": "x"}),
     )
@@ -299,13 +375,15 @@ def test_flat_records_are_changes_too(project: Project) -> None:
     found = sorted(
         ((row["op"], row["id"], row["name"], row["at"]) for row in project.rows_without_spark("m")), key=repr
     )
+    assert {row["id"]: row["opens"] for row in project.rows_without_spark("m")}[5] == "07:30:00"
     expected = [
         ("c", 1, "a", [7]),
         ("u", 2, "b", None),
         ("r", 3, "c", [10, 4]),
         ("d", 1, None, None),
         ("d", 3, None, None),
+        ("c", 5, "e", [9]),
     ]
     assert found == sorted(expected, key=repr)
-    assert project.rows("c") == [{"id": 2, "name": "b"}]
+    assert project.rows("c", "id") == [{"id": 2, "name": "b"}, {"id": 5, "name": "e"}]
     assert project.reasons("m") == project.reasons("c") == {"unparsable": 2}

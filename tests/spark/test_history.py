@@ -78,7 +78,7 @@ def test_any_batches_give_the_history_of_a_replay_in_python(project: Project, fe
 def event(change: Change) -> Fields:
     key, at, v, w = change
     row = {"id": key, "v": v, "w": w, "at": at}
-    value = {"op": "d", "before": {**row, "v": 0}} if v is None else {"op": "u", "after": row}
+    value = {"op": "d", "before": {**row, "v": 1}} if v is None else {"op": "u", "after": row}
     return Fields(key={"id": key}, value={**value, "source": {"lsn": at}})
 
 

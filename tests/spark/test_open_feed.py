@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakesql.errors import ProjectError
-from lakesql.events import Retrying, StepApplied
+from lakesql.events import ColumnsAbsent, Retrying, StepApplied
 from tests.spark.project import Fields, Project, Row
 
 pytestmark = pytest.mark.long
@@ -60,6 +60,12 @@ def test_columns_and_key_are_what_the_schema_says(project: Project) -> None:
         "tags": {"type": "array", "items": TEXT},
         "home": struct(city=TEXT, zip=INT),
         "doc": {"type": "string", "name": "io.debezium.data.Json", "version": 1},
+        "opens": {"type": "int64", "name": "io.debezium.time.MicroTime", "version": 1},
+        "year": {"type": "int32", "name": "io.debezium.time.Year", "version": 1},
+        "lasts": {"type": "int64", "name": "io.debezium.time.MicroDuration", "version": 1},
+        "flags": {"type": "bytes", "name": "io.debezium.data.Bits", "version": 1, "parameters": {"length": "10"}},
+        "any": {**struct(scale=INT, value={"type": "bytes"}), "name": "io.debezium.data.VariableScaleDecimal"},
+        "tagged": {"type": "map", "keys": TEXT, "values": TEXT},
     }
     row = {
         "id": 1,
@@ -73,6 +79,12 @@ def test_columns_and_key_are_what_the_schema_says(project: Project) -> None:
         "tags": ["x"],
         "home": {"city": "Rome", "zip": 9},
         "doc": '{"a":1}',
+        "opens": 27_000_000_000,
+        "year": 2026,
+        "lasts": -1,
+        "flags": "AwI=",
+        "any": {"scale": 1, "value": "fQ=="},
+        "tagged": {"a": "1"},
     }
     project.record("s", [change("c", row, **kinds), change("d", {"id": 2}, id=LONG)])
 
@@ -91,6 +103,12 @@ def test_columns_and_key_are_what_the_schema_says(project: Project) -> None:
             "tags": ["x"],
             "home": {"city": "Rome", "zip": 9},
             "doc": '{"a":1}',
+            "opens": "07:30:00",
+            "year": 2026,
+            "lasts": -1,
+            "flags": b"\3\2",
+            "any": "12.5",
+            "tagged": [("a", "1")],
         }
     ]
     fields = {field.name: str(field.field_type) for field in project.iceberg("m").schema().fields}
@@ -212,3 +230,36 @@ def test_a_model_with_state_needs_declared_columns(project: Project) -> None:
     with pytest.raises(ProjectError) as raised:
         project.run()
     assert [problem.condition for problem in raised.value.problems] == ["no-columns"]
+
+
+@pytest.mark.parametrize("envelope", ["debezium", "debezium_flat"])
+def test_declared_columns_that_changes_do_not_have_are_told(project: Project, envelope: str) -> None:
+    """A NULL is one, a column that is not there another; that it stands in the row before makes no difference."""
+    project.stream("s", {"id": "int", "note": "string", "n": "int"}, envelope=envelope, key=["id"])
+    for policy in ("append_new_columns", "fail"):
+        project.model(policy, "SELECT id, note, n FROM {s}", mode="cdc", keys="id", on_schema_change=policy)
+    rows: list[Row] = [
+        {"id": 1, "note": None, "n": None},
+        {"id": 2, "memo": "m", "n": 2},
+        {"id": 3, "memo": "m"},
+        {"id": 4, "note": "x", "n": 4},
+    ]
+    is_flat = envelope == "debezium_flat"
+    values = [{**row, "__op": "c"} if is_flat else {"op": "c", "after": row, "source": SOURCE} for row in rows]
+    deleted = {"id": 9, "__deleted": "true"} if is_flat else {"op": "d", "before": {"id": 9}, "source": SOURCE}
+    keys = [*(row["id"] for row in rows), 9]
+    project.record("s", [Fields(key={"id": key}, value=it) for key, it in zip(keys, [*values, deleted], strict=True)])
+
+    ran = project.run()
+
+    (told,) = ran.of(ColumnsAbsent)
+    assert (told.model, told.changes, told.absent, told.undeclared) == (
+        "append_new_columns",
+        2,
+        ("n", "note"),
+        ("memo",),
+    )
+    assert ran.finished("append_new_columns").warnings == (f"stream s: {told.text}",)
+    assert [row["note"] for row in project.rows("append_new_columns", "id")] == [None, None, None, "x"]
+    assert ran.conditions("fail") == ["feed-changed"]
+    assert project.rows("fail") == [] and project.snapshot_ids("fail") == []

@@ -89,7 +89,7 @@ def test_rows_are_marked_cleared_and_counted_and_no_other_mode_takes_the_table(p
     project.model("m", "SELECT id, v FROM {s} WHERE v > 0", **options)
     send(*(("c", id_, id_) for id_ in range(1, 7)), ("d", 6, None))
     project.run().check()
-    project.model("m", "SELECT id, v FROM {s} WHERE v > 0", **options, apply_deletes="soft", max_delete_ratio=0.6)
+    project.model("m", "SELECT id, v FROM {s} WHERE v > 0", **options, apply_deletes="soft", max_delete_ratio=0.5)
     send(("d", 1, None), ("u", 2, 0), ("c", 7, 7), ("u", 3, 30))  # the delete has no time: the batch's
     project.run().check()
     assert state() == {1: (1, True), 3: (30, False), 4: (4, False), 5: (5, False), 7: (7, False)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine.records.debezium import UNAVAILABLE
+from lakesql.engine.records.change_values import UNAVAILABLE
 from tests.spark.project import Fields, Project, Row
 
 pytestmark = pytest.mark.long

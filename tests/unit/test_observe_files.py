@@ -71,6 +71,8 @@ def test_an_event_is_one_line_of_json() -> None:
         "duration_ms": 812,
         "event_time": "2026-03-01T00:00:00Z",
         "late": 0,
+        "ignored": 0,
+        "remembered": 0,
     }
 
 

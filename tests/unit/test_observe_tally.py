@@ -79,6 +79,15 @@ def test_rows_that_came_too_late_add_up_and_are_said() -> None:
     assert render_remarks(run) == ("a: 7 dropped as late, older than its watermark; no dead letter has them",)
 
 
+def test_what_a_feed_sends_beside_changes_and_what_is_remembered_add_up() -> None:
+    written = BatchCommitted("a", 0, 9, 2, 0, 1, 5, "", 4, ignored=3, remembered=4)
+    run = tally(STARTED, written, written, BatchEmpty("a", 1, 1, 0, 5, ignored=1))
+    finished = run.models["a"].finish("success", 9, 6)
+    assert (finished.ignored, finished.remembered) == (7, 8)
+    assert any("8 remembered" in remark for remark in render_remarks(run))
+    assert tally(STARTED, finished).models["a"].finished == finished
+
+
 def test_a_model_whose_records_all_came_too_late_is_not_up_to_date() -> None:
     finished = tally(STARTED, BatchEmpty("a", 1, 5, 0, 5, late=5)).models["a"].finish("success", 9, 6)
     assert not is_up_to_date(finished)

@@ -341,7 +341,7 @@ def test_a_compiled_file_ends_each_statement_and_is_stable() -> None:
         line for line in compiled.splitlines() if line.split(" ")[0] in ("CREATE", "ALTER", "MERGE", "INSERT")
     ]
     assert len(statements) == 6
-    assert compiled.count(";\n") == 5 and "last" not in compiled
+    assert compiled.count(";\n") == 6 and "last" not in compiled
 
 
 KEYED = "{{ config(mode='upsert', keys='id') }} SELECT id, status AS s, amount FROM {{ stream('orders') }}"

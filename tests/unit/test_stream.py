@@ -211,6 +211,27 @@ def test_a_change_feed_is_json_in_topics_and_its_times_have_units() -> None:
     assert problems(NAME, in_days, "topic: t", "envelope: debezium") == [("wrong-value", "2:23")]
     in_weeks = "columns: {at: {type: timestamp, unit: weeks}}"
     assert problems(NAME, in_weeks, "topic: t", "envelope: debezium") == [("wrong-value", "2:39")]
+    others = "columns: {at: {type: string, unit: milliseconds}, data: {type: binary, encoding: hex}}"
+    found = read(NAME, others, "topic: t", "envelope: debezium_flat")
+    assert found.columns[0].unit == "milliseconds" and found.columns[1].encoding == "hex"
+    assert problems(NAME, others, "topic: t") == [("wrong-value", "2:11"), ("wrong-value", "2:51")]
+    in_hex = "columns: {id: {type: bigint, encoding: hex}}"
+    assert problems(NAME, in_hex, "topic: t", "envelope: debezium") == [("wrong-value", "2:11")]
+
+
+def test_a_feed_of_dms_has_a_table_and_no_other_has_one() -> None:
+    assert (
+        read(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: public.orders").source_table == "public.orders"
+    )
+    assert read(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: .orders").source_table == ".orders"
+    assert problems(NAME, COLUMNS, "topic: t", "envelope: dms") == [("missing-option", "1:1")]
+    assert problems(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: orders") == [("missing-option", "5:15")]
+    assert problems(NAME, COLUMNS, "topic: t", "envelope: debezium", "source_table: a.b") == [("wrong-value", "5:15")]
+    for envelope in ("dms", "debezium_flat"):
+        with pytest.raises(ProjectError) as caught:
+            read(NAME, "topic: t", f"envelope: {envelope}")
+        (problem,) = caught.value.problems
+        assert problem.condition == "missing-option" and "`debezium`" in problem.why
 
 
 @pytest.mark.parametrize(

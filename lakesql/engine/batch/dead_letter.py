@@ -28,7 +28,8 @@ from lakesql.engine.ledger.snapshots import (
     table_exists,
 )
 from lakesql.engine.progress.progress import check_same
-from lakesql.engine.records.debezium import SENT_BY, with_change_detail
+from lakesql.engine.records.change_values import SENT_BY
+from lakesql.engine.records.changes import with_change_detail
 from lakesql.engine.records.parse import REQUIRED_MISSING, SEQUENCE_MISSING, TOMBSTONE, UNPARSABLE, with_detail
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.model.model import Model

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -10,6 +12,7 @@ from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.errors import RunError
 from lakesql.names import CHANGE, NEWEST_VIEW, POSITION
+from lakesql.stream.stream import FilePath, Generated, Origin, TopicPattern, Topics
 
 
 def open_feed(
@@ -18,7 +21,8 @@ def open_feed(
     """Make, of the view `_lakesql_changes`, the view of the newest changes, whose rows are made once, and what is left,
     `with_deleted` rows where the model marks them.
 
-    The truncate that is among them. Raises `RunError` (`truncate-refused`) where the model takes none.
+    The truncate that is among them. Raises `RunError` (`truncate-refused`) where the model takes none, or where one of
+    several topics has it: of the rows in the table, nobody knows which ones came from there.
     """
     newest = counters.rows(session.sql(newest_view(select).query), ())
     newest = newest.localCheckpoint()
@@ -30,10 +34,24 @@ def open_feed(
     if counts.truncates:
         if not select.writing.takes_truncates:
             raise _refused(select)
+        if any(_reads_several(stream.origin) for stream in select.streams.values()):
+            raise _refused_of_one(select)
         truncate = _read_truncate(newest, select)
     for view in (changed_view(select, truncate is not None), current_view(select, with_deleted)):
         _make(session, view)
     return truncate
+
+
+def _reads_several(origin: Origin) -> bool:
+    match origin:
+        case Topics(names=names):
+            return len(names) > 1
+        case TopicPattern():
+            return True
+        case FilePath() | Generated():
+            return False
+        case _:
+            assert_never(origin)
 
 
 def _read_truncate(newest: DataFrame, select: Select) -> Truncate:
@@ -61,4 +79,16 @@ def _refused(select: Select) -> RunError:
         f"{'no history has a truncate' if is_history else why}. Nothing of the batch was written.",
         fix=again if is_history else f"{again} If the rows are to go, run once with on_truncate='apply' instead.",
         place=model.option_place("mode" if is_history else "on_truncate"),
+    )
+
+
+def _refused_of_one(select: Select) -> RunError:
+    (stream,) = select.streams.values()
+    return RunError.of(
+        "truncate-refused",
+        f"A source of model '{select.model.name}' was truncated, and its stream '{stream.name}' reads several topics. "
+        "Nothing of the batch was written.",
+        why="The rows of the other topics would go too: which topic a row of the table is from is not known.",
+        fix="Declare a stream of one topic for each source, and mirror each by a model of its own.",
+        place=stream.place,
     )

@@ -1,14 +1,16 @@
-"""A feed that declares no columns: what to do with a batch whose records have others than the model knows."""
+"""Change feeds whose changes have other columns than their stream: what to do with the batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakesql.errors import RunError, TransientError
-from lakesql.model.config import SchemaChange
+from lakesql.events import ColumnsAbsent, Emit, now_ms
+from lakesql.model.model import Model
 from lakesql.names import NEW_FIELDS
 from lakesql.stream.feed_schema import merge_fields, parse_field
 from lakesql.stream.stream import Stream
@@ -18,28 +20,70 @@ Follow = Callable[[str, tuple[str, ...]], None]
 
 
 def check_schemas(
-    model: str, policy: SchemaChange, streams: Iterable[tuple[Stream, DataFrame]], follow: Follow
+    model: Model, batch: int, streams: Iterable[tuple[Stream, DataFrame]], follow: Follow, emit: Emit
 ) -> None:
-    """Raise where parsed records of an open stream have columns, or types, that the model's batch cannot have written.
+    """Raise where parsed records of feeds have columns, or types, that the batch cannot have been written with.
 
-    `feed-changed`, transient once `follow` knows them: the model is compiled again, its table altered, and the batch
-    written again, with all that is in it. Not so where the model says `fail`, or where no column can hold what came
-    before and what comes now. With `ignore` other columns do not land, and what does not fit is a dead letter.
+    `feed-changed`, transient once `follow` knows the columns of an open stream: the model is compiled again, its table
+    altered, and the batch written again, with all that is in it. Not so where the model says `fail`, or where no column
+    can hold what came before and what comes now. With `ignore` other columns do not land, and what does not fit is a
+    dead letter. Where changes lack columns that a stream declares, that is told.
     """
-    if policy == "ignore":
-        return
     for stream, records in streams:
-        if stream.schema_fields:
-            _check_stream(model, policy, stream, records, follow)
+        changes = _differing(records)
+        if not changes:
+            continue
+        if not stream.is_open:
+            _check_declared(model, batch, stream, changes, emit)
+        elif model.config.on_schema_change != "ignore":
+            _check_open(model, stream, changes, follow)
 
 
-def _check_stream(model: str, policy: SchemaChange, stream: Stream, records: DataFrame, follow: Follow) -> None:
-    changes = records.where(F.col(NEW_FIELDS).isNotNull()).select(f"{NEW_FIELDS}.*").distinct().collect()
-    texts = sorted({text for change in changes for text in change["fields"]})
-    merged = merge_fields([parse_field(text) for text in stream.schema_fields], map(parse_field, texts))
+@dataclass(frozen=True, slots=True)
+class _Differing:
+    """How many changes differ from their stream in one way: as `NEW_FIELDS` says."""
+
+    fields: tuple[str, ...]
+    gone: tuple[str, ...]
+    count: int
+
+
+def _differing(records: DataFrame) -> list[_Differing]:
+    if NEW_FIELDS not in records.columns:
+        return []
+    found = records.where(F.col(NEW_FIELDS).isNotNull()).groupBy(NEW_FIELDS).count().collect()
+    return [_Differing(tuple(row[0]["fields"]), tuple(row[0]["gone"]), row[1]) for row in found]
+
+
+def _check_declared(model: Model, batch: int, stream: Stream, changes: list[_Differing], emit: Emit) -> None:
+    absent, undeclared = _names(each.gone for each in changes), _names(each.fields for each in changes)
+    count = sum(each.count for each in changes)
+    told = ColumnsAbsent(model.name, stream.name, batch, count, absent, undeclared, now_ms())
+    if model.config.on_schema_change == "fail":
+        raise RunError.of(
+            "feed-changed",
+            f"{count} changes of stream '{stream.name}' lack {', '.join(absent)}, which it declares.",
+            why=f"The model says on_schema_change='fail'. {_renamed(absent, undeclared)}",
+            fix=f"Declare the columns that the source has now, and `lakesql rebuild {model.name}`; or take another "
+            "on_schema_change: then NULL stands there.",
+            place=stream.place,
+        )
+    emit(told)
+
+
+def _renamed(absent: Iterable[str], undeclared: Iterable[str]) -> str:
+    if not undeclared:
+        return "Nothing of this batch was written."
+    return f"Nothing of this batch was written. Instead of {', '.join(absent)} they have {', '.join(undeclared)}."
+
+
+def _check_open(model: Model, stream: Stream, changes: list[_Differing], follow: Follow) -> None:
+    merged = merge_fields(
+        [parse_field(text) for text in stream.schema_fields], map(parse_field, _names(each.fields for each in changes))
+    )
     if merged.columns == stream.columns and not merged.clashing:
         return  # written in another way, and every value has its column
-    gone = sorted({name for change in changes for name in change["gone"]})
+    gone = _names(each.gone for each in changes)
     what = f"The schema of stream '{stream.name}' has changed: {'; '.join(merged.differences)}."
     renamed = f"{', '.join(gone)} is not in it: a column that was renamed is another one here." if gone else ""
     if merged.clashing:
@@ -52,10 +96,14 @@ def _check_stream(model: str, policy: SchemaChange, stream: Stream, records: Dat
             "do not land, and records that do not fit are dead letters.",
             place=stream.place,
         )
-    if policy == "fail":
+    if model.config.on_schema_change == "fail":
         why = "The model says on_schema_change='fail'. Nothing of this batch was written."
         fix = "Run it once with on_schema_change='append_new_columns', or declare the stream's `columns`."
         raise RunError.of("feed-changed", what, why=" ".join((why, renamed)).rstrip(), fix=fix, place=stream.place)
     follow(stream.name, tuple(field.text for field in merged.fields))
-    fix = f"Nothing is to be done: model '{model}' is compiled again, and the batch written with these columns."
+    fix = f"Nothing is to be done: model '{model.name}' is compiled again, and the batch written with these columns."
     raise TransientError.of("feed-changed", what, why=renamed, fix=fix, place=stream.place)
+
+
+def _names(each: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(sorted({name for names in each for name in names}))

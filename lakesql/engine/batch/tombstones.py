@@ -7,6 +7,8 @@ from datetime import UTC, date, datetime
 from pyspark.sql import SparkSession
 
 from lakesql.compile.batch import Remember
+from lakesql.engine.ledger import snapshots
+from lakesql.model.table_name import TableName
 
 
 class Tombstones:
@@ -15,10 +17,12 @@ class Tombstones:
     def __init__(self) -> None:
         self._forgot_on: date | None = None
 
-    def remember(self, session: SparkSession, step: Remember) -> None:
-        """Insert those of a batch. Done twice, they are there twice and say the same."""
+    def remember(self, session: SparkSession, table: TableName, step: Remember) -> int:
+        """Insert those of a batch, and say how many they are. Done twice, they are there twice and say the same."""
         session.sql(step.text)
+        inserted = next(snapshots.read_history(snapshots.load_table(session, table.tombstones)), None)
         today = datetime.now(UTC).date()
         if today != self._forgot_on:
             session.sql(step.forget)
             self._forgot_on = today
+        return inserted.added if inserted else 0

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import and_
 from typing import Literal, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +27,7 @@ from lakesql.compile.batch import (
 )
 from lakesql.compile.batch import Step as BatchStep
 from lakesql.compile.merge import KeyRange
-from lakesql.compile.quote import identifier
+from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.engine.batch.arrivals import Arrivals
 from lakesql.engine.batch.bounds import bounds_pay, read_keys
@@ -50,7 +52,7 @@ from lakesql.engine.progress.progress import Progress
 from lakesql.engine.progress.replay import ReplayProgress
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import deleted_keys, good_records, unpack
-from lakesql.errors import RunError
+from lakesql.errors import LakesqlError, RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected, now_ms
 from lakesql.model.model import Model
 from lakesql.names import CHANGES_VIEW, ROWS_VIEW, TOMBSTONES_VIEW, UNKNOWN
@@ -124,11 +126,12 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         write = _prepare_write(sink, table, rows, entry, stack)
         snapshot = _stage(sink, session, write) if write else None
         counts = rows.counters.read()
-        if counts.reshaped:
-            streams = zip((binding.stream for binding in sink.bindings), rows.records, strict=True)
-            check_schemas(model.name, model.config.on_schema_change, streams, sink.follow)
-        if sink.letters is None:
-            _check_ratio(session, model, counts, snapshot)
+        try:
+            _check_batch(sink, rows, counts, batch)
+        except LakesqlError:
+            if snapshot is not None:
+                snapshots.drop_staged(snapshots.load_table(session, model.table), snapshot)
+            raise
         arrivals = sink.arrivals() if sink.arrivals else Arrivals(counts.records, 0)
         sink.progress.check_topics()  # now that all is read
         sink.reached("dead-letter")
@@ -145,7 +148,9 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         sink.reached("publish")
         if write is None or snapshot is None:
             sink.progress.note_empty(entry)
-            sink.emit(BatchEmpty(model.name, batch, arrivals.records, rejected, now_ms(), arrivals.late))
+            sink.emit(
+                BatchEmpty(model.name, batch, arrivals.records, rejected, now_ms(), arrivals.late, counts.ignored)
+            )
             return
 
         def prepare_again() -> _PreparedWrite | None:
@@ -166,6 +171,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             event_time=_iso(counts),
             at_ms=now_ms(),
             late=arrivals.late,
+            ignored=counts.ignored,
+            remembered=write.entry.remembered,
         )
     )
 
@@ -291,8 +298,8 @@ def _prepare_write(
             case CheckDeletes() if is_first:
                 pass  # there is nothing to delete
             case CheckDeletes(view=view, ratio=ratio, condition=condition):
-                deletes = _keep(frames[view], stack).where(condition).count()
-                _check_deletes(model, ratio, deletes, rows.truncate, table)
+                deletes = _keep(frames[view], stack).where(condition)
+                _check_deletes(sink.select, ratio, deletes, rows.truncate, table)
             case ReadBounds() if rows.truncate or (is_first and not sink.select.query.stateful):
                 pass  # all of the table is looked at, or nothing
             case ReadBounds(view=view, keys=keys, margins_ms=margins_ms):
@@ -328,7 +335,7 @@ def _prepare_write(
                 frames[name].createOrReplaceTempView(name)
             case Remember(view=view, condition=condition):
                 if rows.truncate or not _keep(frames[view], stack).where(condition).isEmpty():
-                    sink.tombstones.remember(session, step)
+                    entry = replace(entry, remembered=sink.tombstones.remember(session, model.table, step))
             case Write(is_unchecked=is_unchecked):
                 merge = step.truncating_text(rows.truncate) if rows.truncate else step.text(bounds)
                 first = step.first.text(bounds) if is_first and step.first else ""
@@ -340,13 +347,22 @@ def _prepare_write(
 
 
 def _check_deletes(
-    model: Model, allowed: float, deletes: int, truncate: Truncate | None, table: snapshots.JavaTable
+    select: Select, allowed: float, deletes: DataFrame, truncate: Truncate | None, table: snapshots.JavaTable
 ) -> None:
-    """Raise `RunError` (`too-many-deletes`) for a batch that would delete more of the table's rows than it may."""
-    head = next(snapshots.read_history(table), None)
+    """Raise `RunError` (`too-many-deletes`) for a batch that would delete more of the table's rows than it may.
+
+    Most changes of a mirror that filters may be of rows that it does not have: where all are too many, keys are looked
+    up.
+    """
+    model, head = select.model, next(snapshots.read_history(table), None)
     live = head.live if head else 0
-    if live and (truncate or deletes > allowed * live):
-        what = "truncates the table" if truncate else f"deletes {deletes:,} keys, and the table has {live:,} rows"
+    found = deletes.count() if live and not truncate else 0
+    if found > allowed * live:
+        stored = deletes.sparkSession.table(table_name(model.table))
+        same = (stored[identifier(key)] == deletes[identifier(key)] for key in select.writing.keys)
+        found = deletes.join(stored, reduce(and_, same), "left_semi").count()
+    if live and (truncate or found > allowed * live):
+        what = "truncates the table" if truncate else f"deletes {found:,} of the {live:,} rows of its table"
         raise RunError.of(
             "too-many-deletes",
             f"This batch of model '{model.name}' {what}: more than max_delete_ratio={allowed:g} allows. Nothing of it "
@@ -395,12 +411,19 @@ def _stage(sink: Sink, session: SparkSession, write: _PreparedWrite) -> Snapshot
 # --- 4. dead letters
 
 
-def _check_ratio(session: SparkSession, model: Model, counts: Counts, staged: Snapshot | None) -> None:
+def _check_batch(sink: Sink, rows: _Rows, counts: Counts, batch: int) -> None:
+    """Raise where the batch must not be published as it was staged."""
+    if counts.reshaped and rows.records:
+        streams = zip((binding.stream for binding in sink.bindings), rows.records, strict=True)
+        check_schemas(sink.model, batch, streams, sink.follow, sink.emit)
+    if sink.letters is None:
+        _check_ratio(sink.model, counts)
+
+
+def _check_ratio(model: Model, counts: Counts) -> None:
     allowed = model.config.max_dead_letter_ratio
     if counts.rejected <= allowed * counts.records:
         return
-    if staged is not None:
-        snapshots.drop_staged(snapshots.load_table(session, model.table), staged)
     raise RunError.of(
         "too-many-dead-letters",
         f"{counts.rejected} of {counts.records} records of this batch cannot be used: more than "

@@ -24,6 +24,7 @@ from lakesql.names import (
     LEDGER_MODEL,
     LEDGER_OFFSETS,
     LEDGER_QUERY,
+    LEDGER_REMEMBERED,
     LEDGER_STATE,
     LEDGER_TOPICS,
 )
@@ -41,8 +42,8 @@ class Entry:
     ISO 8601 in UTC, or empty where the batch's own pass does not know it before the commit. `topics` are the ids of
     Kafka's topics, `accepted` the records that somebody has accepted to lose. `mode` and `keys` are the model's
     when it wrote the batch, both empty where dead letters are written. `late` are the rows that a watermark has
-    dropped, as far as the batch's own pass knows them before the commit. `marks_deletes`: what the source had deleted
-    stayed, marked.
+    dropped, as far as the batch's own pass knows them before the commit. `remembered` are the rows that the batch has
+    put into the tombstones. `marks_deletes`: what the source had deleted stayed, marked.
     """
 
     model: str
@@ -57,6 +58,7 @@ class Entry:
     mode: str = ""
     keys: tuple[str, ...] = ()
     late: int = 0
+    remembered: int = 0
     marks_deletes: bool = False
 
     @property
@@ -120,6 +122,7 @@ def summary_of(entry: Entry) -> dict[str, str]:
         LEDGER_MODE: entry.mode,
         LEDGER_KEYS: json.dumps(entry.keys, ensure_ascii=False) if entry.keys else "",
         LEDGER_LATE: str(entry.late or ""),
+        LEDGER_REMEMBERED: str(entry.remembered or ""),
         LEDGER_DELETES: "soft" if entry.marks_deletes else "",
     }
     return {key: value for key, value in summary.items() if value}
@@ -152,6 +155,7 @@ def newest_entry(
                 mode=summary.get(LEDGER_MODE, ""),
                 keys=tuple(json.loads(summary.get(LEDGER_KEYS, "[]"))),
                 late=int(summary.get(LEDGER_LATE, 0)),
+                remembered=int(summary.get(LEDGER_REMEMBERED, 0)),
                 marks_deletes=LEDGER_DELETES in summary,
             )
     return None

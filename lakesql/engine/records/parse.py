@@ -21,7 +21,7 @@ from lakesql.compile.quote import identifier
 from lakesql.engine.records.avro_value import avro_row
 from lakesql.names import RAW, RECORD, REJECTED, ROW
 from lakesql.names import TOMBSTONE as TOMBSTONE_KEY
-from lakesql.stream.stream import RECORD_FIELDS, Csv, Envelope, Unit
+from lakesql.stream.stream import RECORD_FIELDS, Csv, Encoding, Envelope, Unit
 
 UNPARSABLE = "unparsable"
 REQUIRED_MISSING = "required-missing"
@@ -37,13 +37,14 @@ RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
 class ContractColumn:
     """A column of a stream. `required`: a record in which it is NULL or absent is a dead letter.
 
-    `unit` is what a change feed counts its timestamps in.
+    `unit` is what a change feed counts its times in, `encoding` how it writes bytes.
     """
 
     name: str
     type: T.DataType
     required: bool = False
     unit: Unit | None = None
+    encoding: Encoding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,10 @@ class Contract:
 
     Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON; `key` are the columns that a change feed
     has of a deleted row, `sequence` what each of its changes must have, and `kept` the columns that an update may leave
-    out. `takes_tombstones`: a record without a value deletes the row of its key. `schema_fields` are what is known of
-    the schemas beside the events of an open stream, as texts of `FieldSchema`; none where the stream declares its
-    columns.
+    out. `schema_fields` are what is known of the schemas beside the events of an open stream, as texts of
+    `FieldSchema`; none where the stream declares its columns. `is_mirrored`: a row is found by its key, so that a
+    record whose own key has other columns is a dead letter. `source_table` is the one whose changes are taken.
+    `takes_tombstones`: a record without a value deletes the row of its key.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -66,6 +68,8 @@ class Contract:
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     schema_fields: tuple[str, ...] = ()
+    is_mirrored: bool = False
+    source_table: str = ""
     takes_tombstones: bool = False
 
 
@@ -135,6 +139,11 @@ def with_each(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     for name, column in columns.items():
         frame = frame.withColumn(name, F.when(F.spark_partition_id() >= 0, column))
     return frame
+
+
+def bound(value: Column, use: Callable[[Column], Column]) -> Column:
+    """What `use` makes of a value that it names more than once: it is worked out once, as a lambda's argument."""
+    return F.transform(F.array(value), use)[0]
 
 
 def _with_tombstones(raw: DataFrame, contract: Contract) -> DataFrame:
@@ -466,9 +475,7 @@ def _misfit(contract: Contract) -> Column:
             F.lit(None).cast("string"),
         )
 
-    # A lambda binds the mirror, so that it is read once and not once per column.
-    named = F.transform(F.array(mirror), first)[0]
-    return F.when(F.col(ROW).isNotNull(), named)
+    return F.when(F.col(ROW).isNotNull(), bound(mirror, first))
 
 
 def _misfits(value: Column, seen: Column, wanted: T.DataType, path: str) -> list[tuple[str, str, Column]]:

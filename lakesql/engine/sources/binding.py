@@ -28,8 +28,8 @@ class StreamBinding:
     `schema` is the Avro schema of a topic's values, as JSON. `sequence` is what every change of a feed must have where
     a mirror is ordered by it: columns, and fields of `_change`. `kept` are the columns that an update of a feed may
     leave out, as the table has their values. `takes_tombstones`: a record without a value deletes the row of its key.
-    `is_replayed`: its records are dead letters that are read again, as bytes. No tombstone among them deletes: the
-    table may have rows that came after it.
+    `is_mirrored`: rows are found by the feed's key. `is_replayed`: its records are dead letters that are read again, as
+    bytes. No tombstone among them deletes: the table may have rows that came after it.
     """
 
     stream: Stream
@@ -38,6 +38,7 @@ class StreamBinding:
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     takes_tombstones: bool = False
+    is_mirrored: bool = False
     is_replayed: bool = False
 
     @property
@@ -74,14 +75,17 @@ def contract_of(binding: StreamBinding) -> Contract:
         binding.sequence,
         binding.kept,
         stream.schema_fields,
-        binding.takes_tombstones and not binding.is_replayed,
+        binding.is_mirrored,
+        source_table=stream.source_table,
+        takes_tombstones=binding.takes_tombstones and not binding.is_replayed,
     )
 
 
 def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
     """The columns of a declared stream in Spark's types."""
     return tuple(
-        ContractColumn(column.name, _parse_type(column.type), column.required, column.unit) for column in stream.columns
+        ContractColumn(column.name, _parse_type(column.type), column.required, column.unit, column.encoding)
+        for column in stream.columns
     )
 
 

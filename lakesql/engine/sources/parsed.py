@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from lakesql.compile.quote import column_of, identifier, table_name
 from lakesql.compile.select import Select
-from lakesql.engine.records.debezium import parse_changes
+from lakesql.engine.records.changes import parse_changes
 from lakesql.engine.records.parse import (
     CORRUPT,
     missing_reason,
@@ -70,8 +70,7 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
 
     They are the contract's columns, `_record` and `_change` with the fields that the SELECT uses, `_lakesql_raw` if a
     row may yet turn out to have no key (or with `keep_raw`), and `_lakesql_rejected`; of a change feed also
-    `_lakesql_ignored`, and `_lakesql_new_fields` where it declares no columns; and `_lakesql_tombstone` where the model
-    takes tombstones.
+    `_lakesql_ignored` and `_lakesql_new_fields`; and `_lakesql_tombstone` where the model takes tombstones.
     """
     keep, keep_raw = select.query.record_fields, keep_raw or select.writing.has_positions
     if binding.has_rows:

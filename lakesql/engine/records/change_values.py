@@ -1,0 +1,318 @@
+"""Values of change events: each is read as text, and then as the contract's type, or it does not fit.
+
+How a value is written depends on the database and on the settings of the connector. Where a schema stands beside the
+event, it says what a number counts, and which scale the bytes of a decimal have. Elsewhere the contract may say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.engine.records.parse import (
+    COMMON_DAYS,
+    COMMON_TIMES,
+    CORRUPT,
+    Contract,
+    ContractColumn,
+    as_text,
+    bound,
+    from_json,
+)
+from lakesql.stream.stream import Encoding
+
+UNAVAILABLE = "__debezium_unavailable_value"
+"""What stands for a large value that the change did not touch: Postgres does not send it."""
+
+SENT_BY = "REPLICA IDENTITY FULL sends it"
+"""How one gets it all the same."""
+
+
+def row_columns(row: Column, kinds: Column, contract: Contract) -> list[Column]:
+    """The columns of a row of texts, as their types."""
+    columns = []
+    for column in contract.columns:
+        text = row[column.name]
+        value = read_value(text, column.type, hint(column, kinds))
+        if column.name in contract.kept:
+            value = F.when(~is_unavailable(text, column.type), value)
+        columns.append(value.alias(column.name))
+    return columns
+
+
+def is_nested(wanted: T.DataType) -> bool:
+    """Whether values of a type hold others."""
+    return isinstance(wanted, T.StructType | T.ArrayType | T.MapType)
+
+
+def row_texts(contract: Contract) -> T.StructType:
+    """A row with one text for each column, which of an array, a struct and a map is its JSON."""
+    return T.StructType([T.StructField(column.name, T.StringType()) for column in contract.columns])
+
+
+def shaped(row: Column, contract: Contract) -> Column:
+    """A row of `row_texts` with arrays, structs and maps of texts in the place of their JSON, NULL where it is none.
+
+    So what is not of their shape is a value that does not fit, and a `json` or an `hstore` that arrives as a text is
+    one that does.
+    """
+
+    def opened(column: ContractColumn) -> Column:
+        text = row[column.name]
+        if not is_nested(column.type):
+            return text
+        fields = [T.StructField("v", as_text(column.type)), T.StructField(CORRUPT, T.StringType())]
+        read = from_json(F.concat(F.lit('{"v":'), text, F.lit("}")), T.StructType(fields))
+        return bound(read, lambda found: F.when(found[CORRUPT].isNull(), found["v"]))
+
+    return F.when(row.isNotNull(), F.struct(*(opened(column).alias(column.name) for column in contract.columns)))
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """How the values of a column are written: what its numbers count, as in `Column.unit`, and the scale of a decimal
+    that stands there as bytes; NULL where nobody says so. `is_any_scale`: each decimal stands there with a scale of its
+    own. `encoding` is that of `Column`."""
+
+    unit: Column
+    scale: Column
+    is_any_scale: Column
+    encoding: Encoding | None
+
+
+_UNITS = {
+    "io.debezium.time.Timestamp": "milliseconds",
+    "org.apache.kafka.connect.data.Timestamp": "milliseconds",
+    "io.debezium.time.MicroTimestamp": "microseconds",
+    "io.debezium.time.NanoTimestamp": "nanoseconds",
+}
+_TIME_UNITS = {
+    "io.debezium.time.Time": "milliseconds",
+    "org.apache.kafka.connect.data.Time": "milliseconds",
+    "io.debezium.time.MicroTime": "microseconds",
+    "io.debezium.time.NanoTime": "nanoseconds",
+}
+"""What the numbers of a time of day count."""
+
+_SCALED = "org.apache.kafka.connect.data.Decimal"
+_ANY_SCALE = "io.debezium.data.VariableScaleDecimal"
+
+
+def hint(column: ContractColumn, kinds: Column) -> Hint:
+    """What the schema beside the event says of a column (`kinds`), or of an array's items, or else the contract."""
+    kind, unit, wanted = F.try_element_at(kinds, F.lit(column.name)), F.lit(column.unit), column.type
+    name, scale = kind["name"], kind["parameters"]["scale"]
+    if isinstance(wanted, T.ArrayType):
+        name, scale = (F.get_json_object(kind["items"], path) for path in ("$.name", "$.parameters.scale"))
+        wanted = wanted.elementType
+    match wanted:
+        case T.TimestampType() | T.TimestampNTZType():
+            unit = F.coalesce(_unit_of(name, _UNITS), unit)
+        case T.StringType():
+            unit = F.coalesce(_unit_of(name, _TIME_UNITS), unit)
+    is_any_scale = F.coalesce(name == _ANY_SCALE, F.lit(False))
+    return Hint(unit, F.when(name == _SCALED, scale), is_any_scale, column.encoding)
+
+
+def _unit_of(name: Column, units: Mapping[str, str]) -> Column:
+    known = F.create_map(*(F.lit(word) for pair in units.items() for word in pair))
+    return F.try_element_at(known, name)
+
+
+_UNAVAILABLE_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
+_UNAVAILABLE_HEX = UNAVAILABLE.encode().hex()
+
+
+def is_unavailable(text: Column, wanted: T.DataType) -> Column:
+    """Whether a value is the placeholder, which has another shape in binary columns and in arrays."""
+    match wanted:
+        case T.ArrayType(elementType=T.StructType() | T.MapType() | T.ArrayType()) | T.StructType() | T.MapType():
+            return F.lit(False)
+        case T.ArrayType():
+            return F.coalesce(
+                (F.size(text) == 1) & F.get(text, F.lit(0)).isin(UNAVAILABLE, _UNAVAILABLE_BASE64), F.lit(False)
+            )
+        case _:
+            return F.coalesce(text.isin(UNAVAILABLE, _UNAVAILABLE_BASE64, _UNAVAILABLE_HEX), F.lit(False))
+
+
+def misfits(text: Column, wanted: T.DataType, hint: Hint) -> Column:
+    """Whether a value, or one within it, is no value of its type."""
+    match wanted:
+        case T.StructType(fields=fields):
+            found = F.lit(False)
+            for field in fields:
+                found = found | misfits(text[field.name], field.dataType, hint)
+            return F.coalesce(found, F.lit(False))
+        case T.ArrayType(elementType=element):
+            return F.coalesce(F.exists(text, lambda item: misfits(item, element, hint)), F.lit(False))
+        case T.MapType(valueType=element):
+            return F.coalesce(F.exists(F.map_values(text), lambda item: misfits(item, element, hint)), F.lit(False))
+        case _:
+            return text.isNotNull() & read_value(text, wanted, hint).isNull()
+
+
+def read_value(text: Column, wanted: T.DataType, hint: Hint) -> Column:
+    """A value of the contract's type, of its text, or NULL where it is none."""
+    match wanted:
+        case T.StructType(fields=fields):
+            values = (read_value(text[f.name], f.dataType, hint).alias(f.name) for f in fields)
+            return F.when(text.isNotNull(), F.struct(*values))
+        case T.ArrayType(elementType=element):
+            return F.transform(text, lambda item: read_value(item, element, hint))
+        case T.MapType(valueType=element):
+            return F.transform_values(text, lambda _, item: read_value(item, element, hint))
+        case T.StringType():
+            time = F.when(hint.unit.isNotNull() & _is_whole(text), _time_of_day(text, hint.unit))
+            number = F.when(hint.is_any_scale, _own_scale(text)).otherwise(_scaled(text, hint))
+            return F.when(hint.unit.isNotNull() & _is_whole(text), time).otherwise(number)
+        case T.BinaryType():
+            return _bytes(text, hint.encoding)
+        case T.DateType():
+            days = F.date_from_unix_date(text.try_cast("int"))
+            value = F.when(_is_whole(text), days).otherwise(F.regexp_replace(text, "Z$", "").try_cast(wanted))
+            return F.when(F.unix_date(value).between(*COMMON_DAYS), value)
+        case T.TimestampType() | T.TimestampNTZType():
+            value = F.when(_is_whole(text), _counted(text, hint.unit)).otherwise(text.try_cast("timestamp"))
+            return F.when(F.unix_micros(value).between(*COMMON_TIMES), value.cast(wanted))
+        case T.DecimalType():
+            return F.when(~_is_rounded(text), bound(_number(text, hint), lambda number: _decimal(number, wanted)))
+        case T.DoubleType() | T.FloatType():
+            value = _number(text, hint).try_cast(wanted)
+            return F.when((F.abs(value) != float("inf")) | F.isnan(value) | text.rlike("(?i)^[-+]?inf"), value)
+        case _:
+            return _scaled(text, hint).try_cast(wanted)
+
+
+def _is_whole(text: Column) -> Column:
+    return text.rlike("^-?[0-9]+$")
+
+
+_TO_MICROS: dict[str, Callable[[Column], Column]] = {
+    "milliseconds": lambda number: F.try_multiply(number, F.lit(1000)),
+    "microseconds": lambda number: number,
+    "nanoseconds": lambda number: F.call_function(
+        "div", F.try_subtract(number, F.pmod(number, F.lit(1000))), F.lit(1000)
+    ),
+}
+
+
+def _counted(text: Column, unit: Column) -> Column:
+    """The time that a number stands for; NULL where nobody says what it counts."""
+    number = text.try_cast("bigint")
+    micros = F.lit(None).cast("bigint")
+    for name, to_micros in _TO_MICROS.items():
+        micros = F.when(unit == name, to_micros(number)).otherwise(micros)
+    return F.timestamp_micros(micros)
+
+
+_TO_NANOS = {"milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
+
+
+def _time_of_day(text: Column, unit: Column) -> Column:
+    """`[-]HH:MM:SS[.fraction]` of a number; MySQL's times may be negative, and longer than a day."""
+    each = F.create_map(*(F.lit(word) for pair in _TO_NANOS.items() for word in pair))
+
+    def padded(number: Column, digits: int) -> Column:
+        shown = number.cast("string")
+        return F.lpad(shown, F.greatest(F.length(shown), F.lit(digits)), F.lit("0"))
+
+    def written(nanos: Column) -> Column:
+        size = F.abs(nanos)
+        seconds = F.call_function("div", size, F.lit(1_000_000_000))
+        parts = (F.call_function("div", seconds, F.lit(3600)), F.call_function("div", seconds % 3600, F.lit(60)))
+        fraction = F.rtrim(F.concat(F.lit("."), padded(size % 1_000_000_000, 9)), F.lit("0"))
+        sign = F.when(nanos < 0, F.lit("-")).otherwise(F.lit(""))
+        clock = F.concat_ws(":", *(padded(part, 2) for part in (*parts, seconds % 60)))
+        return F.concat(sign, clock, F.rtrim(fraction, F.lit(".")))
+
+    return bound(F.try_multiply(text.try_cast("bigint"), F.try_element_at(each, unit)), written)
+
+
+def _bytes(text: Column, encoding: Encoding | None) -> Column:
+    """The bytes of a text in hexadecimal digits, or in base64 with either of its alphabets."""
+    if encoding == "hex":
+        return F.try_to_binary(F.regexp_replace(text, "^0x", ""), F.lit("hex"))
+    return F.try_to_binary(F.translate(text, "-_", "+/"), F.lit("base64"))
+
+
+_FRACTION = r"[:\[,]\s*(-?[0-9]+[.][0-9]+(?:[eE][-+]?[0-9]+)?)"
+_LONG_FRACTION = r"[:\[,]\s*-?(?=[0-9.]{17})[0-9]+[.]"
+"""JSON numbers that no text of a double may be the same as."""
+
+
+def _is_rounded(text: Column) -> Column:
+    """Whether a JSON number has lost digits on its way: Spark's reader sends one through a double to make it a text.
+
+    Then a number stands in the record that is the same double, of other digits.
+    """
+
+    def digits(number: Column) -> Column:
+        return F.regexp_replace(F.regexp_replace(number, "[eE].*$|[^0-9]", ""), "^0+|0+$", "")
+
+    def is_other(number: Column) -> Column:
+        return (number.try_cast("double") == text.try_cast("double")) & (digits(number) != digits(text))
+
+    record = F.col("value").cast("string")
+    is_number = text.contains(".") & ~record.contains(F.concat(F.lit('"'), text, F.lit('"')))
+    found = F.exists(F.regexp_extract_all(record, F.lit(_FRACTION), F.lit(1)), is_other)
+    return F.coalesce(F.when(is_number & record.rlike(_LONG_FRACTION), found), F.lit(False))
+
+
+def _number(text: Column, hint: Hint) -> Column:
+    """The text of a number, which may be written as the bytes of its digits: with the scale of a schema, or its own."""
+    return F.when(text.startswith('{"scale":'), _own_scale(text)).otherwise(_scaled(text, hint))
+
+
+def _scaled(text: Column, hint: Hint) -> Column:
+    return F.when(hint.scale.isNull(), text).otherwise(_written_out(text, hint.scale))
+
+
+def _own_scale(text: Column) -> Column:
+    """Of `{"scale": 1, "value": "fQ=="}`, as Debezium writes a decimal of a column that has no scale."""
+    return _written_out(F.get_json_object(text, "$.value"), F.get_json_object(text, "$.scale"))
+
+
+def _decimal(text: Column, wanted: T.DecimalType) -> Column:
+    """The decimal of a number's text; NULL where digits would be rounded off."""
+    value = text.try_cast(wanted)
+    fraction = F.regexp_extract(text, r"\.([0-9]*)", 1)
+    is_exact = F.when(text.rlike("[eE]"), value.cast("double") == text.try_cast("double")).otherwise(
+        F.length(F.rtrim(fraction, F.lit("0"))) <= wanted.scale
+    )
+    return F.when(is_exact & ~text.contains(","), value)
+
+
+def _written_out(text: Column, scale: Column) -> Column:
+    """The text of a decimal whose digits are a whole number in two's complement, in base64, with the scale of its
+    schema."""
+    digits = F.hex(F.try_to_binary(text, F.lit("base64")))
+    return bound(digits, lambda it: bound(_whole(it), lambda whole: _with_point(whole, scale.try_cast("int"))))
+
+
+def _whole(digits: Column) -> Column:
+    """The whole number that 32 hexadecimal digits at most are in two's complement, as text."""
+    is_negative = F.substr(digits, F.lit(1), F.lit(1)) >= "8"
+    inverted = F.translate(digits, "0123456789ABCDEF", "FEDCBA9876543210")  # of a number n, which is -n - 1
+    padded = F.lpad(F.when(is_negative, inverted).otherwise(digits), 32, "0")
+    high, low = (F.conv(F.substr(padded, F.lit(at), F.lit(16)), 16, 10).try_cast("decimal(20,0)") for at in (1, 17))
+    found = F.try_add(F.try_multiply(high, F.lit(Decimal(2**64))), low)
+    negative = F.concat(F.lit("-"), F.try_add(found, F.lit(Decimal(1))).cast("string"))
+    whole = F.when(is_negative, negative).otherwise(found.cast("string"))
+    return F.when(F.length(digits) <= 32, whole)
+
+
+def _with_point(whole: Column, scale: Column) -> Column:
+    """The text of a whole number divided by a power of ten."""
+    unsigned = F.concat(F.ltrim(whole, F.lit("-")), F.repeat(F.lit("0"), F.greatest(-scale, F.lit(0))))
+    scale = F.greatest(scale, F.lit(0))
+    digits = F.lpad(unsigned, F.greatest(F.length(unsigned), scale + 1), F.lit("0"))
+    before = F.substr(digits, F.lit(1), F.length(digits) - scale)
+    sign = F.when(whole.startswith("-"), F.lit("-")).otherwise(F.lit(""))
+    fraction = F.when(scale > 0, F.concat(F.lit("."), F.right(digits, scale))).otherwise(F.lit(""))
+    return F.concat(sign, before, fraction)

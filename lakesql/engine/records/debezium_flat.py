@@ -1,0 +1,67 @@
+"""Flat records of Debezium's ExtractNewRecordState: the row itself, with what happened in fields of their own."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.engine.records.debezium import KINDS, SOURCE, TRANSACTION
+from lakesql.engine.records.parse import CORRUPT, bound, from_json
+
+_FLAT = {
+    **{each.name: (f"__source_{each.name}", f"__{each.name}") for each in SOURCE.fields},
+    "total_order": ("__transaction_total_order", "__total_order"),
+}
+"""The names that a flat record may have for what happened: the connector's `add.fields`, with its prefix `__`."""
+
+
+def flat_event(row: T.StructType) -> Column:
+    """A flat record as an event of Debezium's. One without a value is a delete, whose row is the record's key.
+
+    One that says nothing of what happened was inserted or updated. Where a schema stands beside it, `kinds` is that.
+    """
+    names = ["__op", "__deleted", *(alias for aliases in _FLAT.values() for alias in aliases)]
+    texts = [T.StructField(name, T.StringType()) for name in (*names, CORRUPT)]
+    read = from_json(flat_text(), T.StructType([*row.fields, *texts]))
+
+    def opened(found: Column) -> Column:
+        is_deleted = F.col("value").isNull() | F.coalesce(found["__deleted"] == "true", F.lit(False))
+        op = F.when(is_deleted, "d").otherwise(F.coalesce(found["__op"], F.lit("u")))
+        values = F.when(
+            F.col("value").isNotNull(), F.struct(*(found[each.name].alias(each.name) for each in row.fields))
+        )
+
+        def other(name: str, wanted: T.DataType) -> Column:
+            return F.coalesce(*(found[alias].try_cast(wanted) for alias in _FLAT[name])).alias(name)
+
+        transaction = F.struct(F.lit(None).cast("string").alias("id"), other("total_order", T.LongType()))
+        event = F.struct(
+            F.when(op != "d", values).alias("after"),
+            F.when(op == "d", values).alias("before"),
+            op.alias("op"),
+            F.lit(None).cast("bigint").alias("ts_ms"),
+            F.struct(*(other(each.name, each.dataType) for each in SOURCE.fields)).alias("source"),
+            transaction.cast(TRANSACTION).alias("transaction"),
+            _kinds().alias("kinds"),
+        )
+        return F.when(found[CORRUPT].isNull(), event)
+
+    return bound(read, opened)
+
+
+def flat_text() -> Column:
+    """The text of the row, which is the `payload` where a schema stands beside it."""
+    text = F.col("value").cast("string")
+    return F.when(_schema_fields().isNotNull(), F.get_json_object(text, "$.payload")).otherwise(text)
+
+
+def _kinds() -> Column:
+    fields = F.from_json(_schema_fields(), T.ArrayType(KINDS.valueType))
+    return F.map_from_entries(F.transform(fields, lambda it: F.struct(it["field"], it))).cast(KINDS)
+
+
+def _schema_fields() -> Column:
+    """The fields of the schema beside a row. Most rows have none, and are not searched for it."""
+    text = F.col("value").cast("string")
+    return F.when(text.contains('"payload"'), F.get_json_object(text, "$.schema.fields"))

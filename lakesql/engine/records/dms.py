@@ -1,0 +1,96 @@
+"""The records of AWS DMS: `{"data": {…}, "metadata": {…}}`, or flat ones, which are the row with a column `Op`.
+
+Which fields `metadata` has, and that a record of the type `control` tells of a table: "Using Apache Kafka as a target"
+in the user guide of AWS DMS.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.engine.records.debezium import KINDS, SOURCE, TRANSACTION
+from lakesql.engine.records.parse import CORRUPT, bound, from_json
+
+_OPS = {"load": "r", "insert": "c", "update": "u", "delete": "d"}
+_FLAT_OPS = {"I": "c", "U": "u", "D": "d"}
+_METADATA = (
+    *("timestamp", "record-type", "operation", "schema-name", "table-name"),
+    *("transaction-id", "transaction-record-id", "commit-timestamp", "stream-position"),
+)
+
+
+def dms_event(row: T.StructType, table: str) -> Column:
+    """A record as an event of Debezium's. What is not of `table`, and what is said of tables, has the op `m`.
+
+    A record without `metadata` is flat, and says no table.
+    """
+    text = F.col("value").cast("string")
+    metadata = T.StructType([T.StructField(name, T.StringType()) for name in _METADATA])
+    fields = T.StructType().add("data", row).add("before-image", row).add("metadata", metadata).add(CORRUPT, "string")
+    flat = from_json(text, T.StructType([*row.fields, T.StructField(CORRUPT, T.StringType())]))
+
+    def opened(found: Column) -> Column:
+        is_native = found["metadata"]["record-type"].isNotNull()
+        native = F.when(found[CORRUPT].isNull(), _native(found, table))
+        return F.when(is_native, native).otherwise(bound(flat, lambda read: _flat(read, row)))
+
+    return bound(from_json(text, fields), opened)
+
+
+def _native(found: Column, table: str) -> Column:
+    metadata, data = found["metadata"], found["data"]
+    name = F.concat_ws(".", F.coalesce(metadata["schema-name"], F.lit("")), metadata["table-name"])
+    operation, kind = metadata["operation"], metadata["record-type"]
+    control = F.when(operation == "truncate-table", F.lit("t")).otherwise(F.lit("m"))
+    known = F.when(kind == "data", _mapped(operation, _OPS, "operation ")).when(kind == "control", control)
+    op = F.when(name != table, F.lit("m")).otherwise(F.coalesce(known, F.concat(F.lit("record-type "), kind)))
+    place, number = metadata["stream-position"], metadata["transaction-record-id"].try_cast("bigint")
+    lsn = [F.regexp_extract(place, "^([0-9A-Fa-f]+)/([0-9A-Fa-f]{1,8})([.]|$)", part) for part in (1, 2)]
+    file, at = (F.regexp_extract(place, "^([^:]+[.][0-9]+):([0-9]+)(:|$)", part) for part in (1, 2))
+    at_commit = F.coalesce(*(metadata[each].try_cast("timestamp") for each in ("commit-timestamp", "timestamp")))
+    source = {
+        "file": F.when(file != "", file),
+        "snapshot": F.when(operation == "load", F.lit("true")).otherwise(F.lit("false")),
+        "txId": metadata["transaction-id"],
+        "lsn": F.when(lsn[0] != "", F.conv(F.concat(lsn[0], F.lpad(lsn[1], 8, "0")), 16, 10).try_cast("bigint")),
+        "pos": at.try_cast("bigint"),
+        "row": number,
+        "ts_ms": F.unix_millis(at_commit),
+    }
+    return _event(
+        op,
+        F.when(op != "d", data),
+        F.when(op == "d", data).otherwise(found["before-image"]),
+        F.struct(*(source[each.name].alias(each.name) for each in SOURCE.fields)).cast(SOURCE),
+        F.struct(metadata["transaction-id"].alias("id"), number.alias("total_order")).cast(TRANSACTION),
+    )
+
+
+def _flat(found: Column, row: T.StructType) -> Column:
+    """The row before an update stands nowhere, and neither does when and where it was made."""
+    op = _mapped(F.get_json_object(F.col("value").cast("string"), "$.Op"), _FLAT_OPS, "Op ")
+    data = F.struct(*(found[each.name].alias(each.name) for each in row.fields))
+    event = _event(op, F.when(op != "d", data), F.when(op == "d", data), F.lit(None).cast(SOURCE), None)
+    return F.when(found[CORRUPT].isNull(), event)
+
+
+def _event(op: Column, after: Column, before: Column, source: Column, transaction: Column | None) -> Column:
+    return F.struct(
+        after.alias("after"),
+        before.alias("before"),
+        op.alias("op"),
+        F.lit(None).cast("bigint").alias("ts_ms"),
+        source.alias("source"),
+        (F.lit(None).cast(TRANSACTION) if transaction is None else transaction).alias("transaction"),
+        F.lit(None).cast(KINDS).alias("kinds"),
+    )
+
+
+def _mapped(word: Column, ops: dict[str, str], what: str) -> Column:
+    """The op that a word stands for; what no op is where it is another word, and NULL where there is none."""
+    found = F.concat(F.lit(what), word)
+    for name, op in ops.items():
+        found = F.when(word == name, F.lit(op)).otherwise(found)
+    return found

@@ -1,0 +1,117 @@
+"""The events of change feeds, whatever wraps them: which row changed, how, and what `_change` offers.
+
+A further envelope is a file with its event, and a case in each function here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.engine.records.change_values import is_nested, row_columns, row_texts, shaped
+from lakesql.engine.records.debezium import debezium_event, debezium_field
+from lakesql.engine.records.debezium_flat import flat_event, flat_text
+from lakesql.engine.records.dms import dms_event
+from lakesql.engine.records.parse import Contract, from_json
+from lakesql.names import ROW
+from lakesql.stream.stream import Envelope
+
+EVENT = "_lakesql_event"
+"""A struct of `op`, the rows `after` and `before` as texts, `kinds` (what a schema beside the event says of the
+columns), and what its envelope has besides. NULL where a record holds no event."""
+
+TEXTS = "_lakesql_row_texts"
+"""The row with one text for each column, where a column is an array, a struct or a map."""
+
+BEFORE = "_lakesql_before"
+"""The row before the change, as texts."""
+
+_KEY = "_lakesql_key"
+
+
+def read_event(contract: Contract) -> dict[str, Column]:
+    """The columns that reading adds: the event, the record's key, and the rows after and before as texts.
+
+    `_lakesql_row` is the row after the change; of a delete it is the one before it, or the key.
+    """
+    texts = row_texts(contract)
+    key = F.col("key").cast("string")
+    key = F.when(F.get_json_object(key, "$.schema.fields").isNull(), key).otherwise(F.get_json_object(key, "$.payload"))
+    row = F.when(op_of().isin("c", "u", "r"), F.col(EVENT)["after"]).when(
+        op_of() == "d", F.coalesce(F.col(EVENT)["before"], F.col(_KEY))
+    )
+    read = {EVENT: _event(texts, contract), _KEY: F.when(op_of() == "d", from_json(key, texts))}
+    if not has_nested(contract):
+        return {**read, ROW: row, BEFORE: F.col(EVENT)["before"]}
+    before = shaped(F.col(EVENT)["before"], contract)
+    return {**read, TEXTS: row, ROW: shaped(F.col(TEXTS), contract), BEFORE: before}
+
+
+def has_nested(contract: Contract) -> bool:
+    """Whether a column is an array, a struct or a map."""
+    return any(is_nested(column.type) for column in contract.columns)
+
+
+def _event(row: T.StructType, contract: Contract) -> Column:
+    match contract.envelope:
+        case "debezium":
+            return debezium_event(row)
+        case "debezium_flat":
+            return flat_event(row)
+        case "dms":
+            return dms_event(row, contract.source_table)
+        case "none":
+            raise AssertionError("no change feed")
+        case _:
+            assert_never(contract.envelope)
+
+
+NO_EVENT: Mapping[Envelope, str] = {
+    "debezium": "no JSON object with an `op`",
+    "debezium_flat": "no JSON object",
+    "dms": "no JSON object with DMS's `metadata` or an `Op`",
+}
+"""What is wrong with a record that holds no event."""
+
+
+def op_of() -> Column:
+    """What happened: `c`, `u`, `d`, `r` or `t`; anything else is no change."""
+    return F.col(EVENT)["op"]
+
+
+def is_ignored(contract: Contract) -> Column:
+    """Whether a record is no change: a message, what DMS says of tables, or a tombstone behind a delete.
+
+    A flat tombstone is the delete. DMS writes none.
+    """
+    is_message = F.coalesce(op_of() == "m", F.lit(False))
+    return F.col("value").isNull() | is_message if contract.envelope == "debezium" else is_message
+
+
+def change_field(name: str, contract: Contract) -> Column:
+    """A field of `_change`."""
+    match name:
+        case "op":
+            return op_of()
+        case "before":
+            columns = row_columns(F.col(BEFORE), F.col(EVENT)["kinds"], contract)
+            return F.when(F.col(BEFORE).isNotNull(), F.struct(*columns))
+        case _:
+            return debezium_field(F.col(EVENT), name)
+
+
+def row_names(contract: Contract) -> Column:
+    """The names of all columns that the row after a change has in the record, declared or not."""
+    text = F.col("value").cast("string")
+    match contract.envelope:
+        case "debezium":
+            rows = (F.get_json_object(text, path) for path in ("$.payload.after", "$.after"))
+            return F.json_object_keys(F.coalesce(*rows))
+        case "debezium_flat":
+            return F.json_object_keys(flat_text())
+        case _:
+            return F.json_object_keys(F.coalesce(F.get_json_object(text, "$.data"), text))

@@ -1,0 +1,72 @@
+"""What every test of a real change feed needs: a database, a broker, Debezium between them, and a model run until."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from tests.servers.broker import Broker
+from tests.servers.connect import Connect
+from tests.servers.jars import fetch_server
+from tests.spark.project import Project, Row
+
+ARRIVES_WITHIN_S = 120
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+Database = TypeVar("Database")
+
+
+@dataclass
+class Feed(Generic[Database]):
+    """A database whose changes arrive in the broker's topics, `<name>.…`, as long as `connect` runs."""
+
+    name: str
+    database: Database
+    broker: Broker
+    connect: Connect
+
+
+@contextmanager
+def feeding(
+    name: str, database: Database, broker: Broker, directory: Path, plugin: str, connector: Mapping[str, str]
+) -> Iterator[Feed[Database]]:
+    """A feed that does not run yet. `plugin` is a server of `SERVERS`, `connector` what its connector is told."""
+    settings = {
+        "name": name,
+        "topic.prefix": name,
+        "skipped.operations": "none",
+        "topic.creation.default.partitions": "1",
+        "topic.creation.default.replication.factor": "1",
+        **connector,
+    }
+    connect = Connect(
+        directory / "connect",
+        broker.servers,
+        fetch_server(plugin),
+        settings,
+        memory="512m",
+        key_converter=JSON,
+        key_converter_schemas_enable="false",
+        value_converter=JSON,
+        topic_creation_enable="true",
+    )
+    try:
+        yield Feed(name, database, broker, connect)
+    finally:
+        connect.stop()
+
+
+def run_until(project: Project, model: str, arrived: Callable[[list[Row]], bool]) -> list[Row]:
+    """Run the model, as a scheduler would, until its table has what is waited for."""
+    deadline = time.monotonic() + ARRIVES_WITHIN_S
+    while True:
+        project.run(model).check()
+        rows = project.rows_without_spark(model) if project.has(model) else []
+        if arrived(rows):
+            return rows
+        assert time.monotonic() < deadline, f"it has not arrived in {ARRIVES_WITHIN_S} s"
+        time.sleep(1)
