@@ -214,7 +214,7 @@ def newest_view(select: Select) -> MakeView:
     keys, sequence = tuple(select.feed_keys.values()), tuple(select.sequence.values())
     if select.writing.is_history:
         return MakeView("each batch: its changes, each once", NEWEST_VIEW, newest_changes((*keys, *sequence), ()))
-    newest = newest_changes(keys, sequence, _latest(select), bool(select.kept))
+    newest = newest_changes(keys, sequence, _latest(select))
     return MakeView("each batch: the newest change of each key", NEWEST_VIEW, newest)
 
 
@@ -222,7 +222,7 @@ def newest_known_view(select: Select) -> MakeView | None:
     """The same view where changes of the batch have left out values; None where the model keeps none."""
     keys, sequence, kept = tuple(select.feed_keys.values()), tuple(select.sequence.values()), tuple(select.kept)
     when = f"{UNSENT_WHEN}: the newest change of each key, with what earlier ones have sent"
-    return MakeView(when, NEWEST_VIEW, newest_known(keys, sequence, kept, _latest(select))) if kept else None
+    return MakeView(when, NEWEST_VIEW, newest_known(keys, sequence, kept)) if kept else None
 
 
 def changed_view(select: Select, has_truncate: bool) -> MakeView:

@@ -82,26 +82,6 @@ FROM (
 )
 WHERE {rank} = 1"""
 
-_WITH_KNOWN = """\
-(
-    SELECT * EXCEPT ({kept}, {unsent}, {known}),
-      {values},
-      filter({unsent}, name -> CASE name {is_unknown} END) AS {unsent}
-    FROM (
-      SELECT *,
-        struct(
-          {found}
-        ) AS {known}
-      FROM {changes}
-      WINDOW
-        from_here_back AS (
-          PARTITION BY {keys}, if({change}.op = 't', {position}.partition, NULL)
-          ORDER BY {newest_first}
-          ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
-        )
-    )
-  )"""
-
 _FILLED = """\
 SELECT batch.* EXCEPT ({columns}),
   {values},
@@ -190,43 +170,31 @@ POSITION_PLACE = "/* the truncate's position */ array()"
 """What stands in the compiled MERGE for the position of the batch's newest truncate."""
 
 
-def newest_changes(
-    keys: Sequence[str], sequence: Sequence[str], latest: Sequence[str] = (), keeps: bool = False
-) -> str:
+def newest_changes(keys: Sequence[str], sequence: Sequence[str], latest: Sequence[str] = ()) -> str:
     """The newest change of each key in the view `_lakesql_changes`, and of each partition the newest truncate.
 
     `keys` are columns of the feed, and fields of `_change`. `sequence` is what says which of two changes is newer,
-    before their arrival does. With `latest`, all columns of the feed, a deleted row has with it how it was before; and,
-    where the table `keeps` values that a change has not sent, of which columns, and where its record is.
+    before their arrival does. With `latest`, all columns of the feed, a deleted row has with it how it was before.
     """
-    return _newest(_NEWEST_LATEST if latest else _NEWEST, keys, sequence, latest, keeps, CHANGES_VIEW)
-
-
-def _newest(
-    form: str, keys: Sequence[str], sequence: Sequence[str], latest: Sequence[str], keeps: bool, changes: str
-) -> str:
-    return form.format(
-        columns=", ".join((identifiers(latest), *((UNSENT, POSITION) if keeps else ()))),
+    return (_NEWEST_LATEST if latest else _NEWEST).format(
+        columns=identifiers(latest),
         latest=LATEST,
         change=CHANGE,
         keys=", ".join(map(_of_feed, keys)),
         newest_first=", ".join(f"{each} DESC" for each in (*map(_of_feed, sequence), POSITION)),
         position=POSITION,
         rank=RANK,
-        changes=changes,
+        changes=CHANGES_VIEW,
     )
 
 
-def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[str], latest: Sequence[str] = ()) -> str:
+def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[str]) -> str:
     """As `newest_changes`, with the values that the newest change of a key has not sent from the last one that has.
 
-    `_lakesql_unsent` then names the columns of which no change of the batch has sent the value. Where deleted rows
-    stay, with `latest`, a value outlives the delete.
+    `_lakesql_unsent` then names the columns of which no change of the batch has sent the value.
     """
     known = [f"{KNOWN}.{identifier(name)}" for name in kept]
-    outlives = bool(latest)
-    is_value = f"{CHANGE}.op <> 'd' AND" if outlives else f"{CHANGE}.op = 'd' OR"
-    changes = (_WITH_KNOWN if outlives else _NEWEST_KNOWN).format(
+    return _NEWEST_KNOWN.format(
         kept=identifiers(kept),
         unsent=UNSENT,
         known=KNOWN,
@@ -243,7 +211,7 @@ def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[st
             for name, value in zip(kept, known, strict=True)
         ),
         found=",\n      ".join(
-            f"first(CASE WHEN {is_value} NOT array_contains({UNSENT}, {text(name)})\n"
+            f"first(CASE WHEN {CHANGE}.op = 'd' OR NOT array_contains({UNSENT}, {text(name)})\n"
             f"        THEN struct({identifier(name)} AS value, {CHANGE}.op = 'd' AS is_gone) END, true)\n"
             f"        OVER from_here_back AS {identifier(name)}"
             for name in kept
@@ -255,7 +223,6 @@ def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[st
         rank=RANK,
         changes=CHANGES_VIEW,
     )
-    return _newest(_NEWEST_LATEST, keys, sequence, latest, True, changes) if outlives else changes
 
 
 def filled_rows(table: TableName, keys: tuple[str, ...], kept: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
@@ -331,13 +298,8 @@ def mirrored_rows(
         landing = [*(column_of("touched", name) for name in of_feed), f"made.* EXCEPT ({identifiers(of_feed)})"]
     else:
         landing = [column_of("touched" if column.lower() in names else "made", column) for column in columns]
-    landing += [column_of("touched", name) for name in ((UNSENT, POSITION) if keeps else ())]
-    carried = [UNSENT, POSITION] if keeps else []
-    if keeps and marks:  # those of the change that has the row
-        carried = [
-            f"coalesce({column_of(LATEST, UNSENT)}, array()) AS {UNSENT}",
-            f"coalesce({column_of(LATEST, POSITION)}, {POSITION}) AS {POSITION}",
-        ]
+    carried = (UNSENT, POSITION) if keeps else ()
+    landing += [column_of("touched", name) for name in carried]
     marking = (MARK, f"{LATEST} IS NULL AS {ONLY_MARKS}") if marks else ()
     if marks:
         landing += [f"{column_of('touched', MARK)} AS {MARKED_AT}", column_of("touched", ONLY_MARKS)]
