@@ -33,12 +33,14 @@ from lakesql.compile.mirror import (
     position_text,
     truncates,
 )
+from lakesql.compile.moves import moved_on, told_apart
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.model.config import Append, Cdc, Scd2, Upsert
 from lakesql.names import (
     BATCH_VIEW,
     CHANGED_VIEW,
+    CHANGES_VIEW,
     DELETE,
     DELETED_AT,
     HISTORY_VIEW,
@@ -47,10 +49,12 @@ from lakesql.names import (
     ROWS_VIEW,
     TOMBSTONED_VIEW,
 )
+from lakesql.stream.stream import CHANGE_FIELDS
 
 COMMIT = "each batch: the commit"
 FIRST_COMMIT = "each batch into a table without a row: the commit"
 UNSENT_WHEN = "each batch with updates that have not sent all values"
+MOVES_WHEN = "each batch with changes of keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +218,31 @@ def newest_view(select: Select) -> MakeView:
     keys, sequence = tuple(select.feed_keys.values()), tuple(select.sequence.values())
     if select.writing.is_history:
         return MakeView("each batch: its changes, each once", NEWEST_VIEW, newest_changes((*keys, *sequence), ()))
-    newest = newest_changes(keys, sequence, _latest(select))
+    newest = newest_changes(keys, sequence, select.has_moves, _latest(select))
     return MakeView("each batch: the newest change of each key", NEWEST_VIEW, newest)
+
+
+def told_apart_view(select: Select) -> MakeView | None:
+    """The view of the changes where rows have changed their keys; None where that is nothing to the mode."""
+    if not select.has_moves:
+        return None
+    keys = tuple(select.feed_keys.values())
+    (stream,) = select.streams.values()
+    fields = tuple(name for name in (*CHANGE_FIELDS, "before") if name in select.change_fields)
+    query = told_apart(keys, fields, len(stream.columns) == len(keys), "_change.position" in select.sequence.values())
+    return MakeView(f"{MOVES_WHEN}: without those of rows that have lost the key again", CHANGES_VIEW, query)
+
+
+def moved_on_view(select: Select) -> MakeView | None:
+    """The view of the newest changes, with values that stand under former keys; None where the model keeps none.
+
+    It is made anew until no row has a `_lakesql_pair`.
+    """
+    columns = (column.name for stream in select.streams.values() for column in stream.columns)
+    keys = tuple(column for column in columns if column in select.feed_keys.values())
+    query = moved_on(keys, tuple(select.kept))
+    when = f"{MOVES_WHEN} that have not sent all values, once for each in a row of them: those of the former key"
+    return MakeView(when, NEWEST_VIEW, query) if select.kept else None
 
 
 def newest_known_view(select: Select) -> MakeView | None:
@@ -227,7 +254,8 @@ def newest_known_view(select: Select) -> MakeView | None:
 
 def changed_view(select: Select, has_truncate: bool) -> MakeView:
     """The view of the keys that these changes are of."""
-    keys = changed_keys(has_truncate, select.has_sequenced_truncates, select.writing.marks_deletes)
+    marks, by_position = select.writing.marks_deletes, select.has_sequenced_truncates
+    keys = changed_keys(has_truncate, by_position, bool(select.kept), marks)
     which = " with a truncate" if has_truncate else ""
     return MakeView(f"each batch{which}: the keys that have changed", CHANGED_VIEW, keys)
 
@@ -365,7 +393,7 @@ def _fill_unsent(select: Select, columns: tuple[str, ...] | None) -> tuple[FillU
     }
     if not kept:
         return ()
-    filled = filled_rows(select.model.table, select.writing.keys, kept)
+    filled = filled_rows(select.model.table, select.feed_keys, kept)
     return (FillUnsent(f"{UNSENT_WHEN}: those from the table", BATCH_VIEW, Bounded(filled, ("stored",))),)
 
 

@@ -17,8 +17,10 @@ from lakesql.compile.batch import (
     batch_steps,
     changed_view,
     current_view,
+    moved_on_view,
     newest_known_view,
     newest_view,
+    told_apart_view,
 )
 from lakesql.compile.header import render_header
 from lakesql.compile.select import Select, output_columns
@@ -47,8 +49,8 @@ def compiled_text(select: Select) -> str:
     is_mirror = select.writing.is_mirror
     feed: tuple[MakeView, ...] = ()
     if is_mirror:
-        known = newest_known_view(select)
-        newest = (newest_view(select), *((known,) if known else ()))
+        rarely = (told_apart_view(select), newest_known_view(select), moved_on_view(select))
+        newest = (newest_view(select), *filter(None, rarely))
         feed = (*newest, changed_view(select, has_truncate=False), current_view(select))
     for step in (*feed, *batch_steps(select, select.columns)):
         match step:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import Literal, assert_never
 
@@ -41,6 +41,7 @@ from lakesql.engine.batch.dead_letter import (
     write_dead_letters,
 )
 from lakesql.engine.batch.feed import open_feed
+from lakesql.engine.batch.halves import complete_moves
 from lakesql.engine.batch.late import late_letters
 from lakesql.engine.batch.letters import take_letters
 from lakesql.engine.batch.new_columns import Follow, check_schemas
@@ -120,7 +121,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         sink.emit(BatchSkipped(model.name, batch, now_ms()))
         return
     sink.reached("view")
-    rows = _open_rows(sink, session, arrived)
+    rows = _open_rows(sink, session, arrived, entry)
     sink.reached("stage")
     with ExitStack() as stack:
         write = _prepare_write(sink, table, rows, entry, stack)
@@ -224,14 +225,18 @@ class _Rows:
     is_counted: bool = False
 
 
-def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
+def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, entry: Entry) -> _Rows:
     select, counters = sink.select, BatchCounters()
     if select.query.stateful:  # the SELECT has run already: it is the streaming query
         records, truncate = list[DataFrame](), None
         rows = counters.stateful_rows(arrived)
     else:
         records = _open_streams(sink, arrived, counters)
-        truncate = open_feed(session, select, counters) if select.writing.is_mirror else None
+        truncate = None
+        if select.writing.is_mirror:
+            (binding,), (parsed,) = sink.bindings, records
+            complete = partial(complete_moves, session, select, binding, parsed, entry)
+            truncate = open_feed(session, select, counters, complete)
         rows = session.sql(select.text)
     steps = batch_steps(select, sink.table.columns(rows.schema))
     writing = select.writing
