@@ -371,8 +371,9 @@ CONDITIONS: dict[str, Condition] = {
         "Add the option; the docs page of the thing it belongs to lists its values.",
     ),
     "mode-changed": Condition(
-        "A model is in another mode than the one in which the rows of its table were written.",
-        "Put the mode back, or fill the table again: `lakesql rebuild MODEL`.",
+        "A model is in another mode than the one in which the rows of its table were written, or a mirror that has "
+        "kept what its source deletes is to delete it from now on.",
+        "Put the mode, or `apply_deletes`, back, or fill the table again: `lakesql rebuild MODEL`.",
     ),
     "nested-aggregate": Condition(
         "In mode `upsert` a SELECT aggregates the rows of an aggregate.",

@@ -14,8 +14,12 @@ from lakesql.names import (
     DELETE,
     FROM,
     KNOWN,
+    LATEST,
+    MARK,
+    MARKED_AT,
     MOVE,
     NEWEST_VIEW,
+    ONLY_MARKS,
     PAIR,
     POSITION,
     RANK,
@@ -89,6 +93,27 @@ CASE
           )
         END AS {column}"""
 
+_NEWEST_LATEST = """\
+SELECT *
+FROM (
+  SELECT *{without_move},
+    row_number() OVER newest_first AS {rank},
+    first(CASE WHEN {change}.op IN ('c', 'u', 'r') THEN struct({columns}) END, true)
+      OVER from_here_back AS {latest}
+  FROM {changes}
+  WINDOW
+    newest_first AS (
+      PARTITION BY {keys}, if({change}.op = 't', {position}.partition, NULL)
+      ORDER BY {newest_first}
+    ),
+    from_here_back AS (
+      PARTITION BY {keys}, if({change}.op = 't', {position}.partition, NULL)
+      ORDER BY {newest_first}
+      ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+    )
+)
+WHERE {rank} = 1"""
+
 _FILLED = """\
 SELECT batch.* EXCEPT ({columns}),
   {values},
@@ -106,13 +131,30 @@ SELECT *
 FROM {newest} AS changed
 WHERE {change}.op <> 't'{newest_only}"""
 
-_AFTER_TRUNCATES = """
-  AND NOT EXISTS (
+_BEFORE_A_TRUNCATE = """\
+EXISTS (
     SELECT 1
     FROM {newest} AS emptied
     WHERE emptied.{change}.op = 't'
       AND {is_later}
   )"""
+
+_MARKED = """\
+SELECT * EXCEPT ({change}), {change},
+  CASE WHEN {change}.op = 'd' THEN coalesce({change}.ts, current_timestamp()) END AS {mark}
+FROM {newest} AS changed
+WHERE {change}.op <> 't'"""
+
+_MARKED_BY_TRUNCATE = """
+UNION ALL
+SELECT * EXCEPT ({change}), ({last}),
+  coalesce(CASE WHEN {change}.op = 'd' THEN {change}.ts END, ({last}).ts, current_timestamp())
+FROM {newest} AS changed
+WHERE {change}.op <> 't'
+  AND """
+
+_LAST_TRUNCATE = """\
+SELECT max_by({change}, struct({change}.position, {position})) FROM {newest} WHERE {change}.op = 't'"""
 
 _LATER_BY_ARRIVAL = """\
 CASE
@@ -129,11 +171,17 @@ SELECT *
 FROM {changed}
 WHERE {change}.op IN ('c', 'u', 'r')"""
 
+_LATEST = """\
+SELECT * EXCEPT ({columns}, {latest}, {mark}),
+  {values}
+FROM {changed}
+WHERE {latest} IS NOT NULL"""
+
 _BATCH = """\
 SELECT {columns},
   CASE
     WHEN count(*) OVER (PARTITION BY {touched_keys}) > 1 THEN raise_error({twice})
-    ELSE {made_key} IS NULL
+    ELSE {made_key} IS NULL{unless}
   END AS {delete}
 FROM (
   SELECT {feed_columns}
@@ -144,18 +192,30 @@ ON {match}"""
 
 _NOT_IN_FEED = "WHEN NOT MATCHED BY SOURCE{older} THEN DELETE"
 
+_NOT_IN_FEED_MARKED = """\
+WHEN NOT MATCHED BY SOURCE AND {marked_at} IS NULL{older} THEN UPDATE SET
+  {sets}"""
+
+TIME_PLACE = "/* the truncate's time */ current_timestamp()"
+"""What stands in the compiled MERGE for the time of the batch's newest truncate."""
+
 POSITION_PLACE = "/* the truncate's position */ array()"
 """What stands in the compiled MERGE for the position of the batch's newest truncate."""
 
 
-def newest_changes(keys: Sequence[str], sequence: Sequence[str], has_moves: bool = False) -> str:
+def newest_changes(
+    keys: Sequence[str], sequence: Sequence[str], has_moves: bool = False, latest: Sequence[str] = ()
+) -> str:
     """The newest change of each key in the view `_lakesql_changes`, and of each partition the newest truncate.
 
     `keys` are columns of the feed, and fields of `_change`. `sequence` is what says which of two changes is newer,
-    before their arrival does. `has_moves`: the changes say what they do to keys, which is left out.
+    before their arrival does. `has_moves`: the changes say what they do to keys, which is left out. With `latest`, all
+    columns of the feed, a deleted row has with it how it was before.
     """
-    return _NEWEST.format(
+    return (_NEWEST_LATEST if latest else _NEWEST).format(
         without_move=f" EXCEPT ({MOVE})" if has_moves else "",
+        columns=identifiers(latest),
+        latest=LATEST,
         change=CHANGE,
         keys=", ".join(map(_of_feed, keys)),
         newest_first=", ".join(f"{each} DESC" for each in (*map(_of_feed, sequence), POSITION)),
@@ -242,32 +302,49 @@ def filled_rows(table: TableName, keys: Mapping[str, str], kept: Mapping[str, tu
     return query, ""
 
 
-def changed_keys(has_truncate: bool, by_position: bool, keeps: bool = False) -> str:
-    """The keys that these changes are of, without those that a truncate comes after.
+def changed_keys(has_truncate: bool, by_position: bool, keeps: bool = False, marks: bool = False) -> str:
+    """The keys that these changes are of, without those that a truncate comes after; where a mirror `marks` what is
+    deleted, with them, as what the truncate deletes.
 
     A truncate has no key, so it stands in any partition. `by_position`: its place in the database's log says what it
     comes after. Otherwise what is in the same partition is before it or after it by arrival, and what is in another by
     its position. Where the table `keeps` values, not every change there is the newest of its key.
     """
     later = _LATER_BY_POSITION if by_position else _LATER_BY_ARRIVAL
-    text = _CHANGED + (_AFTER_TRUNCATES.replace("{is_later}", later) if has_truncate else "")
+    before = _BEFORE_A_TRUNCATE.replace("{is_later}", later)
+    text = (_MARKED if marks else _CHANGED) + (f"\n  AND NOT {before}" if has_truncate else "")
+    if marks and has_truncate:
+        text += _MARKED_BY_TRUNCATE.replace("{last}", _LAST_TRUNCATE) + before
     newest_only = f"\n  AND {RANK} = 1" if keeps else ""
-    return text.format(change=CHANGE, newest=NEWEST_VIEW, position=POSITION, newest_only=newest_only)
+    return text.format(change=CHANGE, newest=NEWEST_VIEW, position=POSITION, mark=MARK, newest_only=newest_only)
 
 
-def current_rows() -> str:
-    """The rows of the source that these changes leave: of each key that was not deleted."""
-    return _CURRENT.format(change=CHANGE, changed=CHANGED_VIEW)
+def current_rows(latest: Sequence[str] = (), with_deleted: bool = True) -> str:
+    """The rows of the source that these changes leave: of each key that was not deleted.
+
+    With `latest`, all columns of the feed, those that were deleted too, as they were before; but not without
+    `with_deleted`.
+    """
+    if not latest:
+        return _CURRENT.format(change=CHANGE, changed=CHANGED_VIEW)
+    values = ",\n  ".join(f"{column_of(LATEST, name)} AS {identifier(name)}" for name in latest)
+    text = _LATEST.format(columns=identifiers(latest), latest=LATEST, mark=MARK, values=values, changed=CHANGED_VIEW)
+    return text if with_deleted else f"{text}\n  AND {MARK} IS NULL"
 
 
 def mirrored_rows(
-    keys: Mapping[str, str], sequence: Mapping[str, str], columns: tuple[str, ...] | None, keeps: bool = False
+    keys: Mapping[str, str],
+    sequence: Mapping[str, str],
+    columns: tuple[str, ...] | None,
+    keeps: bool = False,
+    marks: bool = False,
 ) -> str:
     """A row for each key that has changed: the one that the SELECT makes, or `_lakesql_delete` where it makes none.
 
     `keys` are the columns of the feed's key, by the model's names for them, and `sequence` what orders its changes.
     `columns` are those that land, None where only Spark's analyzer knows them. Where the table `keeps` values that a
-    change has not sent, the row says of which columns, and where its record is.
+    change has not sent, the row says of which columns, and where its record is. Where it `marks` what is deleted,
+    `_deleted_at` is there, and `_lakesql_only_marks` where nothing is known of the row but that it was deleted.
     """
     of_feed = {**keys, **sequence}
     names = {name.lower() for name in of_feed}
@@ -277,14 +354,18 @@ def mirrored_rows(
         landing = [column_of("touched" if column.lower() in names else "made", column) for column in columns]
     carried = (UNSENT, FROM, POSITION) if keeps else ()
     landing += [column_of("touched", name) for name in carried]
+    marking = (MARK, f"{LATEST} IS NULL AS {ONLY_MARKS}") if marks else ()
+    if marks:
+        landing += [f"{column_of('touched', MARK)} AS {MARKED_AT}", column_of("touched", ONLY_MARKS)]
     return _BATCH.format(
         columns=",\n  ".join(landing),
         touched_keys=", ".join(column_of("touched", key) for key in keys),
         twice=text("The SELECT makes several rows of one row of the source."),
         made_key=column_of("made", next(iter(keys))),
+        unless=f" AND NOT {column_of('touched', ONLY_MARKS)}" if marks else "",
         delete=DELETE,
         feed_columns=", ".join(
-            (*(f"{_of_feed(column)} AS {identifier(name)}" for name, column in of_feed.items()), *carried)
+            (*(f"{_of_feed(column)} AS {identifier(name)}" for name, column in of_feed.items()), *carried, *marking)
         ),
         changed=CHANGED_VIEW,
         rows=ROWS_VIEW,
@@ -298,13 +379,21 @@ def truncates(keys: tuple[str, ...]) -> str:
     return f"SELECT {nulls}, {CHANGE}.position, current_timestamp() FROM {NEWEST_VIEW} WHERE {CHANGE}.op = 't'"
 
 
-def not_in_feed(position_column: str) -> str:
+def not_in_feed(position_column: str, marks: bool = False) -> str:
     """The clause of a MERGE that empties the table: of what was there before a truncate, no row is in the batch.
 
     With the column of the table that has the position of each row's change, what is newer than the truncate stays.
+    Where the mirror `marks` what is deleted, the clause marks the rows that are not marked.
     """
     column = column_of("target", position_column)
     older = f" AND ({column} IS NULL OR {column} <= {POSITION_PLACE})" if position_column else ""
+    if marks:
+        sets = {MARKED_AT: TIME_PLACE, **({position_column: POSITION_PLACE} if position_column else {})}
+        return _NOT_IN_FEED_MARKED.format(
+            marked_at=column_of("target", MARKED_AT),
+            older=older,
+            sets=",\n  ".join(f"{identifier(name)} = {value}" for name, value in sets.items()),
+        )
     return _NOT_IN_FEED.format(older=older)
 
 

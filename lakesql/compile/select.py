@@ -26,7 +26,7 @@ from lakesql.project.profiles import adds_functions
 from lakesql.select.query import Query, carry_position, read_expression, read_query
 from lakesql.select.relation import Column as QueryColumn
 from lakesql.select.relation import StreamShape
-from lakesql.stream.stream import CHANGE_FIELDS, Column, Stream, model_stream
+from lakesql.stream.stream import CHANGE_FIELDS, Column, Stream, TopicPattern, Topics, model_stream
 from lakesql.template.evaluate import Names
 from lakesql.template.template import Rendered, parse_template, render_template
 
@@ -65,6 +65,7 @@ class Select:
     def change_fields(self) -> frozenset[str]:
         """The fields of `_change` that the SELECT, or the mode, uses."""
         needed = {"op", "position", "tx", *(each.removeprefix(_CHANGE) for each in self.sequence.values())}
+        needed |= {"ts"} if self.writing.marks_deletes else set()
         return self.query.change_fields | (needed & CHANGE_FIELDS.keys() if self.writing.is_mirror else frozenset())
 
     @property
@@ -123,7 +124,8 @@ class Select:
         The SELECT does nothing with them but pass them on, by these names.
         """
         query = self.query
-        if not self.writing.is_mirror or self.writing.is_history or "star-in-function" in query.noted:
+        writing = self.writing
+        if not writing.is_mirror or writing.is_history or writing.marks_deletes or "star-in-function" in query.noted:
             return {}
         found: dict[str, tuple[str, ...]] = {}
         needed = {*(name.lower() for name in (*self.feed_keys.values(), *self.sequence.values())), *query.used}
@@ -184,7 +186,7 @@ def build_select(
         query,
         streams,
         rendered,
-        build_writing(model.config, query.stateful, _reads_feed(query, streams)),
+        build_writing(model.config, query.stateful, _reads_feed(query, streams), _key_columns(query, streams)),
         read_tables,
     )
     select = _with_feed_key(select)
@@ -276,6 +278,20 @@ def _with_feed_key(select: Select) -> Select:
 
 def _reads_feed(query: Query, streams: Mapping[str, Stream]) -> bool:
     return any(streams[name].envelope != "none" for name in query.streams_read)
+
+
+def _key_columns(query: Query, streams: Mapping[str, Stream]) -> Mapping[str, str]:
+    """The columns of the SELECT, in small letters, that are plainly columns of the key of the one topic that it reads.
+
+    None where it has not all of these, or its records are no rows by themselves.
+    """
+    read = [streams[name] for name in query.streams_read]
+    if len(read) != 1 or read[0].envelope != "none" or not isinstance(read[0].origin, Topics | TopicPattern):
+        return {}
+    wanted = {name.lower() for name in read[0].key}
+    plain = {it.name.lower(): it.column.lower() for it in query.outputs or () if it.column and it.stream}
+    found = {name: column for name, column in plain.items() if column in wanted}
+    return found if {*found.values()} == wanted else {}
 
 
 def _check_columns(select: Select) -> Iterable[Problem]:

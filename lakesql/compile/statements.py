@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakesql.compile.batch import (
+    FIRST_COMMIT,
     CheckDeletes,
     FillUnsent,
     KeepRows,
     MakeView,
     ReadBounds,
     Remember,
+    TakeTombstones,
     Write,
     batch_steps,
     changed_view,
@@ -58,12 +60,15 @@ def compiled_text(select: Select) -> str:
                 parts.append(_section(step.when, step.text))
             case Write():
                 parts.append(_section(step.when, step.text()))
+                parts += [_section(FIRST_COMMIT, step.first.text())] if step.first else []
                 if select.writing.is_mirror and select.writing.takes_truncates:
                     emptied = changed_view(select, has_truncate=True)
                     parts.append(_section(emptied.when, emptied.text))
                     parts.append(_section("each batch with a truncate: the commit", step.truncating_text()))
             case KeepRows() | FillUnsent():
                 parts.append(_section(step.when, step.text))
+            case TakeTombstones():
+                parts += [_section(step.when, step.text), _section(step.newest.when, step.newest.text)]
             case Remember():
                 parts.append(_section(step.when, step.text))
                 parts.append(_section("once a day: what has been remembered for long enough is forgotten", step.forget))

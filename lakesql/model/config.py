@@ -289,6 +289,11 @@ class Cdc(TableConfig):
         _TOMBSTONE_RETENTION, default=Duration("7 days", 604_800_000), read=parse_duration
     )
     max_delete_ratio: float = option(_MAX_DELETE_RATIO, default=1.0, read=_read_ratio)
+    apply_deletes: Literal["hard", "soft"] = option(
+        "What becomes of a row that the source deletes: it leaves the table, or it stays, with the time of the delete "
+        "in the column `_deleted_at`, which is NULL on all others.",
+        default="hard",
+    )
     on_truncate: Literal["apply", "fail"] = option(
         "What a truncate of the source does: it empties the table, or the model stops before it.", default="apply"
     )

@@ -172,6 +172,7 @@ def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:
         select.writing.mode,
         select.identity,
         is_idempotent=select.writing.is_idempotent,
+        marks_deletes=select.writing.marks_deletes,
     )
     if not select.query.stateful:
         return (identity,)

@@ -29,6 +29,8 @@ SELECT = "SELECT a AS x, b AS y, v FROM {s} WHERE v >= 0"
 class Source:
     """A table with a composite key, and the events that Debezium makes of its changes.
 
+    `deleted` are the rows that it had last under the keys that are gone, each with the operation that took it and its
+    time.
     `is_full`: its replica identity is, and its key is checked at the end of a transaction.
     """
 
@@ -36,6 +38,7 @@ class Source:
     partitions: int = 1
     is_full: bool = False
     rows: dict[tuple[int, str], int | None] = field(default_factory=dict)
+    deleted: dict[tuple[int, str], tuple[int | None, str, int]] = field(default_factory=dict)
     events: list[tuple[int, Fields]] = field(default_factory=list)
     lsn: int = 100
     tx: int = 0
@@ -69,8 +72,9 @@ class Source:
             among = self.random.sample(there, min(len(there), self.random.choice([2, 2, 3, 5])))
             self.swap(among, self.random.choice([None, 1]))
         elif kind == "truncate":
-            self.rows.clear()
             self._send(None, {"op": "t", "before": None, "after": None}, self.random.randrange(self.partitions))
+            self.deleted |= {key: (value, "t", self.lsn) for key, value in self.rows.items()}
+            self.rows.clear()
         elif kind == "snapshot":
             self.snapshot()
         else:
@@ -92,12 +96,14 @@ class Source:
     def _set(self, key: tuple[int, str], value: int | None) -> None:
         op, before = ("u", self._row(key)) if key in self.rows else ("c", None)
         self.rows[key] = value
+        self.deleted.pop(key, None)
         self._send(key, {"op": op, "before": before if self.is_full else None, "after": self._row(key)})
 
     def _delete(self, key: tuple[int, str]) -> None:
         value = self.rows.pop(key)
         before = {"a": key[0], "b": key[1], "v": value if self.is_full else None}
         self._send(key, {"op": "d", "before": before, "after": None})
+        self.deleted[key] = value, "d", self.lsn
         self.events.append((self._partition(key), Fields(key=self._key(key), value=None)))
 
     def _free_key(self) -> tuple[int, str]:
@@ -114,9 +120,11 @@ class Source:
             self.rows[new] = value if more is None or value is None else value + more
             headers = [["__debezium.newkey", self._key_text(new)]]
             self._send(old, {"op": "d", "before": row, "after": None}, headers=headers, at=at)
+            self.deleted[old] = value, "d", self.lsn
             self.events.append((self._partition(old), Fields(key=self._key(old), value=None, headers=headers)))
             headers = [["__debezium.oldkey", self._key_text(old)]]
             self._send(new, {"op": "c", "before": None, "after": self._row(new)}, headers=headers, at=at)
+        self.deleted = {key: it for key, it in self.deleted.items() if key not in self.rows}
 
     def _key(self, key: tuple[int, str]) -> dict[str, Any]:
         return {"a": key[0], "b": key[1]}
@@ -140,7 +148,7 @@ class Source:
     ) -> None:
         self.lsn += 1
         source = {"lsn": at or self.lsn, "snapshot": "false", "txId": self.tx}
-        value = {**event, "ts_ms": 1, "source": source, "transaction": None}
+        value = {**event, "ts_ms": self.lsn, "source": source, "transaction": None}
         place = self._partition(key) if key is not None else partition or 0
         more = {"headers": headers} if headers else {}
         self.events.append((place, Fields(key=self._key(key) if key else None, value=value, **more)))

@@ -75,6 +75,9 @@ def test_rows_of_another_mode_or_of_other_keys_are_refused(there: Checkpoint | N
     written = entry(5, mode="upsert", keys=("id", "Day"))
     assert refusal(state(there, written, mode="append")) == "mode-changed"
     assert refusal(state(there, written, mode="upsert", keys=("id",))) == "keys-changed"
+    marked = entry(5, mode="cdc", keys=("id",), marks_deletes=True)
+    assert refusal(state(there, marked, mode="cdc", keys=("id",))) == "mode-changed"
+    assert isinstance(outcome(state(there, marked, mode="cdc", keys=("id",), marks_deletes=True)), Resume | StartFrom)
     for same in (
         state(there, written, mode="upsert", keys=("day", "id")),
         state(there, written, mode="append", has_rows=False),

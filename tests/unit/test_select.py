@@ -341,8 +341,8 @@ def test_a_compiled_file_ends_each_statement_and_is_stable() -> None:
         line for line in compiled.splitlines() if line.split(" ")[0] in ("CREATE", "ALTER", "MERGE", "INSERT")
     ]
     calls = [line for line in compiled.splitlines() if line.startswith("CALL ")]
-    assert len(statements) == 5 and len(calls) == 10
-    assert compiled.count(";\n") == 15 and "last" not in compiled.replace("retain_last", "")
+    assert len(statements) == 6 and len(calls) == 10
+    assert compiled.count(";\n") == 16 and "last" not in compiled.replace("retain_last", "")
 
 
 KEYED = "{{ config(mode='upsert', keys='id') }} SELECT id, status AS s, amount FROM {{ stream('orders') }}"

@@ -21,14 +21,19 @@ from lakesql.compile.batch import (
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.errors import RunError
-from lakesql.names import CHANGE, CHANGES_VIEW, NEWEST_VIEW, PAIR
+from lakesql.names import CHANGE, CHANGES_VIEW, NEWEST_VIEW, PAIR, POSITION
 from lakesql.stream.stream import FilePath, Generated, Origin, TopicPattern, Topics
 
 
 def open_feed(
-    session: SparkSession, select: Select, counters: BatchCounters, complete: Callable[[], DataFrame] | None = None
+    session: SparkSession,
+    select: Select,
+    counters: BatchCounters,
+    complete: Callable[[], DataFrame] | None = None,
+    with_deleted: bool = True,
 ) -> Truncate | None:
-    """Make, of the view `_lakesql_changes`, the view of the newest changes, whose rows are made once, and what is left.
+    """Make, of the view `_lakesql_changes`, the view of the newest changes, whose rows are made once, and what is left,
+    `with_deleted` rows where the model marks them.
 
     Where there are halves of key changes among the changes, they are those of `complete`, if there is that.
 
@@ -57,11 +62,8 @@ def open_feed(
             raise _refused(select)
         if any(_reads_several(stream.origin) for stream in select.streams.values()):
             raise _refused_of_one(select)
-        truncate = Truncate()
-        if select.has_sequenced_truncates:
-            truncates = newest.where(F.col(f"{CHANGE}.op") == "t")
-            truncate = Truncate(tuple(truncates.agg(F.max(f"{CHANGE}.position")).collect()[0][0]))
-    for view in (changed_view(select, truncate is not None), current_view(select)):
+        truncate = _read_truncate(newest, select)
+    for view in (changed_view(select, truncate is not None), current_view(select, with_deleted)):
         _make(session, view)
     return truncate
 
@@ -76,6 +78,17 @@ def _reads_several(origin: Origin) -> bool:
             return False
         case _:
             assert_never(origin)
+
+
+def _read_truncate(newest: DataFrame, select: Select) -> Truncate:
+    sequenced, marks = select.has_sequenced_truncates, select.writing.marks_deletes
+    if not (sequenced or marks):
+        return Truncate()
+    position = F.col(f"{CHANGE}.position")
+    at_us = F.unix_micros(F.max_by(f"{CHANGE}.ts", F.struct(position, POSITION))) if marks else F.max(F.lit(None))
+    truncates = newest.where(F.col(f"{CHANGE}.op") == "t")
+    last, at = truncates.agg(F.max(position), at_us).collect()[0]
+    return Truncate(tuple(last) if sequenced else (), at)
 
 
 def _make(session: SparkSession, view: MakeView) -> None:

@@ -121,6 +121,13 @@ def check_identity(state: ProgressState) -> None:
             why="A row that is in the table would not be told apart as the new mode needs it.",
             fix=f"Put mode='{entry.mode}' back. {fix_by_fill(state)}",
         )
+    if entry.marks_deletes and not state.marks_deletes:
+        raise RunError.of(
+            "mode-changed",
+            f"Model '{state.model}' says apply_deletes='hard', and table {state.table} was written with 'soft'.",
+            why="The rows that are marked as deleted would stand among the others, and nothing would remove them.",
+            fix=f"Put apply_deletes='soft' back. {fix_by_fill(state)}",
+        )
     if {key.casefold() for key in entry.keys} != {key.casefold() for key in state.keys}:
         raise RunError.of(
             "keys-changed",

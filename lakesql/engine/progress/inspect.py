@@ -48,6 +48,7 @@ def read_state(
         has_rows=head is not None and not head.is_empty,
         is_companion=identity.is_companion,
         accept_data_loss=accept_data_loss,
+        marks_deletes=identity.marks_deletes,
         moved=moved,
     )
 

@@ -42,6 +42,7 @@ class QueryIdentity:
     keys: tuple[str, ...] = ()
     is_idempotent: bool = False
     is_companion: bool = False
+    marks_deletes: bool = False
 
 
 class Progress:
@@ -113,6 +114,7 @@ class Progress:
             accepted=self._origin.accepted,
             mode=self.identity.mode,
             keys=self.identity.keys,
+            marks_deletes=self.identity.marks_deletes,
         )
 
     def holds(self, table: JavaTable, entry: Entry) -> bool:
