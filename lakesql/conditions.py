@@ -115,8 +115,8 @@ CONDITIONS: dict[str, Condition] = {
         "Keep the rows, and aggregate them in another model that reads the table with `ref()`.",
     ),
     "cdc-stream": Condition(
-        "A model in mode `cdc` does not read exactly one stream, or its stream is no change feed with a `key`.",
-        "Read one stream with `envelope: debezium` and the `key` of the database's table.",
+        "A model in mode `cdc` does not read exactly one stream, or its stream is no change feed.",
+        "Read one stream with `envelope: debezium`.",
     ),
     "certificate-untrusted": Condition(
         "A broker's certificate is not trusted, or it does not trust the client's.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.storable import (
@@ -182,6 +182,7 @@ def build_select(
         build_writing(model.config, query.stateful, _reads_feed(query, streams)),
         read_tables,
     )
+    select = _with_feed_key(select)
     problems = [*_check_columns(select), *_check_mode(select), *_check_storable(select), *_check_open(select)]
     if problems:
         raise ProjectError(problems)
@@ -254,6 +255,18 @@ def _names(manifest: Manifest, model: Model, is_full_refresh: bool) -> Names:
         target={"name": target.name, "namespace": target.namespace, "catalog": target.catalog.name},
         is_full_refresh=is_full_refresh,
     )
+
+
+def _with_feed_key(select: Select) -> Select:
+    """Where a mirrored feed declares no key, the model's keys say which of its columns are the key of its records."""
+    key = tuple(select.feed_keys.values())
+    if not select.writing.is_mirror or len(key) < len(select.writing.keys):
+        return select
+    streams = {
+        name: replace(stream, key=key) if stream.envelope != "none" and not stream.key else stream
+        for name, stream in select.streams.items()
+    }
+    return replace(select, streams=streams)
 
 
 def _reads_feed(query: Query, streams: Mapping[str, Stream]) -> bool:
@@ -445,22 +458,24 @@ def _check_mirror(select: Select) -> Iterable[Problem]:
     model, query = select.model, select.query
     mode = mode_of(model.config)
     streams = [select.streams[name] for name in query.streams_read]
-    feeds = [stream for stream in streams if stream.envelope != "none" and stream.key]
+    feeds = [stream for stream in streams if stream.envelope != "none"]
     if len(streams) != 1 or not feeds:
         yield Problem(
             "cdc-stream",
             f"Mode '{mode}' mirrors one change feed, and model '{model.name}' reads "
             f"{', '.join(stream.name for stream in streams) or 'none'}.",
-            fix="Read one stream with `envelope: debezium` and the `key` of the database's table.",
+            fix="Read one stream with `envelope: debezium`.",
             place=model.option_place("mode"),
         )
         return
     (feed,) = feeds
     wanted = {name.lower() for name in feed.key}
-    if {column.lower() for column in select.feed_keys.values()} != wanted or len(select.feed_keys) != len(wanted):
+    found = [column.lower() for column in select.feed_keys.values()]
+    if not wanted or len(found) != len(wanted) or set(found) != wanted:
         yield Problem(
             "cdc-keys",
-            f"The keys of a mirror are those of its feed, and stream '{feed.name}' has the key {', '.join(feed.key)}.",
+            f"The keys of a mirror are those of its feed, and stream '{feed.name}' has "
+            f"{'the key ' + ', '.join(feed.key) if feed.key else 'no such columns'}.",
             "A row of the source is found in the table by them.",
             "Select these columns as they are, renamed at most, and name them in keys.",
             model.option_place("keys"),

@@ -187,6 +187,19 @@ def test_a_batch_that_is_written_again_changes_nothing_twice(project: Project, s
     assert len(project.summaries("m")) == 2
 
 
+def test_the_keys_of_the_model_are_those_of_a_feed_that_names_none(project: Project) -> None:
+    project.stream("s", {"id": "int", "v": "int"}, envelope="debezium")
+    project.model("m", "SELECT id AS x, v FROM {s}", mode="cdc", keys=["x"])
+    send(project, ("c", 1, 1), ("c", 2, 2), ("d", 1, None))
+    after = [{"id": 3, "v": 3}, {"id": 4, "v": 4}]
+    keys = [None, {"v": 4}]
+    events = [Fields(key=key, value={"op": "c", "after": row}) for key, row in zip(keys, after, strict=True)]
+    project.record("s", events)
+    project.run().check()
+    assert project.rows("m") == [{"x": 2, "v": 2}]
+    assert project.reasons("m") == {"unparsable": 2}
+
+
 def test_a_mirror_is_filled_again_by_another_filter(project: Project) -> None:
     feed(project, v="int")
     project.model("m", "SELECT id, v FROM {s} WHERE v > 1", mode="cdc", keys=["id"])

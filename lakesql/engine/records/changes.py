@@ -121,6 +121,9 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
         said = F.concat(F.lit("the record's key has "), F.array_join(names, ", "))
         wanted = F.lit(f", and the stream's `key` says {', '.join(contract.key)}")
         yield fault(op.isin("c", "u", "r", "d") & is_other, UNPARSABLE, F.concat(said, wanted))
+        if not contract.names_key:
+            what = "the record has no key in JSON, and the stream declares no `key`"
+            yield fault(op.isin("c", "u", "r", "d") & names.isNull(), UNPARSABLE, what)
     if contract.schema_fields:
         is_bare = op.isin("c", "u", "r", "d") & F.col(EVENT)["kinds"].isNull()
         yield fault(is_bare, UNPARSABLE, "no schema beside the event, and the stream declares no columns")

@@ -53,7 +53,8 @@ class Contract:
     has of a deleted row, `sequence` what each of its changes must have, and `kept` the columns that an
     update may leave out. `schema_fields` are what is known of the schemas beside the events of an open stream, as texts
     of `FieldSchema`; none where the stream declares its columns. `is_mirrored`: a row is found by its key, so that a
-    record whose own key has other columns is a dead letter. `source_table` is the one whose changes are taken.
+    record whose own key has other columns is a dead letter; so is one without a key, unless the stream `names_key`.
+    `source_table` is the one whose changes are taken.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -66,6 +67,7 @@ class Contract:
     kept: tuple[str, ...] = ()
     schema_fields: tuple[str, ...] = ()
     is_mirrored: bool = False
+    names_key: bool = True
     source_table: str = ""
 
 

@@ -74,6 +74,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         binding.kept,
         stream.schema_fields,
         binding.is_mirrored,
+        stream.names_key,
         source_table=stream.source_table,
     )
 
