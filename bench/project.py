@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from lakesql.compile.select import build_selects
+from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import LakesqlError
 from lakesql.events import Event, ModelFinished
 from lakesql.graph.manifest import Manifest, load_manifest
@@ -49,6 +51,13 @@ def open_project(manifest: Manifest, model: str) -> Iterator[RunContext]:
     settings = session_settings(manifest, bound(manifest, model)[model].bindings, print)
     with open_spark(settings) as (spark, catalog):
         yield RunContext(manifest, spark, catalog, report_failure)
+
+
+def cpu_seconds() -> float:
+    """The CPU time of this process and of its Java until now: what others on the machine do counts little in it."""
+    java = java_class("java.lang.ProcessHandle").current().pid()
+    fields = Path(f"/proc/{java}/stat").read_text().rpartition(")")[2].split()
+    return time.process_time() + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def report_failure(event: Event) -> None:

@@ -28,6 +28,20 @@ IGNORED = "_lakesql_ignored"
 UNSENT = "_lakesql_unsent"
 """The columns whose values an update has not sent, as it left them alone; '' among them: they are of no stored row."""
 
+MOVE = "_lakesql_move"
+"""What a change does to the rows of its key: a struct of `pair`, the same in the two records of a key change and NULL
+elsewhere; `added` and `removed`, hashes of the columns that are no key, of the row after and before it, NULL where the
+event has none; and `is_earlier`, whether an earlier batch has written it."""
+
+COMPARED = "_lakesql_compared"
+"""What of a change is compared with others of its transaction."""
+
+PAIR = "_lakesql_pair"
+"""The `pair` of the key change by which a row came to its key, where values are to be looked for under the former."""
+
+FROM = "_lakesql_from"
+"""The key under which the table has the values that a change has not sent; NULL where it is the row's own."""
+
 NEW_FIELDS = "_lakesql_new_fields"
 """A struct of how the columns of a change differ from those of its stream: `fields` that it has beside them, and those
 that are `gone`. NULL where they do not. Of an open stream the `fields` are texts of `FieldSchema`, else names."""
@@ -132,6 +146,9 @@ LEDGER_ACCEPTED = "lakesql.accepted-loss"
 LEDGER_REBUILD = "lakesql.rebuild"
 """Keys of a ledger entry in the summary of the snapshot that holds the batch (docs/architecture.md, the ledger)."""
 
+
+MAINTENANCE_PROPERTY = "lakesql.maintenance"
+"""The property of a table that says which maintenance was done when."""
 
 TAG_PREFIX = "lakesql_ledger_"
 """The tag of a model's newest ledger entry is this and the model's name: no expiry removes the snapshot."""

@@ -29,13 +29,25 @@ from lakesql.compile.mirror import (
     position_text,
     truncates,
 )
+from lakesql.compile.moves import moved_on, told_apart
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.model.config import Append, Cdc, Scd2, Upsert
-from lakesql.names import BATCH_VIEW, CHANGED_VIEW, DELETE, DELETED_AT, HISTORY_VIEW, NEWEST_VIEW, ROWS_VIEW
+from lakesql.names import (
+    BATCH_VIEW,
+    CHANGED_VIEW,
+    CHANGES_VIEW,
+    DELETE,
+    DELETED_AT,
+    HISTORY_VIEW,
+    NEWEST_VIEW,
+    ROWS_VIEW,
+)
+from lakesql.stream.stream import CHANGE_FIELDS
 
 COMMIT = "each batch: the commit"
 UNSENT_WHEN = "each batch with updates that have not sent all values"
+MOVES_WHEN = "each batch with changes of keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +181,31 @@ def newest_view(select: Select) -> MakeView:
     keys, sequence = tuple(select.feed_keys.values()), tuple(select.sequence.values())
     if select.writing.is_history:
         return MakeView("each batch: its changes, each once", NEWEST_VIEW, newest_changes((*keys, *sequence), ()))
-    return MakeView("each batch: the newest change of each key", NEWEST_VIEW, newest_changes(keys, sequence))
+    newest = newest_changes(keys, sequence, select.has_moves)
+    return MakeView("each batch: the newest change of each key", NEWEST_VIEW, newest)
+
+
+def told_apart_view(select: Select) -> MakeView | None:
+    """The view of the changes where rows have changed their keys; None where that is nothing to the mode."""
+    if not select.has_moves:
+        return None
+    keys = tuple(select.feed_keys.values())
+    (stream,) = select.streams.values()
+    fields = tuple(name for name in (*CHANGE_FIELDS, "before") if name in select.change_fields)
+    query = told_apart(keys, fields, len(stream.columns) == len(keys), "_change.position" in select.sequence.values())
+    return MakeView(f"{MOVES_WHEN}: without those of rows that have lost the key again", CHANGES_VIEW, query)
+
+
+def moved_on_view(select: Select) -> MakeView | None:
+    """The view of the newest changes, with values that stand under former keys; None where the model keeps none.
+
+    It is made anew until no row has a `_lakesql_pair`.
+    """
+    columns = (column.name for stream in select.streams.values() for column in stream.columns)
+    keys = tuple(column for column in columns if column in select.feed_keys.values())
+    query = moved_on(keys, tuple(select.kept))
+    when = f"{MOVES_WHEN} that have not sent all values, once for each in a row of them: those of the former key"
+    return MakeView(when, NEWEST_VIEW, query) if select.kept else None
 
 
 def newest_known_view(select: Select) -> MakeView | None:
@@ -181,7 +217,7 @@ def newest_known_view(select: Select) -> MakeView | None:
 
 def changed_view(select: Select, has_truncate: bool) -> MakeView:
     """The view of the keys that these changes are of."""
-    keys = changed_keys(has_truncate, select.has_sequenced_truncates)
+    keys = changed_keys(has_truncate, select.has_sequenced_truncates, bool(select.kept))
     which = " with a truncate" if has_truncate else ""
     return MakeView(f"each batch{which}: the keys that have changed", CHANGED_VIEW, keys)
 
@@ -291,7 +327,7 @@ def _fill_unsent(select: Select, columns: tuple[str, ...] | None) -> tuple[FillU
     }
     if not kept:
         return ()
-    filled = filled_rows(select.model.table, select.writing.keys, kept)
+    filled = filled_rows(select.model.table, select.feed_keys, kept)
     return (FillUnsent(f"{UNSENT_WHEN}: those from the table", BATCH_VIEW, Bounded(filled, ("stored",))),)
 
 

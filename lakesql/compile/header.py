@@ -32,6 +32,7 @@ def render_header(select: Select) -> str:
         "deletes": _deletes(select),
         "deleted keys": _deleted(select),
         "progress": _progress(select),
+        "maintenance": _maintenance(select),
     }
     return "\n".join((first, *(line for what, said in says.items() if said for line in _lines(f"{what}: {said}"))))
 
@@ -199,6 +200,14 @@ def _deleted(select: Select) -> str:
 def _progress(select: Select) -> str:
     state = "progress and state" if select.query.stateful else "progress"
     return f"in the snapshot of each batch (the ledger); Spark's own {state} in the model's checkpoint"
+
+
+def _maintenance(select: Select) -> str:
+    maintenance = select.model.config.maintenance
+    if not maintenance.procedures:
+        return "none; somebody else maintains the table"
+    share = f"{maintenance.max_time_ratio * 100:g}%"
+    return f"{', '.join(maintenance.procedures)}, where due, between two batches, in {share} of the time at most"
 
 
 def _listed(columns: tuple[str, ...], word: str) -> str:

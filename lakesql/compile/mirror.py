@@ -12,8 +12,11 @@ from lakesql.names import (
     CHANGED_VIEW,
     CHANGES_VIEW,
     DELETE,
+    FROM,
     KNOWN,
+    MOVE,
     NEWEST_VIEW,
+    PAIR,
     POSITION,
     RANK,
     ROWS_VIEW,
@@ -24,7 +27,7 @@ from lakesql.names import (
 _NEWEST = """\
 SELECT *
 FROM (
-  SELECT *,
+  SELECT *{without_move},
     row_number() OVER (
       PARTITION BY {keys}, if({change}.op = 't', {position}.partition, NULL)
       ORDER BY {newest_first}
@@ -36,26 +39,55 @@ WHERE {rank} = 1"""
 _NEWEST_KNOWN = """\
 SELECT * EXCEPT ({kept}, {unsent}, {known}),
   {values},
-  filter({unsent}, name -> CASE name {is_unknown} END) || if({is_gone}, array(''), array()) AS {unsent}
+  filter(
+    {unsent},
+    name -> CASE name
+      {is_unknown}
+    END
+  ) || if(
+    {is_gone},
+    array(''),
+    array()
+  ) AS {unsent},
+  coalesce(
+    {pairs}
+  ) AS {pair}
 FROM (
-  SELECT *,
+  SELECT * EXCEPT ({known}),
     row_number() OVER newest_first AS {rank},
     struct(
       {found}
     ) AS {known}
-  FROM {changes}
+  FROM (
+    SELECT * EXCEPT ({unsent}),
+      if({change}.op = 'd', {all_kept}, {unsent}) AS {unsent},
+      struct(
+        {said}
+      ) AS {known}
+    FROM {changes}
+  )
   WINDOW
     newest_first AS (
       PARTITION BY {keys}, if({change}.op = 't', {position}.partition, NULL)
       ORDER BY {newest_first}
     ),
-    from_here_back AS (
+    before_this AS (
       PARTITION BY {keys}, if({change}.op = 't', {position}.partition, NULL)
       ORDER BY {newest_first}
-      ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+      ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
     )
 )
-WHERE {rank} = 1"""
+WHERE {rank} = 1 OR ({change}.op = 'd' AND {move}.pair IS NOT NULL)"""
+
+_SAID = """\
+CASE
+          WHEN NOT array_contains({unsent}, {name}) OR {change}.op IN ('c', 'd')
+          THEN struct(
+            {column} AS value,
+            {change}.op = 'd' AS is_gone,
+            if({change}.op = 'c' AND array_contains({unsent}, {name}), {move}.pair, NULL) AS pair
+          )
+        END AS {column}"""
 
 _FILLED = """\
 SELECT batch.* EXCEPT ({columns}),
@@ -64,6 +96,7 @@ SELECT batch.* EXCEPT ({columns}),
 FROM {batch} AS batch
 LEFT JOIN {table} AS stored
 ON {match}
+  AND NOT batch.{delete}
   AND size(batch.{unsent}) > 0
   AND NOT array_contains(batch.{unsent}, '')
   AND """
@@ -71,7 +104,7 @@ ON {match}
 _CHANGED = """\
 SELECT *
 FROM {newest} AS changed
-WHERE {change}.op <> 't'"""
+WHERE {change}.op <> 't'{newest_only}"""
 
 _AFTER_TRUNCATES = """
   AND NOT EXISTS (
@@ -115,13 +148,14 @@ POSITION_PLACE = "/* the truncate's position */ array()"
 """What stands in the compiled MERGE for the position of the batch's newest truncate."""
 
 
-def newest_changes(keys: Sequence[str], sequence: Sequence[str]) -> str:
+def newest_changes(keys: Sequence[str], sequence: Sequence[str], has_moves: bool = False) -> str:
     """The newest change of each key in the view `_lakesql_changes`, and of each partition the newest truncate.
 
     `keys` are columns of the feed, and fields of `_change`. `sequence` is what says which of two changes is newer,
-    before their arrival does.
+    before their arrival does. `has_moves`: the changes say what they do to keys, which is left out.
     """
     return _NEWEST.format(
+        without_move=f" EXCEPT ({MOVE})" if has_moves else "",
         change=CHANGE,
         keys=", ".join(map(_of_feed, keys)),
         newest_first=", ".join(f"{each} DESC" for each in (*map(_of_feed, sequence), POSITION)),
@@ -134,7 +168,9 @@ def newest_changes(keys: Sequence[str], sequence: Sequence[str]) -> str:
 def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[str]) -> str:
     """As `newest_changes`, with the values that the newest change of a key has not sent from the last one that has.
 
-    `_lakesql_unsent` then names the columns of which no change of the batch has sent the value.
+    `_lakesql_unsent` then names the columns of which no change of the batch has sent the value. Where the row came from
+    another key in the batch, `_lakesql_pair` says by which key change, and the deletes of these stand there too, of
+    whatever rank, with what the old key had until then.
     """
     known = [f"{KNOWN}.{identifier(name)}" for name in kept]
     return _NEWEST_KNOWN.format(
@@ -145,19 +181,29 @@ def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[st
             f"if(array_contains({UNSENT}, {text(name)}), {value}.value, {identifier(name)}) AS {identifier(name)}"
             for name, value in zip(kept, known, strict=True)
         ),
-        is_unknown=" ".join(
-            f"WHEN {text(name)} THEN {value} IS NULL OR {value}.is_gone"
+        is_unknown="\n      ".join(
+            f"WHEN {text(name)} THEN {value} IS NULL OR {value}.is_gone OR {value}.pair IS NOT NULL"
             for name, value in zip(kept, known, strict=True)
         ),
-        is_gone=" OR ".join(
+        is_gone="\n      OR ".join(
             f"(array_contains({UNSENT}, {text(name)}) AND coalesce({value}.is_gone, false))"
             for name, value in zip(kept, known, strict=True)
         ),
-        found=",\n      ".join(
-            f"first(CASE WHEN {CHANGE}.op = 'd' OR NOT array_contains({UNSENT}, {text(name)})\n"
-            f"        THEN struct({identifier(name)} AS value, {CHANGE}.op = 'd' AS is_gone) END, true)\n"
-            f"        OVER from_here_back AS {identifier(name)}"
+        pairs=",\n    ".join(
+            f"if(array_contains({UNSENT}, {text(name)}), {value}.pair, NULL)"
+            for name, value in zip(kept, known, strict=True)
+        ),
+        all_kept=f"array({', '.join(map(text, kept))})",
+        move=MOVE,
+        pair=PAIR,
+        said=",\n        ".join(
+            _SAID.format(change=CHANGE, unsent=UNSENT, name=text(name), column=identifier(name), move=MOVE)
             for name in kept
+        ),
+        found=",\n      ".join(
+            f"coalesce(if({CHANGE}.op = 'c', {value}, NULL), first({value}, true) OVER before_this) "
+            f"AS {identifier(name)}"
+            for name, value in zip(kept, known, strict=True)
         ),
         change=CHANGE,
         keys=", ".join(map(_of_feed, keys)),
@@ -168,10 +214,11 @@ def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[st
     )
 
 
-def filled_rows(table: TableName, keys: tuple[str, ...], kept: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
+def filled_rows(table: TableName, keys: Mapping[str, str], kept: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
     """The rows of the view `_lakesql_batch` with the values from the table that no change of the batch has sent.
 
-    Cut where the bounds of the batch's keys come. `_lakesql_unknown` are those whose values the table has not.
+    Cut where the bounds of the batch's keys come. `_lakesql_unknown` are those whose values the table has not. `keys`
+    are the columns of the feed's key, by the model's names for them.
     """
     outputs = {output: name for name, names in kept.items() for output in names}
     query = _FILLED.format(
@@ -184,24 +231,28 @@ def filled_rows(table: TableName, keys: tuple[str, ...], kept: Mapping[str, tupl
         unsent=UNSENT,
         delete=DELETE,
         unknown=UNKNOWN,
-        stored_key=column_of("stored", keys[0]),
+        stored_key=column_of("stored", next(iter(keys))),
         batch=BATCH_VIEW,
         table=table_name(table),
-        match="\n  AND ".join(f"{column_of('stored', key)} = {column_of('batch', key)}" for key in keys),
+        match="\n  AND ".join(
+            f"{column_of('stored', key)} = coalesce(batch.{FROM}.{identifier(column)}, {column_of('batch', key)})"
+            for key, column in keys.items()
+        ),
     )
     return query, ""
 
 
-def changed_keys(has_truncate: bool, by_position: bool) -> str:
+def changed_keys(has_truncate: bool, by_position: bool, keeps: bool = False) -> str:
     """The keys that these changes are of, without those that a truncate comes after.
 
     A truncate has no key, so it stands in any partition. `by_position`: its place in the database's log says what it
     comes after. Otherwise what is in the same partition is before it or after it by arrival, and what is in another by
-    its position.
+    its position. Where the table `keeps` values, not every change there is the newest of its key.
     """
     later = _LATER_BY_POSITION if by_position else _LATER_BY_ARRIVAL
     text = _CHANGED + (_AFTER_TRUNCATES.replace("{is_later}", later) if has_truncate else "")
-    return text.format(change=CHANGE, newest=NEWEST_VIEW, position=POSITION)
+    newest_only = f"\n  AND {RANK} = 1" if keeps else ""
+    return text.format(change=CHANGE, newest=NEWEST_VIEW, position=POSITION, newest_only=newest_only)
 
 
 def current_rows() -> str:
@@ -224,7 +275,7 @@ def mirrored_rows(
         landing = [*(column_of("touched", name) for name in of_feed), f"made.* EXCEPT ({identifiers(of_feed)})"]
     else:
         landing = [column_of("touched" if column.lower() in names else "made", column) for column in columns]
-    carried = (UNSENT, POSITION) if keeps else ()
+    carried = (UNSENT, FROM, POSITION) if keeps else ()
     landing += [column_of("touched", name) for name in carried]
     return _BATCH.format(
         columns=",\n  ".join(landing),

@@ -64,7 +64,7 @@ class Select:
     @property
     def change_fields(self) -> frozenset[str]:
         """The fields of `_change` that the SELECT, or the mode, uses."""
-        needed = {"op", "position", *(each.removeprefix(_CHANGE) for each in self.sequence.values())}
+        needed = {"op", "position", "tx", *(each.removeprefix(_CHANGE) for each in self.sequence.values())}
         return self.query.change_fields | (needed & CHANGE_FIELDS.keys() if self.writing.is_mirror else frozenset())
 
     @property
@@ -131,6 +131,11 @@ class Select:
             if output.column and output.stream and not {output.column.lower(), output.name.lower()} & needed:
                 found[output.column] = (*found.get(output.column, ()), output.name)
         return found
+
+    @property
+    def has_moves(self) -> bool:
+        """Whether the changes of a row's key are told from deletes and inserts."""
+        return self.writing.is_mirror and not self.writing.is_history
 
     @property
     def has_sequenced_truncates(self) -> bool:

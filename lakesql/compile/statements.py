@@ -15,10 +15,13 @@ from lakesql.compile.batch import (
     batch_steps,
     changed_view,
     current_view,
+    moved_on_view,
     newest_known_view,
     newest_view,
+    told_apart_view,
 )
 from lakesql.compile.header import render_header
+from lakesql.compile.maintenance import call_text, when_due
 from lakesql.compile.select import Select, output_columns
 from lakesql.compile.table import (
     DEFAULT_PROPERTIES,
@@ -29,6 +32,7 @@ from lakesql.compile.table import (
     create_table,
 )
 from lakesql.model.config import PartitionField
+from lakesql.model.upkeep import maintenance_tasks
 from lakesql.names import DELETE, DELETED_AT
 
 
@@ -45,8 +49,8 @@ def compiled_text(select: Select) -> str:
     is_mirror = select.writing.is_mirror
     feed: tuple[MakeView, ...] = ()
     if is_mirror:
-        known = newest_known_view(select)
-        newest = (newest_view(select), *((known,) if known else ()))
+        rarely = (told_apart_view(select), newest_known_view(select), moved_on_view(select))
+        newest = (newest_view(select), *filter(None, rarely))
         feed = (*newest, changed_view(select, has_truncate=False), current_view(select))
     for step in (*feed, *batch_steps(select, select.columns)):
         match step:
@@ -68,6 +72,15 @@ def compiled_text(select: Select) -> str:
     if select.late_text:
         when = "each batch that has late records: the rows among which they are looked for"
         parts.append(_section(when, select.late_text))
+    tasks = maintenance_tasks(model)
+    parts += [
+        _section(f"{task.name}: {when_due(task.options)}", call_text(task, table.order_by))
+        for task in tasks
+        if not task.is_beside
+    ]
+    for owner in dict.fromkeys(task.owner for task in tasks if task.is_beside):
+        calls = (call_text(task) for task in tasks if task.owner == owner)
+        parts.append(_section(f"{owner}: the same, if the table is there", *calls))
     return "\n\n".join(parts) + "\n"
 
 

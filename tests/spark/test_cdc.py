@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ import pytest
 
 from lakesql.compile.select import build_select
 from lakesql.engine.batch.sample import preview_rows
+from lakesql.events import BatchCommitted, Event
 from lakesql.run.bind import bind_select
 from tests.spark.project import Fields, Project, Row
 
@@ -26,13 +28,18 @@ SELECT = "SELECT a AS x, b AS y, v FROM {s} WHERE v >= 0"
 
 @dataclass
 class Source:
-    """A table with a composite key, and the events that Debezium makes of its changes."""
+    """A table with a composite key, and the events that Debezium makes of its changes.
+
+    `is_full`: its replica identity is, and its key is checked at the end of a transaction.
+    """
 
     seed: int
     partitions: int = 1
+    is_full: bool = False
     rows: dict[tuple[int, str], int | None] = field(default_factory=dict)
     events: list[tuple[int, Fields]] = field(default_factory=list)
     lsn: int = 100
+    tx: int = 0
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -40,8 +47,10 @@ class Source:
     def change(self) -> None:
         """One transaction."""
         self.lsn += 10
+        self.tx += 1
         kind = self.random.choices(
-            ["insert", "update", "delete", "move", "truncate", "snapshot", "message"], [9, 9, 4, 3, 1, 1, 1]
+            ["insert", "update", "delete", "move", "chain", "swap", "truncate", "snapshot", "message"],
+            [9, 9, 4, 3, 3, 9 * self.is_full, 1, 1, 1],
         )[0]
         there = sorted(self.rows)
         if kind in ("insert", "update") or not there:
@@ -50,33 +59,71 @@ class Source:
         elif kind == "delete":
             self._delete(self.random.choice(there))
         elif kind == "move":
-            old, new = self.random.choice(there), (self.random.randrange(6), self.random.choice("pqr"))
-            value = self.rows[old]
-            if new not in self.rows:
-                self._delete(old)
-                self._set(new, value)
+            self._move({self.random.choice(there): self._free_key()}, self.random.choice([None, 1]))
+        elif kind == "chain":
+            old = self.random.choice(there)
+            for new in (self._free_key(), self._free_key(), self.random.choice([old, self._free_key()])):
+                if new not in self.rows:
+                    self._move({old: new}, self.random.choice([None, None, 1]))
+                    old = new
+        elif kind == "swap":
+            among = self.random.sample(there, min(len(there), self.random.choice([2, 2, 3, 5])))
+            self.swap(among, self.random.choice([None, 1]))
         elif kind == "truncate":
             self.rows.clear()
             self._send(None, {"op": "t", "before": None, "after": None}, self.random.randrange(self.partitions))
         elif kind == "snapshot":
-            for key in there:
-                self._send(key, {"op": "r", "before": None, "after": self._row(key)})
+            self.snapshot()
         else:
             self._send(None, {"op": "m", "before": None, "after": None}, 0)
+
+    def snapshot(self) -> None:
+        """Read all rows again."""
+        for key in sorted(self.rows):
+            self._send(key, {"op": "r", "before": None, "after": self._row(key)})
+
+    def swap(self, among: list[tuple[int, str]], more: int | None = None) -> None:
+        """Give each of these rows the key of the next one."""
+        self._move(dict(zip(among, [*among[1:], among[0]], strict=True)), more)
 
     def expected(self) -> list[Row]:
         found = [{"x": a, "y": b, "v": v} for (a, b), v in self.rows.items() if v is not None and v >= 0]
         return sorted(found, key=by_key)
 
     def _set(self, key: tuple[int, str], value: int | None) -> None:
-        op = "u" if key in self.rows else "c"
+        op, before = ("u", self._row(key)) if key in self.rows else ("c", None)
         self.rows[key] = value
-        self._send(key, {"op": op, "before": None, "after": self._row(key)})
+        self._send(key, {"op": op, "before": before if self.is_full else None, "after": self._row(key)})
 
     def _delete(self, key: tuple[int, str]) -> None:
-        del self.rows[key]
-        self._send(key, {"op": "d", "before": {"a": key[0], "b": key[1], "v": None}, "after": None})
-        self.events.append((self._partition(key), Fields(key={"a": key[0], "b": key[1]}, value=None)))
+        value = self.rows.pop(key)
+        before = {"a": key[0], "b": key[1], "v": value if self.is_full else None}
+        self._send(key, {"op": "d", "before": before, "after": None})
+        self.events.append((self._partition(key), Fields(key=self._key(key), value=None)))
+
+    def _free_key(self) -> tuple[int, str]:
+        keys = ((a, b) for a in range(7) for b in "pqr")
+        return self.random.choice([key for key in keys if key not in self.rows])
+
+    def _move(self, keys: dict[tuple[int, str], tuple[int, str]], more: int | None) -> None:
+        """Give rows other keys, in any order, and now and then other values at once."""
+        before = {old: self.rows.pop(old) for old in keys}
+        for old in self.random.sample(sorted(keys), len(keys)):
+            new, value = keys[old], before[old]
+            self.lsn += 1
+            at, row = self.lsn, {"a": old[0], "b": old[1], "v": value if self.is_full else None}
+            self.rows[new] = value if more is None or value is None else value + more
+            headers = [["__debezium.newkey", self._key_text(new)]]
+            self._send(old, {"op": "d", "before": row, "after": None}, headers=headers, at=at)
+            self.events.append((self._partition(old), Fields(key=self._key(old), value=None, headers=headers)))
+            headers = [["__debezium.oldkey", self._key_text(old)]]
+            self._send(new, {"op": "c", "before": None, "after": self._row(new)}, headers=headers, at=at)
+
+    def _key(self, key: tuple[int, str]) -> dict[str, Any]:
+        return {"a": key[0], "b": key[1]}
+
+    def _key_text(self, key: tuple[int, str]) -> str:
+        return json.dumps(self._key(key))
 
     def _row(self, key: tuple[int, str]) -> dict[str, Any]:
         return {"a": key[0], "b": key[1], "v": self.rows[key]}
@@ -84,11 +131,20 @@ class Source:
     def _partition(self, key: tuple[int, str]) -> int:
         return (key[0] + ord(key[1])) % self.partitions
 
-    def _send(self, key: tuple[int, str] | None, event: dict[str, Any], partition: int | None = None) -> None:
+    def _send(
+        self,
+        key: tuple[int, str] | None,
+        event: dict[str, Any],
+        partition: int | None = None,
+        headers: list[list[str]] | None = None,
+        at: int | None = None,
+    ) -> None:
         self.lsn += 1
-        value = {**event, "ts_ms": 1, "source": {"lsn": self.lsn, "snapshot": "false"}, "transaction": None}
+        source = {"lsn": at or self.lsn, "snapshot": "false", "txId": self.tx}
+        value = {**event, "ts_ms": 1, "source": source, "transaction": None}
         place = self._partition(key) if key is not None else partition or 0
-        self.events.append((place, Fields(key={"a": key[0], "b": key[1]} if key else None, value=value)))
+        more = {"headers": headers} if headers else {}
+        self.events.append((place, Fields(key=self._key(key) if key else None, value=value, **more)))
 
 
 def by_key(row: Row) -> tuple[Any, ...]:
@@ -108,14 +164,17 @@ def cuts(source: Source, again: bool) -> Iterator[list[tuple[int, Fields]]]:
         yield batch
 
 
+@pytest.mark.parametrize("is_full", [False, True], ids=["key", "full"])
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_the_table_is_the_select_over_the_source(project: Project, feed_seed: int, partitions: int) -> None:
+def test_the_table_is_the_select_over_the_source(
+    project: Project, feed_seed: int, partitions: int, is_full: bool
+) -> None:
     project.stream("s", COLUMNS, envelope="debezium", key=["a", "b"])
     project.model("m", SELECT, mode="cdc", keys=["x", "y"])
-    source = Source(feed_seed, partitions)
+    source = Source(feed_seed, partitions, is_full)
     for _ in range(120):
         source.change()
-    for batch in cuts(source, again=partitions == 1):
+    for batch in cuts(source, again=partitions == 1 and not is_full):
         for place in range(partitions):
             project.record("s", [Fields(event) for at, event in batch if at == place], partition=place)
         project.run().check()
@@ -138,6 +197,56 @@ def test_the_sequence_makes_the_order_of_arrival_mean_nothing(project: Project, 
     rows = [{name: row[name] for name in ("x", "y", "v")} for row in project.rows_without_spark("m")]
     assert sorted(rows, key=by_key) == source.expected()
     assert not project.has("m__dead_letter") or project.reasons("m") == {}
+
+
+@pytest.mark.parametrize("config", [{}, {"sequence_by": "_change.position"}], ids=["arrival", "sequence"])
+def test_rows_that_swap_their_keys_are_there_wherever_the_transaction_is_cut(
+    project: Project, config: dict[str, str]
+) -> None:
+    """Each record in a batch of its own; a connector that was killed sends the last ones again."""
+    project.stream("s", COLUMNS, envelope="debezium", key=["a", "b"], max_per_batch=1)
+    select = SELECT.replace("v FROM", "v, _change.position AS at FROM")
+    project.model("m", select, mode="cdc", keys=["x", "y"], **config)
+    source = Source(0, is_full=True)
+    source.rows = {(1, "p"): 10, (2, "p"): 20}
+    source.snapshot()
+    project.record("s", [event for _, event in source.events])
+    there: list[dict[int, int]] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, BatchCommitted):
+            found = {row["x"]: row["v"] for row in project.rows_without_spark("m")}
+            there.extend([found] if found not in there[-1:] else [])
+
+    source.events.clear()
+    source.swap([(1, "p"), (2, "p")])
+    for _, event in source.events:
+        project.record("s", [event])
+    project.run(meet=look).check()
+    assert there[-1] == {1: 20, 2: 10}
+    first, second = ((1, 10), (2, 20)) if source.events[0][1]["key"]["a"] == 1 else ((2, 20), (1, 10))
+    assert there[:-1] == [dict([first, second]), {second[0]: first[1]}]
+    if config:
+        project.record("s", [event for _, event in source.events[3:]])
+        project.run().check()
+        assert {row["x"]: row["v"] for row in project.rows_without_spark("m")} == {1: 20, 2: 10}
+
+
+def test_rows_of_nothing_but_keys_are_shifted(project: Project) -> None:
+    project.stream("s", {"id": {"type": "int", "required": True}}, envelope="debezium", key=["id"])
+    project.model("m", "SELECT id FROM {s}", mode="cdc", keys=["id"])
+    send(project, ("c", 1, None), ("c", 2, None))
+    project.run().check()
+
+    def half(op: str, id_: int, other: int, at: int) -> Fields:
+        row, header = {"id": id_}, "__debezium.newkey" if op == "d" else "__debezium.oldkey"
+        sides = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+        event = {"op": op, **sides, "source": {"lsn": at, "txId": 7}}
+        return Fields(key=row, value=event, headers=[[header, json.dumps({"id": other})]])
+
+    project.record("s", [half("d", 1, 2, 50), half("c", 2, 1, 50), half("d", 2, 3, 51), half("c", 3, 2, 51)])
+    project.run().check()
+    assert [row["id"] for row in project.rows("m", "id")] == [2, 3]
 
 
 def shuffled_cuts(source: Source) -> Iterator[list[tuple[int, Fields]]]:

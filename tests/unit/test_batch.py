@@ -25,6 +25,7 @@ def test_the_compiled_file_has_each_statement_of_a_batch_in_its_order_and_no_oth
     select = build(*MODELS[name])
     steps = batch_steps(select, select.columns)
     shown = compiled_text(select).split("\n\n-- when the table does not exist; ")[-1].split(";\n\n-- ")[1:]
+    shown = [each for each in shown if "\nCALL " not in each]
     expected = []
     for step in steps:
         if not isinstance(step, ReadBounds):

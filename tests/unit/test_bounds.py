@@ -1,8 +1,12 @@
 """Which batches are bounded by their keys before they are merged."""
 
+from dataclasses import replace
+
 import pytest
 
-from lakesql.engine.batch.bounds import BULK, ROWS_PER_KEY, bounds_pay
+from lakesql.compile.merge import KeyRange
+from lakesql.compile.quote import Day
+from lakesql.engine.batch.bounds import BULK, MATCHED, ROWS_PER_KEY, bounds_pay, match_few
 from lakesql.engine.ledger.entry import Snapshot
 
 
@@ -37,3 +41,25 @@ def test_the_first_batch_is_taken_to_be_small() -> None:
 def test_rows_rewritten_by_copy_on_write_do_not_count_as_the_batch() -> None:
     bulk = snapshot(BULK, BULK)
     assert bounds_pay([Snapshot(1, {**bulk.summary, "deleted-data-files": "4"})], "m")
+
+
+@pytest.mark.parametrize(
+    ("ranges", "expected"),
+    [
+        ((KeyRange("id", (1, 5, 9)),), True),
+        ((KeyRange("id", low=1, high=MATCHED),), True),
+        ((KeyRange("id", low=1, high=MATCHED + 1),), False),
+        ((KeyRange("id", tuple(range(0, 600, 2)), 0, 598),), True),
+        ((KeyRange("id", low=Day(1), high=Day(2)),), False),
+        ((), False),
+    ],
+)
+def test_few_rows_match_where_the_bounds_hold_few_keys(ranges: tuple[KeyRange, ...], expected: bool) -> None:
+    assert match_few(ranges, ("id",)) is expected
+
+
+def test_each_key_of_one_column_goes_with_each_of_the_others() -> None:
+    shops, days = KeyRange("shop", tuple("abcd")), KeyRange("day", low=1, high=MATCHED // 4)
+    assert match_few((shops, days), ("shop", "day"))
+    assert not match_few((shops, replace(days, high=MATCHED)), ("shop", "day"))
+    assert not match_few((shops,), ("shop", "day"))

@@ -24,8 +24,15 @@ LISTED = 200
 """A longer list of keys has no say about which files are read: Iceberg compares each of its values with the bounds of a
 file, and does so with no more than these (`InclusiveMetricsEvaluator`)."""
 
+MATCHED = 2 * FEW
+"""So many rows of the table at most, and as few of the batch, are no work: what takes time is to plan it, and to start
+each stage."""
+
 BULK = 10_000
 """Keys of fewer rows are read at next to no cost."""
+
+LOOKED_THROUGH = 10_000_000
+"""The keys of so many rows are looked through, file by file, in the time that it takes to read those of a batch."""
 
 ROWS_PER_KEY = 20
 """So many of a table's rows are read by the MERGE in the time that it takes to look at one row's key before it."""
@@ -44,6 +51,23 @@ def bounds_pay(history: Iterable[Snapshot], model: str) -> bool:
         if snapshot.summary.get(LEDGER_MODEL) == model:
             return snapshot.rewrote or snapshot.added < BULK or head.total > ROWS_PER_KEY * snapshot.added
     return True
+
+
+def match_few(ranges: tuple[KeyRange, ...], keys: tuple[str, ...]) -> bool:
+    """Whether no more than `MATCHED` of a table's rows can lie within the bounds, where each has another key."""
+    sizes = {bound.column: _size(bound) for bound in ranges}
+    return math.prod(sizes.get(key, math.inf) for key in keys) <= MATCHED
+
+
+def _size(bound: KeyRange) -> float:
+    """How many keys the bound of a column can hold."""
+    match (bound.values, bound.low, bound.high):
+        case ((), int() as low, int() as high):
+            return high - low + 1
+        case ((), _, _):
+            return math.inf
+        case (values, _, _):
+            return len(values)
 
 
 def read_keys(

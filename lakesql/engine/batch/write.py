@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import Literal, assert_never
 
@@ -29,7 +29,7 @@ from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.engine.batch.arrivals import Arrivals
-from lakesql.engine.batch.bounds import bounds_pay, read_keys
+from lakesql.engine.batch.bounds import LOOKED_THROUGH, bounds_pay, match_few, read_keys
 from lakesql.engine.batch.counters import BatchCounters, Counts
 from lakesql.engine.batch.dead_letter import (
     DeadLetters,
@@ -40,6 +40,8 @@ from lakesql.engine.batch.dead_letter import (
     write_dead_letters,
 )
 from lakesql.engine.batch.feed import open_feed
+from lakesql.engine.batch.gather import gather
+from lakesql.engine.batch.halves import complete_moves
 from lakesql.engine.batch.late import late_letters
 from lakesql.engine.batch.letters import take_letters
 from lakesql.engine.batch.new_columns import Follow, check_schemas
@@ -47,6 +49,7 @@ from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.entry import Entry, Snapshot, summary_of
+from lakesql.engine.maintenance.keeper import Keeper
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.progress.replay import ReplayProgress
 from lakesql.engine.sources.binding import StreamBinding
@@ -54,7 +57,7 @@ from lakesql.engine.sources.parsed import good_records, unpack
 from lakesql.errors import LakesqlError, RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected, now_ms
 from lakesql.model.model import Model
-from lakesql.names import CHANGES_VIEW, DELETE, ROWS_VIEW, UNKNOWN
+from lakesql.names import CHANGES_VIEW, DELETE, RAW, ROWS_VIEW, UNKNOWN
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -82,6 +85,7 @@ class Sink:
     table: TableSync
     emit: Emit
     tombstones: Tombstones = field(default_factory=Tombstones)
+    keeper: Keeper | None = None
     companion: Progress | None = None
     arrivals: Callable[[], Arrivals] | None = None
     letters: DataFrame | None = None
@@ -94,8 +98,10 @@ class Sink:
         return self.select.model
 
 
-def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
+def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     """Write one batch of a model: `arrived` are its parsed records, or the rows of a stateful SELECT.
+
+    Returns the snapshot that has become the table's head; None where nothing was written to the table.
 
     The steps, and what a crash after each leaves:
 
@@ -117,9 +123,11 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             arrived.write.format("noop").mode("append").save()
         sink.progress.note_written(entry)
         sink.emit(BatchSkipped(model.name, batch, now_ms()))
-        return
+        return None
     sink.reached("view")
-    rows = _open_rows(sink, session, arrived)
+    if not sink.select.query.stateful:
+        arrived = gather(arrived, sink.progress.planned)
+    rows = _open_rows(sink, session, arrived, entry)
     sink.reached("stage")
     with ExitStack() as stack:
         write = _prepare_write(sink, table, rows, entry, stack)
@@ -150,7 +158,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             sink.emit(
                 BatchEmpty(model.name, batch, arrivals.records, rejected, now_ms(), arrivals.late, counts.ignored)
             )
-            return
+            return None
 
         def prepare_again() -> _PreparedWrite | None:
             return _prepare_write(sink, snapshots.load_table(session, model.table), rows, entry, stack)
@@ -174,6 +182,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             remembered=write.entry.remembered,
         )
     )
+    return head
 
 
 def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
@@ -222,14 +231,18 @@ class _Rows:
     truncate: Truncate | None
 
 
-def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
+def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, entry: Entry) -> _Rows:
     select, counters = sink.select, BatchCounters()
     if select.query.stateful:  # the SELECT has run already: it is the streaming query
         records, truncate = list[DataFrame](), None
         rows = counters.stateful_rows(arrived)
     else:
         records = _open_streams(sink, arrived, counters)
-        truncate = open_feed(session, select, counters) if select.writing.is_mirror else None
+        truncate = None
+        if select.writing.is_mirror:
+            (binding,), (parsed,) = sink.bindings, records
+            complete = partial(complete_moves, session, select, binding, parsed, entry)
+            truncate = open_feed(session, select, counters, complete)
         rows = session.sql(select.text)
     steps = batch_steps(select, sink.table.columns(rows.schema))
     writing = select.writing
@@ -251,8 +264,11 @@ def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> li
     all_records = unpack(arrived, sink.select, sink.bindings)
     for binding, records in zip(sink.bindings, all_records, strict=True):
         counted = counters.stream(records, binding.stream, sink.select)
-        view = CHANGES_VIEW if sink.select.writing.is_mirror else identifier(binding.stream.name)
-        good_records(counted).createOrReplaceTempView(view)
+        good = good_records(counted)
+        if sink.select.writing.is_mirror:
+            good.drop(RAW).createOrReplaceTempView(CHANGES_VIEW)  # all columns of its newest changes are kept
+        else:
+            good.createOrReplaceTempView(identifier(binding.stream.name))
     return all_records
 
 
@@ -263,7 +279,8 @@ def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> li
 class _PreparedWrite:
     """The statement that writes the rows, with the entry that its snapshot gets. It may be run again.
 
-    `unknown` are the rows of which a value is nowhere to be found.
+    `unknown` are the rows of which a value is nowhere to be found. `is_small`: few rows of the batch and of the table
+    are all that it joins.
     """
 
     statement: str
@@ -271,6 +288,7 @@ class _PreparedWrite:
     entry: Entry
     counters: BatchCounters
     unknown: DataFrame | None = None
+    is_small: bool = False
 
 
 def _prepare_write(
@@ -290,6 +308,8 @@ def _prepare_write(
                 _check_deletes(sink.select, ratio, deletes, rows.truncate, table)
             case ReadBounds() if rows.truncate:
                 pass  # all of the table is looked at
+            case ReadBounds(view=view) if _finds_files(sink, table, rows.steps):
+                _keep(frames[view], stack)  # the MERGE reads it twice
             case ReadBounds(view=view, keys=keys, margins_ms=margins_ms):
                 # What makes the rows runs in each statement that reads them: a stateful SELECT, with its state, once.
                 if sink.select.query.stateful or bounds_pay(snapshots.read_history(table), model.name):
@@ -316,10 +336,29 @@ def _prepare_write(
                     entry = replace(entry, remembered=sink.tombstones.remember(session, model.table, step))
             case Write(is_unchecked=is_unchecked):
                 merge = step.truncating_text(rows.truncate) if rows.truncate else step.text(bounds)
-                return _PreparedWrite(merge, is_unchecked, entry, rows.counters, unknown)
+                is_small = _is_small(sink, table, bounds)
+                return _PreparedWrite(merge, is_unchecked, entry, rows.counters, unknown, is_small)
             case _:
                 assert_never(step)
     raise AssertionError("the last step of a batch is its write")
+
+
+def _finds_files(sink: Sink, table: snapshots.JavaTable, steps: tuple[BatchStep, ...]) -> bool:
+    """Whether a MERGE is as fast without the keys as literals: one that writes files anew looks first, by itself, which
+    of them have a key of the batch. Of all of the table it reads the keys for that."""
+    is_asked = any(isinstance(step, FillUnsent | KeepRows | Remember) for step in steps)
+    is_merge = all(not step.is_unchecked for step in steps if isinstance(step, Write))
+    if is_asked or not is_merge or sink.select.query.stateful or not snapshots.rewrites_files(table):
+        return False
+    head = next(snapshots.read_history(table), None)
+    return head is None or head.total <= LOOKED_THROUGH
+
+
+def _is_small(sink: Sink, table: snapshots.JavaTable, bounds: tuple[KeyRange, ...]) -> bool:
+    """Whether few rows of the table can match. Of a file that is written anew, all rows are joined."""
+    writing = sink.select.writing
+    has_few = bool(writing.keys) and not writing.is_history and match_few(bounds, writing.keys)
+    return has_few and not snapshots.rewrites_files(table)
 
 
 def _check_deletes(
@@ -361,7 +400,10 @@ def _stage(sink: Sink, session: SparkSession, write: _PreparedWrite) -> Snapshot
     """Write the rows into a staged snapshot; one that turns out to change nothing is dropped again."""
     table_name = sink.model.table
     head = snapshots.head_of(snapshots.load_table(session, table_name)) if write.is_unchecked else None
-    with snapshots.commit_properties(session, summary_of(write.entry), write.entry.wap_id):
+    with ExitStack() as stack:
+        stack.enter_context(snapshots.commit_properties(session, summary_of(write.entry), write.entry.wap_id))
+        if write.is_small:
+            stack.enter_context(_planned_once(session))
         session.sql(write.statement)
     table = snapshots.load_table(session, table_name)
     snapshot = snapshots.staged_snapshot(table, write.entry.wap_id)
@@ -378,6 +420,20 @@ def _stage(sink: Sink, session: SparkSession, write: _PreparedWrite) -> Snapshot
         snapshots.drop_staged(table, snapshot)
         return None
     return snapshot
+
+
+@contextmanager
+def _planned_once(session: SparkSession) -> Iterator[None]:
+    """While this is open, a statement is planned once, not again after each stage, and its rows meet in one task."""
+    settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+    before = {key: str(session.conf.get(key)) for key in settings}
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            session.conf.set(key, value)
 
 
 # --- 4. dead letters
@@ -449,7 +505,7 @@ def _publish(
                 session,
                 model.table,
                 snapshot,
-                model.name,
+                progress.identity.owner,
                 lambda table: progress.holds(table, entry),
                 can_replay,
             )

@@ -31,6 +31,11 @@ def load_table(session: SparkSession, name: TableName) -> JavaTable:
     return spark_util.loadIcebergTable(session._jsparkSession, table_name(name))
 
 
+def read_json(table: JavaTable) -> str:
+    """All metadata of the table, as it was loaded: Iceberg's own JSON."""
+    return str(java_class("org.apache.iceberg.TableMetadataParser").toJson(table.operations().current()))
+
+
 def table_exists(session: SparkSession, name: TableName) -> bool:
     """Whether the catalog has the table."""
     return bool(session.catalog.tableExists(table_name(name)))
@@ -138,6 +143,11 @@ def head_of(table: JavaTable) -> int | None:
     """The id of the table's current snapshot; None where it has none."""
     snapshot = table.currentSnapshot()
     return snapshot.snapshotId() if snapshot is not None else None
+
+
+def rewrites_files(table: JavaTable) -> bool:
+    """Whether a MERGE writes each data file anew that has one of its rows, as it does unless the table says no."""
+    return str(table.properties().getOrDefault("write.merge.mode", "copy-on-write")) == "copy-on-write"
 
 
 def ledger_tag(model: str) -> str:

@@ -24,6 +24,10 @@ class ReplayProgress:
     follows: Batch | None
     query_hash: str
 
+    @property
+    def planned(self) -> None:
+        """How many offsets lie in the batch: it has none."""
+
     def entry(self, batch: int) -> Entry:
         """The entry that records the replay. It has no positions: no stream is read."""
         identity = self.identity

@@ -50,10 +50,11 @@ class Contract:
     """What the values of a stream hold.
 
     Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON; `key` are the columns that a change feed
-    has of a deleted row, `sequence` what each of its changes must have, and `kept` the columns that an
-    update may leave out. `schema_fields` are what is known of the schemas beside the events of an open stream, as texts
-    of `FieldSchema`; none where the stream declares its columns. `is_mirrored`: a row is found by its key, so that a
-    record whose own key has other columns is a dead letter; so is one without a key, unless the stream `names_key`.
+    has of a deleted row, `sequence` what each of its changes must have, and `kept` the columns that an update may
+    leave out. `moves`: what changes do to the keys of rows is asked for. `schema_fields` are what is known of the
+    schemas beside the events of an open stream, as texts of `FieldSchema`; none where the stream declares its columns.
+    `is_mirrored`: a row is found by its key, so that a record whose own key has other columns is a dead letter; so is
+    one without a key, unless the stream `names_key`.
     `source_table` is the one whose changes are taken.
     """
 
@@ -65,6 +66,7 @@ class Contract:
     envelope: Envelope = "none"
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    moves: bool = False
     schema_fields: tuple[str, ...] = ()
     is_mirrored: bool = False
     names_key: bool = True

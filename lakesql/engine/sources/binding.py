@@ -27,8 +27,9 @@ class StreamBinding:
 
     `schema` is the Avro schema of a topic's values, as JSON. `sequence` is what every change of a feed must have where
     a mirror is ordered by it: columns, and fields of `_change`. `kept` are the columns that an update of a feed may
-    leave out, as the table has their values. `is_mirrored`: rows are found by the feed's key. `is_replayed`: its
-    records are dead letters that are read again, as bytes.
+    leave out, as the table has their values. `moves`: what its changes do to the keys of rows is asked for.
+    `is_mirrored`: rows are found by the feed's key. `is_replayed`: its records are dead letters that are read again, as
+    bytes.
     """
 
     stream: Stream
@@ -36,6 +37,7 @@ class StreamBinding:
     schema: str = ""
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    moves: bool = False
     is_mirrored: bool = False
     is_replayed: bool = False
 
@@ -72,6 +74,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         stream.envelope,
         binding.sequence,
         binding.kept,
+        binding.moves,
         stream.schema_fields,
         binding.is_mirrored,
         stream.names_key,

@@ -38,6 +38,8 @@ DEFAULTS: dict[str, str] = {
     # An upserting model has some 50 generated classes. Where a few models drive out each other's, of Spark's own 100,
     # each of their batches compiles them anew, and Java runs them cold.
     "spark.sql.codegen.cache.maxEntries": "1000",
+    # Java never compiles a method that is longer than this. A stage whose code has one is divided instead.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # What the status store keeps, in the heap and for months, though there is no UI to show it.
