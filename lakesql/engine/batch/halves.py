@@ -40,8 +40,9 @@ def complete_moves(
 ) -> DataFrame:
     """The changes among the parsed `records` of a batch that has halves of key changes.
 
-    Where it begins within a transaction, what that has said before is there too, read from the topic again. A delete that the batch ends with, and whose insert is still to come in a topic of one partition, is left to
-    the batch that has it: until then the row is there under its old key.
+    Where it begins within a transaction, what that has said before is there too, read from the topic again. A delete
+    that the batch ends with, and whose insert is still to come in a topic of one partition, is left to the batch that
+    has it: until then the row is there under its old key.
     """
     changes = good_records(records).localCheckpoint()
     seen = _halves(records).localCheckpoint()
