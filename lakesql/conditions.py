@@ -69,6 +69,10 @@ CONDITIONS: dict[str, Condition] = {
         "A stream's topic has a name that Kafka does not allow.",
         "Correct the name; several topics are `topics: [a, b]` or `pattern: '…'`.",
     ),
+    "bad-size": Condition(
+        "A size is not one that lakesql reads.",
+        "Write a number and a unit, as in '256 MB' or '1.5 GB': B, KB, MB, GB or TB, of 1024 each.",
+    ),
     "bad-trigger": Condition(
         "`trigger` is neither `available_now` nor an interval.",
         "Write `available_now`, or an interval such as `30 seconds`.",
@@ -115,8 +119,8 @@ CONDITIONS: dict[str, Condition] = {
         "Keep the rows, and aggregate them in another model that reads the table with `ref()`.",
     ),
     "cdc-stream": Condition(
-        "A model in mode `cdc` does not read exactly one stream, or its stream is no change feed with a `key`.",
-        "Read one stream with `envelope: debezium` and the `key` of the database's table.",
+        "A model in mode `cdc` does not read exactly one stream, or its stream is no change feed.",
+        "Read one stream with `envelope: debezium`.",
     ),
     "certificate-untrusted": Condition(
         "A broker's certificate is not trusted, or it does not trust the client's.",
@@ -358,13 +362,18 @@ CONDITIONS: dict[str, Condition] = {
         "A model's file holds more than one statement.",
         "Keep one SELECT, and give every other one a file of its own.",
     ),
+    "metrics-port": Condition(
+        "The address and the port that `--metrics-address` and `--metrics-port` name cannot be listened on.",
+        "Choose another port, or end the program that has it.",
+    ),
     "missing-option": Condition(
         "An option that must be given is missing.",
         "Add the option; the docs page of the thing it belongs to lists its values.",
     ),
     "mode-changed": Condition(
-        "A model is in another mode than the one in which the rows of its table were written.",
-        "Put the mode back, or fill the table again: `lakesql rebuild MODEL`.",
+        "A model is in another mode than the one in which the rows of its table were written, or a mirror that has "
+        "kept what its source deletes is to delete it from now on.",
+        "Put the mode, or `apply_deletes`, back, or fill the table again: `lakesql rebuild MODEL`.",
     ),
     "nested-aggregate": Condition(
         "In mode `upsert` a SELECT aggregates the rows of an aggregate.",
@@ -782,6 +791,11 @@ CONDITIONS: dict[str, Condition] = {
         "An expression of the SELECT has no name, and would become a column of the table.",
         "Give it a name with `AS`.",
     ),
+    "upstream-expired": Condition(
+        "A model is to begin with the stream of a table whose first snapshots have expired, so that rows would be "
+        "missing.",
+        "Rebuild the model that writes the table, or run once with `--accept-data-loss`.",
+    ),
     "upstream-rebuilt": Condition(
         "A model streams the table of another model, which was rebuilt since it was last read.",
         "Rebuild this model too: `lakesql rebuild MODEL+` rebuilds a model and all that read it.",
@@ -793,6 +807,10 @@ CONDITIONS: dict[str, Condition] = {
     "usage": Condition(
         "The command line is not one that lakesql understands.",
         "Read `lakesql --help`, or `--help` of the command.",
+    ),
+    "unsafe-maintenance": Condition(
+        "Maintenance is to delete files that somebody may still need.",
+        "Give a longer time, or leave it out: the defaults are safe.",
     ),
     "unstorable-type": Condition(
         "A column has a type that no table of this format version can hold: an interval, a time, a variant, a void.",

@@ -113,7 +113,7 @@ class InternalError(LakesqlError):
 
 
 EXTRAS = {
-    **dict.fromkeys(("pyspark", "py4j", "pyiceberg", "pyarrow", "sqlalchemy"), "spark"),
+    **dict.fromkeys(("pyspark", "py4j", "pyiceberg", "pyarrow", "sqlalchemy", "prometheus_client"), "spark"),
     "psycopg": "postgres",
     "boto3": "glue",
     **dict.fromkeys(("thrift", "thrift_sasl"), "hive"),

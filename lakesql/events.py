@@ -198,10 +198,34 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class TableMaintained:
+    """A procedure was run on a table of a model. `counts` are what it says of itself, by its own names."""
+
+    model: str
+    task: str
+    table: str
+    counts: tuple[tuple[str, int], ...]
+    duration_ms: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceFailed:
+    """A procedure has failed. The table is as it was, and the model goes on; it is tried again later."""
+
+    model: str
+    task: str
+    table: str
+    why: str
+    duration_ms: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFinished:
     """A model is done: with `success`, with `error` (its problems say why), or `skipped` for what `because` says.
 
-    `warnings` are of its streams that had nothing to read.
+    `warnings` are of its streams that had nothing to read. `maintained` are the procedures that were run on its tables.
     """
 
     model: str
@@ -219,6 +243,7 @@ class ModelFinished:
     warnings: tuple[str, ...] = ()
     ignored: int = 0
     remembered: int = 0
+    maintained: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +269,8 @@ Event = (
     | BatchEmpty
     | RecordsRejected
     | Progress
+    | TableMaintained
+    | MaintenanceFailed
     | ModelFinished
     | RunFinished
 )

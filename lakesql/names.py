@@ -16,6 +16,18 @@ RECORD = "_record"
 CHANGE = "_change"
 """The struct of a change feed (`envelope: debezium`)."""
 
+MARKED_AT = "_deleted_at"
+"""The column of a mirror that keeps what its source deletes: when that was; NULL on the rows that are there."""
+
+MARK = "_lakesql_mark"
+"""The same of a key in a batch: when the source has deleted its row; NULL where it has the row."""
+
+ONLY_MARKS = "_lakesql_only_marks"
+"""Whether a row of a batch marks the stored row and says nothing else of it."""
+
+LATEST = "_lakesql_latest"
+"""A struct of a feed's columns as the newest change of a key brings them that has a row; NULL where none has."""
+
 POSITION = "_lakesql_position"
 """The source position of a row, carried through the author's SELECT: a struct that orders rows by arrival."""
 
@@ -28,6 +40,20 @@ IGNORED = "_lakesql_ignored"
 UNSENT = "_lakesql_unsent"
 """The columns whose values an update has not sent, as it left them alone; '' among them: they are of no stored row."""
 
+MOVE = "_lakesql_move"
+"""What a change does to the rows of its key: a struct of `pair`, the same in the two records of a key change and NULL
+elsewhere; `added` and `removed`, hashes of the columns that are no key, of the row after and before it, NULL where the
+event has none; and `is_earlier`, whether an earlier batch has written it."""
+
+COMPARED = "_lakesql_compared"
+"""What of a change is compared with others of its transaction."""
+
+PAIR = "_lakesql_pair"
+"""The `pair` of the key change by which a row came to its key, where values are to be looked for under the former."""
+
+FROM = "_lakesql_from"
+"""The key under which the table has the values that a change has not sent; NULL where it is the row's own."""
+
 NEW_FIELDS = "_lakesql_new_fields"
 """A struct of how the columns of a change differ from those of its stream: `fields` that it has beside them, and those
 that are `gone`. NULL where they do not. Of an open stream the `fields` are texts of `FieldSchema`, else names."""
@@ -37,6 +63,9 @@ KNOWN = "_lakesql_known"
 
 UNKNOWN = "_lakesql_unknown"
 """Whether such values are nowhere to be found."""
+
+TOMBSTONE = "_lakesql_tombstone"
+"""The key of a record without a value, which deletes its row, as a struct of the stream's columns; else NULL."""
 
 REJECTED = "_lakesql_rejected"
 """On a record that cannot be used: a struct of the reason and of the record's raw fields; NULL on the good ones."""
@@ -92,6 +121,15 @@ VERSION = "_lakesql_version"
 UNTIL = "_lakesql_until"
 """Where a version ends: the sequence of the next one, or of the delete."""
 
+SEQUENCE = "_lakesql_sequence"
+"""A struct of the `sequence_by` of the newest row of a key that was read until a row of a batch."""
+
+TOMBSTONES_VIEW = "_lakesql_tombstones"
+"""The view of the keys of a batch's records without a value, each with its position."""
+
+TOMBSTONED_VIEW = "_lakesql_tombstoned"
+"""The view of the rows of a batch and of these keys, which are rows that delete."""
+
 BATCH_VIEW = "_lakesql_batch"
 """The view of the newest row of each key of a batch: what the MERGE reads."""
 
@@ -126,12 +164,16 @@ LEDGER_LATE = "lakesql.late"
 LEDGER_REMEMBERED = "lakesql.remembered"
 LEDGER_MODE = "lakesql.mode"
 LEDGER_KEYS = "lakesql.keys"
+LEDGER_DELETES = "lakesql.deletes"
 LEDGER_EVENT_TIME = "lakesql.event-time"
 LEDGER_TOPICS = "lakesql.topics"
 LEDGER_ACCEPTED = "lakesql.accepted-loss"
 LEDGER_REBUILD = "lakesql.rebuild"
 """Keys of a ledger entry in the summary of the snapshot that holds the batch (docs/architecture.md, the ledger)."""
 
+
+MAINTENANCE_PROPERTY = "lakesql.maintenance"
+"""The property of a table that says which maintenance was done when."""
 
 TAG_PREFIX = "lakesql_ledger_"
 """The tag of a model's newest ledger entry is this and the model's name: no expiry removes the snapshot."""

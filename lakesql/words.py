@@ -41,7 +41,7 @@ _NO_TESTS = (
 _NO_PACKAGES = "There are no packages: write the macro into macros/, or the SQL that it would make."
 _HISTORY = "mode='scd2' keeps a row for each version, by keys and sequence_by."
 _NO_HOOKS = "There are no hooks: a batch runs the statements of its compiled file, and nothing else."
-_NO_MAINTENANCE = "Maintenance is not in this version: call Iceberg's own procedures, as docs/operating.md says."
+_NO_MAINTENANCE = "`lakesql run` maintains tables between two batches, `lakesql maintain MODEL` does it by itself."
 _NO_QUERIES = "A template runs no query: it is read before anything runs. Join a table with ref('…') in the SELECT."
 _MODE = "mode='append' inserts each row; mode='upsert' with keys=['…'] keeps the newest row of each key."
 _KEYS = "keys=['…'], in mode='upsert' or 'append'."
@@ -70,11 +70,12 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         **dict.fromkeys(("test", "audit", "unit_test"), _NO_TESTS),
         **dict.fromkeys(("snapshot", "snapshots"), _HISTORY),
         **dict.fromkeys(("deps", "install"), _NO_PACKAGES),
-        **dict.fromkeys(("compact", "optimize", "vacuum", "expire", "maintain", "janitor"), _NO_MAINTENANCE),
+        **dict.fromkeys(("compact", "optimize", "vacuum", "expire", "janitor"), _NO_MAINTENANCE),
         "seed": _SMALL_TABLE,
         "docs": "`lakesql parse` writes target/manifest.json: models, columns, their docs, and who reads whom.",
-        **dict.fromkeys(("source", "freshness"), "`lakesql debug` asks each connection whether it has what is read."),
-        **dict.fromkeys(("list", "dag", "models", "status"), "`lakesql ls` lists models and streams."),
+        "source": "`lakesql debug` asks each connection for what is read; `lakesql freshness` checks tables.",
+        **dict.fromkeys(("list", "dag", "models"), "`lakesql ls` lists models and streams."),
+        **dict.fromkeys(("health", "stats", "monitor"), "`lakesql status` shows how the tables of models are."),
         "run_operation": _NO_HOOKS,
         **dict.fromkeys(("fetchdf", "select", "query"), "`lakesql show MODEL` prints rows of a table."),
         **dict.fromkeys(("new", "create"), "`lakesql init` starts a project."),

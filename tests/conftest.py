@@ -30,6 +30,7 @@ TIERS = ("long", "services", "crash")
 
 MARKERS: dict[str, tuple[str, ...]] = {
     "spark": ("spark",),
+    "feeds": ("spark", "long"),
     "flights": ("long",),
     "types": ("long",),
     "kafka": ("spark", "services"),
@@ -57,15 +58,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     seed = int(time.time())
     parser.addoption("--crash-seed", type=int, default=seed, help="The seed of the first round of tests/crash.")
     parser.addoption("--crash-share", default="1/1", help="How many of the cases of tests/crash, chosen by the seed.")
-    parser.addoption("--feed-seeds", type=int, default=1, help="How many random feeds each test of mirrors takes.")
+    parser.addoption("--feed-seeds", type=int, default=200, help="How many random feeds tests/feeds takes.")
+    parser.addoption("--feed-seed", type=int, help="The one random feed that tests/feeds takes.")
+    parser.addoption("--mirror-seeds", type=int, default=1, help="How many random feeds a test of tests/spark takes.")
     parser.addoption("--all-flights", action="store_true", help="Send all flights through brokers, and not 30,000.")
     parser.addoption("--update-golden", action="store_true", help="Write what is found into tests/golden/**/*.case.")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The seeds of random feeds."""
+    """The seeds of random feeds: one by one, and by the groups that are read together."""
     if "feed_seed" in metafunc.fixturenames:
-        metafunc.parametrize("feed_seed", range(metafunc.config.getoption("--feed-seeds")))
+        metafunc.parametrize("feed_seed", range(metafunc.config.getoption("--mirror-seeds")))
+    if "feed_seeds" in metafunc.fixturenames:
+        from tests.feeds.source import GROUP
+
+        only, count = metafunc.config.getoption("--feed-seed"), metafunc.config.getoption("--feed-seeds")
+        seeds = range(count) if only is None else range(only, only + 1)
+        groups = [seeds[at : at + GROUP] for at in range(0, len(seeds), GROUP)]
+        metafunc.parametrize("feed_seeds", groups, ids=[f"{group[0]}-{group[-1]}" for group in groups])
 
 
 def pytest_configure(config: pytest.Config) -> None:

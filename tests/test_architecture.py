@@ -32,6 +32,7 @@ LAYERS = (
 
 ENGINE = (
     ("batch",),
+    ("maintenance",),
     ("progress",),
     ("sources",),
     ("ledger", "records"),
@@ -51,6 +52,7 @@ PLACES = {
     "sqlglot": ("select/", "compile/"),
     "rich": ("observe/", "cli/"),
     "yaml": ("project/yaml.py",),
+    "prometheus_client": ("observe/metrics.py",),
 }
 """Where a library may be imported; for types alone it may be anywhere."""
 

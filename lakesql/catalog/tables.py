@@ -61,7 +61,7 @@ def load_table_state(opened: OpenCatalog, name: TableName) -> TableState | None:
     Raises `ProfileError` (`catalog-unreachable`) and `RunError` (`table-unreadable`: the catalog knows the table, and
     its metadata cannot be read).
     """
-    table = _load_table(opened, name)
+    table = load_table(opened, name)
     if table is None:
         return None
     metadata = table.metadata
@@ -86,7 +86,7 @@ def read_rows(opened: OpenCatalog, name: TableName, limit: int) -> tuple[tuple[s
     and `RunError` (`table-missing`, `table-unreadable`). A column with a date that Python does not have (its years are
     1 to 9999) comes as text.
     """
-    table = _load_table(opened, name)
+    table = load_table(opened, name)
     if table is None:
         raise RunError.of(
             "table-missing",
@@ -98,7 +98,7 @@ def read_rows(opened: OpenCatalog, name: TableName, limit: int) -> tuple[tuple[s
     try:
         return columns, _first_rows(table, limit)
     except FileNotFoundError as error:
-        raise _missing_files(name, error) from error
+        raise missing_files(name, error) from error
     except Exception as error:
         what = f"The rows of table {name} cannot be read."
         fix = "Check that its files can be read from here, and that they are complete."
@@ -137,7 +137,8 @@ _SPARK_NAMES = {
 }
 
 
-def _load_table(opened: OpenCatalog, name: TableName) -> Table | None:
+def load_table(opened: OpenCatalog, name: TableName) -> Table | None:
+    """pyiceberg's own table, None if there is none. Raises what `load_table_state` raises."""
     from pydantic import ValidationError as InvalidAnswer
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
@@ -147,7 +148,7 @@ def _load_table(opened: OpenCatalog, name: TableName) -> Table | None:
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
         except FileNotFoundError as error:
-            raise _missing_files(name, error) from error
+            raise missing_files(name, error) from error
         except (ValidationError, InvalidAnswer) as error:
             if fault := _metadata_fault(error):
                 what = f"The catalog knows the table {name}, and pyiceberg cannot read its metadata."
@@ -256,7 +257,8 @@ def _metadata_fault(error: Exception) -> str:
     return f"{fault['msg'].removeprefix('Value error, ')}{f' ({place})' if place else ''}"
 
 
-def _missing_files(name: TableName, error: FileNotFoundError) -> RunError:
+def missing_files(name: TableName, error: FileNotFoundError) -> RunError:
+    """The error of a table whose files are not where its metadata says."""
     what = f"The catalog knows the table {name}, and files of it are missing."
     fix = "If its files were deleted by hand, drop the table from the catalog."
     return RunError.of("table-unreadable", what, why=first_line(error), fix=fix)

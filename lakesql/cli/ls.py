@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("ls", cls=Command)
 @select_options
-@click.option("--resource-type", type=click.Choice(["model", "stream"]), help="List these only.")
+@click.option("--resource-type", type=click.Choice(["model", "stream", "maintenance"]), help="List these only.")
 @click.option(
     "--output",
     "-o",
@@ -37,7 +37,10 @@ def command(
     output: str,
     orphans: bool,
 ) -> None:
-    """List models and streams, each after those it reads."""
+    """List models and streams, each after those it reads.
+
+    The tasks that maintain the models' tables are listed where --select or --resource-type means them.
+    """
     from lakesql.cli import project
     from lakesql.cli.report import say
 
@@ -46,7 +49,8 @@ def command(
         _list_orphans(manifest, given.options)
         return
     nodes = project.select(manifest, select, exclude, given.options)
-    shown = [node for node in nodes if resource_type in (None, node.resource_type)]
+    wanted = {resource_type} if resource_type else {"model", "stream", *(["maintenance"] if select else [])}
+    shown = [node for node in nodes if node.resource_type in wanted]
     if not shown:
         say("Nothing is selected.", given.options)
     click.echo("".join(f"{_line(manifest, node, output)}\n" for node in shown), nl=False)
@@ -78,7 +82,16 @@ def _line(manifest: Manifest, node: GraphNode, output: str) -> str:
 
 def _fields(manifest: Manifest, node: GraphNode) -> dict[str, Any]:
     """What `--output json` says of a node; a stream has neither mode nor table."""
-    model = manifest.models[node.name] if node.resource_type == "model" else None
+    from lakesql.graph.manifest import find_task
+
+    table = None
+    match node.resource_type:
+        case "model":
+            table = manifest.models[node.name].table
+        case "maintenance":
+            table = find_task(manifest, node).table
+        case "stream":
+            pass
     return {
         "unique_id": node.id,
         "name": node.name,
@@ -88,6 +101,6 @@ def _fields(manifest: Manifest, node: GraphNode) -> dict[str, Any]:
         "mode": node.config.get("mode"),
         "tags": sorted(node.tags),
         "depends_on": list(node.depends_on),
-        "table": str(model.table) if model else None,
+        "table": str(table) if table else None,
         "config": node.config,
     }

@@ -25,8 +25,8 @@ from lakesql.secrets import find_secrets, guard
 from lakesql.words import answer, suggest
 
 COMMANDS = (
-    *("init", "debug", "parse", "ls", "compile", "run", "show", "record"),
-    *("replay", "rewind", "rebuild", "drop", "clean"),
+    *("init", "debug", "parse", "ls", "compile", "run", "show", "status", "freshness", "record"),
+    *("maintain", "replay", "rewind", "rebuild", "drop", "clean"),
 )
 
 REMOVING = ("rebuild", "drop", "clean")

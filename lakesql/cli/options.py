@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 from lakesql.errors import LakesqlError
 
 if TYPE_CHECKING:
+    from lakesql.project.duration import Duration
     from lakesql.project.files import Outputs
 
 COMMON_TITLE = "Options of every command, before or after its name (in the environment: LAKESQL_TARGET, …)"
@@ -198,6 +199,18 @@ def select_options(function: F) -> F:
         )
         function = option(function)
     return function
+
+
+def read_interval(_context: click.Context, _parameter: click.Parameter, text: str) -> Duration:
+    """The interval that an option gives, as files write it. Raises `BadParameter` for anything else."""
+    from lakesql.decode import node_of
+    from lakesql.errors import Place
+    from lakesql.project.duration import parse_duration
+
+    try:
+        return parse_duration(node_of(text, Place("")))
+    except LakesqlError:
+        raise click.BadParameter(f"'{text}' is not an interval, such as '15 minutes'.") from None
 
 
 def complete_models(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

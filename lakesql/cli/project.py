@@ -15,7 +15,7 @@ from lakesql.cli.report import in_order, report_problem, say
 from lakesql.compile.compiled import CompiledFiles
 from lakesql.errors import ProjectError, UsageError, did_you_mean
 from lakesql.graph.graph import GraphNode
-from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.graph.manifest import Manifest, graph_with_tasks, load_manifest
 from lakesql.graph.parse_cache import FileCache
 from lakesql.graph.selector import parse_selection, select_nodes
 from lakesql.project.files import ProjectFiles, read_project, write_atomically
@@ -99,10 +99,16 @@ def select(manifest: Manifest, words: Sequence[str], exclude: Sequence[str], opt
 
     Raises `UsageError` (`bad-selector`).
     """
-    selected = select_nodes(parse_selection(words, exclude), manifest.graph)
+    selection = parse_selection(words, exclude)
+    graph = graph_with_tasks(manifest) if any(_MEANS_TASKS.search(word) for word in words) else manifest.graph
+    selected = select_nodes(selection, graph)
     for word in selected.unmatched:
         say(f"'{word}' matches nothing. {_nearest(word, manifest)}".rstrip(), options)
-    return tuple(manifest.graph.nodes[id_] for id_ in manifest.graph.order(selected.ids))
+    return tuple(graph.nodes[id_] for id_ in graph.order(selected.ids))
+
+
+_MEANS_TASKS = re.compile(r"[+@.]|maintenance")
+"""What is in each word of a selection that may mean a task of maintenance: by its name, as a reader, or by its type."""
 
 
 def _nearest(word: str, manifest: Manifest) -> str:
@@ -118,6 +124,25 @@ def _nearest(word: str, manifest: Manifest) -> str:
 
 
 _PLAIN = re.compile(r"((?:@|\d*\+)?)([^:/,+@]+)((?:\+\d*)?)")
+
+
+def select_work(
+    manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
+) -> tuple[tuple[str, ...], dict[str, frozenset[str]]]:
+    """The names of the selected models, and the selected tasks by their models, of those models that are not selected.
+
+    Everything, where nothing is said, is all models: each maintains its own tables. An empty selection is told on
+    stderr.
+    """
+    nodes = select(manifest, words, exclude, options)
+    names = tuple(node.name for node in nodes if node.resource_type == "model")
+    tasks: dict[str, frozenset[str]] = {}
+    for node in nodes:
+        if words and node.resource_type == "maintenance" and (of := str(node.config["of"])) not in names:
+            tasks[of] = tasks.get(of, frozenset()) | {node.name}
+    if not names and not tasks:
+        say("No model is selected: nothing to do.", options)
+    return names, tasks
 
 
 def select_models(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from functools import partial
 
 from lakesql.cli.options import Options
 from lakesql.cli.report import read_line
 from lakesql.events import now_ms
 from lakesql.observe.console import console
-from lakesql.observe.emitter import Emitter
+from lakesql.observe.emitter import Emitter, Renderer
 from lakesql.observe.jsonl import JsonLines
 from lakesql.observe.logfile import LogFile
 from lakesql.observe.results import RunResults
@@ -18,13 +19,14 @@ from lakesql.project.files import Outputs
 from lakesql.secrets import find_secrets
 
 
-def open_emitter(options: Options, outputs: Outputs, command: str) -> Emitter:
-    """Takes a run's events to everybody who shows them; a context manager. `command` is the command line."""
+def open_emitter(options: Options, outputs: Outputs, command: str, others: Sequence[Renderer] = ()) -> Emitter:
+    """Takes a run's events to everybody who shows them, and to `others`; a context manager. `command` is the command
+    line."""
     secrets = find_secrets(os.environ)
     results = RunResults(outputs.target / "run_results.json", command=secrets.redact(command), clock=now_ms)
     log = LogFile(outputs.logs / "lakesql.log")
     if options.log_format == "json":
-        return Emitter([results, log, JsonLines(sys.stdout)], secrets)
+        return Emitter([results, log, JsonLines(sys.stdout), *others], secrets)
     lines = partial(read_line, options=options)
     shown = console(sys.stdout, sys.stderr, environ=os.environ, clock=now_ms, read_line=lines)
-    return Emitter([results, log, shown], secrets)
+    return Emitter([results, log, shown, *others], secrets)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from lakesql.cli.options import Command, Given, Options, select_options
+from lakesql.cli.options import Command, Given, Options, read_interval, select_options
 from lakesql.errors import UsageError
 
 if TYPE_CHECKING:
+    from lakesql.graph.manifest import Manifest
+    from lakesql.observe.emitter import Renderer
+    from lakesql.project.duration import Duration
     from lakesql.run.rebuild import RebuildFrom
 
 
@@ -36,6 +42,27 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Fail a model that has read nothing because no file, topic or record is there. Otherwise that is a warning.",
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65_535),
+    metavar="PORT",
+    help="Serve /metrics for Prometheus and /healthz at this port while the run goes on; 0 chooses one.",
+)
+@click.option(
+    "--metrics-address",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address that the port is opened at. Whoever reaches it can read the metrics.",
+)
+@click.option(
+    "--healthy-within",
+    metavar="INTERVAL",
+    default="15 minutes",
+    show_default=True,
+    callback=read_interval,
+    help="How long a model with something left to read may take for a batch, before /healthz says so.",
+)
 @click.pass_obj
 def command(
     given: Given,
@@ -46,6 +73,9 @@ def command(
     full_refresh: bool,
     fail_fast: bool,
     fail_if_empty: bool,
+    metrics_port: int | None,
+    metrics_address: str,
+    healthy_within: Duration,
 ) -> int:
     """Run models: read what arrived in their streams, and write it to their tables.
 
@@ -66,7 +96,17 @@ def command(
         accept_data_loss=accept_data_loss,
         fail_fast=fail_fast,
         fail_if_empty=fail_if_empty,
+        metrics=None if metrics_port is None else MetricsAt(metrics_address, metrics_port, healthy_within),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsAt:
+    """Where a run's metrics are served, and how long a model may take for a batch."""
+
+    address: str
+    port: int
+    healthy_within: Duration
 
 
 def run_selected(
@@ -79,10 +119,12 @@ def run_selected(
     accept_data_loss: bool,
     fail_fast: bool,
     fail_if_empty: bool = False,
+    metrics: MetricsAt | None = None,
 ) -> int:
     """Compile and run the selected models, each after those that it reads, and show the progress. The exit code.
 
-    With `rebuild_from` their tables are filled again from there.
+    Of models whose maintenance alone is selected, the tasks that are due are run. With `rebuild_from` the models'
+    tables are filled again from there.
     """
     from lakesql.cli import project
     from lakesql.compile.compiled import compiled_files
@@ -90,8 +132,11 @@ def run_selected(
 
     manifest = project.load_project(options)
     project.show_warnings(manifest, options)
-    names = project.select_models(manifest, select, exclude, options)
+    names, tasks = project.select_work(manifest, select, exclude, options)
+    if rebuild_from is not None:
+        tasks = {}
     manifest = ask_topics(manifest, names)
+    names = (*names, *tasks)
     compiled = compiled_files(manifest)
     compiled.compile(names)
     project.write_manifest(manifest, compiled)
@@ -99,11 +144,17 @@ def run_selected(
         return 0
 
     from lakesql.cli.render import open_emitter
-    from lakesql.run.models import run_models
+    from lakesql.run.maintain import maintenance_queries
+    from lakesql.run.models import QueriesBy, run_models
     from lakesql.run.rebuild import rebuild_queries
 
-    queries_by = rebuild_queries(manifest, names, rebuild_from, accept_data_loss) if rebuild_from is not None else None
-    with open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:])) as emit:
+    queries_by: QueriesBy | None = maintenance_queries(tasks, at_once=False) if tasks else None
+    if rebuild_from is not None:
+        queries_by = rebuild_queries(manifest, names, rebuild_from, accept_data_loss)
+    with (
+        served(manifest, names, metrics, options) as others,
+        open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), others) as emit,
+    ):
         succeeded = run_models(
             manifest,
             compiled.selects(names),
@@ -115,3 +166,21 @@ def run_selected(
             queries_by=queries_by,
         )
         return 0 if succeeded else 1
+
+
+@contextmanager
+def served(
+    manifest: Manifest, names: tuple[str, ...], metrics: MetricsAt | None, options: Options
+) -> Iterator[Sequence[Renderer]]:
+    """The renderer that keeps the metrics, which are served while this is open; none where nobody asked for them."""
+    if metrics is None:
+        yield ()
+        return
+    from lakesql.cli.report import say
+    from lakesql.observe.metrics import RunMetrics, labels_of
+    from lakesql.run.serve_metrics import serve_metrics
+
+    kept = RunMetrics({name: labels_of(manifest.models[name].table, name) for name in names})
+    with serve_metrics(kept, metrics.address, metrics.port, metrics.healthy_within.length_ms) as port:
+        say(f"Metrics are at http://{metrics.address}:{port}/metrics", options)
+        yield (kept,)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from lakesql.compile.history import History
 from lakesql.compile.insert import insert_first_parts, insert_statement, keyed_rows
 from lakesql.compile.merge import (
     BOUNDS_PLACE,
+    NEVER,
     KeyRange,
     bounds_text,
+    insert_parts,
     inserts_only,
     merge_parts,
     newest_rows,
     remember_statement,
+    tombstoned_rows,
 )
 from lakesql.compile.mirror import (
     POSITION_PLACE,
+    TIME_PLACE,
     changed_keys,
     current_rows,
     filled_rows,
@@ -29,13 +33,28 @@ from lakesql.compile.mirror import (
     position_text,
     truncates,
 )
+from lakesql.compile.moves import moved_on, told_apart
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.model.config import Append, Cdc, Scd2, Upsert
-from lakesql.names import BATCH_VIEW, CHANGED_VIEW, DELETE, DELETED_AT, HISTORY_VIEW, NEWEST_VIEW, ROWS_VIEW
+from lakesql.names import (
+    BATCH_VIEW,
+    CHANGED_VIEW,
+    CHANGES_VIEW,
+    DELETE,
+    DELETED_AT,
+    HISTORY_VIEW,
+    MARKED_AT,
+    NEWEST_VIEW,
+    ROWS_VIEW,
+    TOMBSTONED_VIEW,
+)
+from lakesql.stream.stream import CHANGE_FIELDS
 
 COMMIT = "each batch: the commit"
+FIRST_COMMIT = "each batch into a table without a row: the commit"
 UNSENT_WHEN = "each batch with updates that have not sent all values"
+MOVES_WHEN = "each batch with changes of keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +85,12 @@ class ReadBounds:
 
 @dataclass(frozen=True, slots=True)
 class CheckDeletes:
-    """Stop before the batch is written if more of the rows in a view than this share of the table are deletes."""
+    """Stop before the batch is written if more of the rows in a view than this share of the table are deletes, as the
+    condition says."""
 
     view: str
     ratio: float
+    condition: str = DELETE
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +106,26 @@ class Bounded:
         for alias, part in zip(self.aliases, rest, strict=True):
             whole += (BOUNDS_PLACE if bounds is None else bounds_text(bounds, alias)) + part
         return whole
+
+
+@dataclass(frozen=True, slots=True)
+class TakeTombstones:
+    """Where records of the batch have no value: make the rows of a view anew, with these as rows that delete their key.
+
+    `rows` has the name and the query of both, bounded by the keys of `_lakesql_tombstones`, and `newest` makes the view
+    of them.
+    """
+
+    when: str
+    name: str
+    rows: Bounded
+    newest: MakeView
+    keys: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The statement that makes the view of both, as the compiled file has it."""
+        return MakeView(self.when, self.name, self.rows.text()).text
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +172,13 @@ class Remember:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """That there is a truncate among the changes of a batch. `position` is the newest one's, where the mode asks."""
+    """That there is a truncate among the changes of a batch.
+
+    `position` is the newest one's, and `at_us` its time, in microseconds since the epoch, where the mode asks.
+    """
 
     position: tuple[int, ...] = ()
+    at_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +186,15 @@ class Write:
     """The one statement that changes the table.
 
     `is_unchecked`: Iceberg does not check when it commits that the table is still as the statement has read it.
-    `truncating` is what the statement of a batch with a truncate ends with, besides; it has no bounds.
+    `truncating` is what the statement of a batch with a truncate ends with, besides; it has no bounds. `first` does the
+    same to a table without a row, and looks at no row of it: Iceberg does not check that either.
     """
 
     when: str
     statement: Bounded
     is_unchecked: bool = False
     truncating: str = ""
+    first: Bounded | None = None
 
     def text(self, bounds: tuple[KeyRange, ...] | None = None) -> str:
         """The statement, with these bounds in their place; None leaves a mark there, as the compiled file has it."""
@@ -158,10 +205,12 @@ class Write:
         end = self.truncating
         if truncate is not None:
             end = end.replace(POSITION_PLACE, position_text(truncate.position))
+            at = "current_timestamp()" if truncate.at_us is None else f"timestamp_micros({truncate.at_us}L)"
+            end = end.replace(TIME_PLACE, at)
         return f"{self.text(())}\n{end}" if end else ""
 
 
-Step = MakeView | CheckDeletes | ReadBounds | FillUnsent | KeepRows | Remember | Write
+Step = MakeView | CheckDeletes | ReadBounds | FillUnsent | TakeTombstones | KeepRows | Remember | Write
 
 
 def newest_view(select: Select) -> MakeView:
@@ -169,7 +218,31 @@ def newest_view(select: Select) -> MakeView:
     keys, sequence = tuple(select.feed_keys.values()), tuple(select.sequence.values())
     if select.writing.is_history:
         return MakeView("each batch: its changes, each once", NEWEST_VIEW, newest_changes((*keys, *sequence), ()))
-    return MakeView("each batch: the newest change of each key", NEWEST_VIEW, newest_changes(keys, sequence))
+    newest = newest_changes(keys, sequence, select.has_moves, _latest(select))
+    return MakeView("each batch: the newest change of each key", NEWEST_VIEW, newest)
+
+
+def told_apart_view(select: Select) -> MakeView | None:
+    """The view of the changes where rows have changed their keys; None where that is nothing to the mode."""
+    if not select.has_moves:
+        return None
+    keys = tuple(select.feed_keys.values())
+    (stream,) = select.streams.values()
+    fields = tuple(name for name in (*CHANGE_FIELDS, "before") if name in select.change_fields)
+    query = told_apart(keys, fields, len(stream.columns) == len(keys), "_change.position" in select.sequence.values())
+    return MakeView(f"{MOVES_WHEN}: without those of rows that have lost the key again", CHANGES_VIEW, query)
+
+
+def moved_on_view(select: Select) -> MakeView | None:
+    """The view of the newest changes, with values that stand under former keys; None where the model keeps none.
+
+    It is made anew until no row has a `_lakesql_pair`.
+    """
+    columns = (column.name for stream in select.streams.values() for column in stream.columns)
+    keys = tuple(column for column in columns if column in select.feed_keys.values())
+    query = moved_on(keys, tuple(select.kept))
+    when = f"{MOVES_WHEN} that have not sent all values, once for each in a row of them: those of the former key"
+    return MakeView(when, NEWEST_VIEW, query) if select.kept else None
 
 
 def newest_known_view(select: Select) -> MakeView | None:
@@ -181,15 +254,25 @@ def newest_known_view(select: Select) -> MakeView | None:
 
 def changed_view(select: Select, has_truncate: bool) -> MakeView:
     """The view of the keys that these changes are of."""
-    keys = changed_keys(has_truncate, select.has_sequenced_truncates)
+    marks, by_position = select.writing.marks_deletes, select.has_sequenced_truncates
+    keys = changed_keys(has_truncate, by_position, bool(select.kept), marks)
     which = " with a truncate" if has_truncate else ""
     return MakeView(f"each batch{which}: the keys that have changed", CHANGED_VIEW, keys)
 
 
-def current_view(select: Select) -> MakeView:
-    """The view, under the stream's name, of the rows that these changes leave."""
+def current_view(select: Select, with_deleted: bool = True) -> MakeView:
+    """The view, under the stream's name, of the rows that these changes leave; `with_deleted`, where the mode marks
+    them, those that were deleted too."""
     (stream,) = select.query.streams_read
-    return MakeView("each batch: the rows of the source that they leave", identifier(stream), current_rows())
+    which = ", and those that they delete" if select.writing.marks_deletes else ""
+    query = current_rows(_latest(select), with_deleted)
+    return MakeView(f"each batch: the rows of the source that they leave{which}", identifier(stream), query)
+
+
+def _latest(select: Select) -> tuple[str, ...]:
+    """The columns of a feed whose deleted rows are kept."""
+    (stream,) = select.query.streams_read
+    return select.streams[stream].column_names if select.writing.marks_deletes else ()
 
 
 def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
@@ -216,6 +299,8 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
         case Append():
             return rows, Write(COMMIT, Bounded((insert_statement(table, columns),), ()))
         case Upsert(keys=keys):
+            takes_tombstones = select.writing.takes_tombstones
+            config = replace(config, delete_when=config.delete_when or (NEVER if takes_tombstones else ""))
             newest = newest_rows(config, select.writing.is_positioned, columns or ())
             remembers = select.writing.retention is not None
             aliases = ("deleted", "target") if remembers else ("target",)
@@ -223,34 +308,51 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
             return (
                 rows,
                 MakeView("each batch: the newest row of each key", BATCH_VIEW, newest),
-                *_check_deletes(select),
                 ReadBounds(BATCH_VIEW, keys),
+                *((_take_tombstones(select, config, columns or ()),) if takes_tombstones else ()),
+                *_check_deletes(select),
                 *((_remember(select, remember_statement(table, config)),) if remembers else ()),
-                Write(COMMIT, merge, columns is not None and inserts_only(config, columns)),
+                Write(
+                    COMMIT,
+                    merge,
+                    columns is not None and inserts_only(config, columns),
+                    first=Bounded(insert_parts(table, config, columns, remembers), aliases[:-1]),
+                ),
             )
         case Cdc(keys=keys):
             sequence, empties = select.sequence, select.has_sequenced_truncates
             merged = Upsert(keys=keys, sequence_by=tuple(sequence), delete_when=DELETE)
             position = next(iter(sequence)) if empties else ""
             of_truncates = truncates(keys) if empties else ""
+            marks = select.writing.marks_deletes
+            condition = f"{DELETE} OR {MARKED_AT} IS NOT NULL" if marks else DELETE
+            landing = (*columns, MARKED_AT) if marks and columns is not None else columns
             return (
                 rows,
                 MakeView(
                     "each batch: each key that has changed",
                     BATCH_VIEW,
-                    mirrored_rows(select.feed_keys, sequence, columns, bool(select.kept)),
+                    mirrored_rows(select.feed_keys, sequence, columns, bool(select.kept), marks),
                 ),
-                *_check_deletes(select),
+                *_check_deletes(select, condition),
                 ReadBounds(BATCH_VIEW, keys),
                 *_fill_unsent(select, columns),
-                *((_remember(select, remember_statement(table, merged, of_truncates)),) if sequence else ()),
+                *(
+                    (_remember(select, remember_statement(table, merged, of_truncates, condition), condition),)
+                    if sequence
+                    else ()
+                ),
                 Write(
                     COMMIT,
                     Bounded(
-                        merge_parts(table, merged, columns, bool(sequence), empties),
+                        merge_parts(table, merged, landing, bool(sequence), empties, marks),
                         ("deleted", "target") if sequence else ("target",),
                     ),
-                    truncating=not_in_feed(position),
+                    truncating=not_in_feed(position, marks),
+                    first=Bounded(
+                        insert_parts(table, merged, landing, bool(sequence), empties, marks),
+                        ("deleted",) if sequence else (),
+                    ),
                 ),
             )
         case Scd2(keys=keys):
@@ -291,18 +393,31 @@ def _fill_unsent(select: Select, columns: tuple[str, ...] | None) -> tuple[FillU
     }
     if not kept:
         return ()
-    filled = filled_rows(select.model.table, select.writing.keys, kept)
+    filled = filled_rows(select.model.table, select.feed_keys, kept)
     return (FillUnsent(f"{UNSENT_WHEN}: those from the table", BATCH_VIEW, Bounded(filled, ("stored",))),)
 
 
-def _check_deletes(select: Select) -> tuple[CheckDeletes, ...]:
+def _take_tombstones(select: Select, config: Upsert, columns: tuple[str, ...]) -> TakeTombstones:
+    when, sequenced = "each batch with tombstones", bool(config.sequence_by)
+    rows = tombstoned_rows(select.model.table, config, select.columns or ())
+    newest = newest_rows(config, select.writing.is_positioned, columns, has_tombstones=True)
+    return TakeTombstones(
+        f"{when}: its rows and these{', in the sequence of what they delete' if sequenced else ''}",
+        TOMBSTONED_VIEW,
+        Bounded(rows, ("stored", "deleted") if sequenced else ()),
+        MakeView(f"{when}: the newest row of each key", BATCH_VIEW, newest),
+        config.keys,
+    )
+
+
+def _check_deletes(select: Select, condition: str = DELETE) -> tuple[CheckDeletes, ...]:
     ratio = select.writing.max_delete_ratio
-    return (CheckDeletes(BATCH_VIEW, ratio),) if ratio < 1 else ()
+    return (CheckDeletes(BATCH_VIEW, ratio, condition),) if ratio < 1 else ()
 
 
-def _remember(select: Select, statement: str) -> Remember:
+def _remember(select: Select, statement: str, condition: str = DELETE) -> Remember:
     when = "each batch that deletes: what it deletes is remembered"
-    return Remember(when, BATCH_VIEW, DELETE, statement, _forget(select))
+    return Remember(when, BATCH_VIEW, condition, statement, _forget(select))
 
 
 def _forget(select: Select) -> str:

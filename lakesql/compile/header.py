@@ -10,7 +10,7 @@ from typing import assert_never
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every
-from lakesql.names import COMPILED_FROM
+from lakesql.names import COMPILED_FROM, MARKED_AT
 from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
 
 _WIDTH = 120
@@ -29,9 +29,11 @@ def render_header(select: Select) -> str:
         "unsent values": _unsent(select),
         "bad records": _bad(select),
         "late records": _late(select),
+        "tombstones": _tombstones(select),
         "deletes": _deletes(select),
         "deleted keys": _deleted(select),
         "progress": _progress(select),
+        "maintenance": _maintenance(select),
     }
     return "\n".join((first, *(line for what, said in says.items() if said for line in _lines(f"{what}: {said}"))))
 
@@ -51,11 +53,12 @@ def _source(select: Select, name: str) -> str:
     stream, table = select.streams[name], select.read_tables.get(name)
     if table is not None:
         return f"the batch's records, from table {table} (model {name}): the rows that are new"
+    tells_key = select.writing.is_mirror or select.writing.takes_tombstones
     facts = [f"connection {stream.connection}" if stream.connection else "the project's folder"]
     if not isinstance(stream.origin, Generated):
         facts.append(f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format)
         facts += [f"envelope {stream.envelope}"] if stream.envelope != "none" else []
-        facts += [f"key {', '.join(map(identifier, stream.key))}"] if select.writing.is_mirror else []
+        facts += [f"key {', '.join(map(identifier, stream.key))}"] if tells_key else []
         facts.append(f"max_per_batch {stream.max_per_batch or 'unlimited'}")
     if stream.start != "earliest":
         facts.append(f"start {stream.start.isoformat() if isinstance(stream.start, datetime) else stream.start}")
@@ -179,9 +182,20 @@ def _late(select: Select) -> str:
     return "none is too late"
 
 
+def _tombstones(select: Select) -> str:
+    if not select.writing.takes_tombstones:
+        return ""
+    (stream,) = select.query.streams_read
+    return f"a record of {identifier(stream)} without a value deletes the row of its key"
+
+
 def _deletes(select: Select) -> str:
-    ratio = select.writing.max_delete_ratio
-    return f"a batch that deletes more than {ratio * 100:g}% of the table's rows stops the model" if ratio < 1 else ""
+    ratio, says = select.writing.max_delete_ratio, []
+    if select.writing.marks_deletes:
+        says.append(f"a row that the source deletes stays, with the time in {MARKED_AT}")
+    if ratio < 1:
+        says.append(f"a batch that deletes more than {ratio * 100:g}% of the table's rows stops the model")
+    return "; ".join(says)
 
 
 def _deleted(select: Select) -> str:
@@ -199,6 +213,14 @@ def _deleted(select: Select) -> str:
 def _progress(select: Select) -> str:
     state = "progress and state" if select.query.stateful else "progress"
     return f"in the snapshot of each batch (the ledger); Spark's own {state} in the model's checkpoint"
+
+
+def _maintenance(select: Select) -> str:
+    maintenance = select.model.config.maintenance
+    if not maintenance.procedures:
+        return "none; somebody else maintains the table"
+    share = f"{maintenance.max_time_ratio * 100:g}%"
+    return f"{', '.join(maintenance.procedures)}, where due, between two batches, in {share} of the time at most"
 
 
 def _listed(columns: tuple[str, ...], word: str) -> str:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from typing import Any
 
 from lakesql import __version__
 from lakesql.compile.compiled import CompiledFiles
+from lakesql.compile.maintenance import plain_options, when_due
 from lakesql.graph.graph import GraphNode, node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.model import Model
+from lakesql.model.properties import Freshness
+from lakesql.model.upkeep import maintenance_tasks
+from lakesql.project.duration import Duration
 from lakesql.project.files import shorten
+from lakesql.project.procedures import DEFAULTS, Procedure
 from lakesql.stream.stream import Column, FilePath, Generated, Stream, TopicPattern, Topics
 
 
@@ -28,7 +34,8 @@ def render_manifest(manifest: Manifest, compiled: CompiledFiles) -> str:
         "target": {"name": target.name, "catalog": target.catalog.name, "namespace": target.namespace},
     }
     # A node a line: as easy to compare as one with indents, and written ten times faster.
-    lines = ",\n".join(f"{_text(id_)}: {_text(node)}" for id_, node in nodes.items())
+    tasks = [f'"{id_}": {text}' for id_, text in sorted(_task_lines(manifest, folder))]
+    lines = ",\n".join([*tasks, *(f"{_text(id_)}: {_text(node)}" for id_, node in nodes.items())])
     return f'{{"metadata": {_text(metadata)},\n"nodes": {{\n{lines}\n}}}}\n'
 
 
@@ -52,6 +59,40 @@ def _node(node: GraphNode) -> dict[str, Any]:
 def _details(manifest: Manifest, compiled: CompiledFiles, folder: str, node: GraphNode) -> dict[str, Any]:
     if node.resource_type == "stream":
         return _stream(manifest.streams[node.name])
+    return _model(manifest, compiled, folder, node)
+
+
+def _task_lines(manifest: Manifest, folder: str) -> Iterator[tuple[str, str]]:
+    """The ids of the tasks, and the text of each: what the tasks of a procedure have in common is rendered once."""
+    defaults = {name: _procedure_text(name, options) for name, options in DEFAULTS.items()}
+    for model in manifest.models.values():
+        parent = node_id("model", model.name)
+        common = _text(
+            {
+                "resource_type": "maintenance",
+                "path": model.path,
+                "tags": [],
+                "config": {"mode": "maintenance", "of": model.name},
+                "depends_on": [parent],
+                "mode": "maintenance",
+                "compiled_path": f"{folder}/{model.path}",
+            }
+        )
+        above = "".join(f"{_text(name)}, " for name in model.fqn[:-1])
+        for task in maintenance_tasks(model):
+            name, id_ = task.procedure, node_id("maintenance", task.name)
+            is_default = task.options == DEFAULTS[name]
+            rest = defaults[name] if is_default else _procedure_text(name, task.options)
+            fqn = f'[{above}"{task.owner}", "{name}"]'
+            head = f'{{"unique_id": "{id_}", "name": "{task.name}", "fqn": {fqn}, "table": "{task.table}"'
+            yield id_, f"{head}, {common[1:-1]}, {rest[1:]}"
+
+
+def _procedure_text(name: str, options: Procedure) -> str:
+    return _text({"procedure": name, "when": when_due(options), "options": plain_options(options)})
+
+
+def _model(manifest: Manifest, compiled: CompiledFiles, folder: str, node: GraphNode) -> dict[str, Any]:
     model = manifest.models[node.name]
     known = compiled.known(model.name)
     return {
@@ -59,6 +100,7 @@ def _details(manifest: Manifest, compiled: CompiledFiles, folder: str, node: Gra
         "table": str(model.table),
         "dead_letter_table": str(model.table.dead_letter),
         "description": model.properties.description,
+        "freshness": _freshness(model.properties.freshness),
         "compiled_path": f"{folder}/{model.path}",
         "stateful": known.stateful if known else None,
         "contract": _model_contract(model, known.columns) if known and known.columns is not None else None,
@@ -67,6 +109,14 @@ def _details(manifest: Manifest, compiled: CompiledFiles, folder: str, node: Gra
         "vars": sorted(model.facts.vars),
         "macros": sorted(model.facts.macros),
     }
+
+
+def _freshness(limits: Freshness) -> dict[str, str | float] | None:
+    """The limits that the model has, as its file says them; null where there are none."""
+    said = {field.name: getattr(limits, field.name) for field in fields(limits)}
+    return {
+        name: value.text if isinstance(value, Duration) else value for name, value in said.items() if value is not None
+    } or None
 
 
 def _model_contract(model: Model, columns: Iterable[Column]) -> list[dict[str, Any]]:

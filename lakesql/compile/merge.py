@@ -17,10 +17,15 @@ from lakesql.names import (
     DELETES,
     FIRST,
     LAST,
+    MARKED_AT,
+    ONLY_MARKS,
     OUTDATED,
     POSITION,
     RANK,
     ROWS_VIEW,
+    SEQUENCE,
+    TOMBSTONED_VIEW,
+    TOMBSTONES_VIEW,
 )
 
 _NEWEST = """\
@@ -28,8 +33,7 @@ SELECT *
 FROM (
   SELECT *{delete},
     row_number() OVER ({newest_first}) AS {rank}
-  FROM {rows}
-  WHERE {not_null}
+  FROM {rows}{where}
 )
 WHERE {rank} = 1"""
 
@@ -42,17 +46,49 @@ FROM (
       row_number() OVER newest_first AS {rank}
     FROM (
       SELECT *{delete}{outdated}
-      FROM {rows}
-      WHERE {not_null}{outdated_window}
+      FROM {rows}{where}{outdated_window}
     ){is_current}
     WINDOW {window}
   )
 )
 WHERE {rank} = 1"""
 
+_TOMBSTONED = """\
+SELECT {columns}, {position}, {is_delete} AS {delete}
+FROM {rows}
+WHERE {not_null}
+UNION ALL
+SELECT {of_tombstones}, {position}, true
+FROM {tombstones}"""
+
+_SEQUENCED = """\
+SELECT * EXCEPT ({sequence}, {known}),
+  {sequences}
+FROM (
+  SELECT *,
+    max(struct({sequence})) OVER (PARTITION BY {keys} ORDER BY {position}) AS {known}
+  FROM (
+    {tombstoned}
+    UNION ALL"""
+
+_STORED = """
+    SELECT {of_table}, NULL, false
+    FROM {table} AS {alias}
+    WHERE EXISTS (SELECT 1 FROM {tombstones} AS source WHERE {match})
+      AND """
+
+_OF_BATCH = """
+  )
+)
+WHERE {position} IS NOT NULL"""
+
 _MERGE = """\
 MERGE INTO {table} AS target
 USING {source}"""
+
+_INSERT = """\
+INSERT INTO {table} {landing}
+FROM {source}"""
 
 _ON = """\
  AS source
@@ -71,15 +107,18 @@ _NOT_OUTDATED = """\
       AND """
 
 _NOT_EMPTIED = """
-    AND NOT coalesce({sequence} < (
+    AND {open}NOT coalesce({sequence} < (
       SELECT max({deleted_sequence})
       FROM {tombstones} AS deleted
       WHERE {no_key}
-    ), false)"""
+    ), false){or_marked}"""
 
 _REMEMBER = """\
 INSERT INTO {tombstones} ({columns})
 {deleted}"""
+
+NEVER = "false"
+"""The `delete_when` of a mode that deletes keys, though by no condition on a row."""
 
 BOUNDS_PLACE = "/* the batch's key range */ true"
 """What stands in the compiled MERGE where each batch puts a literal predicate on the target's keys."""
@@ -95,26 +134,28 @@ class KeyRange:
     high: Literal | None = None
 
 
-def newest_rows(config: Upsert, positioned: bool, columns: tuple[str, ...] = ()) -> str:
+def newest_rows(config: Upsert, positioned: bool, columns: tuple[str, ...] = (), has_tombstones: bool = False) -> str:
     """The last row of each key in the view `_lakesql_rows`, by `sequence_by`, then by arrival if `positioned`.
 
     Rows whose key or sequence is NULL are left out: they are dead letters. Adds the column `_lakesql_delete` where the
     model has `delete_when`. `columns` are those that land: where an update does not simply replace them all, the row
-    has with it what else the MERGE needs.
+    has with it what else the MERGE needs. `has_tombstones`: the view is `_lakesql_tombstoned`, of which all this is
+    true already.
     """
     order = [*config.sequence_by, *([POSITION] if positioned else [])] or list(config.keys)
     newest_first = f"PARTITION BY {identifiers(config.keys)} ORDER BY "
     newest_first += ", ".join(f"{identifier(column)} DESC" for column in order)
-    delete = f"coalesce(({config.delete_when}), false) AS {DELETE}"
-    not_null = " AND ".join(f"{identifier(column)} IS NOT NULL" for column in (*config.keys, *config.sequence_by))
+    adds_delete = bool(config.delete_when) and not has_tombstones
+    delete = f"{_is_delete(config)} AS {DELETE}"
+    rows, where = (TOMBSTONED_VIEW, "") if has_tombstones else (ROWS_VIEW, f"\n  WHERE {_not_null(config)}")
     folds = _folds(config, columns)
     if not folds:
         return _NEWEST.format(
-            delete=f",\n    {delete}" if config.delete_when else "",
+            delete=f",\n    {delete}" if adds_delete else "",
             newest_first=newest_first,
             rank=RANK,
-            rows=ROWS_VIEW,
-            not_null=not_null,
+            rows=rows,
+            where=where,
         )
     window = f"newest_first AS (\n  {newest_first}\n  ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW\n)"
     can_be_outdated = bool(config.sequence_by) and positioned
@@ -123,14 +164,71 @@ def newest_rows(config: Upsert, positioned: bool, columns: tuple[str, ...] = ())
         folds="".join(f",\n    {fold}" for fold in folds),
         deletes=f",\n      count_if({DELETE}) OVER newest_first AS {DELETES}" if config.delete_when else "",
         rank=RANK,
-        delete=f",\n        {delete}" if config.delete_when else "",
+        delete=f",\n        {delete}" if adds_delete else "",
         outdated=f",\n        {outdated}" if can_be_outdated else "",
-        rows=ROWS_VIEW,
-        not_null=not_null,
+        rows=rows,
+        where=_indented(where, 4),
         outdated_window=f"\n      WINDOW {_indented(window, 6)}" if can_be_outdated else "",
         is_current=f"\n    WHERE NOT {OUTDATED}" if can_be_outdated else "",
         window=_indented(window, 4),
     )
+
+
+def tombstoned_rows(table: TableName, config: Upsert, outputs: tuple[str, ...]) -> tuple[str, ...]:
+    """The rows of the view `_lakesql_rows` and, as rows that delete, the keys of `_lakesql_tombstones`; cut where the
+    bounds of these keys come.
+
+    `outputs` are the columns of the SELECT. A tombstone has the `sequence_by` of the newest row of its key that was
+    read before it: of the batch, of the table, or one that is remembered as deleted. So it deletes each of them, and
+    what comes later and is older than one of them stays away, wherever a batch ends. Where there is none, it has NULL,
+    and there is nothing to be deleted.
+    """
+    keys, sequence = {key.lower() for key in config.keys}, {column.lower() for column in config.sequence_by}
+
+    def columns_of(names: set[str]) -> str:
+        return ", ".join(
+            identifier(output) if output.lower() in names else f"NULL AS {identifier(output)}" for output in outputs
+        )
+
+    words = {
+        "columns": identifiers(outputs),
+        "position": POSITION,
+        "is_delete": _is_delete(config),
+        "delete": DELETE,
+        "rows": ROWS_VIEW,
+        "not_null": _not_null(config),
+        "of_tombstones": columns_of(keys),
+        "of_table": columns_of(keys | sequence),
+        "tombstones": TOMBSTONES_VIEW,
+        "keys": identifiers(config.keys),
+        "sequence": identifiers(config.sequence_by),
+        "known": SEQUENCE,
+        "sequences": ",\n  ".join(
+            f"coalesce({identifier(column)}, {column_of(SEQUENCE, column)}) AS {identifier(column)}"
+            for column in config.sequence_by
+        ),
+    }
+    tombstoned = _TOMBSTONED.format(**words)
+    if not sequence:
+        return (tombstoned,)
+
+    def stored(name: TableName, alias: str) -> str:
+        return _STORED.format(**words, table=table_name(name), alias=alias, match=_match(alias, config, " "))
+
+    return (
+        _SEQUENCED.format(**words, tombstoned=_indented(tombstoned, 4)) + stored(table, "stored"),
+        "\n    UNION ALL" + stored(table.tombstones, "deleted"),
+        _OF_BATCH.format(**words),
+    )
+
+
+def _is_delete(config: Upsert) -> str:
+    return "false" if config.delete_when == NEVER else f"coalesce(({config.delete_when}), false)"
+
+
+def _not_null(config: Upsert) -> str:
+    """The condition of a row that is no dead letter."""
+    return " AND ".join(f"{identifier(column)} IS NOT NULL" for column in (*config.keys, *config.sequence_by))
 
 
 def _indented(text: str, width: int) -> str:
@@ -177,22 +275,53 @@ def _merged(config: Upsert, columns: tuple[str, ...]) -> list[str]:
 
 
 def merge_parts(
-    table: TableName, config: Upsert, columns: tuple[str, ...] | None, remembers: bool = False, empties: bool = False
+    table: TableName,
+    config: Upsert,
+    columns: tuple[str, ...] | None,
+    remembers: bool = False,
+    empties: bool = False,
+    marks: bool = False,
 ) -> tuple[str, ...]:
     """The MERGE of the rows in the view `_lakesql_batch`, cut where the bounds of the batch's keys come.
 
     `columns` are the columns that land, None where only Spark's analyzer knows them. The bounds narrow the scans to the
     keys of the batch: of the target, and before it, where the MERGE `remembers` what was deleted, of its tombstones.
     They must hold for every key of it, or an update becomes a second row. A row that is older than the tombstone of its
-    key is left out, and where a truncate `empties` the table, one that is older than that.
+    key is left out, and where a truncate `empties` the table, one that is older than that. With `marks`, rows of the
+    batch may only mark the stored ones (`_lakesql_only_marks`).
 
     Keys are matched with `=`: those of the batch are not NULL, so `<=>` would find the same rows, but Spark would
     shuffle the batch again for it.
     """
+    first, *rest = _source_parts(table, config, remembers, empties, marks)
     on = _ON.format(match=_match("target", config, "\n  "))
-    clauses = "\n" + "\n".join(_clauses(config, columns))
+    clauses = "\n" + "\n".join(_clauses(config, columns, marks))
+    *before, last = (_MERGE.format(table=table_name(table), source=first), *rest)
+    return *before, last + on, clauses
+
+
+def insert_parts(
+    table: TableName,
+    config: Upsert,
+    columns: tuple[str, ...] | None,
+    remembers: bool = False,
+    empties: bool = False,
+    marks: bool = False,
+) -> tuple[str, ...]:
+    """What the MERGE of `merge_parts` does to a table without a row: the INSERT of the rows that are not deleted."""
+    first, *rest = _source_parts(table, config, remembers, empties, marks)
+    landing = "BY NAME\nSELECT *"
+    if columns is not None:
+        landing = f"({identifiers(columns)})\nSELECT {', '.join(_new_values(config, columns).values())}"
+    *before, last = (_INSERT.format(table=table_name(table), landing=landing, source=first), *rest)
+    where = f"\nWHERE NOT {_without_row(marks)}" if config.delete_when else ""
+    return *before, f"{last} AS source{where}"
+
+
+def _source_parts(table: TableName, config: Upsert, remembers: bool, empties: bool, marks: bool) -> tuple[str, ...]:
+    """The rows of the batch that no tombstone outdates, cut where the bounds of their keys come."""
     if not remembers:
-        return _MERGE.format(table=table_name(table), source=BATCH_VIEW) + on, clauses
+        return (BATCH_VIEW,)
     of_tombstones = {
         "batch": BATCH_VIEW,
         "tombstones": table_name(table.tombstones),
@@ -200,16 +329,23 @@ def merge_parts(
         "deleted_sequence": _sequence_of("deleted", config),
         "sequence": _sequence_of("source", config),
         "no_key": f"{column_of('deleted', config.keys[0])} IS NULL",
+        "open": "(" if marks else "",
+        "or_marked": f" OR {column_of('source', MARKED_AT)} IS NOT NULL)" if marks else "",
     }
     emptied = _NOT_EMPTIED.format(**of_tombstones) if empties else ""
-    source = _NOT_OUTDATED.format(**of_tombstones)
-    return _MERGE.format(table=table_name(table), source=source), f"\n  ){emptied}\n){on}", clauses
+    return _NOT_OUTDATED.format(**of_tombstones), f"\n  ){emptied}\n)"
 
 
-def remember_statement(table: TableName, config: Upsert, truncates: str = "") -> str:
-    """Insert what the batch deletes into the tombstones, and what comes of the query `truncates`."""
+def _without_row(marks: bool) -> str:
+    """Whether a row of the batch says that there is no row of its key, or nothing of it."""
+    deleted = column_of("source", DELETE)
+    return f"({deleted} OR {column_of('source', ONLY_MARKS)})" if marks else deleted
+
+
+def remember_statement(table: TableName, config: Upsert, truncates: str = "", condition: str = DELETE) -> str:
+    """Insert what the batch deletes, by this condition, into the tombstones, and what `truncates` finds."""
     columns = (*config.keys, *config.sequence_by)
-    of_batch = f"SELECT {identifiers(columns)}, current_timestamp() FROM {BATCH_VIEW} WHERE {DELETE}"
+    of_batch = f"SELECT {identifiers(columns)}, current_timestamp() FROM {BATCH_VIEW} WHERE {condition}"
     deleted = f"{of_batch}\nUNION ALL\n{truncates}" if truncates else of_batch
     return _REMEMBER.format(
         tombstones=table_name(table.tombstones), columns=identifiers((*columns, DELETED_AT)), deleted=deleted
@@ -235,12 +371,15 @@ def _changed(config: Upsert, columns: tuple[str, ...]) -> list[str]:
     return [column for column in columns if is_updated(config, column)]
 
 
-def _clauses(config: Upsert, columns: tuple[str, ...] | None) -> list[str]:
+def _clauses(config: Upsert, columns: tuple[str, ...] | None, marks: bool) -> list[str]:
     newer = _newer(config)
     deleted = column_of("source", DELETE)
     clauses = []
     if config.delete_when:
         clauses.append(f"WHEN MATCHED AND {deleted}{newer} THEN DELETE")
+    if marks:
+        marking = _set({name: column_of("source", name) for name in (MARKED_AT, *config.sequence_by)})
+        clauses.append(f"WHEN MATCHED AND {column_of('source', ONLY_MARKS)}{newer} THEN {marking}")
     if columns is None:
         update, insert = "UPDATE SET *", "INSERT *"
     else:
@@ -260,7 +399,7 @@ def _clauses(config: Upsert, columns: tuple[str, ...] | None) -> list[str]:
     if update:
         when = f" AND ({config.when_matched})" if config.when_matched else ""
         clauses.append(f"WHEN MATCHED{newer}{when} THEN {update}")
-    when = f"WHEN NOT MATCHED AND NOT {deleted}" if config.delete_when else "WHEN NOT MATCHED"
+    when = f"WHEN NOT MATCHED AND NOT {_without_row(marks)}" if config.delete_when else "WHEN NOT MATCHED"
     clauses.append(f"{when} THEN {insert}")
     return clauses
 

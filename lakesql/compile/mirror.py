@@ -12,8 +12,15 @@ from lakesql.names import (
     CHANGED_VIEW,
     CHANGES_VIEW,
     DELETE,
+    FROM,
     KNOWN,
+    LATEST,
+    MARK,
+    MARKED_AT,
+    MOVE,
     NEWEST_VIEW,
+    ONLY_MARKS,
+    PAIR,
     POSITION,
     RANK,
     ROWS_VIEW,
@@ -24,7 +31,7 @@ from lakesql.names import (
 _NEWEST = """\
 SELECT *
 FROM (
-  SELECT *,
+  SELECT *{without_move},
     row_number() OVER (
       PARTITION BY {keys}, if({change}.op = 't', {position}.partition, NULL)
       ORDER BY {newest_first}
@@ -36,13 +43,63 @@ WHERE {rank} = 1"""
 _NEWEST_KNOWN = """\
 SELECT * EXCEPT ({kept}, {unsent}, {known}),
   {values},
-  filter({unsent}, name -> CASE name {is_unknown} END) || if({is_gone}, array(''), array()) AS {unsent}
+  filter(
+    {unsent},
+    name -> CASE name
+      {is_unknown}
+    END
+  ) || if(
+    {is_gone},
+    array(''),
+    array()
+  ) AS {unsent},
+  coalesce(
+    {pairs}
+  ) AS {pair}
 FROM (
-  SELECT *,
+  SELECT * EXCEPT ({known}),
     row_number() OVER newest_first AS {rank},
     struct(
       {found}
     ) AS {known}
+  FROM (
+    SELECT * EXCEPT ({unsent}),
+      if({change}.op = 'd', {all_kept}, {unsent}) AS {unsent},
+      struct(
+        {said}
+      ) AS {known}
+    FROM {changes}
+  )
+  WINDOW
+    newest_first AS (
+      PARTITION BY {keys}, if({change}.op = 't', {position}.partition, NULL)
+      ORDER BY {newest_first}
+    ),
+    before_this AS (
+      PARTITION BY {keys}, if({change}.op = 't', {position}.partition, NULL)
+      ORDER BY {newest_first}
+      ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+    )
+)
+WHERE {rank} = 1 OR ({change}.op = 'd' AND {move}.pair IS NOT NULL)"""
+
+_SAID = """\
+CASE
+          WHEN NOT array_contains({unsent}, {name}) OR {change}.op IN ('c', 'd')
+          THEN struct(
+            {column} AS value,
+            {change}.op = 'd' AS is_gone,
+            if({change}.op = 'c' AND array_contains({unsent}, {name}), {move}.pair, NULL) AS pair
+          )
+        END AS {column}"""
+
+_NEWEST_LATEST = """\
+SELECT *
+FROM (
+  SELECT *{without_move},
+    row_number() OVER newest_first AS {rank},
+    first(CASE WHEN {change}.op IN ('c', 'u', 'r') THEN struct({columns}) END, true)
+      OVER from_here_back AS {latest}
   FROM {changes}
   WINDOW
     newest_first AS (
@@ -64,6 +121,7 @@ SELECT batch.* EXCEPT ({columns}),
 FROM {batch} AS batch
 LEFT JOIN {table} AS stored
 ON {match}
+  AND NOT batch.{delete}
   AND size(batch.{unsent}) > 0
   AND NOT array_contains(batch.{unsent}, '')
   AND """
@@ -71,15 +129,32 @@ ON {match}
 _CHANGED = """\
 SELECT *
 FROM {newest} AS changed
-WHERE {change}.op <> 't'"""
+WHERE {change}.op <> 't'{newest_only}"""
 
-_AFTER_TRUNCATES = """
-  AND NOT EXISTS (
+_BEFORE_A_TRUNCATE = """\
+EXISTS (
     SELECT 1
     FROM {newest} AS emptied
     WHERE emptied.{change}.op = 't'
       AND {is_later}
   )"""
+
+_MARKED = """\
+SELECT * EXCEPT ({change}), {change},
+  CASE WHEN {change}.op = 'd' THEN coalesce({change}.ts, current_timestamp()) END AS {mark}
+FROM {newest} AS changed
+WHERE {change}.op <> 't'"""
+
+_MARKED_BY_TRUNCATE = """
+UNION ALL
+SELECT * EXCEPT ({change}), ({last}),
+  coalesce(CASE WHEN {change}.op = 'd' THEN {change}.ts END, ({last}).ts, current_timestamp())
+FROM {newest} AS changed
+WHERE {change}.op <> 't'
+  AND """
+
+_LAST_TRUNCATE = """\
+SELECT max_by({change}, struct({change}.position, {position})) FROM {newest} WHERE {change}.op = 't'"""
 
 _LATER_BY_ARRIVAL = """\
 CASE
@@ -96,11 +171,17 @@ SELECT *
 FROM {changed}
 WHERE {change}.op IN ('c', 'u', 'r')"""
 
+_LATEST = """\
+SELECT * EXCEPT ({columns}, {latest}, {mark}),
+  {values}
+FROM {changed}
+WHERE {latest} IS NOT NULL"""
+
 _BATCH = """\
 SELECT {columns},
   CASE
     WHEN count(*) OVER (PARTITION BY {touched_keys}) > 1 THEN raise_error({twice})
-    ELSE {made_key} IS NULL
+    ELSE {made_key} IS NULL{unless}
   END AS {delete}
 FROM (
   SELECT {feed_columns}
@@ -111,17 +192,30 @@ ON {match}"""
 
 _NOT_IN_FEED = "WHEN NOT MATCHED BY SOURCE{older} THEN DELETE"
 
+_NOT_IN_FEED_MARKED = """\
+WHEN NOT MATCHED BY SOURCE AND {marked_at} IS NULL{older} THEN UPDATE SET
+  {sets}"""
+
+TIME_PLACE = "/* the truncate's time */ current_timestamp()"
+"""What stands in the compiled MERGE for the time of the batch's newest truncate."""
+
 POSITION_PLACE = "/* the truncate's position */ array()"
 """What stands in the compiled MERGE for the position of the batch's newest truncate."""
 
 
-def newest_changes(keys: Sequence[str], sequence: Sequence[str]) -> str:
+def newest_changes(
+    keys: Sequence[str], sequence: Sequence[str], has_moves: bool = False, latest: Sequence[str] = ()
+) -> str:
     """The newest change of each key in the view `_lakesql_changes`, and of each partition the newest truncate.
 
     `keys` are columns of the feed, and fields of `_change`. `sequence` is what says which of two changes is newer,
-    before their arrival does.
+    before their arrival does. `has_moves`: the changes say what they do to keys, which is left out. With `latest`, all
+    columns of the feed, a deleted row has with it how it was before.
     """
-    return _NEWEST.format(
+    return (_NEWEST_LATEST if latest else _NEWEST).format(
+        without_move=f" EXCEPT ({MOVE})" if has_moves else "",
+        columns=identifiers(latest),
+        latest=LATEST,
         change=CHANGE,
         keys=", ".join(map(_of_feed, keys)),
         newest_first=", ".join(f"{each} DESC" for each in (*map(_of_feed, sequence), POSITION)),
@@ -134,7 +228,9 @@ def newest_changes(keys: Sequence[str], sequence: Sequence[str]) -> str:
 def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[str]) -> str:
     """As `newest_changes`, with the values that the newest change of a key has not sent from the last one that has.
 
-    `_lakesql_unsent` then names the columns of which no change of the batch has sent the value.
+    `_lakesql_unsent` then names the columns of which no change of the batch has sent the value. Where the row came from
+    another key in the batch, `_lakesql_pair` says by which key change, and the deletes of these stand there too, of
+    whatever rank, with what the old key had until then.
     """
     known = [f"{KNOWN}.{identifier(name)}" for name in kept]
     return _NEWEST_KNOWN.format(
@@ -145,19 +241,29 @@ def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[st
             f"if(array_contains({UNSENT}, {text(name)}), {value}.value, {identifier(name)}) AS {identifier(name)}"
             for name, value in zip(kept, known, strict=True)
         ),
-        is_unknown=" ".join(
-            f"WHEN {text(name)} THEN {value} IS NULL OR {value}.is_gone"
+        is_unknown="\n      ".join(
+            f"WHEN {text(name)} THEN {value} IS NULL OR {value}.is_gone OR {value}.pair IS NOT NULL"
             for name, value in zip(kept, known, strict=True)
         ),
-        is_gone=" OR ".join(
+        is_gone="\n      OR ".join(
             f"(array_contains({UNSENT}, {text(name)}) AND coalesce({value}.is_gone, false))"
             for name, value in zip(kept, known, strict=True)
         ),
-        found=",\n      ".join(
-            f"first(CASE WHEN {CHANGE}.op = 'd' OR NOT array_contains({UNSENT}, {text(name)})\n"
-            f"        THEN struct({identifier(name)} AS value, {CHANGE}.op = 'd' AS is_gone) END, true)\n"
-            f"        OVER from_here_back AS {identifier(name)}"
+        pairs=",\n    ".join(
+            f"if(array_contains({UNSENT}, {text(name)}), {value}.pair, NULL)"
+            for name, value in zip(kept, known, strict=True)
+        ),
+        all_kept=f"array({', '.join(map(text, kept))})",
+        move=MOVE,
+        pair=PAIR,
+        said=",\n        ".join(
+            _SAID.format(change=CHANGE, unsent=UNSENT, name=text(name), column=identifier(name), move=MOVE)
             for name in kept
+        ),
+        found=",\n      ".join(
+            f"coalesce(if({CHANGE}.op = 'c', {value}, NULL), first({value}, true) OVER before_this) "
+            f"AS {identifier(name)}"
+            for name, value in zip(kept, known, strict=True)
         ),
         change=CHANGE,
         keys=", ".join(map(_of_feed, keys)),
@@ -168,10 +274,11 @@ def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[st
     )
 
 
-def filled_rows(table: TableName, keys: tuple[str, ...], kept: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
+def filled_rows(table: TableName, keys: Mapping[str, str], kept: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
     """The rows of the view `_lakesql_batch` with the values from the table that no change of the batch has sent.
 
-    Cut where the bounds of the batch's keys come. `_lakesql_unknown` are those whose values the table has not.
+    Cut where the bounds of the batch's keys come. `_lakesql_unknown` are those whose values the table has not. `keys`
+    are the columns of the feed's key, by the model's names for them.
     """
     outputs = {output: name for name, names in kept.items() for output in names}
     query = _FILLED.format(
@@ -184,39 +291,60 @@ def filled_rows(table: TableName, keys: tuple[str, ...], kept: Mapping[str, tupl
         unsent=UNSENT,
         delete=DELETE,
         unknown=UNKNOWN,
-        stored_key=column_of("stored", keys[0]),
+        stored_key=column_of("stored", next(iter(keys))),
         batch=BATCH_VIEW,
         table=table_name(table),
-        match="\n  AND ".join(f"{column_of('stored', key)} = {column_of('batch', key)}" for key in keys),
+        match="\n  AND ".join(
+            f"{column_of('stored', key)} = coalesce(batch.{FROM}.{identifier(column)}, {column_of('batch', key)})"
+            for key, column in keys.items()
+        ),
     )
     return query, ""
 
 
-def changed_keys(has_truncate: bool, by_position: bool) -> str:
-    """The keys that these changes are of, without those that a truncate comes after.
+def changed_keys(has_truncate: bool, by_position: bool, keeps: bool = False, marks: bool = False) -> str:
+    """The keys that these changes are of, without those that a truncate comes after; where a mirror `marks` what is
+    deleted, with them, as what the truncate deletes.
 
     A truncate has no key, so it stands in any partition. `by_position`: its place in the database's log says what it
     comes after. Otherwise what is in the same partition is before it or after it by arrival, and what is in another by
-    its position.
+    its position. Where the table `keeps` values, not every change there is the newest of its key.
     """
     later = _LATER_BY_POSITION if by_position else _LATER_BY_ARRIVAL
-    text = _CHANGED + (_AFTER_TRUNCATES.replace("{is_later}", later) if has_truncate else "")
-    return text.format(change=CHANGE, newest=NEWEST_VIEW, position=POSITION)
+    before = _BEFORE_A_TRUNCATE.replace("{is_later}", later)
+    text = (_MARKED if marks else _CHANGED) + (f"\n  AND NOT {before}" if has_truncate else "")
+    if marks and has_truncate:
+        text += _MARKED_BY_TRUNCATE.replace("{last}", _LAST_TRUNCATE) + before
+    newest_only = f"\n  AND {RANK} = 1" if keeps else ""
+    return text.format(change=CHANGE, newest=NEWEST_VIEW, position=POSITION, mark=MARK, newest_only=newest_only)
 
 
-def current_rows() -> str:
-    """The rows of the source that these changes leave: of each key that was not deleted."""
-    return _CURRENT.format(change=CHANGE, changed=CHANGED_VIEW)
+def current_rows(latest: Sequence[str] = (), with_deleted: bool = True) -> str:
+    """The rows of the source that these changes leave: of each key that was not deleted.
+
+    With `latest`, all columns of the feed, those that were deleted too, as they were before; but not without
+    `with_deleted`.
+    """
+    if not latest:
+        return _CURRENT.format(change=CHANGE, changed=CHANGED_VIEW)
+    values = ",\n  ".join(f"{column_of(LATEST, name)} AS {identifier(name)}" for name in latest)
+    text = _LATEST.format(columns=identifiers(latest), latest=LATEST, mark=MARK, values=values, changed=CHANGED_VIEW)
+    return text if with_deleted else f"{text}\n  AND {MARK} IS NULL"
 
 
 def mirrored_rows(
-    keys: Mapping[str, str], sequence: Mapping[str, str], columns: tuple[str, ...] | None, keeps: bool = False
+    keys: Mapping[str, str],
+    sequence: Mapping[str, str],
+    columns: tuple[str, ...] | None,
+    keeps: bool = False,
+    marks: bool = False,
 ) -> str:
     """A row for each key that has changed: the one that the SELECT makes, or `_lakesql_delete` where it makes none.
 
     `keys` are the columns of the feed's key, by the model's names for them, and `sequence` what orders its changes.
     `columns` are those that land, None where only Spark's analyzer knows them. Where the table `keeps` values that a
-    change has not sent, the row says of which columns, and where its record is.
+    change has not sent, the row says of which columns, and where its record is. Where it `marks` what is deleted,
+    `_deleted_at` is there, and `_lakesql_only_marks` where nothing is known of the row but that it was deleted.
     """
     of_feed = {**keys, **sequence}
     names = {name.lower() for name in of_feed}
@@ -224,16 +352,20 @@ def mirrored_rows(
         landing = [*(column_of("touched", name) for name in of_feed), f"made.* EXCEPT ({identifiers(of_feed)})"]
     else:
         landing = [column_of("touched" if column.lower() in names else "made", column) for column in columns]
-    carried = (UNSENT, POSITION) if keeps else ()
+    carried = (UNSENT, FROM, POSITION) if keeps else ()
     landing += [column_of("touched", name) for name in carried]
+    marking = (MARK, f"{LATEST} IS NULL AS {ONLY_MARKS}") if marks else ()
+    if marks:
+        landing += [f"{column_of('touched', MARK)} AS {MARKED_AT}", column_of("touched", ONLY_MARKS)]
     return _BATCH.format(
         columns=",\n  ".join(landing),
         touched_keys=", ".join(column_of("touched", key) for key in keys),
         twice=text("The SELECT makes several rows of one row of the source."),
         made_key=column_of("made", next(iter(keys))),
+        unless=f" AND NOT {column_of('touched', ONLY_MARKS)}" if marks else "",
         delete=DELETE,
         feed_columns=", ".join(
-            (*(f"{_of_feed(column)} AS {identifier(name)}" for name, column in of_feed.items()), *carried)
+            (*(f"{_of_feed(column)} AS {identifier(name)}" for name, column in of_feed.items()), *carried, *marking)
         ),
         changed=CHANGED_VIEW,
         rows=ROWS_VIEW,
@@ -247,13 +379,21 @@ def truncates(keys: tuple[str, ...]) -> str:
     return f"SELECT {nulls}, {CHANGE}.position, current_timestamp() FROM {NEWEST_VIEW} WHERE {CHANGE}.op = 't'"
 
 
-def not_in_feed(position_column: str) -> str:
+def not_in_feed(position_column: str, marks: bool = False) -> str:
     """The clause of a MERGE that empties the table: of what was there before a truncate, no row is in the batch.
 
     With the column of the table that has the position of each row's change, what is newer than the truncate stays.
+    Where the mirror `marks` what is deleted, the clause marks the rows that are not marked.
     """
     column = column_of("target", position_column)
     older = f" AND ({column} IS NULL OR {column} <= {POSITION_PLACE})" if position_column else ""
+    if marks:
+        sets = {MARKED_AT: TIME_PLACE, **({position_column: POSITION_PLACE} if position_column else {})}
+        return _NOT_IN_FEED_MARKED.format(
+            marked_at=column_of("target", MARKED_AT),
+            older=older,
+            sets=",\n  ".join(f"{identifier(name)} = {value}" for name, value in sets.items()),
+        )
     return _NOT_IN_FEED.format(older=older)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.storable import (
@@ -26,7 +26,7 @@ from lakesql.project.profiles import adds_functions
 from lakesql.select.query import Query, carry_position, read_expression, read_query
 from lakesql.select.relation import Column as QueryColumn
 from lakesql.select.relation import StreamShape
-from lakesql.stream.stream import CHANGE_FIELDS, Column, Stream, model_stream
+from lakesql.stream.stream import CHANGE_FIELDS, Column, Stream, TopicPattern, Topics, model_stream
 from lakesql.template.evaluate import Names
 from lakesql.template.template import Rendered, parse_template, render_template
 
@@ -64,7 +64,8 @@ class Select:
     @property
     def change_fields(self) -> frozenset[str]:
         """The fields of `_change` that the SELECT, or the mode, uses."""
-        needed = {"op", "position", *(each.removeprefix(_CHANGE) for each in self.sequence.values())}
+        needed = {"op", "position", "tx", *(each.removeprefix(_CHANGE) for each in self.sequence.values())}
+        needed |= {"ts"} if self.writing.marks_deletes else set()
         return self.query.change_fields | (needed & CHANGE_FIELDS.keys() if self.writing.is_mirror else frozenset())
 
     @property
@@ -123,7 +124,8 @@ class Select:
         The SELECT does nothing with them but pass them on, by these names.
         """
         query = self.query
-        if not self.writing.is_mirror or self.writing.is_history or "star-in-function" in query.noted:
+        writing = self.writing
+        if not writing.is_mirror or writing.is_history or writing.marks_deletes or "star-in-function" in query.noted:
             return {}
         found: dict[str, tuple[str, ...]] = {}
         needed = {*(name.lower() for name in (*self.feed_keys.values(), *self.sequence.values())), *query.used}
@@ -131,6 +133,11 @@ class Select:
             if output.column and output.stream and not {output.column.lower(), output.name.lower()} & needed:
                 found[output.column] = (*found.get(output.column, ()), output.name)
         return found
+
+    @property
+    def has_moves(self) -> bool:
+        """Whether the changes of a row's key are told from deletes and inserts."""
+        return self.writing.is_mirror and not self.writing.is_history
 
     @property
     def has_sequenced_truncates(self) -> bool:
@@ -179,9 +186,10 @@ def build_select(
         query,
         streams,
         rendered,
-        build_writing(model.config, query.stateful, _reads_feed(query, streams)),
+        build_writing(model.config, query.stateful, _reads_feed(query, streams), _key_columns(query, streams)),
         read_tables,
     )
+    select = _with_feed_key(select)
     problems = [*_check_columns(select), *_check_mode(select), *_check_storable(select), *_check_open(select)]
     if problems:
         raise ProjectError(problems)
@@ -256,8 +264,34 @@ def _names(manifest: Manifest, model: Model, is_full_refresh: bool) -> Names:
     )
 
 
+def _with_feed_key(select: Select) -> Select:
+    """Where a mirrored feed declares no key, the model's keys say which of its columns are the key of its records."""
+    key = tuple(select.feed_keys.values())
+    if not select.writing.is_mirror or len(key) < len(select.writing.keys):
+        return select
+    streams = {
+        name: replace(stream, key=key) if stream.envelope != "none" and not stream.key else stream
+        for name, stream in select.streams.items()
+    }
+    return replace(select, streams=streams)
+
+
 def _reads_feed(query: Query, streams: Mapping[str, Stream]) -> bool:
     return any(streams[name].envelope != "none" for name in query.streams_read)
+
+
+def _key_columns(query: Query, streams: Mapping[str, Stream]) -> Mapping[str, str]:
+    """The columns of the SELECT, in small letters, that are plainly columns of the key of the one topic that it reads.
+
+    None where it has not all of these, or its records are no rows by themselves.
+    """
+    read = [streams[name] for name in query.streams_read]
+    if len(read) != 1 or read[0].envelope != "none" or not isinstance(read[0].origin, Topics | TopicPattern):
+        return {}
+    wanted = {name.lower() for name in read[0].key}
+    plain = {it.name.lower(): it.column.lower() for it in query.outputs or () if it.column and it.stream}
+    found = {name: column for name, column in plain.items() if column in wanted}
+    return found if {*found.values()} == wanted else {}
 
 
 def _check_columns(select: Select) -> Iterable[Problem]:
@@ -445,22 +479,24 @@ def _check_mirror(select: Select) -> Iterable[Problem]:
     model, query = select.model, select.query
     mode = mode_of(model.config)
     streams = [select.streams[name] for name in query.streams_read]
-    feeds = [stream for stream in streams if stream.envelope != "none" and stream.key]
+    feeds = [stream for stream in streams if stream.envelope != "none"]
     if len(streams) != 1 or not feeds:
         yield Problem(
             "cdc-stream",
             f"Mode '{mode}' mirrors one change feed, and model '{model.name}' reads "
             f"{', '.join(stream.name for stream in streams) or 'none'}.",
-            fix="Read one stream with `envelope: debezium` and the `key` of the database's table.",
+            fix="Read one stream with `envelope: debezium`.",
             place=model.option_place("mode"),
         )
         return
     (feed,) = feeds
     wanted = {name.lower() for name in feed.key}
-    if {column.lower() for column in select.feed_keys.values()} != wanted or len(select.feed_keys) != len(wanted):
+    found = [column.lower() for column in select.feed_keys.values()]
+    if not wanted or len(found) != len(wanted) or set(found) != wanted:
         yield Problem(
             "cdc-keys",
-            f"The keys of a mirror are those of its feed, and stream '{feed.name}' has the key {', '.join(feed.key)}.",
+            f"The keys of a mirror are those of its feed, and stream '{feed.name}' has "
+            f"{'the key ' + ', '.join(feed.key) if feed.key else 'no such columns'}.",
             "A row of the source is found in the table by them.",
             "Select these columns as they are, renamed at most, and name them in keys.",
             model.option_place("keys"),

@@ -5,20 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakesql.compile.batch import (
+    FIRST_COMMIT,
     CheckDeletes,
     FillUnsent,
     KeepRows,
     MakeView,
     ReadBounds,
     Remember,
+    TakeTombstones,
     Write,
     batch_steps,
     changed_view,
     current_view,
+    moved_on_view,
     newest_known_view,
     newest_view,
+    told_apart_view,
 )
 from lakesql.compile.header import render_header
+from lakesql.compile.maintenance import call_text, when_due
 from lakesql.compile.select import Select, output_columns
 from lakesql.compile.table import (
     DEFAULT_PROPERTIES,
@@ -29,6 +34,7 @@ from lakesql.compile.table import (
     create_table,
 )
 from lakesql.model.config import PartitionField
+from lakesql.model.upkeep import maintenance_tasks
 from lakesql.names import DELETE, DELETED_AT
 
 
@@ -45,8 +51,8 @@ def compiled_text(select: Select) -> str:
     is_mirror = select.writing.is_mirror
     feed: tuple[MakeView, ...] = ()
     if is_mirror:
-        known = newest_known_view(select)
-        newest = (newest_view(select), *((known,) if known else ()))
+        rarely = (told_apart_view(select), newest_known_view(select), moved_on_view(select))
+        newest = (newest_view(select), *filter(None, rarely))
         feed = (*newest, changed_view(select, has_truncate=False), current_view(select))
     for step in (*feed, *batch_steps(select, select.columns)):
         match step:
@@ -54,12 +60,15 @@ def compiled_text(select: Select) -> str:
                 parts.append(_section(step.when, step.text))
             case Write():
                 parts.append(_section(step.when, step.text()))
+                parts += [_section(FIRST_COMMIT, step.first.text())] if step.first else []
                 if select.writing.is_mirror and select.writing.takes_truncates:
                     emptied = changed_view(select, has_truncate=True)
                     parts.append(_section(emptied.when, emptied.text))
                     parts.append(_section("each batch with a truncate: the commit", step.truncating_text()))
             case KeepRows() | FillUnsent():
                 parts.append(_section(step.when, step.text))
+            case TakeTombstones():
+                parts += [_section(step.when, step.text), _section(step.newest.when, step.newest.text)]
             case Remember():
                 parts.append(_section(step.when, step.text))
                 parts.append(_section("once a day: what has been remembered for long enough is forgotten", step.forget))
@@ -68,6 +77,15 @@ def compiled_text(select: Select) -> str:
     if select.late_text:
         when = "each batch that has late records: the rows among which they are looked for"
         parts.append(_section(when, select.late_text))
+    tasks = maintenance_tasks(model)
+    parts += [
+        _section(f"{task.name}: {when_due(task.options)}", call_text(task, table.order_by))
+        for task in tasks
+        if not task.is_beside
+    ]
+    for owner in dict.fromkeys(task.owner for task in tasks if task.is_beside):
+        calls = (call_text(task) for task in tasks if task.owner == owner)
+        parts.append(_section(f"{owner}: the same, if the table is there", *calls))
     return "\n\n".join(parts) + "\n"
 
 

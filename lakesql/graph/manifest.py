@@ -24,6 +24,7 @@ from lakesql.model.config import (
 from lakesql.model.model import Model, TemplateFacts
 from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
 from lakesql.model.table_name import TableName
+from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
 from lakesql.model.writing import build_writing
 from lakesql.names import check_name
 from lakesql.project.files import Outputs, ProjectFiles, SourceFile
@@ -114,6 +115,7 @@ def load_manifest(
     problems.extend(aimless if files.models else ())
     problems.extend(_check_names(models.values(), streams.values()))
     problems.extend(_check_tables(models.values()))
+    problems.extend(_check_maintenance(models, streams))
     problems.extend(
         Problem("unknown-model", f"There is no model '{name}'.", "", did_you_mean(name, model_names), found.place)
         for name, found in properties.items()
@@ -164,6 +166,44 @@ def reads_model(manifest: Manifest, stream: str) -> Model | None:
     return None if stream in manifest.streams else manifest.models[stream]
 
 
+def graph_with_tasks(manifest: Manifest) -> Graph:
+    """The graph with the tasks that maintain the models' tables, each a reader of its model.
+
+    They are many, and no part of a model: who does not ask for them need not wait for them.
+    """
+    graph = manifest.graph
+    nodes, readers = dict(graph.nodes), dict(graph.readers)
+    for model in manifest.models.values():
+        own = node_id("model", model.name)
+        found = [_task_node(model, task) for task in maintenance_tasks(model)]
+        nodes.update((node.id, node) for node in found)
+        readers.update((node.id, ()) for node in found)
+        readers[own] = (*readers[own], *(node.id for node in found))
+    return Graph(nodes, readers)
+
+
+def find_task(manifest: Manifest, node: GraphNode) -> MaintenanceTask:
+    """The task of a node of the graph that is one."""
+    model = manifest.models[str(node.config["of"])]
+    return next(task for task in maintenance_tasks(model) if task.name == node.name)
+
+
+def _task_node(model: Model, task: MaintenanceTask) -> GraphNode:
+    own = node_id("model", model.name)
+    return GraphNode(
+        id=node_id("maintenance", task.name),
+        name=task.name,
+        resource_type="maintenance",
+        path=model.path,
+        fqn=(*model.fqn[:-1], task.owner, task.procedure),
+        tags=frozenset(),
+        config={"mode": "maintenance", "of": model.name},
+        depends_on=(own,),
+        place=model.place,
+        references={own: model.place},
+    )
+
+
 def _by_name(found: Iterable[Named], what: str, problems: list[Problem]) -> dict[str, Named]:
     """The streams, models or descriptions of models by name; of two with one name, the second is a problem."""
     named: dict[str, Named] = {}
@@ -189,7 +229,7 @@ def _read_model(
 ) -> Model:
     fqn = _fqn(file.path, settings)
     name = check_name(node_of(fqn[-1], Place(file.path)))
-    said = read(file, folder_defaults(settings.models, fqn), macros)
+    said = read(file, _defaults(settings, target, fqn), macros)
     return Model(
         name=name,
         path=file.path,
@@ -202,6 +242,15 @@ def _read_model(
         facts=said.facts,
         properties=properties.get(name) or ModelProperties(Place(file.path), name),
     )
+
+
+def _defaults(settings: Settings, target: Target, fqn: tuple[str, ...]) -> Node:
+    """The options of the model's folder, over what the target says of maintenance."""
+    of_folder = folder_defaults(settings.models, fqn)
+    if target.maintenance is None:
+        return of_folder
+    of_target = Node({"maintenance": target.maintenance}, target.maintenance.place)
+    return merge_config(of_target, of_folder)
 
 
 def _fqn(path: str, settings: Settings) -> tuple[str, ...]:
@@ -237,6 +286,29 @@ def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
             yield Problem("duplicate-table", what, "Capitals make no difference.", place=model.option_place("table"))
         for table in tables:
             owners.setdefault(table.lower(), model.name)
+
+
+def _check_maintenance(models: Mapping[str, Model], streams: Collection[str]) -> Iterable[Problem]:
+    """What is wrong between how a table is maintained, how it is ordered, and who reads it as a stream."""
+    for model in models.values():
+        rewrite = model.config.maintenance.rewrite_data_files
+        is_ordered = model.config.order_by or build_writing(model.config).order_by
+        if rewrite is not None and rewrite.strategy == "sort" and not rewrite.sort_order and not is_ordered:
+            what = f"The table of model '{model.name}' has no order by which files could be sorted."
+            fix = "Give a sort_order, or order_by of the model."
+            yield Problem("wrong-value", what, "", fix, model.option_place("maintenance"))
+        for found in model.facts.streams:
+            read = None if found.name in streams else models.get(found.name)
+            expiry = read.config.maintenance.expire_snapshots if read is not None else None
+            if read is None or expiry is None or not isinstance(model.trigger, Every):
+                continue
+            if model.trigger.interval_ms >= expiry.older_than.length_ms:
+                yield Problem(
+                    "unsafe-maintenance",
+                    f"Snapshots of '{read.name}' expire after {expiry.older_than.text}, and model '{model.name}', "
+                    f"which streams its table, takes a batch every {model.trigger.text}.",
+                    place=read.option_place("maintenance"),
+                )
 
 
 def _check_references(

@@ -12,22 +12,25 @@ from lakesql.errors import Place
 from lakesql.graph.manifest import Declarations, ModelFile, parse_declarations, parse_model
 from lakesql.model.config import MODES, AvailableNow, Every, PartitionField, SortField
 from lakesql.model.model import TemplateFacts
-from lakesql.model.properties import ColumnProperties, ModelProperties
+from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.project.cache import CacheFile, digest
 from lakesql.project.codec import decoder, encode
 from lakesql.project.duration import Duration
 from lakesql.project.files import SourceFile
+from lakesql.project.procedures import PROCEDURES, Maintenance
+from lakesql.project.size import Size
 from lakesql.stream.stream import Column, Csv, FilePath, Generated, Stream, TopicPattern, Topics, Watermark
 from lakesql.template.reader import Reference
 from lakesql.template.template import Macros
 
 _DECLARATIONS = (
     *(Declarations, Stream, Column, Csv, FilePath, Generated, TopicPattern, Topics, Watermark),
-    *(ModelProperties, ColumnProperties, Place),
+    *(ModelProperties, ColumnProperties, Freshness, Duration, Place),
 )
 _MODEL_FILE = (
     *(ModelFile, TemplateFacts, Reference, Node, Place),
     *(*MODES.values(), AvailableNow, Every, PartitionField, SortField, Duration),
+    *(Maintenance, *PROCEDURES.values(), Size),
 )
 
 

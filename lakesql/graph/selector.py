@@ -1,4 +1,5 @@
-"""The words of `--select` and `--exclude`: dbt's grammar, over models and streams.
+"""The words of `--select` and `--exclude`: dbt's grammar, over models, streams, and the tasks that maintain the
+models' tables.
 
 `parse_selection` reads the words without knowing the project, `select_nodes` looks them up in its graph.
 
@@ -171,11 +172,18 @@ def _find(part: Intersection, graph: Graph) -> frozenset[str]:
 def _matches_fqn(node: GraphNode, criterion: Criterion) -> bool:
     """By the name, or by the fully qualified name from its start, the project's name said or not.
 
-    Streams are not found by their bare names, as sources are not in dbt: `orders` is the model.
+    Streams are not found by their bare names, as sources are not in dbt: `orders` is the model. A task that maintains
+    its table is found by all of its name: `orders.expire_snapshots`, `*.expire_snapshots`.
     """
-    if node.resource_type == "stream":
-        return False
     value = criterion.value
+    match node.resource_type:
+        case "stream":
+            return False
+        case "maintenance":
+            whole = (node.name, ".".join(node.fqn[1:]), ".".join(node.fqn))
+            return value in whole or (value.count(".") > 0 and any(fnmatchcase(name, value) for name in whole))
+        case "model":
+            pass
     return node.name == value or _matches_names(node.fqn, value) or _matches_names(node.fqn[1:], value)
 
 
@@ -203,6 +211,8 @@ def _matches_path(node: GraphNode, criterion: Criterion) -> bool:
 
     `**` means any folders, none included. A glob that ends in it means folders only, as in pathlib.
     """
+    if node.resource_type == "maintenance":
+        return False  # the file is its model's
     pattern = PurePosixPath(posixpath.normpath(criterion.value)).parts
     path = PurePosixPath(node.path)
     places = path.parents if pattern[-1:] == ("**",) else (path, *path.parents)
@@ -218,6 +228,8 @@ def _matches_parts(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
 
 
 def _matches_file(node: GraphNode, criterion: Criterion) -> bool:
+    if node.resource_type == "maintenance":
+        return False
     path = PurePosixPath(node.path)
     return fnmatchcase(path.name, criterion.value) or fnmatchcase(path.stem, criterion.value)
 

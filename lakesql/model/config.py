@@ -11,6 +11,7 @@ from lakesql.decode import Node, decode, fields_of, option, read_each, read_entr
 from lakesql.errors import Problem, ProjectError, did_you_mean
 from lakesql.names import check_column, check_name
 from lakesql.project.duration import Duration, parse_duration
+from lakesql.project.procedures import Maintenance, merge_maintenance, read_maintenance
 from lakesql.stream.client import find_client_options
 from lakesql.words import answer, suggest
 
@@ -211,6 +212,13 @@ class TableConfig:
         "the batch's records are read once more.",
         default="count",
     )
+    maintenance: Maintenance = option(
+        "How the table and those beside it are maintained: options by procedure (docs/maintenance.md), `false` for a "
+        "procedure that is not run. `false`: somebody else maintains them. The target's, over which this is merged key "
+        "by key.",
+        factory=Maintenance,
+        read=read_maintenance,
+    )
     tags: tuple[str, ...] = option("Words to select by.", default=())
     meta: Mapping[str, Any] = option(
         "Anything, for other tools.", factory=dict, read=lambda node: read_entries(node, lambda _, item: item.plain())
@@ -281,6 +289,11 @@ class Cdc(TableConfig):
         _TOMBSTONE_RETENTION, default=Duration("7 days", 604_800_000), read=parse_duration
     )
     max_delete_ratio: float = option(_MAX_DELETE_RATIO, default=1.0, read=_read_ratio)
+    apply_deletes: Literal["hard", "soft"] = option(
+        "What becomes of a row that the source deletes: it leaves the table, or it stays, with the time of the delete "
+        "in the column `_deleted_at`, which is NULL on all others.",
+        default="hard",
+    )
     on_truncate: Literal["apply", "fail"] = option(
         "What a truncate of the source does: it empties the table, or the model stops before it.", default="apply"
     )
@@ -373,7 +386,8 @@ def _removed(key: str) -> Problem:
 
 
 def merge_config(outer: Node, inner: Node) -> Node:
-    """`inner` over `outer`: tags add up, `meta` and `properties` merge key by key, everything else is replaced."""
+    """`inner` over `outer`: tags add up, `meta`, `properties` and `maintenance` merge key by key, everything else is
+    replaced."""
     entries = dict(outer.entries())
     for key, node in inner.entries().items():
         if key == "tags" and key in entries:
@@ -381,6 +395,8 @@ def merge_config(outer: Node, inner: Node) -> Node:
         elif key in ("meta", "properties") and key in entries:
             under = entries[key]
             entries[key] = Node({**under.entries(), **node.entries()}, node.place, {**under.keys, **node.keys})
+        elif key == "maintenance" and key in entries:
+            entries[key] = merge_maintenance(entries[key], node)
         else:
             entries[key] = node
     return Node(entries, inner.place, {**outer.keys, **inner.keys})
@@ -441,7 +457,7 @@ def _is_folder(key: str, node: Node) -> bool:
     return isinstance(node.value, Mapping) and key not in _TABLES
 
 
-_TABLES = frozenset({"meta", "properties"})
+_TABLES = frozenset({"meta", "properties", "maintenance"})
 """The options whose value is a table."""
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from lakesql.decode import Node, decode, option, read_each
-from lakesql.errors import Place
+from lakesql.errors import Place, ProjectError
 from lakesql.names import check_name
+from lakesql.project.duration import Duration, parse_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,75 @@ def _read_columns(node: Node) -> tuple[ColumnProperties, ...]:
     return read_each(items, lambda item: decode(item, ColumnProperties, what="a column", words="column"))
 
 
+def _read_average(node: Node) -> float:
+    return _read_number(node, math.inf, "An average number of files is a number from 0 on.")
+
+
+def _read_ratio(node: Node) -> float:
+    return _read_number(node, 1, "A ratio is a number from 0 to 1.")
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """What a model's table is held to. `lakesql freshness` fails above each limit but `warn_after`."""
+
+    warn_after: Duration | None = option(
+        "Age from which on there is a warning: of the newest event, where the ledger knows that of the last commit, "
+        "else of the last commit.",
+        default=None,
+        read=parse_duration,
+    )
+    error_after: Duration | None = option(
+        "Age from which on there is an error. It is longer than `warn_after`.", default=None, read=parse_duration
+    )
+    max_average_small_files: float | None = option(
+        "How many small data files a partition may have on average; a table without partitions is one. A data file is "
+        "small below 75 % of the table's `write.target-file-size-bytes`.",
+        default=None,
+        read=_read_average,
+    )
+    max_compaction_lag: Duration | None = option(
+        "How old the oldest data may be that no compaction has rewritten: delete files, and small data files in a "
+        "partition that has five or more.",
+        default=None,
+        read=parse_duration,
+    )
+    max_dead_letter_ratio: float | None = option(
+        "Dead letters of the last hour, as a share of them and the rows written in that hour: from 0 to 1.",
+        default=None,
+        read=_read_ratio,
+    )
+
+
+NO_LIMITS = Freshness()
+"""Of a model that says nothing."""
+
+
+def _read_freshness(node: Node) -> Freshness:
+    limits = decode(node, Freshness, what="freshness")
+    if limits == NO_LIMITS:
+        what = "freshness names no limit."
+        raise ProjectError.of(
+            "missing-option", what, fix="Add one, such as `error_after: 15 minutes`.", place=node.place
+        )
+    warn, error = limits.warn_after, limits.error_after
+    if warn and error and warn.length_ms >= error.length_ms:
+        raise ProjectError.of(
+            "wrong-value",
+            f"warn_after is {warn.text}, and error_after {error.text}: there would never be a warning.",
+            fix="Warn earlier, or leave `warn_after` out.",
+            place=node.entries()["warn_after"].place,
+        )
+    return limits
+
+
+def _read_number(node: Node, most: float, wanted: str) -> float:
+    value = node.value
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most and math.isfinite(value):
+        return float(value)
+    raise ProjectError.of("wrong-value", wanted, place=node.place)
+
+
 @dataclass(frozen=True, slots=True)
 class ModelProperties:
     """What is said of one model."""
@@ -34,6 +105,9 @@ class ModelProperties:
     name: str = option("The model's name.", read=check_name)
     description: str = option("What a row of the table is.", default="")
     columns: tuple[ColumnProperties, ...] = option("Docs of the columns.", default=(), read=_read_columns)
+    freshness: Freshness = option(
+        "What `lakesql freshness` holds the table to.", default=NO_LIMITS, read=_read_freshness
+    )
 
     def description_of(self, column: str) -> str:
         """The docs of a column, or the empty text."""

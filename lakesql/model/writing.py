@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, assert_never
 
 from lakesql.model.config import Append, Cdc, Config, Scd2, SortField, Upsert
+from lakesql.names import MARKED_AT
 from lakesql.project.duration import Duration
 
 PARTITIONED_APPEND_PROPERTIES: Mapping[str, str] = {
@@ -84,8 +86,12 @@ class Writing:
     added: tuple[AddedColumn, ...] = ()
     retention: Duration | None = None
     """How long deleted keys are remembered, so that an older row does not bring one back; None where none are."""
+    marks_deletes: bool = False
+    """Whether a row of a mirror that its source deletes stays, marked."""
     max_delete_ratio: float = 1.0
     """The share of the table's rows that a batch may delete."""
+    takes_tombstones: bool = False
+    """Whether a record without a value deletes the row of its key: where `keys` are the key of the one topic read."""
     takes_truncates: bool = True
     """Whether a truncate of what is mirrored empties the table; otherwise it fails the batch."""
     output_mode: Literal["append", "update"]
@@ -110,9 +116,15 @@ class Writing:
         return self.is_positioned or self.is_mirror
 
 
-def build_writing(config: Config, is_stateful: bool = False, reads_feed: bool = False) -> Writing:
+def build_writing(
+    config: Config,
+    is_stateful: bool = False,
+    reads_feed: bool = False,
+    key_columns: Mapping[str, str] = MappingProxyType({}),
+) -> Writing:
     """What the mode of `config` means for a SELECT that keeps state between batches, or does not, and that reads a
-    change feed, or does not."""
+    change feed, or does not. `key_columns` are those of the SELECT, in small letters, that are columns of the key of
+    the one topic that it reads; none where it has not all of these."""
     match config:
         case Append(keys=keys):
             spreads = config.partition_by and not config.order_by
@@ -134,6 +146,9 @@ def build_writing(config: Config, is_stateful: bool = False, reads_feed: bool = 
                 empty_when="no rows added",
             )
         case Upsert(keys=keys, sequence_by=sequence_by, delete_when=delete_when):
+            by_key = sorted(key_columns.get(key.lower(), "") for key in keys)
+            takes_tombstones = not is_stateful and bool(key_columns) and by_key == sorted({*key_columns.values()})
+            deletes = bool(delete_when) or takes_tombstones
             updated = {"update_columns": config.update_columns or (), "exclude_columns": config.exclude_columns}
             by_column = {
                 "update_columns": config.update_columns is not None,
@@ -150,13 +165,14 @@ def build_writing(config: Config, is_stateful: bool = False, reads_feed: bool = 
                 match_conditions={"when_matched": config.when_matched} if config.when_matched else {},
                 updated=updated,
                 needs_columns=next((option for option, is_given in by_column.items() if is_given), ""),
-                contradictions=tuple(_find_contradictions(config)),
+                contradictions=tuple(_find_contradictions(config, deletes)),
                 update_notes=tuple(_note_updates(config)),
                 order_by=tuple(SortField(key) for key in keys),
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
                 is_positioned=not is_stateful,
-                max_delete_ratio=config.max_delete_ratio if delete_when else 1.0,
-                retention=config.tombstone_retention if sequence_by and delete_when else None,
+                takes_tombstones=takes_tombstones,
+                max_delete_ratio=config.max_delete_ratio if deletes else 1.0,
+                retention=config.tombstone_retention if sequence_by and deletes else None,
                 output_mode="update",
                 can_replay=False,
                 is_idempotent=True,
@@ -164,6 +180,8 @@ def build_writing(config: Config, is_stateful: bool = False, reads_feed: bool = 
                 empty_when="no rows arrived",
             )
         case Cdc(keys=keys, sequence_by=sequence_by, on_truncate=on_truncate):
+            marks_deletes = config.apply_deletes == "soft"
+            marked_at = AddedColumn(MARKED_AT, "When the source deleted the row; NULL while it has it.", "timestamp")
             return Writing(
                 mode="cdc",
                 keys=keys,
@@ -174,7 +192,9 @@ def build_writing(config: Config, is_stateful: bool = False, reads_feed: bool = 
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
                 is_positioned=False,
                 is_mirror=True,
+                added=(marked_at,) if marks_deletes else (),
                 retention=config.tombstone_retention if sequence_by else None,
+                marks_deletes=marks_deletes,
                 max_delete_ratio=config.max_delete_ratio,
                 takes_truncates=on_truncate == "apply",
                 output_mode="update",
@@ -231,10 +251,11 @@ def _note_first(config: Append) -> str:
     return f"none; a row whose key is in the table{near} is not inserted"
 
 
-def _find_contradictions(config: Upsert) -> Iterator[Contradiction]:
-    if config.max_delete_ratio < 1 and not config.delete_when:
-        what = "max_delete_ratio is given, and no delete_when."
-        yield Contradiction("max_delete_ratio", what, "Without delete_when nothing is deleted.")
+def _find_contradictions(config: Upsert, deletes: bool) -> Iterator[Contradiction]:
+    if config.max_delete_ratio < 1 and not deletes:
+        what = "max_delete_ratio is given, and nothing is deleted."
+        why = "There is no delete_when, and the keys are not the key of one topic, whose tombstones would delete."
+        yield Contradiction("max_delete_ratio", what, why)
     if config.update_columns is not None and config.exclude_columns:
         what = "update_columns and exclude_columns are both given."
         yield Contradiction("exclude_columns", what, "Each says which columns are updated, one by naming the others.")

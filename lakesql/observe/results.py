@@ -98,6 +98,17 @@ def _result(model: ModelTally, is_running: bool, at_ms: int) -> Mapping[str, Any
         "remembered": finished.remembered,
         "skipped_batches": finished.skipped_batches,
         "execution_time_ms": finished.duration_ms,
+        "maintenance": [
+            {
+                "name": name,
+                "runs": task.runs,
+                "failures": task.failures,
+                "execution_time_ms": task.duration_ms,
+                "counts": dict(task.counts),
+                "message": task.why,
+            }
+            for name, task in sorted(model.maintenance.items())
+        ],
         "warnings": list(finished.warnings),
         "problems": [asdict(problem) for problem in finished.problems],
     }

@@ -15,6 +15,7 @@ from lakesql.events import (
     BatchSkipped,
     ColumnsAbsent,
     Event,
+    MaintenanceFailed,
     ModelFinished,
     Noted,
     PartitionLag,
@@ -28,9 +29,21 @@ from lakesql.events import (
     Status,
     StepApplied,
     StreamEmpty,
+    TableMaintained,
 )
 
 Phase = Literal["waiting", "running", "retrying", "success", "error", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTally:
+    """What a maintenance task has done: how often, how often it has failed, how long it took, and what it counted."""
+
+    runs: int = 0
+    failures: int = 0
+    duration_ms: int = 0
+    counts: tuple[tuple[str, int], ...] = ()
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +54,7 @@ class ModelTally:
     `lag` is the backlog of each partition of its topics. `rejected` are dead letters, `reasons` counts them. `late`
     are rows that a watermark has dropped, `ignored` messages and tombstones of a change feed, and `remembered` what was
     put into the model's tombstones. `warnings` are of its streams that had nothing to read; `has_nothing` if that
-    goes for all of them.
+    goes for all of them. `maintenance` is by the names of the tasks that have run.
     """
 
     name: str
@@ -65,6 +78,7 @@ class ModelTally:
     reasons: tuple[tuple[str, int], ...] = ()
     warnings: tuple[str, ...] = ()
     has_nothing: bool = False
+    maintenance: Mapping[str, TaskTally] = field(default_factory=dict)
     finished: ModelFinished | None = None
 
     def finish(
@@ -87,6 +101,7 @@ class ModelTally:
             warnings=self.warnings,
             ignored=self.ignored,
             remembered=self.remembered,
+            maintained=sum(task.runs for task in self.maintenance.values()),
         )
 
 
@@ -186,6 +201,24 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 backlog_unit=event.left_unit,
                 lag=event.lag,
             )
+        case TableMaintained():
+            task = model.maintenance.get(event.task, TaskTally())
+            task = replace(
+                task,
+                runs=task.runs + 1,
+                duration_ms=task.duration_ms + event.duration_ms,
+                counts=tuple((Counter(dict(task.counts)) + Counter(dict(event.counts))).items()),
+            )
+            return replace(model, maintenance={**model.maintenance, event.task: task})
+        case MaintenanceFailed():
+            task = model.maintenance.get(event.task, TaskTally())
+            task = replace(
+                task,
+                failures=task.failures + 1,
+                duration_ms=task.duration_ms + event.duration_ms,
+                why=event.why,
+            )
+            return replace(model, maintenance={**model.maintenance, event.task: task})
         case ModelFinished():
             return replace(
                 model,

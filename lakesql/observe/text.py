@@ -15,6 +15,7 @@ from lakesql.events import (
     BatchSkipped,
     ColumnsAbsent,
     Event,
+    MaintenanceFailed,
     ModelFinished,
     Noted,
     Progress,
@@ -26,6 +27,7 @@ from lakesql.events import (
     SessionStarted,
     StepApplied,
     StreamEmpty,
+    TableMaintained,
 )
 
 Tone = Literal["plain", "good", "warning", "bad"]
@@ -88,6 +90,11 @@ def _describe(event: Event) -> Line:
             left = time_left(event.left, event.left_unit, event.records_per_second)
             figures = (backlog, rate(event.records_per_second), f"about {left} left" if left else "")
             return Line(event.model, _join(*figures) or "no figures yet")
+        case TableMaintained():
+            done = [f"{name.removesuffix('_count').replace('_', ' ')} {number(n)}" for name, n in event.counts if n]
+            return Line(event.model, f"{event.task}: {_join(*done, duration(event.duration_ms))}")
+        case MaintenanceFailed():
+            return Line(event.model, f"{event.task} failed, and is tried again later: {event.why}", "warning")
         case ModelFinished():
             return _describe_finished(event)
         case RunFinished():
@@ -100,6 +107,8 @@ def _describe_finished(event: ModelFinished) -> Line:
     match event.status:
         case "success" if is_up_to_date(event) and event.warnings:
             return Line(event.model, f"nothing to read: {'; '.join(event.warnings)}", "warning")
+        case "success" if is_up_to_date(event) and event.maintained:
+            return Line(event.model, f"up to date; {count(event.maintained, 'procedure')} run on its tables", "good")
         case "success" if is_up_to_date(event):
             return Line(event.model, "up to date, nothing new to read", "good")
         case "success":
@@ -184,6 +193,23 @@ def duration(ms: int) -> str:
     if hours < 24:
         return f"{hours} h {minutes:02} min"
     return f"{hours // 24} d {hours % 24:02} h"
+
+
+def size(size_bytes: float) -> str:
+    """`812 B`, `3.4 kB`, `268 MB`, `1.2 GB`."""
+    for unit, unit_bytes in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size_bytes >= 0.9995 * unit_bytes:
+            value = size_bytes / unit_bytes
+            return f"{value:.1f} {unit}" if value < 9.95 else f"{value:,.0f} {unit}"
+    return f"{size_bytes:.0f} B"
+
+
+def percent(share: float) -> str:
+    """`0 %`, `0.4 %`, `12 %`; what is not nothing never shows as nothing, and what is not all never as all."""
+    value = 100 * share
+    if value in (0, 100) or 9.95 <= value < 99.5:
+        return f"{value:.0f} %"
+    return f"{max(value, 0.1):.1f} %" if value < 9.95 else "99 %" if value < 100 else f"{value:,.0f} %"
 
 
 def age(ms: int) -> str:

@@ -18,6 +18,7 @@ from lakesql.names import check_name
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.project.files import read_text
 from lakesql.project.kafka_options import read_client_options
+from lakesql.project.procedures import read_maintenance
 from lakesql.project.yaml import parse_yaml
 
 PROFILES_FILE = "profiles.yml"
@@ -144,6 +145,12 @@ class Retries:
     )
 
 
+def _check_maintenance(node: Node) -> Node:
+    """The node as it is: what it says is merged with what folders and models say."""
+    read_maintenance(node)
+    return node
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """One output of a profile: everything that differs between a laptop, CI and production. `name` is its key."""
@@ -159,6 +166,11 @@ class Target:
         "How often a continuous run takes a batch of a model that has no `trigger` of its own.",
         default=Duration("1 minute", 60_000),
         read=parse_duration,
+    )
+    maintenance: Node | None = option(
+        "How tables are maintained where neither their models nor their folders say it: see docs/maintenance.md.",
+        default=None,
+        read=_check_maintenance,
     )
     threads: int = option("How many models run at the same time with --once.", default=4, read=read_positive)
     retries: Retries = option("How transient errors are retried.", factory=Retries)

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Literal
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import load_table_state
 from lakesql.compile.select import Select
+from lakesql.compile.statements import compiled_columns
+from lakesql.compile.table import build_table_spec
 from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.write import Sink, Step
+from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep, Upkeep
+from lakesql.engine.maintenance.protect import Reader
 from lakesql.engine.progress.decide import check_rebuilt, decide_all
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.moved import follow_files
@@ -23,6 +27,7 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
 from lakesql.events import Emit, Noted, StreamEmpty, now_ms
 from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.model.upkeep import maintenance_tasks
 from lakesql.names import DEAD_LETTER_SUFFIX
 from lakesql.project.profiles import Target
 from lakesql.run.bind import BoundSelect
@@ -52,7 +57,7 @@ class RunContext:
     accept_data_loss: bool = False
     brokers: Brokers = field(default_factory=Brokers)
     check_lease: Callable[[str], None] = lambda model: None
-    reached: Callable[[str, Step | RebuildStep], None] = lambda model, step: None
+    reached: Callable[[str, Step | RebuildStep | MaintenanceStep], None] = lambda model, step: None
     schema_fields: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def follow(self, stream: str, schema_fields: tuple[str, ...]) -> None:
@@ -120,9 +125,34 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
         table=table,
         emit=context.emit,
         companion=next(iter(companion), None),
+        keeper=_open_keeper(context, select),
         follow=context.follow,
         reached=reach,
     )
+
+
+def _open_keeper(context: RunContext, select: Select) -> Keeper | None:
+    """What maintains the tables of a model; None where somebody else does."""
+    upkeep, name = find_upkeep(context.manifest, select), select.model.name
+
+    def reach(step: MaintenanceStep) -> None:
+        context.check_lease(name)
+        context.reached(name, step)
+
+    return Keeper(upkeep, context.emit, reach) if upkeep.tasks else None
+
+
+def find_upkeep(manifest: Manifest, select: Select) -> Upkeep:
+    """What the tables of a model need, and who streams them."""
+    model = select.model
+    readers = [
+        Reader(other.name, other.table)
+        for other in manifest.models.values()
+        if any(found.name == model.name and reads_model(manifest, found.name) for found in other.facts.streams)
+    ]
+    order = build_table_spec(model.table, compiled_columns(select), model.config, "").order_by
+    tasks, ratio = maintenance_tasks(model), model.config.maintenance.max_time_ratio
+    return Upkeep(model.name, model.table, tasks, order, tuple(readers), ratio)
 
 
 def hash_of(select: Select) -> str:
@@ -142,6 +172,7 @@ def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:
         select.writing.mode,
         select.identity,
         is_idempotent=select.writing.is_idempotent,
+        marks_deletes=select.writing.marks_deletes,
     )
     if not select.query.stateful:
         return (identity,)

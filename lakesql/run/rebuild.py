@@ -486,7 +486,7 @@ class Rebuild:
             raise
         except RunError as error:
             raise _broken(self.name, error) from None
-        self._query = ModelQuery(sink)
+        self._query = ModelQuery(replace(sink, keeper=None))  # the files of a replacement become the table's
         self._query.start(session, AvailableNow())
 
     def _swap(self) -> None:

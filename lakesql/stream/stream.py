@@ -207,7 +207,8 @@ class Stream:
 
     A batch has `max_per_batch` of its records at most: None for as many as there are. An open stream declares no
     columns: they are what its records' schemas say, each by the text of a `FieldSchema` in `schema_fields`; none is
-    known before the stream has been looked at.
+    known before the stream has been looked at. Where a feed does not name the `key` of its records, the model that
+    mirrors it does.
     """
 
     name: str
@@ -225,6 +226,7 @@ class Stream:
     csv: Csv
     place: Place
     is_open: bool = False
+    names_key: bool = True
     schema_fields: tuple[str, ...] = ()
     source_table: str = ""
 
@@ -264,6 +266,7 @@ def read_stream(node: Node) -> Stream:
         csv=options.csv,
         place=node.key_place("name"),
         is_open=not columns,
+        names_key=bool(options.key),
         source_table=options.source_table,
     )
     for check in (_check_topics, _check_references, _check_columns, _check_format, _check_envelope):

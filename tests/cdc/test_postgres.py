@@ -23,7 +23,8 @@ from tests.spark.project import Project, Row
 ITEMS = """
 CREATE TABLE items (
   id bigint, part text, name text, price numeric(12,2), score double precision, ok boolean, day date,
-  at timestamp, seen timestamptz, data bytea, tags int[], doc jsonb, code uuid, PRIMARY KEY (id, part)
+  at timestamp, seen timestamptz, data bytea, tags int[], doc jsonb, code uuid,
+  PRIMARY KEY (id, part) DEFERRABLE INITIALLY DEFERRED
 );
 ALTER TABLE items REPLICA IDENTITY FULL;
 INSERT INTO items (id, part, name, price) SELECT n, 'p', 'first', n FROM generate_series(1, 20) n;
@@ -116,7 +117,8 @@ def test_the_mirror_is_what_the_database_says(feed: Feed[Postgres], project: Pro
     for each in (topic, f"{name}.public.notes"):
         feed.broker.create_topic(each)
     feed.connect.start()
-    project.stream("s", COLUMNS, connection="broker", topic=topic, envelope="debezium", key=["id", "part"])
+    options = {"connection": "broker", "topic": topic, "envelope": "debezium", "max_per_batch": 200}
+    project.stream("s", COLUMNS, key=["id", "part"], **options)
     project.model("m", f"SELECT {SELECT} FROM {{s}} WHERE {passes}", mode="cdc", keys=["id", "part"])
     project.stream(
         "n",
@@ -166,6 +168,10 @@ def test_the_mirror_is_what_the_database_says(feed: Feed[Postgres], project: Pro
         "DELETE FROM items WHERE id = 11; INSERT INTO items (id, part, price) VALUES (11, 'p', -0.01)",
         "INSERT INTO items (id, part, name) SELECT 200 + n, 'p', repeat('x', 5000) FROM generate_series(1, 300) n",
         "UPDATE items SET price = 1 WHERE id > 200",
+        "UPDATE items SET id = 27 - id WHERE id BETWEEN 12 AND 15",
+        "UPDATE items SET id = -1 WHERE id = 16; UPDATE items SET id = 16 WHERE id = 17; "
+        "UPDATE items SET id = 17 WHERE id = -1",
+        "UPDATE items SET id = id + 1, price = id WHERE id > 200",
         "SELECT pg_logical_emit_message(true, 'note', 'hello')",
     )
     check()
@@ -205,6 +211,19 @@ def test_the_mirror_is_what_the_database_says(feed: Feed[Postgres], project: Pro
     run_until(project, "h", lambda rows: any(row["id"] == 1000 for row in rows))
     assert not project.has("h__dead_letter")
     check_history(project.rows_without_spark("h"))
+
+    feed.database.execute(
+        "UPDATE notes SET id = 100 + id WHERE id BETWEEN 20 AND 22",
+        "UPDATE notes SET v = 7, id = 200 WHERE id = 23; UPDATE notes SET v = 8 WHERE id = 200; "
+        "UPDATE notes SET id = 201 WHERE id = 200; INSERT INTO notes VALUES (23, 9, 'another')",
+        "UPDATE notes SET body = repeat('moved', 3000) WHERE id = 24; UPDATE notes SET id = 124 WHERE id = 24",
+        "UPDATE notes SET v = v + 1 WHERE id BETWEEN 101 AND 999",
+        "INSERT INTO notes VALUES (1001, 0, 'mark')",
+    )
+    notes = run_until(project, "n", lambda rows: any(row["id"] == 1001 for row in rows))
+    found = sorted((row["id"], row["v"], row["body"]) for row in notes)
+    assert found == feed.database.rows("SELECT id, v, body FROM notes ORDER BY id")
+    assert not project.has("n__dead_letter")
 
 
 def check_history(rows: list[Row]) -> None:

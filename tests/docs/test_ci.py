@@ -123,7 +123,8 @@ def test_ci_runs_every_tier_and_nightly_runs_the_rest() -> None:
     assert calls_of_pytest(NIGHTLY) == {
         "tests/kafka/test_flights.py tests/catalogs/test_flights.py --all-flights",
         "tests/unit --hypothesis-profile night",
-        "tests/spark/test_cdc.py tests/spark/test_history.py tests/spark/test_unsent.py --feed-seeds 200",
+        "tests/feeds --feed-seeds 10000",
+        "tests/spark/test_cdc.py tests/spark/test_unsent.py --mirror-seeds 50",
         "-m crash --crash-rounds 20",
     }
 

@@ -29,6 +29,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "appended": (PLAIN, {"mode": "append", "partition_by": ["days(at)"]}),
     "as_told": (PLAIN, {"mode": "append", "properties": {"format-version": "3", "purpose": "a trial"}}),
     "kept": (PLAIN, {"mode": "upsert", "keys": ["id"], "sequence_by": "at", "delete_when": "status = 'gone'"}),
+    "emptied": (PLAIN, {"mode": "upsert", "keys": ["id"], "sequence_by": "at"}),
     "kept_by_arrival": (PLAIN, {"mode": "upsert", "keys": ["id"]}),
     "joined": (JOINED, {"mode": "append"}),
     "history": (PLAIN, {"mode": "scd2", "keys": ["id"], "sequence_by": "at"}),
@@ -46,8 +47,11 @@ def test_spark_is_given_the_compiled_statements_and_no_other(
     name: str, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     select, config = MODELS[name]
-    project.stream("orders", COLUMNS, watermark={"column": "at", "delay": "1 minute"})
-    project.record("orders", RECORDS)
+    from tests.spark.project import Fields
+
+    takes_tombstones = {"key": ["id"]} if name == "emptied" else {}
+    project.stream("orders", COLUMNS, watermark={"column": "at", "delay": "1 minute"}, **takes_tombstones)
+    project.record("orders", [*RECORDS, *([Fields(key={"id": 2}, value=None)] if takes_tombstones else [])])
     if "{known!r}" in select:
         project.model("known", PLAIN, mode="append")
         project.run("known").check()

@@ -30,7 +30,7 @@ from lakesql.errors import LakesqlError, Problem, render_problem
 FOLDER = Path(__file__).parent
 CASES = sorted(FOLDER.rglob("*.case"))
 HEAD = re.compile(r"^=== (.+)\n", re.MULTILINE)
-EXPECTED = ("compiled ", "header ", "table ", "rows ", "batch ", "errors")
+EXPECTED = ("compiled ", "header ", "table ", "rows ", "batch ", "maintenance ", "errors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,8 @@ def show_problem(problem: Problem, options: Options) -> str:
 def pick(texts: Mapping[str, str], kind: str, name: str) -> str:
     heading, *sections = re.split(r"\n\n(?=-- )", texts[name].rstrip("\n"))
     wanted = {
-        "compiled": lambda section: True,
+        "compiled": lambda section: "\nCALL " not in section,
+        "maintenance": lambda section: "\nCALL " in section,
         "header": lambda section: False,
         "table": lambda section: section.startswith("-- when the table"),
         "rows": lambda section: section.startswith(("-- each batch: the rows", "-- the streaming query")),

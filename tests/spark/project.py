@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pyiceberg.table.snapshots import Operation
 from pyspark.sql import SparkSession
 
 from lakesql.catalog.connect import OpenCatalog
@@ -210,18 +211,20 @@ class Project:
         return {name for *_, name in self.lake.catalog.iceberg.list_tables(self.namespace)}
 
     def summaries(self, name: str) -> list[dict[str, str]]:
-        """The summaries of a table's history, oldest first; staged snapshots are not in it."""
+        """The summaries of a table's history, oldest first; neither staged snapshots nor those of maintenance."""
         metadata = self.iceberg(name).metadata
         by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
         found, at = [], metadata.current_snapshot_id
         while at is not None and at in by_id:
-            found.append(dict(by_id[at].summary.additional_properties))
+            if by_id[at].summary.operation != Operation.REPLACE:
+                found.append(dict(by_id[at].summary.additional_properties))
             at = by_id[at].parent_snapshot_id
         return found[::-1]
 
     def snapshot_ids(self, name: str) -> list[int]:
-        """All snapshots, those that are staged and not published too."""
-        return [snapshot.snapshot_id for snapshot in self.iceberg(name).metadata.snapshots]
+        """All snapshots, those that are staged and not published too, but for those of maintenance."""
+        snapshots = self.iceberg(name).metadata.snapshots
+        return [each.snapshot_id for each in snapshots if each.summary.operation != Operation.REPLACE]
 
     def reasons(self, name: str) -> Counter[str]:
         """How many dead letters of each reason stand beside a table."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,13 +27,21 @@ SELECT = "SELECT a AS x, b AS y, v FROM {s} WHERE v >= 0"
 
 @dataclass
 class Source:
-    """A table with a composite key, and the events that Debezium makes of its changes."""
+    """A table with a composite key, and the events that Debezium makes of its changes.
+
+    `deleted` are the rows that it had last under the keys that are gone, each with the operation that took it and its
+    time.
+    `is_full`: its replica identity is, and its key is checked at the end of a transaction.
+    """
 
     seed: int
     partitions: int = 1
+    is_full: bool = False
     rows: dict[tuple[int, str], int | None] = field(default_factory=dict)
+    deleted: dict[tuple[int, str], tuple[int | None, str, int]] = field(default_factory=dict)
     events: list[tuple[int, Fields]] = field(default_factory=list)
     lsn: int = 100
+    tx: int = 0
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -40,8 +49,10 @@ class Source:
     def change(self) -> None:
         """One transaction."""
         self.lsn += 10
+        self.tx += 1
         kind = self.random.choices(
-            ["insert", "update", "delete", "move", "truncate", "snapshot", "message"], [9, 9, 4, 3, 1, 1, 1]
+            ["insert", "update", "delete", "move", "chain", "swap", "truncate", "snapshot", "message"],
+            [9, 9, 4, 3, 3, 9 * self.is_full, 1, 1, 1],
         )[0]
         there = sorted(self.rows)
         if kind in ("insert", "update") or not there:
@@ -50,33 +61,76 @@ class Source:
         elif kind == "delete":
             self._delete(self.random.choice(there))
         elif kind == "move":
-            old, new = self.random.choice(there), (self.random.randrange(6), self.random.choice("pqr"))
-            value = self.rows[old]
-            if new not in self.rows:
-                self._delete(old)
-                self._set(new, value)
+            self._move({self.random.choice(there): self._free_key()}, self.random.choice([None, 1]))
+        elif kind == "chain":
+            old = self.random.choice(there)
+            for new in (self._free_key(), self._free_key(), self.random.choice([old, self._free_key()])):
+                if new not in self.rows:
+                    self._move({old: new}, self.random.choice([None, None, 1]))
+                    old = new
+        elif kind == "swap":
+            among = self.random.sample(there, min(len(there), self.random.choice([2, 2, 3, 5])))
+            self.swap(among, self.random.choice([None, 1]))
         elif kind == "truncate":
-            self.rows.clear()
             self._send(None, {"op": "t", "before": None, "after": None}, self.random.randrange(self.partitions))
+            self.deleted |= {key: (value, "t", self.lsn) for key, value in self.rows.items()}
+            self.rows.clear()
         elif kind == "snapshot":
-            for key in there:
-                self._send(key, {"op": "r", "before": None, "after": self._row(key)})
+            self.snapshot()
         else:
             self._send(None, {"op": "m", "before": None, "after": None}, 0)
+
+    def snapshot(self) -> None:
+        """Read all rows again."""
+        for key in sorted(self.rows):
+            self._send(key, {"op": "r", "before": None, "after": self._row(key)})
+
+    def swap(self, among: list[tuple[int, str]], more: int | None = None) -> None:
+        """Give each of these rows the key of the next one."""
+        self._move(dict(zip(among, [*among[1:], among[0]], strict=True)), more)
 
     def expected(self) -> list[Row]:
         found = [{"x": a, "y": b, "v": v} for (a, b), v in self.rows.items() if v is not None and v >= 0]
         return sorted(found, key=by_key)
 
     def _set(self, key: tuple[int, str], value: int | None) -> None:
-        op = "u" if key in self.rows else "c"
+        op, before = ("u", self._row(key)) if key in self.rows else ("c", None)
         self.rows[key] = value
-        self._send(key, {"op": op, "before": None, "after": self._row(key)})
+        self.deleted.pop(key, None)
+        self._send(key, {"op": op, "before": before if self.is_full else None, "after": self._row(key)})
 
     def _delete(self, key: tuple[int, str]) -> None:
-        del self.rows[key]
-        self._send(key, {"op": "d", "before": {"a": key[0], "b": key[1], "v": None}, "after": None})
-        self.events.append((self._partition(key), Fields(key={"a": key[0], "b": key[1]}, value=None)))
+        value = self.rows.pop(key)
+        before = {"a": key[0], "b": key[1], "v": value if self.is_full else None}
+        self._send(key, {"op": "d", "before": before, "after": None})
+        self.deleted[key] = value, "d", self.lsn
+        self.events.append((self._partition(key), Fields(key=self._key(key), value=None)))
+
+    def _free_key(self) -> tuple[int, str]:
+        keys = ((a, b) for a in range(7) for b in "pqr")
+        return self.random.choice([key for key in keys if key not in self.rows])
+
+    def _move(self, keys: dict[tuple[int, str], tuple[int, str]], more: int | None) -> None:
+        """Give rows other keys, in any order, and now and then other values at once."""
+        before = {old: self.rows.pop(old) for old in keys}
+        for old in self.random.sample(sorted(keys), len(keys)):
+            new, value = keys[old], before[old]
+            self.lsn += 1
+            at, row = self.lsn, {"a": old[0], "b": old[1], "v": value if self.is_full else None}
+            self.rows[new] = value if more is None or value is None else value + more
+            headers = [["__debezium.newkey", self._key_text(new)]]
+            self._send(old, {"op": "d", "before": row, "after": None}, headers=headers, at=at)
+            self.deleted[old] = value, "d", self.lsn
+            self.events.append((self._partition(old), Fields(key=self._key(old), value=None, headers=headers)))
+            headers = [["__debezium.oldkey", self._key_text(old)]]
+            self._send(new, {"op": "c", "before": None, "after": self._row(new)}, headers=headers, at=at)
+        self.deleted = {key: it for key, it in self.deleted.items() if key not in self.rows}
+
+    def _key(self, key: tuple[int, str]) -> dict[str, Any]:
+        return {"a": key[0], "b": key[1]}
+
+    def _key_text(self, key: tuple[int, str]) -> str:
+        return json.dumps(self._key(key))
 
     def _row(self, key: tuple[int, str]) -> dict[str, Any]:
         return {"a": key[0], "b": key[1], "v": self.rows[key]}
@@ -84,11 +138,20 @@ class Source:
     def _partition(self, key: tuple[int, str]) -> int:
         return (key[0] + ord(key[1])) % self.partitions
 
-    def _send(self, key: tuple[int, str] | None, event: dict[str, Any], partition: int | None = None) -> None:
+    def _send(
+        self,
+        key: tuple[int, str] | None,
+        event: dict[str, Any],
+        partition: int | None = None,
+        headers: list[list[str]] | None = None,
+        at: int | None = None,
+    ) -> None:
         self.lsn += 1
-        value = {**event, "ts_ms": 1, "source": {"lsn": self.lsn, "snapshot": "false"}, "transaction": None}
+        source = {"lsn": at or self.lsn, "snapshot": "false", "txId": self.tx}
+        value = {**event, "ts_ms": self.lsn, "source": source, "transaction": None}
         place = self._partition(key) if key is not None else partition or 0
-        self.events.append((place, Fields(key={"a": key[0], "b": key[1]} if key else None, value=value)))
+        more = {"headers": headers} if headers else {}
+        self.events.append((place, Fields(key=self._key(key) if key else None, value=value, **more)))
 
 
 def by_key(row: Row) -> tuple[Any, ...]:
@@ -108,50 +171,22 @@ def cuts(source: Source, again: bool) -> Iterator[list[tuple[int, Fields]]]:
         yield batch
 
 
+@pytest.mark.parametrize("is_full", [False, True], ids=["key", "full"])
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_the_table_is_the_select_over_the_source(project: Project, feed_seed: int, partitions: int) -> None:
+def test_the_table_is_the_select_over_the_source(
+    project: Project, feed_seed: int, partitions: int, is_full: bool
+) -> None:
     project.stream("s", COLUMNS, envelope="debezium", key=["a", "b"])
     project.model("m", SELECT, mode="cdc", keys=["x", "y"])
-    source = Source(feed_seed, partitions)
+    source = Source(feed_seed, partitions, is_full)
     for _ in range(120):
         source.change()
-    for batch in cuts(source, again=partitions == 1):
+    for batch in cuts(source, again=partitions == 1 and not is_full):
         for place in range(partitions):
             project.record("s", [Fields(event) for at, event in batch if at == place], partition=place)
         project.run().check()
     assert sorted(project.rows_without_spark("m"), key=by_key) == source.expected()
     assert not project.has("m__dead_letter") or project.reasons("m") == {}
-
-
-def test_the_sequence_makes_the_order_of_arrival_mean_nothing(project: Project, feed_seed: int) -> None:
-    """Changes twice, and long after newer ones: of deleted rows and of truncated tables too."""
-    project.stream("s", COLUMNS, envelope="debezium", key=["a", "b"])
-    select = SELECT.replace("v FROM", "v, _change.position AS at FROM")
-    project.model("m", select, mode="cdc", keys=["x", "y"], sequence_by="_change.position")
-    source = Source(feed_seed, partitions=2)
-    for _ in range(150):
-        source.change()
-    for batch in shuffled_cuts(source):
-        for place in range(source.partitions):
-            project.record("s", [Fields(event) for at, event in batch if at == place], partition=place)
-        project.run().check()
-    rows = [{name: row[name] for name in ("x", "y", "v")} for row in project.rows_without_spark("m")]
-    assert sorted(rows, key=by_key) == source.expected()
-    assert not project.has("m__dead_letter") or project.reasons("m") == {}
-
-
-def shuffled_cuts(source: Source) -> Iterator[list[tuple[int, Fields]]]:
-    """Every event once or twice, in batches, most of them near their place and some far from it."""
-    places = [
-        (index + source.random.choice([0, 0, 0, 5, 60]) * source.random.random(), event)
-        for index, event in enumerate(source.events)
-        for _ in range(source.random.choice([1, 1, 1, 2]))
-    ]
-    left = [event for _, event in sorted(places, key=lambda place: place[0])]
-    while left:
-        size = source.random.randrange(1, 45)
-        yield left[:size]
-        left = left[size:]
 
 
 def feed(project: Project, **columns: str) -> None:
@@ -185,6 +220,19 @@ def test_a_batch_that_is_written_again_changes_nothing_twice(project: Project, s
     project.run().check()
     assert project.rows("m", "id") == [{"id": 3, "v": 30}, {"id": 4, "v": 4}]
     assert len(project.summaries("m")) == 2
+
+
+def test_the_keys_of_the_model_are_those_of_a_feed_that_names_none(project: Project) -> None:
+    project.stream("s", {"id": "int", "v": "int"}, envelope="debezium")
+    project.model("m", "SELECT id AS x, v FROM {s}", mode="cdc", keys=["x"])
+    send(project, ("c", 1, 1), ("c", 2, 2), ("d", 1, None))
+    after = [{"id": 3, "v": 3}, {"id": 4, "v": 4}]
+    keys = [None, {"v": 4}]
+    events = [Fields(key=key, value={"op": "c", "after": row}) for key, row in zip(keys, after, strict=True)]
+    project.record("s", events)
+    project.run().check()
+    assert project.rows("m") == [{"x": 2, "v": 2}]
+    assert project.reasons("m") == {"unparsable": 2}
 
 
 def test_a_mirror_is_filled_again_by_another_filter(project: Project) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -42,37 +41,8 @@ def by_key_and_time(row: Row) -> tuple[int, int]:
     return row["id"], row["valid_from"]
 
 
-def cut(seed: int, deletes: bool) -> Iterator[list[Change]]:
-    """Changes in batches: late ones, repeated ones, and some of one time."""
-    source = random.Random(seed)
-    for _ in range(9):
-        yield [
-            (
-                source.randrange(4),
-                source.randrange(14),
-                None if deletes and source.random() < 0.25 else source.randrange(3),
-                source.randrange(2),
-            )
-            for _ in range(source.randrange(1, 14))
-        ]
-
-
 def stored(project: Project, name: str) -> list[Row]:
     return sorted(project.rows_without_spark(name), key=by_key_and_time)
-
-
-def test_any_batches_give_the_history_of_a_replay_in_python(project: Project, feed_seed: int) -> None:
-    project.stream("s", {"id": "int", "v": "int", "w": "int", "at": "int"}, max_per_batch=1)
-    options = {"mode": "scd2", "keys": ["id"], "sequence_by": "at"}
-    project.model("both", "SELECT id, v, w, at FROM {s}", **options)
-    project.model("one", "SELECT id, v, w, at FROM {s}", **options, track_columns=["v"])
-    batches = list(cut(feed_seed, deletes=False))
-    for batch in batches:
-        project.record("s", [dict(zip(("id", "at", "v", "w"), change, strict=True)) for change in batch])
-    project.run().check()
-    changes = [change for batch in batches for change in batch]
-    assert stored(project, "both") == versions(changes)
-    assert stored(project, "one") == versions(changes, tracks_both=False)
 
 
 def event(change: Change) -> Fields:
@@ -89,19 +59,6 @@ def record(project: Project, changes: Sequence[Change]) -> None:
 def feed(project: Project) -> None:
     columns = {"id": {"type": "int", "required": True}, "v": "int", "w": "int", "at": "int"}
     project.stream("s", columns, envelope="debezium", key=["id"], max_per_batch=1)
-
-
-def test_any_batches_of_a_change_feed_give_the_history_of_a_replay(project: Project, feed_seed: int) -> None:
-    """A change that does not pass the filter ends a version, as a delete does."""
-    feed(project)
-    project.model("m", "SELECT id, v, w, at FROM {s} WHERE v < 2", mode="scd2", keys=["id"], sequence_by="at")
-    batches = list(cut(feed_seed, deletes=True))
-    for batch in batches:
-        record(project, batch)
-    project.run().check()
-    changes = [change for batch in batches for change in batch]
-    passing = [(key, at, v if v is not None and v < 2 else None, w) for key, at, v, w in changes]
-    assert stored(project, "m") == versions(passing)
 
 
 def test_what_a_batch_does_not_change_is_not_written_again(project: Project) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -27,10 +28,21 @@ def mirror(project: Project, select: str = SELECT, **config: Any) -> None:
     project.model("m", select, mode="cdc", keys="id", **config)
 
 
-def change(op: str, id_: int, v: int = 0, big: str = "", more: Any = None, at: int = 1) -> Fields:
+def change(
+    op: str, id_: int, v: int = 0, big: str = "", more: Any = None, at: int = 1, other: int | None = None
+) -> Fields:
+    """A change of a row; with the `other` key, a half of a change of its key."""
     row = {"id": id_, "v": v, "big": big, "more": more}
-    event = {"op": op, "before": row if op == "d" else None, "after": None if op == "d" else row, "source": {"lsn": at}}
-    return Fields(key={"id": id_}, value=event)
+    source = {"lsn": at, "txId": at // 10}
+    event = {"op": op, "before": row if op == "d" else None, "after": None if op == "d" else row, "source": source}
+    headers = [["__debezium.newkey" if op == "d" else "__debezium.oldkey", json.dumps({"id": other})]]
+    return Fields(key={"id": id_}, value=event, **({} if other is None else {"headers": headers}))
+
+
+def move(old: int, new: int, at: int, v: int, big: str = UNAVAILABLE, more: Any = UNSENT["more"]) -> list[Fields]:
+    """The records of a change of a row's key."""
+    key = Fields(key={"id": old}, value=None, headers=[["__debezium.newkey", json.dumps({"id": new})]])
+    return [change("d", old, at=at, other=new), key, change("c", new, v, big, more, at, old)]
 
 
 def unsent(id_: int, v: int, at: int = 1) -> Fields:
@@ -90,6 +102,53 @@ def test_a_column_that_the_select_works_with_cannot_be_kept(project: Project) ->
     assert [row["detail"].split(":")[0] for row in project.rows("m__dead_letter")] == ["big"]
 
 
+def test_what_is_not_sent_moves_along_with_the_key(project: Project) -> None:
+    """From the table or from an earlier change in the batch, over several keys, and past rows that take the old one."""
+    project.stream("s", COLUMNS, envelope="debezium", key=["id"], max_per_batch=1)
+    project.model("m", "SELECT id AS x, v, big AS text, more FROM {s} WHERE v >= 0", mode="cdc", keys="x")
+    project.record("s", [change("c", id_, 1, f"t{id_}", [f"m{id_}"], 1) for id_ in (1, 2, 3, 4, 5, 6)])
+    project.record(
+        "s",
+        [
+            *move(1, 11, 21, v=2),
+            change("c", 1, 1, "another", ["a"], 22),
+            unsent(1, 5, 23),
+            change("u", 2, 3, "sent", UNSENT["more"], 24),
+            *move(2, 22, 25, v=3),
+            *move(22, 23, 26, v=4),
+            change("u", 23, 5, UNAVAILABLE, ["new"], 27),
+            *move(23, 2, 28, v=6),
+            unsent(2, 7, 29),
+            *move(3, 33, 30, v=-1),
+            change("d", 4, at=31),
+            *move(5, 4, 32, v=8),
+            *move(6, 66, 33, v=9, big="sent too"),
+            *move(7, 77, 34, v=1),
+        ],
+    )
+    project.run().check()
+    assert [tuple(row.values()) for row in project.rows("m", "x")] == [
+        (1, 5, "another", ["a"]),
+        (2, 7, "sent", ["new"]),
+        (4, 8, "t5", ["m5"]),
+        (11, 2, "t1", ["m1"]),
+        (66, 9, "sent too", ["m6"]),
+    ]
+    assert [json.loads(row["key"]) for row in project.rows("m__dead_letter")] == [{"id": 77}]
+
+
+def test_a_key_change_that_two_partitions_bring_in_two_batches_makes_a_dead_letter(project: Project) -> None:
+    """Whichever half comes first: earlier changes of the old key may be on their way where its delete is."""
+    mirror(project)
+    project.record("s", [change("c", 1, 1, "t1", ["m1"]), change("c", 2, 1, "t2", ["m2"])])
+    (gone, _, come), (later, _, first) = move(1, 11, 21, v=2), move(2, 22, 31, v=3)
+    for partition, half in ((1, gone), (0, come), (0, first), (1, later)):
+        project.record("s", [half], partition=partition)
+    project.run().check()
+    assert stored(project) == []
+    assert sorted(json.loads(row["key"])["id"] for row in project.rows("m__dead_letter")) == [11, 22]
+
+
 @pytest.mark.parametrize("sequence", [{}, {"sequence_by": "_change.position"}], ids=["arrival", "sequence"])
 def test_any_cut_into_batches_gives_the_rows_of_the_source(
     project: Project, feed_seed: int, sequence: dict[str, str]
@@ -97,7 +156,12 @@ def test_any_cut_into_batches_gives_the_rows_of_the_source(
     mirror(project, "SELECT id, v, big AS text, more, _change.position AS at FROM {s}", **sequence)
     chance, rows, events = random.Random(feed_seed), dict[int, Row](), list[Fields]()
     for at in range(1, 160):
-        id_ = chance.randrange(5)
+        id_, new = chance.randrange(5), chance.randrange(7)
+        if id_ in rows and new not in rows and chance.random() < 0.3:
+            row = rows[new] = {**rows.pop(id_), "id": new, "v": at}
+            sent = {"big": row["text"], "more": row["more"]}
+            events += move(id_, new, at, at, **chance.choice([UNSENT, UNSENT, sent]))
+            continue
         if id_ in rows and chance.random() < 0.15:
             del rows[id_]
             events.append(change("d", id_, at=at))

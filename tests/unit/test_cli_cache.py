@@ -20,7 +20,10 @@ from lakesql.errors import LakesqlError, Place
 from lakesql.model.config import Append, AvailableNow, Every, Upsert
 from lakesql.project.cache import CacheFile
 from lakesql.project.codec import decoder, encode
+from lakesql.project.duration import Duration
 from lakesql.project.files import outputs_of
+from lakesql.project.procedures import PROCEDURES, ExpireSnapshots, Maintenance
+from lakesql.project.size import Size
 
 Edit = Callable[[Path], object]
 
@@ -211,10 +214,11 @@ def test_nodes_come_back_as_they_were(value: object) -> None:
         Append(trigger=Every("1 minute", 60_000), tags=("a",)),
         Upsert(keys=("a",)),
         Upsert(keys=("a",), table="t"),
+        Append(maintenance=Maintenance(rewrite_data_files=None, expire_snapshots=ExpireSnapshots(retain_last=3))),
     ],
 )
 def test_configurations_come_back_as_they_were(config: Append | Upsert) -> None:
-    decode = decoder([Append, Upsert, AvailableNow, Every])
+    decode = decoder([Append, Upsert, AvailableNow, Every, Maintenance, *PROCEDURES.values(), Duration, Size])
     assert decode(json.loads(json.dumps(encode(config)))) == config
 
 

@@ -273,7 +273,10 @@ def test_parse_counts_in_words(run: Run, shop: Path) -> None:
 def test_the_manifest_holds_every_node(run: Run, shop: Path) -> None:
     run("parse")
     nodes = json.loads((shop / "target" / "manifest.json").read_text())["nodes"]
-    assert len(nodes) == 13
+    assert sum(node["resource_type"] != "maintenance" for node in nodes.values()) == 13
+    expiry = nodes["maintenance.orders__dead_letter.expire_snapshots"]
+    assert expiry["depends_on"] == ["model.orders"] and expiry["table"] == "lake.shop.orders__dead_letter"
+    assert expiry["options"]["older_than"] == "5 days" and "every 1 hour" in expiry["when"]
     orders = nodes["model.orders"]
     assert orders["compiled_path"] == "target/compiled/models/orders.sql"
     assert orders["config"]["keys"] == ["order_id"]

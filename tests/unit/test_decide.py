@@ -75,6 +75,9 @@ def test_rows_of_another_mode_or_of_other_keys_are_refused(there: Checkpoint | N
     written = entry(5, mode="upsert", keys=("id", "Day"))
     assert refusal(state(there, written, mode="append")) == "mode-changed"
     assert refusal(state(there, written, mode="upsert", keys=("id",))) == "keys-changed"
+    marked = entry(5, mode="cdc", keys=("id",), marks_deletes=True)
+    assert refusal(state(there, marked, mode="cdc", keys=("id",))) == "mode-changed"
+    assert isinstance(outcome(state(there, marked, mode="cdc", keys=("id",), marks_deletes=True)), Resume | StartFrom)
     for same in (
         state(there, written, mode="upsert", keys=("day", "id")),
         state(there, written, mode="append", has_rows=False),
@@ -404,3 +407,15 @@ def test_a_refusal_advises_the_commands_that_duplicate_nothing(given: ProgressSt
         decide(given)
     (problem,) = caught.value.problems
     assert said in problem.fix and unsaid not in problem.fix, problem.fix
+
+
+def test_a_stream_that_would_begin_behind_expired_rows_is_refused_until_somebody_accepts_it() -> None:
+    cut = (Source("orders", "table", is_cut=True),)
+    assert refusal(state(None, None, sources=cut)) == "upstream-expired"
+    assert decide(state(None, None, sources=cut, accept_data_loss=True)) == Fresh()
+    assert decide(state(None, None, sources=(Source("orders", "table"),))) == Fresh()
+    rebuilt = Source("orders", "table", rebuilt=(7, 8), rebuilt_ms=5)
+    assert isinstance(decide(state(None, None, sources=(rebuilt,))), StartFrom), "it begins with all rows"
+    at = {"version": 1, "snapshot_id": 7, "position": 1, "scan_all_files": False}
+    known = checkpoint(3, 3, positions={3: (at,)})
+    assert isinstance(decide(state(known, entry(3, positions={"orders": at}, topics={}), sources=cut)), Resume)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine.progress.position import Source
+from lakesql.engine.progress.position import Source, count_between
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.progress.state import Origin
 from lakesql.errors import RunError, TransientError
@@ -88,3 +88,12 @@ def test_who_reads_no_topic_is_not_asked() -> None:
     look = Asked({})
     progress((Source("r", "rate"),), look).check_topics()
     assert look.times == 0
+
+
+def test_the_offsets_of_a_batch_are_counted_where_all_streams_are_topics() -> None:
+    before: dict[str, Any] = {"a": {"t": {"0": 5, "1": 0}}, "b": {"u": {"0": 1}}}
+    after: dict[str, Any] = {"a": {"t": {"0": 9, "1": 2}, "new": {"0": 4}}, "b": {"u": {"0": 1}}}
+    assert count_between(before, after) == 4 + 2 + 4
+    assert count_between({}, after) is None, "where it begins is not known"
+    files = {"a": {"logOffset": 3}}
+    assert count_between(files, {"a": {"logOffset": 4}}) is None

@@ -340,8 +340,9 @@ def test_a_compiled_file_ends_each_statement_and_is_stable() -> None:
     statements = [
         line for line in compiled.splitlines() if line.split(" ")[0] in ("CREATE", "ALTER", "MERGE", "INSERT")
     ]
-    assert len(statements) == 5
-    assert compiled.count(";\n") == 5 and "last" not in compiled
+    calls = [line for line in compiled.splitlines() if line.startswith("CALL ")]
+    assert len(statements) == 6 and len(calls) == 10
+    assert compiled.count(";\n") == 16 and "last" not in compiled.replace("retain_last", "")
 
 
 KEYED = "{{ config(mode='upsert', keys='id') }} SELECT id, status AS s, amount FROM {{ stream('orders') }}"

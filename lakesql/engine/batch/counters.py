@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
-from lakesql.names import CHANGE, IGNORED, NEW_FIELDS, RAW, RECORD, REJECTED, UNSENT
+from lakesql.names import CHANGE, IGNORED, MOVE, NEW_FIELDS, RAW, RECORD, REJECTED, TOMBSTONE, UNSENT
 from lakesql.stream.stream import Stream
 
 
@@ -25,8 +25,9 @@ class Counts:
     `records` arrived; `bad` of them were rejected as they were read. Of the SELECT's rows, `keyless` lack a key or what
     orders the rows of a key; the others are `usable`. `event_us` is the newest event among the good records, in
     microseconds since the epoch: a datetime would come in some time zone. `truncates` are the changes of a feed that
-    empty its table, and `unsent` those that leave out values which the table has. `reshaped` are those that have other
-    columns than their stream, and `ignored` those that are no changes: messages, and tombstones.
+    empty its table, `unsent` those that leave out values which the table has, and `moves` the halves of changes of
+    keys. `reshaped` are those that have other columns than their stream, and `ignored` those that are no changes:
+    messages, and tombstones. `tombstones` have no value, and delete the row of their key.
     """
 
     records: int
@@ -36,8 +37,10 @@ class Counts:
     event_us: int | None
     truncates: int = 0
     unsent: int = 0
+    moves: int = 0
     reshaped: int = 0
     ignored: int = 0
+    tombstones: int = 0
 
     @property
     def rejected(self) -> int:
@@ -58,7 +61,12 @@ class BatchCounters:
             self._records,
             records,
             _record_counts(
-                _event_time(stream, select), select.writing.is_mirror, bool(select.kept), IGNORED in records.columns
+                _event_time(stream, select),
+                select.writing.is_mirror,
+                bool(select.kept),
+                select.has_moves,
+                IGNORED in records.columns,
+                TOMBSTONE in records.columns,
             ),
         )
 
@@ -83,8 +91,10 @@ class BatchCounters:
             event_us=max(times) if times else None,
             truncates=sum(row["truncates"] for row in seen),
             unsent=sum(row["unsent"] for row in seen),
+            moves=sum(row["moves"] for row in seen),
             reshaped=sum(row["reshaped"] for row in seen),
             ignored=sum(row["ignored"] for row in seen),
+            tombstones=sum(row["tombstones"] for row in seen),
         )
 
 
@@ -112,7 +122,9 @@ def count_of(condition: Column) -> Column:
 
 
 @cache
-def _record_counts(event_time: str, is_mirror: bool, keeps: bool, is_feed: bool) -> tuple[Column, ...]:
+def _record_counts(
+    event_time: str, is_mirror: bool, keeps: bool, has_moves: bool, is_feed: bool, deletes: bool
+) -> tuple[Column, ...]:
     is_bad = F.col(REJECTED).isNotNull()
     newest = F.max(F.when(~is_bad, F.unix_micros(F.expr(event_time))))
     none = F.count(F.lit(None))
@@ -124,8 +136,10 @@ def _record_counts(event_time: str, is_mirror: bool, keeps: bool, is_feed: bool)
         newest.alias("event_us"),
         truncates.alias("truncates"),
         unsent.alias("unsent"),
+        (count_of(~is_bad & F.col(f"{MOVE}.pair").isNotNull()) if has_moves else none).alias("moves"),
         (count_of(F.col(NEW_FIELDS).isNotNull()) if is_feed else none).alias("reshaped"),
         (count_of(F.col(IGNORED)) if is_feed else none).alias("ignored"),
+        (count_of(F.col(TOMBSTONE).isNotNull()) if deletes else none).alias("tombstones"),
     )
 
 
@@ -133,7 +147,8 @@ def _record_counts(event_time: str, is_mirror: bool, keeps: bool, is_feed: bool)
 def _stateful_counts() -> tuple[Column, ...]:
     none = F.max(F.lit(None).cast("bigint"))
     none_of = count_of(F.lit(False))
-    others = (none_of.alias(name) for name in ("bad", "truncates", "unsent", "reshaped", "ignored"))
+    names = ("bad", "truncates", "unsent", "moves", "reshaped", "ignored", "tombstones")
+    others = (none_of.alias(name) for name in names)
     return F.count("*").alias("records"), none.alias("event_us"), *others
 
 

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakesql.compile.batch import MakeView, Truncate, changed_view, current_view, newest_known_view, newest_view
+from lakesql.compile.batch import (
+    MakeView,
+    Truncate,
+    changed_view,
+    current_view,
+    moved_on_view,
+    newest_known_view,
+    newest_view,
+    told_apart_view,
+)
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.errors import RunError
-from lakesql.names import CHANGE, NEWEST_VIEW
+from lakesql.names import CHANGE, CHANGES_VIEW, NEWEST_VIEW, PAIR, POSITION
 from lakesql.stream.stream import FilePath, Generated, Origin, TopicPattern, Topics
 
 
-def open_feed(session: SparkSession, select: Select, counters: BatchCounters) -> Truncate | None:
-    """Make, of the view `_lakesql_changes`, the view of the newest changes, whose rows are made once, and what is left.
+def open_feed(
+    session: SparkSession,
+    select: Select,
+    counters: BatchCounters,
+    complete: Callable[[], DataFrame] | None = None,
+    with_deleted: bool = True,
+) -> Truncate | None:
+    """Make, of the view `_lakesql_changes`, the view of the newest changes, whose rows are made once, and what is left,
+    `with_deleted` rows where the model marks them.
+
+    Where there are halves of key changes among the changes, they are those of `complete`, if there is that.
 
     The truncate that is among them. Raises `RunError` (`truncate-refused`) where the model takes none, or where one of
     several topics has it: of the rows in the table, nobody knows which ones came from there.
@@ -24,20 +43,27 @@ def open_feed(session: SparkSession, select: Select, counters: BatchCounters) ->
     newest = counters.rows(session.sql(newest_view(select).query), ())
     newest = newest.localCheckpoint()
     counts = counters.read()
+    if counts.moves and (told_apart := told_apart_view(select)):
+        if complete is not None:
+            complete().createOrReplaceTempView(CHANGES_VIEW)
+        changes = session.sql(told_apart.query).localCheckpoint()
+        changes.createOrReplaceTempView(told_apart.name)
+        newest = session.sql(newest_view(select).query).localCheckpoint()
     if counts.unsent and (known := newest_known_view(select)):
         newest = session.sql(known.query).localCheckpoint()
     newest.createOrReplaceTempView(NEWEST_VIEW)
+    if counts.unsent and counts.moves and (moved_on := moved_on_view(select)):
+        while not newest.where(F.col(PAIR).isNotNull()).isEmpty():
+            newest = session.sql(moved_on.query).localCheckpoint()
+            newest.createOrReplaceTempView(NEWEST_VIEW)
     truncate = None
     if counts.truncates:
         if not select.writing.takes_truncates:
             raise _refused(select)
         if any(_reads_several(stream.origin) for stream in select.streams.values()):
             raise _refused_of_one(select)
-        truncate = Truncate()
-        if select.has_sequenced_truncates:
-            truncates = newest.where(F.col(f"{CHANGE}.op") == "t")
-            truncate = Truncate(tuple(truncates.agg(F.max(f"{CHANGE}.position")).collect()[0][0]))
-    for view in (changed_view(select, truncate is not None), current_view(select)):
+        truncate = _read_truncate(newest, select)
+    for view in (changed_view(select, truncate is not None), current_view(select, with_deleted)):
         _make(session, view)
     return truncate
 
@@ -52,6 +78,17 @@ def _reads_several(origin: Origin) -> bool:
             return False
         case _:
             assert_never(origin)
+
+
+def _read_truncate(newest: DataFrame, select: Select) -> Truncate:
+    sequenced, marks = select.has_sequenced_truncates, select.writing.marks_deletes
+    if not (sequenced or marks):
+        return Truncate()
+    position = F.col(f"{CHANGE}.position")
+    at_us = F.unix_micros(F.max_by(f"{CHANGE}.ts", F.struct(position, POSITION))) if marks else F.max(F.lit(None))
+    truncates = newest.where(F.col(f"{CHANGE}.op") == "t")
+    last, at = truncates.agg(F.max(position), at_us).collect()[0]
+    return Truncate(tuple(last) if sequenced else (), at)
 
 
 def _make(session: SparkSession, view: MakeView) -> None:

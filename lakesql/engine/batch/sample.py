@@ -36,7 +36,7 @@ def preview_rows(
             counters = BatchCounters()
             changes = good_records(counters.stream(parsed, binding.stream, select))
             changes.createOrReplaceTempView(CHANGES_VIEW)
-            open_feed(session, select, counters)
+            open_feed(session, select, counters, with_deleted=False)
         else:
             good_records(parsed).createOrReplaceTempView(identifier(binding.stream.name))
     rows = session.sql(select.text)

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakesql.compile.quote import identifier
 from lakesql.engine.batch.arrivals import count_arrivals, read_arrivals
 from lakesql.engine.batch.write import Sink, write_batch, write_dead_letter_batch
+from lakesql.engine.ledger.entry import Snapshot
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Offsets, lag_of
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, read_records
@@ -24,12 +25,18 @@ from lakesql.events import PartitionLag
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.project.profiles import Kafka
 
-BatchWriter = Callable[[Sink, DataFrame, int], None]
+BatchWriter = Callable[[Sink, DataFrame, int], Snapshot | None]
 BacklogUnit = Literal["records", "files"]
 
 WAITS_FOR_SOURCES_S = 10.0
 """How long a query that is asked to stop may ask its sources what is new, before it is stopped while it does: a broker
 that is away keeps it waiting for minutes."""
+
+
+END_POLL_S = 0.05
+
+FULL = 0.9
+"""Which share of `max_per_batch` a batch has at least that is as large as it may be: Spark rounds it by partition."""
 
 
 class _Stopped(Exception):  # noqa: N818  not an error: it ends a query that was asked to stop
@@ -58,22 +65,25 @@ class ModelQuery:
         self._stopping = threading.Event()
         self._asked_at: float | None = None
         self._writing: set[str] = set()
+        self._at_end: threading.Thread | None = None
 
     def start(self, session: SparkSession, trigger: Trigger) -> None:
         """Start reading. `session` is the model's own: its views are named after streams."""
         select, bindings = self.sink.select, self.sink.bindings
         if not select.query.stateful:
             self._start(read_records(session, select, bindings), self.sink, write_batch, "append", trigger)
+            self._watch_end(session, trigger)
             return
         sink = replace(self.sink, arrivals=lambda: read_arrivals(session, self.sink.progress.identity.owner))
         self._start(self._stateful_rows(session), sink, write_batch, select.writing.output_mode, trigger)
         assert self.sink.companion is not None
         companion = replace(self.sink, progress=self.sink.companion)
         self._start(read_records(session, select, bindings), companion, write_dead_letter_batch, "append", trigger)
+        self._watch_end(session, trigger)
 
     def is_active(self) -> bool:
-        """Whether any of it still runs."""
-        return any(query.isActive for query in self._queries)
+        """Whether any of it still runs, or its tables are being maintained."""
+        return any(query.isActive for query in self._queries) or (self._at_end is not None and self._at_end.is_alive())
 
     def error(self) -> Exception | None:
         """Why it ended, if it failed: what `write_batch` raised, or what Spark says."""
@@ -106,6 +116,24 @@ class ModelQuery:
         report: Any = json.loads(last.json)
         return float(report["processedRowsPerSecond"]), backlog_of(report["sources"], unit)
 
+    def _watch_end(self, session: SparkSession, trigger: Trigger) -> None:
+        """Where the query ends by itself, maintain the model's tables once it has."""
+        keeper = self.sink.keeper
+        if keeper is None or not isinstance(trigger, AvailableNow):
+            return
+
+        def maintain() -> None:
+            try:
+                while any(query.isActive for query in self._queries):
+                    time.sleep(END_POLL_S)
+                if self.failure is None and not any(query.exception() for query in self._queries):
+                    keeper.at_end(session, self._stopping.is_set)
+            except Exception as error:
+                self.failure = self.failure or error
+
+        self._at_end = threading.Thread(target=maintain, name=f"maintain {self.sink.model.name}", daemon=True)
+        self._at_end.start()
+
     def _stateful_rows(self, session: SparkSession) -> DataFrame:
         """The author's SELECT as a streaming query over the good records of its streams."""
         select = self.sink.select
@@ -126,7 +154,10 @@ class ModelQuery:
             self._writing.add(sink.progress.identity.owner)
             try:
                 with ALLOCATOR_CLEANER.reading():
-                    write(sink, batch_rows, batch)
+                    head = write(sink, batch_rows, batch)
+                    if head is not None and sink.keeper is not None:
+                        is_behind = isinstance(trigger, AvailableNow) or _is_full(sink)
+                        sink.keeper.after_batch(batch_rows.sparkSession, head.summary, is_behind)
             except Exception as error:
                 self.failure = self.failure or error
                 self._stopping.set()
@@ -143,6 +174,12 @@ class ModelQuery:
             case Every(interval_ms=interval_ms):
                 writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
         self._queries.append(writer.start())
+
+
+def _is_full(sink: Sink) -> bool:
+    """Whether the batch has as much of its topics as a batch may have: more of them is waiting then."""
+    limit = sum(binding.stream.max_per_batch or 0 for binding in sink.bindings)
+    return bool(limit) and sink.progress.planned is not None and sink.progress.planned >= FULL * limit
 
 
 def unit_of(bindings: Iterable[StreamBinding]) -> BacklogUnit:

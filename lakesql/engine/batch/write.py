@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import Literal, assert_never
 
@@ -20,6 +20,7 @@ from lakesql.compile.batch import (
     MakeView,
     ReadBounds,
     Remember,
+    TakeTombstones,
     Truncate,
     Write,
     batch_steps,
@@ -40,6 +41,8 @@ from lakesql.engine.batch.dead_letter import (
     write_dead_letters,
 )
 from lakesql.engine.batch.feed import open_feed
+from lakesql.engine.batch.gather import gather
+from lakesql.engine.batch.halves import complete_moves
 from lakesql.engine.batch.late import late_letters
 from lakesql.engine.batch.letters import take_letters
 from lakesql.engine.batch.new_columns import Follow, check_schemas
@@ -47,14 +50,15 @@ from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.entry import Entry, Snapshot, summary_of
+from lakesql.engine.maintenance.keeper import Keeper
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.progress.replay import ReplayProgress
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.parsed import good_records, unpack
+from lakesql.engine.sources.parsed import deleted_keys, good_records, unpack
 from lakesql.errors import LakesqlError, RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected, now_ms
 from lakesql.model.model import Model
-from lakesql.names import CHANGES_VIEW, DELETE, RAW, ROWS_VIEW, UNKNOWN
+from lakesql.names import CHANGES_VIEW, RAW, ROWS_VIEW, TOMBSTONES_VIEW, UNKNOWN
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -82,6 +86,7 @@ class Sink:
     table: TableSync
     emit: Emit
     tombstones: Tombstones = field(default_factory=Tombstones)
+    keeper: Keeper | None = None
     companion: Progress | None = None
     arrivals: Callable[[], Arrivals] | None = None
     letters: DataFrame | None = None
@@ -94,8 +99,10 @@ class Sink:
         return self.select.model
 
 
-def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
+def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     """Write one batch of a model: `arrived` are its parsed records, or the rows of a stateful SELECT.
+
+    Returns the snapshot that has become the table's head; None where nothing was written to the table.
 
     The steps, and what a crash after each leaves:
 
@@ -117,9 +124,11 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             arrived.write.format("noop").mode("append").save()
         sink.progress.note_written(entry)
         sink.emit(BatchSkipped(model.name, batch, now_ms()))
-        return
+        return None
     sink.reached("view")
-    rows = _open_rows(sink, session, arrived)
+    if not sink.select.query.stateful:
+        arrived = gather(arrived, sink.progress.planned)
+    rows = _open_rows(sink, session, arrived, entry)
     sink.reached("stage")
     with ExitStack() as stack:
         write = _prepare_write(sink, table, rows, entry, stack)
@@ -150,7 +159,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             sink.emit(
                 BatchEmpty(model.name, batch, arrivals.records, rejected, now_ms(), arrivals.late, counts.ignored)
             )
-            return
+            return None
 
         def prepare_again() -> _PreparedWrite | None:
             return _prepare_write(sink, snapshots.load_table(session, model.table), rows, entry, stack)
@@ -174,6 +183,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
             remembered=write.entry.remembered,
         )
     )
+    return head
 
 
 def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
@@ -213,37 +223,43 @@ def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """The rows of the batch, which are the view `_lakesql_rows` too; the records that they are made of, by stream; the
-    steps that write them; and what is counted on the way."""
+    steps that write them; and what is counted on the way. `is_counted`: they have been made already."""
 
     frame: DataFrame
     records: list[DataFrame]
     steps: tuple[BatchStep, ...]
     counters: BatchCounters
     truncate: Truncate | None
+    is_counted: bool = False
 
 
-def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
+def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, entry: Entry) -> _Rows:
     select, counters = sink.select, BatchCounters()
     if select.query.stateful:  # the SELECT has run already: it is the streaming query
         records, truncate = list[DataFrame](), None
         rows = counters.stateful_rows(arrived)
     else:
         records = _open_streams(sink, arrived, counters)
-        truncate = open_feed(session, select, counters) if select.writing.is_mirror else None
+        truncate = None
+        if select.writing.is_mirror:
+            (binding,), (parsed,) = sink.bindings, records
+            complete = partial(complete_moves, session, select, binding, parsed, entry)
+            truncate = open_feed(session, select, counters, complete)
         rows = session.sql(select.text)
     steps = batch_steps(select, sink.table.columns(rows.schema))
     writing = select.writing
     if writing.not_null or (writing.empty_when == "no rows arrived" and not writing.is_mirror):
         rows = counters.rows(rows, writing.not_null)
+    is_counted = False
     is_read_again = writing.not_null or any(isinstance(step, ReadBounds) for step in steps)
     if is_read_again and (select.query.reads_tables or select.query.stateful):
         # Made once, and for good. Spark reads a table's newest version whenever a plan is run, also where its rows are
         # persisted: the keys that bound the MERGE, its rows and the dead letters could be of three versions. Rows of a
         # stateful SELECT, with its state, would be made anew where another model's session replaces a view: Spark then
         # forgets whatever is persisted, in any session, by a plan that has a view of that name.
-        rows = rows.localCheckpoint()
+        rows, is_counted = rows.localCheckpoint(), True
     rows.createOrReplaceTempView(ROWS_VIEW)
-    return _Rows(rows, records, steps, counters, truncate)
+    return _Rows(rows, records, steps, counters, truncate, is_counted)
 
 
 def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> list[DataFrame]:
@@ -266,15 +282,19 @@ def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> li
 class _PreparedWrite:
     """The statement that writes the rows, with the entry that its snapshot gets. It may be run again.
 
-    `unknown` are the rows of which a value is nowhere to be found. `is_small`: few rows of the batch and of the table
-    are all that it joins.
+    `first` is the one that does it to a table without a row, where the table was seen to have none. `unknown` are the
+    rows of which a value is nowhere to be found. `is_of_table`: what is written is made of the table's rows too, or of
+    there being none, and is made anew where these have changed. `is_small`: few rows of the batch and of the table are
+    all that it joins.
     """
 
     statement: str
+    first: str
     is_unchecked: bool
     entry: Entry
     counters: BatchCounters
     unknown: DataFrame | None = None
+    is_of_table: bool = False
     is_small: bool = False
 
 
@@ -284,17 +304,22 @@ def _prepare_write(
     """Take the steps before the write: views, and the keys that bound it. None where there is no row to write."""
     session, model = rows.frame.sparkSession, sink.model
     frames, bounds, unknown = {ROWS_VIEW: rows.frame}, tuple[KeyRange, ...](), None
+    is_counted, is_bounded, is_sequenced = rows.is_counted, False, False
+    write = rows.steps[-1]
+    is_first = isinstance(write, Write) and write.first is not None and snapshots.is_empty(table)
     for step in rows.steps:
         match step:
             case MakeView(name=name, query=query):
                 if name not in frames:
                     frames[name] = session.sql(query)
                     frames[name].createOrReplaceTempView(name)
-            case CheckDeletes(view=view, ratio=ratio):
-                deletes = _keep(frames[view], stack).where(DELETE)
+            case CheckDeletes() if is_first:
+                pass  # there is nothing to delete
+            case CheckDeletes(view=view, ratio=ratio, condition=condition):
+                deletes = _keep(frames[view], stack).where(condition)
                 _check_deletes(sink.select, ratio, deletes, rows.truncate, table)
-            case ReadBounds() if rows.truncate:
-                pass  # all of the table is looked at
+            case ReadBounds() if rows.truncate or (is_first and not sink.select.query.stateful):
+                pass  # all of the table is looked at, or nothing
             case ReadBounds(view=view) if _finds_files(sink, table, rows.steps):
                 _keep(frames[view], stack)  # the MERGE reads it twice
             case ReadBounds(view=view, keys=keys, margins_ms=margins_ms):
@@ -303,10 +328,10 @@ def _prepare_write(
                     kept = _keep(frames[view], stack)
                     if session.conf.get("spark.sql.adaptive.enabled") != "true":
                         kept.count()  # all of it, which is counted: a look at some keys would stop before the last task
-                    found = read_keys(kept, keys, margins_ms)
-                    if found is None:
+                    found, is_counted, is_bounded = read_keys(kept, keys, margins_ms), True, True
+                    if found is None and not rows.counters.read().tombstones:
                         return None
-                    bounds = found
+                    bounds = found or ()
                     late = sink.arrivals().late if sink.arrivals else 0
                     entry = replace(entry, event_time=_iso(rows.counters.read()), late=late)
             case FillUnsent(view=view, query=query):
@@ -315,6 +340,16 @@ def _prepare_write(
                     unknown = filled.where(UNKNOWN)
                     frames[view] = filled.where(f"NOT {UNKNOWN}").drop(UNKNOWN)
                     frames[view].createOrReplaceTempView(view)
+            case TakeTombstones(name=name, rows=query, newest=newest, keys=keys):
+                deleted = deleted_keys(rows.records[0], sink.select.feed_keys)
+                if rows.counters.read().tombstones if is_counted else deleted.count():
+                    deleted = deleted.localCheckpoint()
+                    deleted.createOrReplaceTempView(TOMBSTONES_VIEW)
+                    session.sql(query.text(read_keys(deleted, keys) or ())).createOrReplaceTempView(name)
+                    frames[newest.name] = session.sql(newest.query)
+                    frames[newest.name].createOrReplaceTempView(newest.name)
+                    bounds = read_keys(_keep(frames[newest.name], stack), keys) or () if is_bounded else ()
+                    is_sequenced = len(query.parts) > 1
             case KeepRows(name=name, query=query):
                 frames[name] = session.sql(query.text(bounds)).localCheckpoint()
                 frames[name].createOrReplaceTempView(name)
@@ -324,7 +359,9 @@ def _prepare_write(
             case Write(is_unchecked=is_unchecked):
                 merge = step.truncating_text(rows.truncate) if rows.truncate else step.text(bounds)
                 is_small = _is_small(sink, table, bounds)
-                return _PreparedWrite(merge, is_unchecked, entry, rows.counters, unknown, is_small)
+                first = step.first.text(bounds) if is_first and step.first else ""
+                is_of_table = is_first or is_sequenced or unknown is not None or sink.select.writing.is_history
+                return _PreparedWrite(merge, first, is_unchecked, entry, rows.counters, unknown, is_of_table, is_small)
             case _:
                 assert_never(step)
     raise AssertionError("the last step of a batch is its write")
@@ -386,23 +423,28 @@ def _keep(frame: DataFrame, stack: ExitStack) -> DataFrame:
 def _stage(sink: Sink, session: SparkSession, write: _PreparedWrite) -> Snapshot | None:
     """Write the rows into a staged snapshot; one that turns out to change nothing is dropped again."""
     table_name = sink.model.table
-    head = snapshots.head_of(snapshots.load_table(session, table_name)) if write.is_unchecked else None
+    table = snapshots.load_table(session, table_name) if write.is_unchecked or write.first else None
+    is_first = bool(write.first) and snapshots.is_empty(table)
+    head = snapshots.head_of(table) if table is not None else None
+    settings = snapshots.merge_settings(table) if is_first else {}
     with ExitStack() as stack:
-        stack.enter_context(snapshots.commit_properties(session, summary_of(write.entry), write.entry.wap_id))
-        if write.is_small:
+        summary = summary_of(write.entry)
+        stack.enter_context(snapshots.commit_properties(session, summary, write.entry.wap_id, settings))
+        if write.is_small and not is_first:
             stack.enter_context(_planned_once(session))
-        session.sql(write.statement)
+        session.sql(write.first if is_first else write.statement)
     table = snapshots.load_table(session, table_name)
     snapshot = snapshots.staged_snapshot(table, write.entry.wap_id)
     assert snapshot is not None, "the write was not staged"
-    if write.is_unchecked and snapshot.parent != head:
+    if (write.is_unchecked or is_first) and snapshot.parent != head:
         snapshots.drop_staged(table, snapshot)
         raise snapshots.conflict(table_name)
     match sink.select.writing.empty_when:
         case "no rows added":
             is_empty = not snapshot.added
         case "no rows arrived":
-            is_empty = not write.counters.read().usable
+            counts = write.counters.read()
+            is_empty = not (counts.usable or counts.tombstones)
     if is_empty:
         snapshots.drop_staged(table, snapshot)
         return None
@@ -492,13 +534,13 @@ def _publish(
                 session,
                 model.table,
                 snapshot,
-                model.name,
+                progress.identity.owner,
                 lambda table: progress.holds(table, entry),
                 can_replay,
             )
         except snapshots.HeadMovedError:
             snapshots.drop_staged(snapshots.load_table(session, model.table), snapshot)
-            if sink.select.writing.is_history or write.unknown is not None:  # rows that are made of the table's
+            if write.is_of_table:
                 again = prepare_again()
                 assert again is not None, "the rows of a batch do not change"
                 write = again

@@ -16,6 +16,7 @@ from lakesql.names import (
     LEDGER_ACCEPTED,
     LEDGER_BATCH,
     LEDGER_CHECKPOINT,
+    LEDGER_DELETES,
     LEDGER_EVENT_TIME,
     LEDGER_KEYS,
     LEDGER_LATE,
@@ -42,7 +43,7 @@ class Entry:
     Kafka's topics, `accepted` the records that somebody has accepted to lose. `mode` and `keys` are the model's
     when it wrote the batch, both empty where dead letters are written. `late` are the rows that a watermark has
     dropped, as far as the batch's own pass knows them before the commit. `remembered` are the rows that the batch has
-    put into the tombstones.
+    put into the tombstones. `marks_deletes`: what the source had deleted stayed, marked.
     """
 
     model: str
@@ -58,6 +59,7 @@ class Entry:
     keys: tuple[str, ...] = ()
     late: int = 0
     remembered: int = 0
+    marks_deletes: bool = False
 
     @property
     def positions(self) -> dict[str, Any]:
@@ -121,6 +123,7 @@ def summary_of(entry: Entry) -> dict[str, str]:
         LEDGER_KEYS: json.dumps(entry.keys, ensure_ascii=False) if entry.keys else "",
         LEDGER_LATE: str(entry.late or ""),
         LEDGER_REMEMBERED: str(entry.remembered or ""),
+        LEDGER_DELETES: "soft" if entry.marks_deletes else "",
     }
     return {key: value for key, value in summary.items() if value}
 
@@ -153,6 +156,7 @@ def newest_entry(
                 keys=tuple(json.loads(summary.get(LEDGER_KEYS, "[]"))),
                 late=int(summary.get(LEDGER_LATE, 0)),
                 remembered=int(summary.get(LEDGER_REMEMBERED, 0)),
+                marks_deletes=LEDGER_DELETES in summary,
             )
     return None
 

@@ -31,6 +31,11 @@ def load_table(session: SparkSession, name: TableName) -> JavaTable:
     return spark_util.loadIcebergTable(session._jsparkSession, table_name(name))
 
 
+def read_json(table: JavaTable) -> str:
+    """All metadata of the table, as it was loaded: Iceberg's own JSON."""
+    return str(java_class("org.apache.iceberg.TableMetadataParser").toJson(table.operations().current()))
+
+
 def table_exists(session: SparkSession, name: TableName) -> bool:
     """Whether the catalog has the table."""
     return bool(session.catalog.tableExists(table_name(name)))
@@ -145,6 +150,18 @@ def rewrites_files(table: JavaTable) -> bool:
     return str(table.properties().getOrDefault("write.merge.mode", "copy-on-write")) == "copy-on-write"
 
 
+def is_empty(table: JavaTable) -> bool:
+    """Whether the table, as it was loaded, certainly has no row: no file of it has one, whatever was deleted of it."""
+    snapshot = table.currentSnapshot()
+    return snapshot is None or _snapshot(snapshot).is_empty
+
+
+def merge_settings(table: JavaTable) -> dict[str, str]:
+    """The settings by which an INSERT distributes its rows as a MERGE into the table does."""
+    mode = table.properties().get("write.merge.distribution-mode")
+    return {"spark.sql.iceberg.distribution-mode": mode} if mode else {}
+
+
 def ledger_tag(model: str) -> str:
     """The tag of the snapshot with the newest ledger entry of `model`."""
     return f"{TAG_PREFIX}{model}"
@@ -161,12 +178,16 @@ def drop_staged(table: JavaTable, snapshot: Snapshot) -> None:
 
 
 @contextmanager
-def commit_properties(session: SparkSession, properties: Mapping[str, str], wap_id: str) -> Iterator[None]:
-    """While this is open, the session's writes are staged as `wap_id`, with `properties` in their snapshots' summaries.
+def commit_properties(
+    session: SparkSession, properties: Mapping[str, str], wap_id: str, others: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """While this is open, the session's writes are staged as `wap_id`, with `properties` in their snapshots' summaries,
+    and by the settings `others`.
 
     The table has `write.wap.enabled`. The session is a batch's own clone, so no other query sees any of this.
     """
-    settings = {**{f"{_PROPERTY}{key}": value for key, value in properties.items()}, _WAP_ID: wap_id}
+    settings = {f"{_PROPERTY}{key}": value for key, value in properties.items()}
+    settings |= {_WAP_ID: wap_id, **(others or {})}
     conf = session.conf
     for key, value in settings.items():
         conf.set(key, value)

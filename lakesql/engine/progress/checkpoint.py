@@ -19,7 +19,7 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from lakesql.engine.progress.position import Position, spark_position
+from lakesql.engine.progress.position import Position, is_position_of, spark_position
 from lakesql.engine.progress.state import Batch, Checkpoint, Origin
 from lakesql.engine.sources.globs import find_files
 from lakesql.errors import RunError
@@ -229,6 +229,19 @@ def create_checkpoint(files: CheckpointFiles, origin: Origin, seeded: Sequence[S
         files.write("commits/0", 'v1\n{"nextBatchWatermarkMs":0}')
     files.write("metadata", _dump({"id": id_}))
     return id_
+
+
+def forget_start(files: CheckpointFiles, checkpoint: Checkpoint) -> None:
+    """Let the sources that are tables begin, as Iceberg has noted it, where the checkpoint stands by now.
+
+    Iceberg notes the snapshot at which a stream has begun, and looks for the newest one from there on whenever a query
+    takes what is there. Once that snapshot has expired, such a query would never run again.
+    """
+    for index, position in enumerate(checkpoint.positions.get(checkpoint.newest_committed, ())):
+        if isinstance(position, dict) and is_position_of("table", position) and position["snapshot_id"] >= 0:
+            name, text = f"sources/{index}/offsets/0", _dump(position)
+            if files.read(name) not in (None, text):
+                files.write(name, text)
 
 
 def move_aside(files: CheckpointFiles) -> str | None:

@@ -48,6 +48,9 @@ def decide(state: ProgressState) -> Decision:
     else:
         decision = _resume(state, checkpoint)
     check_upstream(state, decision)
+    if isinstance(decision, Fresh) and any(source.is_cut for source in state.sources):
+        _check_cut(state)
+        return decision
     return check_topics(state, decision)
 
 
@@ -55,6 +58,22 @@ def _begin(state: ProgressState) -> Fresh | StartFrom:
     starts = rebuilt_starts(state.sources)
     tables = ", ".join(starts)
     return StartFrom(starts, None, f"begins with the rows that a rebuild gave {tables}") if starts else Fresh()
+
+
+def _check_cut(state: ProgressState) -> None:
+    """Raise where a stream of a table would begin behind rows that are in the table, unless somebody has accepted it.
+
+    Iceberg's stream begins with the oldest snapshot that is there, and gives the rows that were added since.
+    """
+    names = [f"'{source.name}'" for source in state.sources if source.is_cut]
+    if not state.accept_data_loss:
+        raise RunError.of(
+            "upstream-expired",
+            f"Model '{state.model}' is to begin with the table of {', '.join(names)}, whose first snapshots have "
+            "expired: a stream gives only the rows that were added after them.",
+            fix="To have all rows, rebuild that model: a stream begins with the rows of a rebuild. To begin with the "
+            f"rows that the stream still gives: lakesql run --select {state.model} --accept-data-loss",
+        )
 
 
 def decide_all(queries: Sequence[ProgressState]) -> list[Decision]:
@@ -101,6 +120,13 @@ def check_identity(state: ProgressState) -> None:
             f"mode '{entry.mode}'.",
             why="A row that is in the table would not be told apart as the new mode needs it.",
             fix=f"Put mode='{entry.mode}' back. {fix_by_fill(state)}",
+        )
+    if entry.marks_deletes and not state.marks_deletes:
+        raise RunError.of(
+            "mode-changed",
+            f"Model '{state.model}' says apply_deletes='hard', and table {state.table} was written with 'soft'.",
+            why="The rows that are marked as deleted would stand among the others, and nothing would remove them.",
+            fix=f"Put apply_deletes='soft' back. {fix_by_fill(state)}",
         )
     if {key.casefold() for key in entry.keys} != {key.casefold() for key in state.keys}:
         raise RunError.of(

@@ -48,6 +48,7 @@ def read_state(
         has_rows=head is not None and not head.is_empty,
         is_companion=identity.is_companion,
         accept_data_loss=accept_data_loss,
+        marks_deletes=identity.marks_deletes,
         moved=moved,
     )
 
@@ -78,9 +79,9 @@ def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding
             return Source(name, "rate")
         case TableSource(table=table):
             found = load_table(session, table)
-            rebuilt, at_ms = _read_rebuilt(found)
+            rebuilt, at_ms, is_cut = _read_rebuilt(found)
             nothing = f"there is no row in {table} yet" if found.currentSnapshot() is None else ""
-            return Source(name, "table", rebuilt=rebuilt, rebuilt_ms=at_ms, nothing=nothing)
+            return Source(name, "table", rebuilt=rebuilt, rebuilt_ms=at_ms, is_cut=is_cut, nothing=nothing)
         case _:
             assert_never(binding.source)
 
@@ -89,14 +90,19 @@ def _look_for_files(session: SparkSession, glob: str) -> str:
     return "" if any(True for _ in find_files(session, glob)) else explain_no_files(glob)
 
 
-def _read_rebuilt(table: JavaTable) -> tuple[tuple[int, ...], int | None]:
-    """The table's snapshots since it was rebuilt, and when that was; none where it never was."""
+def _read_rebuilt(table: JavaTable) -> tuple[tuple[int, ...], int | None, bool]:
+    """The table's snapshots since it was rebuilt, and when that was; none where it never was.
+
+    And whether it was not, as far as one can see, and its first snapshots are gone.
+    """
     since: list[int] = []
+    parent = None
     for snapshot in read_history(table):
         since.append(snapshot.id)
+        parent = snapshot.parent
         if LEDGER_REBUILD in snapshot.summary:
-            return tuple(reversed(since)), int(table.snapshot(snapshot.id).timestampMillis())
-    return (), None
+            return tuple(reversed(since)), int(table.snapshot(snapshot.id).timestampMillis()), False
+    return (), None, parent is not None
 
 
 def read_topics(session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]) -> list[dict[str, str]]:

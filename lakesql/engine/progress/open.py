@@ -16,6 +16,7 @@ from lakesql.engine.progress.checkpoint import (
     SeededSource,
     SeenFile,
     create_checkpoint,
+    forget_start,
     list_files,
     read_seen,
     save_origin,
@@ -59,6 +60,7 @@ def open_progress(
             if not origin.table_id or checkpoint.origin is None:
                 origin = replace(origin, table_id=now.table_id)
                 save_origin(files, origin)
+            forget_start(files, checkpoint)
             if entry is not None and entry.checkpoint == id_:
                 positions = entry.positions
         case _:

@@ -28,7 +28,8 @@ class Source:
     `nothing` says why there is nothing to read, where that is known. For Kafka: the id of each topic, and of each
     partition the first offset that is still there, and the one behind the last. For a table that was rebuilt: the
     snapshot that brought its new rows, and those after it, in their order; and the time of the first of them, in
-    milliseconds since the epoch.
+    milliseconds since the epoch. `is_cut`: the first snapshots of a table are gone, and with them
+    which rows they brought.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Source:
     ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     rebuilt: tuple[int, ...] = ()
     rebuilt_ms: int | None = None
+    is_cut: bool = False
     nothing: str = ""
 
 
@@ -87,6 +89,19 @@ def is_position_of(kind: SourceKind, position: Position) -> bool:
     # A topic may be called so too: then it has offsets by partition.
     marks = {mark for mark in _IN_POSITION.values() if not isinstance(position.get(mark, {}), dict)}
     return marks == ({_IN_POSITION[kind]} if kind in _IN_POSITION else set())
+
+
+def count_between(before: Positions, after: Positions) -> int | None:
+    """How many offsets lie between two positions of streams that are all topics; None where that is not known."""
+    count = 0
+    for name, position in after.items():
+        start = before.get(name)
+        if not (isinstance(start, dict) and isinstance(position, dict)) or not is_position_of("kafka", position):
+            return None
+        for topic, ends in position.items():
+            begins = start.get(topic, {})
+            count += sum(max(0, end - begins.get(partition, 0)) for partition, end in ends.items())
+    return count
 
 
 def can_start_from(kind: SourceKind, position: Position) -> bool:

@@ -12,7 +12,15 @@ from pyspark.sql import SparkSession
 from lakesql.engine.ledger.entry import Entry, overtaken
 from lakesql.engine.ledger.snapshots import JavaTable, read_entry
 from lakesql.engine.progress.checkpoint import CheckpointFiles, read_offsets, read_seen, save_origin
-from lakesql.engine.progress.position import THROUGH, Position, Source, is_position_of, spark_position, topic_ids
+from lakesql.engine.progress.position import (
+    THROUGH,
+    Position,
+    Source,
+    count_between,
+    is_position_of,
+    spark_position,
+    topic_ids,
+)
 from lakesql.engine.progress.state import Origin, newest_batch
 from lakesql.errors import RunError, TransientError
 from lakesql.model.table_name import TableName
@@ -34,13 +42,15 @@ class QueryIdentity:
     keys: tuple[str, ...] = ()
     is_idempotent: bool = False
     is_companion: bool = False
+    marks_deletes: bool = False
 
 
 class Progress:
     """Where a query stands between its checkpoint and its table's ledger. It belongs to the thread of its batches.
 
     `last` is the newest batch of this checkpoint in the table, -1 before the first; `positions` is where the streams
-    stand by the ledger. `look` asks for the ids of each source's topics, of which some may appear while it runs.
+    stand by the ledger. `planned` is how many offsets lie in the batch whose entry was asked for last, None where that
+    is not known. `look` asks for the ids of each source's topics, of which some may appear while it runs.
     """
 
     def __init__(
@@ -57,6 +67,7 @@ class Progress:
     ) -> None:
         self.identity = identity
         self.last = last
+        self.planned: int | None = None
         self._files = CheckpointFiles(session, identity.folder)
         self._checkpoint = checkpoint
         self._origin = origin
@@ -89,7 +100,9 @@ class Progress:
         else:
             offsets = [self._complete(index, source, offsets[index]) for index, source in enumerate(self._sources)]
             self._learn_topics(offsets)
-        self._positions = dict(zip(names, offsets, strict=True))
+        positions = dict(zip(names, offsets, strict=True))
+        self.planned = count_between(self._positions, positions)
+        self._positions = positions
         return Entry(
             model=self.identity.owner,
             checkpoint=self._checkpoint,
@@ -101,6 +114,7 @@ class Progress:
             accepted=self._origin.accepted,
             mode=self.identity.mode,
             keys=self.identity.keys,
+            marks_deletes=self.identity.marks_deletes,
         )
 
     def holds(self, table: JavaTable, entry: Entry) -> bool:

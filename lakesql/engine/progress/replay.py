@@ -24,6 +24,10 @@ class ReplayProgress:
     follows: Batch | None
     query_hash: str
 
+    @property
+    def planned(self) -> None:
+        """How many offsets lie in the batch: it has none."""
+
     def entry(self, batch: int) -> Entry:
         """The entry that records the replay. It has no positions: no stream is read."""
         identity = self.identity
@@ -35,6 +39,7 @@ class ReplayProgress:
             query=self.query_hash,
             mode=identity.mode,
             keys=identity.keys,
+            marks_deletes=identity.marks_deletes,
         )
 
     def holds(self, table: JavaTable, entry: Entry) -> bool:

@@ -83,7 +83,7 @@ class ProgressState:
     `owner` the name of the query in the ledger and in its checkpoint. `is_idempotent`: reading the streams again
     leaves each row once. `has_rows`: the table has some, whoever wrote them. `is_companion`: the query writes a
     stateful model's dead letters; its batches without a row leave no trace, neither in the table nor in the
-    checkpoint.
+    checkpoint. `marks_deletes`: what the source deletes stays, marked.
     """
 
     model: str
@@ -101,6 +101,7 @@ class ProgressState:
     has_rows: bool = False
     is_companion: bool = False
     accept_data_loss: bool = False
+    marks_deletes: bool = False
     moved: MovedFiles | None = None
 
     @property

@@ -25,6 +25,7 @@ from lakesql.engine.records.event import (
     read_event,
     row_names,
 )
+from lakesql.engine.records.key_changes import is_half, move, no_key
 from lakesql.engine.records.parse import (
     REQUIRED_MISSING,
     SEQUENCE_MISSING,
@@ -36,7 +37,7 @@ from lakesql.engine.records.parse import (
     rejected_struct,
     with_each,
 )
-from lakesql.names import CHANGE, IGNORED, NEW_FIELDS, ROW, UNSENT
+from lakesql.names import CHANGE, FROM, IGNORED, MOVE, NEW_FIELDS, ROW, UNSENT
 from lakesql.stream.stream import CHANGE_FIELDS
 
 _REASON = "_lakesql_reason"
@@ -55,7 +56,7 @@ def parse_changes(
     in Debezium's feeds. Everything else is as `parse_records` has it.
     """
     read = with_each(raw, read_event(contract))
-    judged = with_each(read, {_REASON: _first(fault.reason for fault in _faults(contract))})
+    judged = with_each(read, {_REASON: _first(fault.reason for fault in _faults(contract, is_half(contract)))})
     if contract.envelope == "dms" and contract.key:
         judged = _with_former_keys(judged, contract)
     change = [change_field(name, contract).alias(name) for name in (*CHANGE_FIELDS, "before") if name in keep_change]
@@ -66,7 +67,8 @@ def parse_changes(
         *([raw_struct()] if keep_raw else []),
         rejected_struct(F.col(_REASON)),
         is_ignored(contract).alias(IGNORED),
-        *([_unsent(contract).alias(UNSENT)] if contract.kept else []),
+        *([_unsent(contract).alias(UNSENT), no_key(contract).alias(FROM)] if contract.kept else []),
+        *([move(contract).alias(MOVE)] if contract.moves else []),
         (_new_fields(contract) if contract.schema_fields else _absent(contract)).alias(NEW_FIELDS),
     )
 
@@ -88,9 +90,13 @@ def _with_former_keys(judged: DataFrame, contract: Contract) -> DataFrame:
 
 
 def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
-    """Rejected raw records with the column `detail`: what was wrong, with the column that it was in."""
+    """Rejected raw records with the column `detail`: what was wrong, with the column that it was in.
+
+    They have no headers any more: a record that may be a half of a key change is first taken for one.
+    """
     read = read_event(contract)
-    return with_each(rejected, {**read, "detail": _first(fault.detail for fault in _faults(contract))}).drop(*read)
+    faults = (fault.detail for is_moved in (True, False) for fault in _faults(contract, F.lit(is_moved)))
+    return with_each(rejected, {**read, "detail": _first(faults)}).drop(*read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,8 @@ class _Fault:
     detail: Column
 
 
-def _faults(contract: Contract) -> Iterator[_Fault]:
+def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
+    """All that may be wrong. A row that `is_moved` from another key may lack what that one's row has."""
     op, row, kinds = op_of(), F.col(ROW), F.col(EVENT)["kinds"]
 
     def fault(holds: Column, reason: str, detail: Column | str) -> _Fault:
@@ -121,6 +128,9 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
         said = F.concat(F.lit("the record's key has "), F.array_join(names, ", "))
         wanted = F.lit(f", and the stream's `key` says {', '.join(contract.key)}")
         yield fault(op.isin("c", "u", "r", "d") & is_other, UNPARSABLE, F.concat(said, wanted))
+        if not contract.names_key:
+            what = "the record has no key in JSON, and the stream declares no `key`"
+            yield fault(op.isin("c", "u", "r", "d") & names.isNull(), UNPARSABLE, what)
     if contract.schema_fields:
         is_bare = op.isin("c", "u", "r", "d") & F.col(EVENT)["kinds"].isNull()
         yield fault(is_bare, UNPARSABLE, "no schema beside the event, and the stream declares no columns")
@@ -135,8 +145,9 @@ def _faults(contract: Contract) -> Iterator[_Fault]:
     for column in contract.columns:
         text, kind = row[column.name], column.type.simpleString()
         unsent, is_kept = is_unavailable(text, column.type), column.name in contract.kept
+        is_whole = (op == "r") | ((op == "c") & ~is_moved) if is_kept else op.isin("c", "u", "r")
         yield fault(
-            op.isin(*(("c", "r") if is_kept else ("c", "u", "r"))) & unsent,
+            is_whole & unsent,
             UNPARSABLE,
             f"{column.name}: not in the event, as the change did not touch it. {SENT_BY}",
         )
@@ -162,8 +173,7 @@ _PLACEHOLDERS = ("", "0", "0.0", "false", "1970-01-01T00:00:00Z")
 
 def _is_key_alone(contract: Contract) -> Column:
     """Whether no column of a row but its key has a value of its own: such a delete would be older than any change."""
-    nested = T.StructType | T.ArrayType | T.MapType
-    others = (it.name for it in contract.columns if it.name not in contract.key and not isinstance(it.type, nested))
+    others = (it.name for it in contract.columns if it.name not in contract.key and not is_nested(it.type))
     has_none = (F.coalesce(F.col(ROW)[name].isin(*_PLACEHOLDERS), F.lit(True)) for name in others)
     return reduce(and_, has_none, F.lit(True))
 

@@ -6,9 +6,10 @@ Spark's own readers have the only say about what a value is. They pass over some
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
 from typing import Literal
 
@@ -19,6 +20,7 @@ from pyspark.sql import types as T
 from lakesql.compile.quote import identifier
 from lakesql.engine.records.avro_value import avro_row
 from lakesql.names import RAW, RECORD, REJECTED, ROW
+from lakesql.names import TOMBSTONE as TOMBSTONE_KEY
 from lakesql.stream.stream import RECORD_FIELDS, Csv, Encoding, Envelope, Unit
 
 UNPARSABLE = "unparsable"
@@ -50,10 +52,13 @@ class Contract:
     """What the values of a stream hold.
 
     Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON; `key` are the columns that a change feed
-    has of a deleted row, `sequence` what each of its changes must have, and `kept` the columns that an
-    update may leave out. `schema_fields` are what is known of the schemas beside the events of an open stream, as texts
-    of `FieldSchema`; none where the stream declares its columns. `is_mirrored`: a row is found by its key, so that a
-    record whose own key has other columns is a dead letter. `source_table` is the one whose changes are taken.
+    has of a deleted row, `sequence` what each of its changes must have, and `kept` the columns that an update may
+    leave out. `moves`: what changes do to the keys of rows is asked for. `schema_fields` are what is known of the
+    schemas beside the events of an open stream, as texts of `FieldSchema`; none where the stream declares its columns.
+    `is_mirrored`: a row is found by its key, so that a record whose own key has other columns is a dead letter; so is
+    one without a key, unless the stream `names_key`.
+    `source_table` is the one whose changes are taken. `takes_tombstones`: a record without a value deletes the row of
+    its key.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -64,9 +69,12 @@ class Contract:
     envelope: Envelope = "none"
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    moves: bool = False
     schema_fields: tuple[str, ...] = ()
     is_mirrored: bool = False
+    names_key: bool = True
     source_table: str = ""
+    takes_tombstones: bool = False
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
@@ -74,18 +82,25 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
 
     `raw` has Kafka's shape: `key, value, topic, partition, offset, timestamp, headers`; batch or streaming.
     `_lakesql_rejected` is NULL on a good record; on a bad one it is a struct of `reason` and `RAW_FIELDS`; the other
-    columns mean nothing. With `keep_raw` every record has its own raw fields too, as `_lakesql_raw`.
+    columns mean nothing. With `keep_raw` every record has its own raw fields too, as `_lakesql_raw`. Where the contract
+    takes tombstones, `_lakesql_tombstone` has the key of each; one whose key cannot be read is a bad record.
     """
     if contract.format == "csv":
         raw = _without_headers(raw, contract)
+    reason = _reason(contract)
+    if contract.takes_tombstones:
+        raw = _with_tombstones(raw, contract)
+        unread = F.when(F.col(TOMBSTONE_KEY).isNull(), F.lit(TOMBSTONE))
+        reason = F.when(F.col("value").isNull(), unread).otherwise(reason)
     # Projections of their own, which Spark does not merge: a record is read once, and judged once.
-    read = with_each(raw, {**_read(contract), _REASON: _reason(contract)})
+    read = with_each(raw, {**_read(contract), _REASON: reason})
     return read.select(
         # What does not fit is in a record that is rejected; a cast of it would fail the batch.
         *(F.col(ROW)[column.name].try_cast(column.type).alias(column.name) for column in contract.columns),
         *([record_struct(keep)] if keep else []),
         *([raw_struct()] if keep_raw else []),
         rejected_struct(F.col(_REASON)),
+        *([F.col(TOMBSTONE_KEY)] if contract.takes_tombstones else []),
     )
 
 
@@ -133,6 +148,49 @@ def with_each(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
 def bound(value: Column, use: Callable[[Column], Column]) -> Column:
     """What `use` makes of a value that it names more than once: it is worked out once, as a lambda's argument."""
     return F.transform(F.array(value), use)[0]
+
+
+def _with_tombstones(raw: DataFrame, contract: Contract) -> DataFrame:
+    """Raw records with the key of each that has no value, read and judged as a value of its columns would be."""
+    key = _key_contract(contract)
+    read = {
+        _VALUE: F.col("value"),
+        "value": F.when(F.col("value").isNull(), F.encode(_key_text(key), "UTF-8")),
+        **_read(key),
+    }
+    fields = F.struct(*(F.col(ROW)[column.name].try_cast(column.type).alias(column.name) for column in key.columns))
+    is_read = F.col("value").isNotNull() & _reason(key).isNull()
+    found = with_each(raw, {**read, TOMBSTONE_KEY: F.when(is_read, fields)})
+    return found.withColumn("value", F.col(_VALUE)).drop(_VALUE, *_read(key))
+
+
+_VALUE = "_lakesql_value"
+
+
+@cache
+def _key_contract(contract: Contract) -> Contract:
+    """What the key of a tombstone holds: JSON, whatever the values are."""
+    columns = (replace(column, required=True) for column in contract.columns if column.name in contract.key)
+    return Contract(tuple(columns))
+
+
+def _key_text(key: Contract) -> Column:
+    """The key of a record as a JSON object: as it is, out of the schema around it, or a bare value as its one column.
+
+    A text may be bare, or as JSON writes it.
+    """
+    whole = F.col("key").cast("string")
+    is_wrapped = F.get_json_object(whole, "$.schema.type").isNotNull()
+    text = F.when(is_wrapped, F.get_json_object(whole, "$.payload")).otherwise(whole)
+    if len(key.columns) > 1:
+        return text
+    (column,) = key.columns
+    literal = r'(?s)^\s*".*"\s*$'
+    if not isinstance(column.type, T.StringType):
+        literal += r"|^\s*(-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?|true|false)\s*$"
+    bare = F.concat(F.lit(f"{{{json.dumps(column.name)}:"), text, F.lit("}"))
+    quoted = F.to_json(F.struct(text.alias(column.name)))
+    return F.when(text.rlike(r"^\s*\{"), text).when(text.rlike(literal), bare).otherwise(quoted)
 
 
 @cache
@@ -231,7 +289,7 @@ def _first_reason(faults: Iterable[_Fault]) -> Column:
 
 @cache
 def _faults(contract: Contract) -> tuple[_Fault, ...]:
-    faults = [_Fault(F.col("value").isNull(), TOMBSTONE, lambda: F.lit("the record has no value"))]
+    faults = [_Fault(F.col("value").isNull(), TOMBSTONE, lambda: F.lit(_say_tombstone(contract)))]
     if contract.format not in ("avro", "bytes"):
         faults.append(_Fault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
     if contract.format == "json":
@@ -239,6 +297,13 @@ def _faults(contract: Contract) -> tuple[_Fault, ...]:
     elif contract.format in ("csv", "avro"):
         faults.append(_unread(contract))
     return (*faults, *_column_faults(contract, has_text=contract.format in ("json", "csv")))
+
+
+def _say_tombstone(contract: Contract) -> str:
+    if not contract.takes_tombstones:
+        return "the record has no value"
+    columns = ", ".join(f"{column.name} {column.type.simpleString()}" for column in _key_contract(contract).columns)
+    return f"the record has no value, and its key is not JSON of {columns}"
 
 
 def _unread(contract: Contract) -> _Fault:

@@ -27,8 +27,10 @@ class StreamBinding:
 
     `schema` is the Avro schema of a topic's values, as JSON. `sequence` is what every change of a feed must have where
     a mirror is ordered by it: columns, and fields of `_change`. `kept` are the columns that an update of a feed may
-    leave out, as the table has their values. `is_mirrored`: rows are found by the feed's key. `is_replayed`: its
-    records are dead letters that are read again, as bytes.
+    leave out, as the table has their values. `moves`: what its changes do to the keys of rows is asked for.
+    `takes_tombstones`: a record without a value deletes the row of its key. `is_mirrored`: rows are found by the feed's
+    key. `is_replayed`: its records are dead letters that are read again, as bytes. No tombstone among them deletes: the
+    table may have rows that came after it.
     """
 
     stream: Stream
@@ -36,6 +38,8 @@ class StreamBinding:
     schema: str = ""
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    takes_tombstones: bool = False
+    moves: bool = False
     is_mirrored: bool = False
     is_replayed: bool = False
 
@@ -72,9 +76,12 @@ def contract_of(binding: StreamBinding) -> Contract:
         stream.envelope,
         binding.sequence,
         binding.kept,
+        binding.moves,
         stream.schema_fields,
         binding.is_mirrored,
+        stream.names_key,
         source_table=stream.source_table,
+        takes_tombstones=binding.takes_tombstones and not binding.is_replayed,
     )
 
 

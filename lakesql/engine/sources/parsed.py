@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,7 @@ from lakesql.engine.records.parse import (
 )
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_of
 from lakesql.engine.sources.raw import read_raw
-from lakesql.names import CHANGE, IGNORED, NEW_FIELDS, POSITION, RAW, RECORD, REJECTED, ROW
+from lakesql.names import CHANGE, IGNORED, NEW_FIELDS, POSITION, RAW, RECORD, REJECTED, ROW, TOMBSTONE
 from lakesql.project.profiles import Files
 from lakesql.stream.stream import RECORD_FIELDS, Stream, change_fields
 
@@ -70,7 +70,7 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
 
     They are the contract's columns, `_record` and `_change` with the fields that the SELECT uses, `_lakesql_raw` if a
     row may yet turn out to have no key (or with `keep_raw`), and `_lakesql_rejected`; of a change feed also
-    `_lakesql_ignored` and `_lakesql_new_fields`.
+    `_lakesql_ignored` and `_lakesql_new_fields`; and `_lakesql_tombstone` where the model takes tombstones.
     """
     keep, keep_raw = select.query.record_fields, keep_raw or select.writing.has_positions
     if binding.has_rows:
@@ -81,9 +81,18 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
 
 
 def good_records(parsed: DataFrame) -> DataFrame:
-    """The records that were neither rejected nor ignored, without the columns that say so."""
-    used = f"{REJECTED} IS NULL AND NOT {IGNORED}" if IGNORED in parsed.columns else f"{REJECTED} IS NULL"
-    return parsed.where(used).drop(REJECTED, IGNORED, NEW_FIELDS)
+    """The records that have a row and were neither rejected nor ignored, without the columns that say so."""
+    used = f"{REJECTED} IS NULL"
+    used += f" AND NOT {IGNORED}" if IGNORED in parsed.columns else ""
+    used += f" AND {TOMBSTONE} IS NULL" if TOMBSTONE in parsed.columns else ""
+    return parsed.where(used).drop(REJECTED, IGNORED, NEW_FIELDS, TOMBSTONE)
+
+
+def deleted_keys(parsed: DataFrame, names: Mapping[str, str]) -> DataFrame:
+    """The keys of the records without a value, each with its position; `names` are those of the model's, with the
+    stream's."""
+    keys = (F.col(TOMBSTONE)[column].alias(name) for name, column in names.items())
+    return parsed.where(f"{TOMBSTONE} IS NOT NULL").select(*keys, POSITION)
 
 
 def _packed(index: int) -> str:

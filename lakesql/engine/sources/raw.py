@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import assert_never
@@ -30,8 +31,8 @@ RECORD_BYTES = 500
 """What a record in a file is taken to have, where its lines cannot be measured."""
 
 TASK_RECORDS = 20_000
-"""How many records of a topic's partition a task reads: a large batch is spread over all cores, however few partitions
-the topic has."""
+"""How many records are worth a task of their own: so many of a topic's partition are read in one piece, and the pieces
+of a large batch are spread over all cores, however few partitions the topic has."""
 
 POLL_TIMEOUT_MS = 15_000
 """How long a task waits for the records of a broker that has gone away. A run that is ended waits as long for its last
@@ -75,6 +76,21 @@ def read_raw(session: SparkSession, binding: StreamBinding, streaming: bool = Tr
             return _as_rows(rows, rows.columns, text(str(table)))
         case _:
             assert_never(binding.source)
+
+
+def read_range(
+    session: SparkSession, binding: StreamBinding, topic: str, partition: int, first: int, end: int
+) -> DataFrame:
+    """The raw records of a topic's partition from offset `first` on, before `end`: those that are still there."""
+    if isinstance(binding.source, Kafka):
+        reader = _kafka_reader(session.read, binding.source).option("failOnDataLoss", False)
+        reader = reader.option("assign", json.dumps({topic: [partition]}))
+        for name, offset in (("startingOffsets", first), ("endingOffsets", end)):
+            reader = reader.option(name, json.dumps({topic: {str(partition): offset}}))
+        return reader.load().drop("timestampType")
+    is_in = (F.col("topic") == topic) & (F.col("partition") == partition)
+    is_in = is_in & (F.col("offset") >= first) & (F.col("offset") < end)
+    return read_raw(session, binding, streaming=False).where(is_in)
 
 
 _RECORDED_TYPE = (
@@ -152,10 +168,7 @@ def _row_type(binding: StreamBinding) -> T.StructType:
 
 
 def _read_kafka(reader: Reader, stream: Stream, connection: Kafka, streaming: bool) -> DataFrame:
-    reader = reader.format("kafka").option("includeHeaders", True).option("maxRecordsPerPartition", TASK_RECORDS)
-    reader = reader.option("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS)
-    for key, value in consumer_options(connection).items():
-        reader = reader.option(f"kafka.{key}", value)
+    reader = _kafka_reader(reader, connection)
     match stream.origin:
         case Topics(names=names):
             reader = reader.option("subscribe", ",".join(names))
@@ -173,6 +186,15 @@ def _read_kafka(reader: Reader, stream: Stream, connection: Kafka, streaming: bo
     if stream.max_per_batch and streaming:
         reader = reader.option("maxOffsetsPerTrigger", stream.max_per_batch)
     return reader.load().drop("timestampType")
+
+
+def _kafka_reader(reader: Reader, connection: Kafka) -> Reader:
+    """A reader of the broker's topics, which is still to be told of which."""
+    reader = reader.format("kafka").option("includeHeaders", True).option("maxRecordsPerPartition", TASK_RECORDS)
+    reader = reader.option("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS)
+    for key, value in consumer_options(connection).items():
+        reader = reader.option(f"kafka.{key}", value)
+    return reader
 
 
 def _text_lines(reader: Reader, stream: Stream, glob: str) -> DataFrame:

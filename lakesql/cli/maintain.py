@@ -1,0 +1,38 @@
+"""`lakesql maintain`: compact tables, expire snapshots and remove orphaned files, without a run of their models."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+import click
+
+from lakesql.cli.options import Command, Given, complete_models
+
+
+@click.command("maintain", cls=Command)
+@click.argument("names", metavar="MODEL...", nargs=-1, required=True, shell_complete=complete_models)
+@click.option("--now", is_flag=True, help="Run every procedure, and not only those that are due.")
+@click.pass_obj
+def command(given: Given, names: tuple[str, ...], now: bool) -> int:
+    """Maintain the tables of models: their own, their dead letters, and the keys that they remember as deleted.
+
+    `lakesql run` does so by itself, between two batches. A model that another runner has is left to that one; with
+    --now that is an error.
+    """
+    from lakesql.cli import project
+    from lakesql.cli.render import open_emitter
+    from lakesql.compile.compiled import compiled_files
+    from lakesql.model.upkeep import maintenance_tasks
+    from lakesql.run.maintain import maintenance_queries
+    from lakesql.run.models import run_models
+
+    manifest = project.load_project(given.options)
+    for name in names:
+        project.check_model(manifest, name)
+    tasks = {name: frozenset(task.name for task in maintenance_tasks(manifest.models[name])) for name in names}
+    compiled = compiled_files(manifest)
+    compiled.compile(tasks)
+    with open_emitter(given.options, manifest.outputs, shlex.join(sys.argv[1:])) as emit:
+        queries_by = maintenance_queries(tasks, at_once=now)
+        return 0 if run_models(manifest, compiled.selects(tasks), False, emit, queries_by=queries_by) else 1

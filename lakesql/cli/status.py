@@ -1,0 +1,82 @@
+"""`lakesql status`: how the tables of models are."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from lakesql.cli.options import Command, Given, Options, complete_models, select_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakesql.plan.table_status import TableStatus
+
+
+@click.command("status", cls=Command)
+@click.argument("name", metavar="[MODEL]", required=False, shell_complete=complete_models)
+@select_options
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["table", "json", "prometheus"]),
+    default="table",
+    show_default=True,
+    help="Output format; json: an object a line, prometheus: its text format.",
+)
+@click.pass_obj
+def command(given: Given, name: str | None, select: tuple[str, ...], exclude: tuple[str, ...], output: str) -> int:
+    """Show how the tables of models are: freshness, files, deletes, what is not compacted. No Java is needed.
+
+    With MODEL: the last day of its table. The exit code is 1 if a table, or the catalog, cannot be read.
+    """
+    from lakesql.cli import project
+    from lakesql.errors import UsageError
+    from lakesql.events import now_ms
+    from lakesql.run.status import read_statuses
+
+    if name is not None and (select or exclude):
+        fix = f"Leave out one of them: `lakesql status {name}` draws the last day of its table."
+        raise UsageError.of("usage", "MODEL and --select both say which tables are shown.", fix=fix)
+    manifest = project.load_project(given.options)
+    if name is not None:
+        project.check_model(manifest, name)
+    names = (name,) if name is not None else project.select_models(manifest, select, exclude, given.options)
+    at_ms = now_ms()
+    statuses = read_statuses(manifest, names, at_ms)
+    match output:
+        case "json":
+            from lakesql.observe.status_json import render_status_lines
+
+            click.echo(render_status_lines(statuses), nl=False)
+        case "prometheus":
+            from lakesql.observe.metrics import render_table_metrics
+
+            click.echo(render_table_metrics(statuses, at_ms), nl=False)
+        case _ if statuses:
+            _draw(statuses, at_ms, is_one=name is not None)
+    return report_unknown(statuses, given.options)
+
+
+def report_unknown(statuses: Sequence[TableStatus], options: Options) -> int:
+    """Tell on stderr why tables cannot be read, each reason once. The exit code: 1 if there are any."""
+    from lakesql.cli.report import report_problem
+    from lakesql.plan.table_status import Unknown
+
+    states = (status.state for status in statuses)
+    problems = dict.fromkeys(problem for state in states if isinstance(state, Unknown) for problem in state.problems)
+    for problem in problems:
+        report_problem(problem, options)
+    return 1 if problems else 0
+
+
+def _draw(statuses: Sequence[TableStatus], at_ms: int, *, is_one: bool) -> None:
+    from lakesql.observe.status_table import draw_day, draw_statuses
+
+    if is_one:
+        draw_day(sys.stdout, statuses[0], at_ms, os.environ)
+    else:
+        draw_statuses(sys.stdout, statuses, os.environ)

@@ -1,0 +1,215 @@
+"""The CALL statements that keep a table in order, and when each is due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import assert_never
+
+from lakesql.compile.quote import identifier, text
+from lakesql.model.config import SortField
+from lakesql.model.upkeep import MaintenanceTask
+from lakesql.project.duration import Duration
+from lakesql.project.procedures import (
+    ExpireSnapshots,
+    Procedure,
+    RemoveOrphanFiles,
+    RewriteDataFiles,
+    RewriteManifests,
+    RewritePositionDeleteFiles,
+)
+from lakesql.project.size import Size
+
+Argument = str | int | bool | datetime | Mapping[str, str] | tuple[str, ...]
+
+_WIDTH = 120
+
+_DOTTED = {
+    "partial_progress_enabled": "partial-progress.enabled",
+    "partial_progress_max_commits": "partial-progress.max-commits",
+    "partial_progress_max_failed_commits": "partial-progress.max-failed-commits",
+}
+"""Options of Iceberg's whose names have a dot."""
+
+_NO_OPTIONS = frozenset(
+    {"trigger", "small_files", "delete_ratio", "delete_files", "max_bytes", "strategy", "sort_order", "where"}
+)
+"""What is no option of a rewrite, but an argument, or says when it is due."""
+
+
+def call_text(
+    task: MaintenanceTask,
+    order: tuple[SortField, ...] = (),
+    *,
+    before: datetime | None = None,
+    where: str = "",
+    options: Mapping[str, str] | None = None,
+) -> str:
+    """The CALL of a task, without the `;`. `order` is the table's.
+
+    `before` is the time before which snapshots or files go; without it a mark stands there. `where` and `options`
+    narrow one run of a rewrite further.
+    """
+    arguments: dict[str, str] = {"table": text(f"{identifier(task.table.namespace)}.{identifier(task.table.name)}")}
+    for name, value in _arguments(task.options, order, where, options or {}):
+        arguments[name] = argument_text(value)
+    match task.options:
+        case ExpireSnapshots(older_than=age) | RemoveOrphanFiles(older_than=age):
+            arguments["older_than"] = argument_text(before) if before else f"/* {age.text} before it runs */"
+        case _:
+            pass
+    said = [f"{name} => {value}" for name, value in arguments.items()]
+    call = f"CALL {identifier(task.table.catalog)}.system.{task.procedure}"
+    line = f"{call}({', '.join(said)})"
+    return line if len(line) < _WIDTH else f"{call}(\n  {f',{chr(10)}  '.join(said)}\n)"
+
+
+def argument_text(value: Argument) -> str:
+    """A value as an argument of a CALL."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case str():
+            return text(value)
+        case datetime():
+            return f"TIMESTAMP '{value.astimezone(UTC).isoformat(' ', 'milliseconds').replace('+00:00', 'Z')}'"
+        case tuple():
+            return f"array({', '.join(map(text, value))})"
+        case Mapping():
+            return f"map({', '.join(f'{text(key)}, {text(item)}' for key, item in value.items())})"
+        case _:
+            assert_never(value)
+
+
+def when_due(options: Procedure) -> str:
+    """When a task is due, for people."""
+    due = [f"every {options.trigger.text}"] if options.trigger else []
+    match options:
+        case RewriteDataFiles():
+            due += [
+                f"after {options.small_files:,} small files",
+                f"{options.delete_files:,} delete files",
+                f"or when {options.delete_ratio * 100:g}% of the rows are deleted",
+            ]
+        case RewritePositionDeleteFiles():
+            due += [
+                f"after {options.delete_files:,} delete files",
+                "and after each rewrite of data files that had some",
+            ]
+        case RewriteManifests():
+            due.append(f"from {options.manifests:,} manifests on")
+        case ExpireSnapshots():
+            due.append(f"from {options.snapshots:,} snapshots of that age on")
+        case RemoveOrphanFiles():
+            pass
+        case _:
+            assert_never(options)
+    return ", ".join(due)
+
+
+def plain_options(options: Procedure) -> dict[str, str]:
+    """All options that are said, or have a default of lakesql's, by their own names, as people write them."""
+    values = {field.name: getattr(options, field.name) for field in fields(options)}
+    return {name: _plain(value) for name, value in values.items() if value not in (None, "", ()) and value != {}}
+
+
+def iceberg_options(options: Procedure) -> dict[str, str]:
+    """What a rewrite gives to Iceberg as `options`: those that are said, by Iceberg's names."""
+    said = {
+        _iceberg_name(field.name, value): _option_text(value)
+        for field in fields(options)
+        if field.name not in _NO_OPTIONS and (value := getattr(options, field.name)) not in (None, "", ())
+    }
+    return dict(sorted(said.items()))
+
+
+def _arguments(
+    options: Procedure, order: tuple[SortField, ...], where: str, narrowing: Mapping[str, str]
+) -> Iterator[tuple[str, Argument]]:
+    match options:
+        case RewriteDataFiles():
+            strategy = options.strategy or ("sort" if options.sort_order or order else "binpack")
+            yield "strategy", strategy
+            if strategy == "sort" and (by := options.sort_order or _order_text(order)):
+                yield "sort_order", by
+            yield from _rewrite_arguments(options, where or options.where, narrowing)
+        case RewritePositionDeleteFiles():
+            yield from _rewrite_arguments(options, where or options.where, narrowing)
+        case RewriteManifests(use_caching=use_caching, spec_id=spec_id, sort_by=sort_by):
+            yield from _said({"use_caching": use_caching, "spec_id": spec_id, "sort_by": sort_by or None})
+        case ExpireSnapshots():
+            yield "retain_last", options.retain_last
+            yield from _said(
+                {
+                    "max_concurrent_deletes": options.max_concurrent_deletes,
+                    "stream_results": options.stream_results,
+                    "clean_expired_metadata": options.clean_expired_metadata,
+                }
+            )
+        case RemoveOrphanFiles():
+            yield from _said(
+                {
+                    "dry_run": options.dry_run,
+                    "max_concurrent_deletes": options.max_concurrent_deletes,
+                    "equal_schemes": options.equal_schemes or None,
+                    "equal_authorities": options.equal_authorities or None,
+                    "prefix_mismatch_mode": options.prefix_mismatch_mode,
+                    "prefix_listing": options.prefix_listing,
+                    "stream_results": options.stream_results,
+                }
+            )
+        case _:
+            assert_never(options)
+
+
+def _rewrite_arguments(
+    options: RewriteDataFiles | RewritePositionDeleteFiles, where: str, narrowing: Mapping[str, str]
+) -> Iterator[tuple[str, Argument]]:
+    if said := {**iceberg_options(options), **narrowing}:
+        yield "options", said
+    if where:
+        yield "where", where
+
+
+def _said(values: Mapping[str, Argument | None]) -> Iterator[tuple[str, Argument]]:
+    return ((name, value) for name, value in values.items() if value is not None)
+
+
+def _order_text(order: tuple[SortField, ...]) -> str:
+    """An order as a procedure reads it, with everything said."""
+    return ", ".join(
+        f"{identifier(field.column)} {'DESC' if field.descending else 'ASC'} "
+        f"NULLS {'FIRST' if field.nulls_first else 'LAST'}"
+        for field in order
+    )
+
+
+def _plain(value: object) -> str:
+    match value:
+        case Size(text=said) | Duration(text=said):
+            return said
+        case tuple():
+            return ", ".join(value)
+        case Mapping():
+            return ", ".join(f"{key}={item}" for key, item in value.items())
+        case _:
+            return _option_text(value)
+
+
+def _iceberg_name(name: str, value: object) -> str:
+    return _DOTTED.get(name) or name.replace("_", "-") + ("-bytes" if isinstance(value, Size) else "")
+
+
+def _option_text(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case Size(size_bytes=size_bytes):
+            return str(size_bytes)
+        case Duration(length_ms=length_ms):
+            return str(length_ms)
+        case _:
+            return str(value)

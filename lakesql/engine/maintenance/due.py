@@ -1,0 +1,83 @@
+"""Which tasks are due, and how much time they may take. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from lakesql.engine.maintenance.facts import Level, TableFacts
+from lakesql.project.procedures import (
+    HOUR_MS,
+    ExpireSnapshots,
+    Procedure,
+    RemoveOrphanFiles,
+    RewriteDataFiles,
+    RewriteManifests,
+    RewritePositionDeleteFiles,
+)
+
+URGENT = 4.0
+"""How many times a threshold is passed where the files themselves are what keeps a model behind its source."""
+
+AT_END = 0.5
+"""Which part of a threshold is enough where nothing waits to be written: at the end of a run."""
+
+AT_ONCE = 0.0
+"""No threshold and no time counts: somebody has asked for it."""
+
+DELETION_VECTORS = 3
+"""From this format version on, a table has its position deletes as one vector for each data file. No compaction
+is needed for them, and a rewrite of a data file drops its vector."""
+
+
+def why_due(
+    procedure: str, options: Procedure, facts: TableFacts, level: Level, manifests: int, now_ms: int, factor: float
+) -> str:
+    """Why a procedure is due on a table, for people; '' where it is not. Thresholds count `factor` times."""
+    head = facts.head
+    if head is None:
+        return ""
+    last_ms = facts.work.done.get(procedure, facts.first_ms)
+    is_time = options.trigger is not None and now_ms - last_ms >= options.trigger.length_ms and factor < URGENT
+    is_time = is_time or factor == AT_ONCE
+    match options:
+        case RewriteDataFiles():
+            if level.small_files >= options.small_files * factor:
+                return f"{level.small_files:,.0f} small files"
+            if level.deleted >= options.delete_ratio * factor:
+                return f"{level.deleted * 100:.0f}% of the rows deleted"
+            if facts.version < DELETION_VECTORS and level.delete_files >= options.delete_files * factor:
+                return f"{level.delete_files:,} delete files"
+            return "its time" if is_time and (level.small_files > 1 or level.delete_files) else ""
+        case RewritePositionDeleteFiles():
+            if facts.version >= DELETION_VECTORS:
+                return ""
+            if level.delete_files >= options.delete_files * factor:
+                return f"{level.delete_files:,} delete files"
+            return "its time" if is_time and head.count("total-delete-files") > 1 else ""
+        case RewriteManifests():
+            if manifests >= max(2, options.manifests * factor):
+                return f"{manifests:,} manifests"
+            return "its time" if is_time and manifests > 1 else ""
+        case ExpireSnapshots() | RemoveOrphanFiles() if facts.is_shared:
+            return ""
+        case ExpireSnapshots():
+            old = count_old(facts, options, now_ms)
+            return f"{old:,} old snapshots" if old and (is_time or old >= options.snapshots * factor) else ""
+        case RemoveOrphanFiles():
+            return "its time" if is_time else ""
+        case _:
+            assert_never(options)
+
+
+def count_old(facts: TableFacts, options: ExpireSnapshots, now_ms: int) -> int:
+    """How many snapshots an expiry would remove."""
+    kept = {each.id for each in facts.history[: options.retain_last]} | set(facts.refs.values())
+    before = now_ms - options.older_than.length_ms
+    return sum(each.at_ms < before and each.id not in kept for each in facts.snapshots.values())
+
+
+def time_left_ms(spent: Iterable[tuple[int, int]], ratio: float, since_ms: int, now_ms: int) -> float:
+    """How long maintenance may still take: a share of the last hour, or of the time since `since_ms`."""
+    used = sum(took_ms for at_ms, took_ms in spent if now_ms - at_ms < HOUR_MS)
+    return ratio * min(HOUR_MS, max(0, now_ms - since_ms)) - used

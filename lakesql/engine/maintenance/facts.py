@@ -1,0 +1,196 @@
+"""What a table's metadata says of its files and snapshots. No file of the table is read for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT
+from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTENANCE_PROPERTY
+
+SMALL = 0.75
+"""A file that is smaller than this share of the target size is small: Iceberg rewrites it, too."""
+
+
+UNSORTED = 0
+"""The id of the sort order that is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFacts:
+    """A snapshot, its parent, when it was committed, and its summary."""
+
+    id: int
+    parent: int | None
+    at_ms: int
+    summary: Mapping[str, str]
+
+    def count(self, key: str) -> int:
+        """A number of the summary; 0 where it has none."""
+        return int(self.summary.get(key, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What maintenance has done before: when each procedure ran last, and how long the last strokes took."""
+
+    done: Mapping[str, int] = field(default_factory=dict)
+    spent: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """A table's metadata. `history` goes from the head to the root, as far as it is there; `refs` are by name.
+
+    `is_shared`: other tables may have its files too, so that none may be deleted. `is_ordered`: it has a sort order.
+    """
+
+    version: int
+    target_bytes: int
+    history: tuple[SnapshotFacts, ...]
+    snapshots: Mapping[int, SnapshotFacts]
+    refs: Mapping[str, int]
+    work: Work
+    size_bytes: int
+    is_shared: bool = False
+    is_ordered: bool = True
+
+    @property
+    def head(self) -> SnapshotFacts | None:
+        """The current snapshot; None where there is none yet."""
+        return self.history[0] if self.history else None
+
+    @property
+    def first_ms(self) -> int:
+        """When the oldest snapshot was made that is there."""
+        return min((each.at_ms for each in self.snapshots.values()), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What has come to a table since its data files were rewritten last.
+
+    `small_files` counts those of each partition that a commit wrote to, as far as the commits' summaries tell.
+    `deleted` is the share of its rows that was deleted since, `delete_files` how many it has more.
+    """
+
+    small_files: float = 0
+    small_bytes: int = 0
+    deleted: float = 0
+    delete_files: int = 0
+
+
+def parse_facts(text: str) -> TableFacts:
+    """The facts in the JSON of a table's metadata, as Iceberg's parser writes it."""
+    metadata = json.loads(text)
+    snapshots = {found.id: found for found in map(_snapshot, metadata.get("snapshots", ()))}
+    properties = metadata.get("properties", {})
+    head = metadata.get("current-snapshot-id")
+    return TableFacts(
+        version=metadata["format-version"],
+        target_bytes=int(properties.get("write.target-file-size-bytes", 512 * 1024**2)),
+        history=tuple(_walk(snapshots, head)),
+        snapshots=snapshots,
+        refs={name: ref["snapshot-id"] for name, ref in metadata.get("refs", {}).items()},
+        work=parse_work(properties.get(MAINTENANCE_PROPERTY, "")),
+        size_bytes=len(text),
+        is_ordered=metadata.get("default-sort-order-id") != UNSORTED,
+        is_shared=properties.get("gc.enabled") == "false",
+    )
+
+
+def level_of(facts: TableFacts) -> Level:
+    """What has come to the table since the last rewrite of its data files, by the summaries of its commits."""
+    files, size, base = 0.0, 0, None
+    for snapshot in facts.history:
+        if _is_rewrite(snapshot):
+            base = snapshot
+            break
+        added, added_bytes = added_small(snapshot, facts.target_bytes)
+        files, size = files + added, size + added_bytes
+    head = facts.head
+    if head is None:
+        return Level()
+    before = base or SnapshotFacts(0, None, 0, {})
+    deleted = deleted_rows(head) - deleted_rows(before)
+    return Level(
+        small_files=files,
+        small_bytes=size,
+        deleted=max(0.0, deleted / max(1, head.count("total-records"))),
+        delete_files=max(0, head.count("total-delete-files") - before.count("total-delete-files")),
+    )
+
+
+def deleted_rows(snapshot: SnapshotFacts) -> int:
+    """How many rows the delete files of a snapshot delete."""
+    return snapshot.count("total-position-deletes") + snapshot.count("total-equality-deletes")
+
+
+def added_small(snapshot: SnapshotFacts, target_bytes: int) -> tuple[float, int]:
+    """How many small data files a commit has added to each partition that it wrote to, and the bytes of all of them."""
+    added, size = snapshot.count("added-data-files"), snapshot.count("added-files-size")
+    if not added or size / added >= SMALL * target_bytes:
+        return 0, 0
+    return added / max(1, snapshot.count("changed-partition-count")), size
+
+
+def newest_by_owner(facts: TableFacts) -> dict[str, SnapshotFacts]:
+    """The snapshot with the newest ledger entry of each query that has written to the table.
+
+    A commit that was replayed on top of a foreign one has the entry in its source.
+    """
+    return {owner: found[0] for owner, found in _entries(facts).items()}
+
+
+def last_entries(facts: TableFacts, owner: str, count: int) -> list[SnapshotFacts]:
+    """The snapshots with the newest ledger entries of a query, newest first; its tag's, where the others are gone."""
+    found = _entries(facts).get(owner, [])
+    return found[:count]
+
+
+def _entries(facts: TableFacts) -> dict[str, list[SnapshotFacts]]:
+    entries: dict[str, list[SnapshotFacts]] = {}
+    tagged = (facts.snapshots[id_] for id_ in facts.refs.values() if id_ in facts.snapshots)
+    for snapshot in (*facts.history, *tagged):
+        source = snapshot
+        if LEDGER_MODEL not in snapshot.summary and SOURCE_SNAPSHOT in snapshot.summary:
+            source = facts.snapshots.get(int(snapshot.summary[SOURCE_SNAPSHOT]), snapshot)
+        if LEDGER_MODEL in source.summary and LEDGER_BATCH in source.summary:
+            of_owner = entries.setdefault(source.summary[LEDGER_MODEL], [])
+            if source not in of_owner:
+                of_owner.append(source)
+    return entries
+
+
+def parse_work(text: str) -> Work:
+    """What the table's property says of earlier maintenance; nothing, where it cannot be read."""
+    try:
+        found: Any = json.loads(text or "{}")
+        done = {str(name): int(at_ms) for name, at_ms in found.get("done", {}).items()}
+        return Work(done, tuple((int(at_ms), int(took_ms)) for at_ms, took_ms in found.get("spent", ())))
+    except (ValueError, TypeError, AttributeError):
+        return Work()
+
+
+def render_work(work: Work) -> str:
+    """The text of the property."""
+    return json.dumps({"done": dict(work.done), "spent": [list(each) for each in work.spent]}, separators=(",", ":"))
+
+
+def _is_rewrite(snapshot: SnapshotFacts) -> bool:
+    """Whether a commit only replaced data files by others: an own rewrite, or somebody else's."""
+    return snapshot.summary.get("operation") == "replace" and "deleted-data-files" in snapshot.summary
+
+
+def _walk(snapshots: Mapping[int, SnapshotFacts], head: int | None) -> Iterator[SnapshotFacts]:
+    while head is not None and (found := snapshots.get(head)) is not None:
+        yield found
+        head = found.parent
+
+
+def _snapshot(found: Mapping[str, Any]) -> SnapshotFacts:
+    return SnapshotFacts(
+        found["snapshot-id"], found.get("parent-snapshot-id"), found["timestamp-ms"], found.get("summary", {})
+    )

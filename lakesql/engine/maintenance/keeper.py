@@ -1,0 +1,347 @@
+"""Maintains the tables of one model: between two of its batches, and at the end of a run that ends by itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal, assert_never
+
+from pyspark.sql import SparkSession
+
+from lakesql.compile.maintenance import call_text
+from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, table_exists
+from lakesql.engine.maintenance.due import AT_END, AT_ONCE, DELETION_VECTORS, URGENT, time_left_ms, why_due
+from lakesql.engine.maintenance.facts import (
+    Level,
+    SnapshotFacts,
+    TableFacts,
+    added_small,
+    deleted_rows,
+    level_of,
+    parse_facts,
+    render_work,
+)
+from lakesql.engine.maintenance.protect import Reader, find_needed, tag_entries
+from lakesql.engine.spark.failure import read_cause
+from lakesql.events import Emit, MaintenanceFailed, Noted, TableMaintained, now_ms
+from lakesql.model.config import SortField
+from lakesql.model.table_name import TableName
+from lakesql.model.upkeep import MaintenanceTask
+from lakesql.names import MAINTENANCE_PROPERTY
+from lakesql.project.procedures import (
+    HOUR_MS,
+    ExpireSnapshots,
+    RemoveOrphanFiles,
+    RewriteDataFiles,
+    RewriteManifests,
+    RewritePositionDeleteFiles,
+)
+
+MaintenanceStep = Literal["maintain", "maintained"]
+"""Before each procedure, and after it."""
+
+LOOKS_AGAIN_MS = 60_000
+"""How long a look at a table's metadata is good for, where its commits do not say that something is due."""
+
+MEASURED_BYTES = 32 * 1024**2
+"""From how many bytes on the time of a rewrite says how fast the next one will be: planning it takes a second."""
+
+RESTS_MS = 600_000
+"""How long a rewrite rests that has found nothing to do."""
+
+TRIES = 3
+"""How often a procedure is called where somebody else's commit comes between."""
+
+BYTES_PER_MS = 20_000.0
+"""How fast files are taken to be rewritten before it has been measured."""
+
+CONFLICTS = ("CommitFailedException", "ValidationException", "CommitStateUnknownException")
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What a model's tables need: its tasks, the order of its own table, and who reads that as a stream."""
+
+    model: str
+    table: TableName
+    tasks: tuple[MaintenanceTask, ...] = ()
+    order: tuple[SortField, ...] = ()
+    readers: tuple[Reader, ...] = ()
+    max_time_ratio: float = 0.1
+
+    def tables(self) -> Mapping[TableName, tuple[MaintenanceTask, ...]]:
+        """The tasks of each table."""
+        names = dict.fromkeys(task.table for task in self.tasks)
+        return {name: tuple(task for task in self.tasks if task.table == name) for name in names}
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A table as it was seen last, and what was written to it since."""
+
+    facts: TableFacts
+    level: Level
+    seen_ms: int
+
+
+class Keeper:
+    """Runs the tasks that are due. It belongs to the thread of the model's batches: none is written meanwhile.
+
+    `reached` is told before and after each procedure, and raises where this runner must not continue; whatever else
+    happens here fails no batch.
+    """
+
+    def __init__(
+        self,
+        upkeep: Upkeep,
+        emit: Emit,
+        reached: Callable[[MaintenanceStep], None] = lambda step: None,
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
+        self.upkeep = upkeep
+        self._emit = emit
+        self._reached = reached
+        self._clock = clock
+        self._watched: dict[TableName, _Watched] = {}
+        self._spent: list[tuple[int, int]] | None = None
+        self._speed = BYTES_PER_MS
+        self._told: set[str] = set()
+        self._not_before: dict[str, int] = {}
+        self._absent: dict[TableName, int] = {}
+        self._at_once = False
+
+    def after_batch(self, session: SparkSession, head: Mapping[str, str], is_behind: bool) -> None:
+        """Run what is due now that a batch is in the table, whose snapshot has the summary `head`.
+
+        `is_behind`: the source has more to read at once. Only what is overdue is done then.
+        """
+        own = self.upkeep.table
+        if (watched := self._watched.get(own)) is not None:
+            _count(watched, head)
+        for table, tasks in self.upkeep.tables().items():
+            self._maintain(session, table, tasks, URGENT if is_behind else 1.0)
+
+    def at_end(
+        self, session: SparkSession, is_ending: Callable[[], bool] = lambda: False, at_once: bool = False
+    ) -> None:
+        """Run what is due now that nothing is left to be written; with `at_once` all tasks, however long they take."""
+        self._at_once = at_once
+        self._watched.clear()
+        self._absent.clear()
+        for table, tasks in self.upkeep.tables().items():
+            if not is_ending():
+                self._maintain(session, table, tasks, AT_ONCE if at_once else AT_END)
+
+    def _maintain(
+        self, session: SparkSession, table: TableName, tasks: tuple[MaintenanceTask, ...], factor: float
+    ) -> None:
+        try:
+            watched = self._look(session, table, tasks, factor)
+            due = [] if watched is None else self._due(session, table, tasks, watched, factor)
+        except Exception as error:  # a catalog that is away for a moment is no reason to fail a batch that is written
+            self._tell_once(f"the state of {table} cannot be read: {read_cause(error)[1]}")
+            return
+        if not due:
+            return
+        done: dict[str, int] = {}
+        started = self._clock()
+        for task in due:
+            self._reached("maintain")
+            if self._call(session, task):
+                done[task.procedure] = self._clock()
+            self._reached("maintained")
+        self._watched.pop(table, None)
+        self._note(session, table, done, started)
+
+    def _look(
+        self, session: SparkSession, table: TableName, tasks: tuple[MaintenanceTask, ...], factor: float
+    ) -> _Watched | None:
+        """The table as it is known, or anew where that is too long ago or something is due; None if there is none."""
+        found, now = self._watched.get(table), self._clock()
+        if found is not None and now - found.seen_ms < LOOKS_AGAIN_MS:
+            rewrites = [task for task in tasks if isinstance(task.options, RewriteDataFiles) and self._may(task)]
+            if self._time_left(found.facts) <= 0 or not any(
+                why_due(task.procedure, task.options, found.facts, found.level, 0, now, factor) for task in rewrites
+            ):
+                return None
+        if now - self._absent.get(table, 0) < LOOKS_AGAIN_MS:
+            return None
+        if found is None and table != self.upkeep.table and not table_exists(session, table):
+            self._absent[table] = now
+            return None
+        facts = parse_facts(read_json(load_table(session, table)))
+        watched = self._watched[table] = _Watched(facts, level_of(facts), now)
+        if self._spent is None:
+            self._spent = list(facts.work.spent)
+        return watched
+
+    def _due(
+        self,
+        session: SparkSession,
+        table: TableName,
+        tasks: Iterable[MaintenanceTask],
+        watched: _Watched,
+        factor: float,
+    ) -> list[MaintenanceTask]:
+        """The tasks that are due, as far as there is time for them."""
+        facts, now = watched.facts, self._clock()
+        if self._time_left(facts) <= 0:
+            return []
+        manifests = _count_manifests(load_table(session, table))
+        due: list[MaintenanceTask] = []
+        for task in tasks:
+            if not self._may(task):
+                continue
+            follows = isinstance(task.options, RewritePositionDeleteFiles) and _follows(due, facts)
+            if follows or why_due(task.procedure, task.options, facts, watched.level, manifests, now, factor):
+                due.append(task)
+        return due
+
+    def _may(self, task: MaintenanceTask) -> bool:
+        """Whether the task may be called again: it has not failed, or found nothing to do, a short time ago."""
+        return self._clock() >= self._not_before.get(task.name, 0)
+
+    def _time_left(self, facts: TableFacts) -> float:
+        if self._at_once:
+            return float("inf")
+        return time_left_ms(self._spent or (), self.upkeep.max_time_ratio, facts.first_ms, self._clock())
+
+    def _call(self, session: SparkSession, task: MaintenanceTask) -> bool:
+        """Run one task, and say what it did; whether it is done."""
+        started = time.monotonic()
+        counts: Mapping[str, int] | None = {}
+        problem = ""
+        for _ in range(TRIES):
+            try:
+                problem, counts = "", self._run(session, task)
+                break
+            except Exception as error:  # whatever a procedure raises: the stream goes on
+                name, what = read_cause(error)
+                problem = what or name
+                if not any(each in str(error) for each in CONFLICTS):
+                    break
+        took_ms = round((time.monotonic() - started) * 1000)
+        at_ms = self._clock()
+        if self._spent is not None:
+            self._spent = [each for each in self._spent if at_ms - each[0] < HOUR_MS] + [(at_ms, took_ms)]
+        if problem:
+            self._not_before[task.name] = at_ms + LOOKS_AGAIN_MS
+            self._emit(MaintenanceFailed(self.upkeep.model, task.name, str(task.table), problem, took_ms, at_ms))
+            return False
+        if counts is None:
+            self._not_before[task.name] = at_ms + LOOKS_AGAIN_MS
+            return False
+        if isinstance(task.options, RewriteDataFiles):
+            rewritten = counts.get("rewritten_bytes_count", 0)
+            if not rewritten:  # its commits had small files, and no partition has enough of them
+                self._not_before[task.name] = at_ms + RESTS_MS
+            elif rewritten >= MEASURED_BYTES:
+                self._speed = rewritten / max(1, took_ms)
+        self._emit(
+            TableMaintained(self.upkeep.model, task.name, str(task.table), tuple(counts.items()), took_ms, at_ms)
+        )
+        return True
+
+    def _run(self, session: SparkSession, task: MaintenanceTask) -> Mapping[str, int] | None:
+        """What the procedure counts; None where it was not called."""
+        table = load_table(session, task.table)
+        facts = parse_facts(read_json(table))
+        order = self.upkeep.order if facts.is_ordered and not task.is_beside else ()
+        match task.options:
+            case RewriteDataFiles() as options:
+                statement = call_text(task, order, options=self._bound(options, facts))
+            case RewritePositionDeleteFiles():
+                if not (facts.head and facts.head.count("total-delete-files")):
+                    return None
+                statement = call_text(task, order)
+            case RewriteManifests():
+                statement = call_text(task, order)
+            case ExpireSnapshots() as options:
+                before_ms = self._clock() - options.older_than.length_ms
+                if not task.is_beside:
+                    needed = find_needed(session, facts, self.upkeep.readers)
+                    if needed.waiting:
+                        names = ", ".join(f"'{name}'" for name in needed.waiting)
+                        self._tell_once(f"no snapshot of {task.table} expires before {names} has read the table")
+                        return None
+                    if needed.since_ms is not None:
+                        before_ms = min(before_ms, needed.since_ms)
+                tag_entries(table, facts)
+                statement = call_text(task, before=_time(before_ms))
+            case RemoveOrphanFiles() as options:
+                if table_exists(session, task.table.rebuild):
+                    return None  # its files lie among those of the table, and no version of the table has them yet
+                statement = call_text(task, before=_time(self._clock() - options.older_than.length_ms))
+            case _:
+                assert_never(task.options)
+        rows = session.sql(statement).collect()
+        if isinstance(task.options, RemoveOrphanFiles):
+            return {"orphan_files_count": len(rows)}
+        return {key: int(value) for key, value in rows[0].asDict().items() if value is not None} if rows else {}
+
+    def _bound(self, options: RewriteDataFiles, facts: TableFacts) -> dict[str, str]:
+        """What bounds one rewrite, in files: by bytes, and by the time that is left."""
+        head = facts.head
+        if head is None or options.max_files_to_rewrite is not None:
+            return {}
+        files, size = head.count("total-data-files"), head.count("total-files-size")
+        allowed = min(options.max_bytes.size_bytes, max(0.0, self._time_left(facts)) * self._speed)
+        if not files or size <= allowed:
+            return {}
+        return {"max-files-to-rewrite": str(max(options.min_input_files or 5, int(allowed / (size / files))))}
+
+    def _note(self, session: SparkSession, table: TableName, done: Mapping[str, int], started: int) -> None:
+        """Keep with the table what was done when, for the runs to come."""
+        if not done:
+            return
+        try:
+            loaded = load_table(session, table)
+            work = parse_facts(read_json(loaded)).work
+            spent = tuple(self._spent or ()) if table == self.upkeep.table else ()
+            said = render_work(replace(work, done={**work.done, **done}, spent=spent))
+            loaded.updateProperties().set(MAINTENANCE_PROPERTY, said).commit()
+        except Exception as error:
+            self._tell_once(f"what was done on {table} cannot be kept: {read_cause(error)[1]}")
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._emit(Noted(f"maintenance: {text}", self._clock(), self.upkeep.model))
+
+
+def _count(watched: _Watched, summary: Mapping[str, str]) -> None:
+    """Add what a commit has written to what is known of the table."""
+    snapshot = SnapshotFacts(0, None, 0, summary)
+    known = watched.facts.head
+    files, size = added_small(snapshot, watched.facts.target_bytes)
+    level = watched.level
+    deleted = deleted_rows(snapshot) - (deleted_rows(known) if known else 0)
+    more = snapshot.count("total-delete-files") - (known.count("total-delete-files") if known else 0)
+    start = level_of(watched.facts)
+    watched.level = Level(
+        small_files=level.small_files + files,
+        small_bytes=level.small_bytes + size,
+        deleted=max(0.0, start.deleted + deleted / max(1, snapshot.count("total-records"))),
+        delete_files=max(0, start.delete_files + more),
+    )
+
+
+def _follows(due: Iterable[MaintenanceTask], facts: TableFacts) -> bool:
+    """Whether delete files are to be looked at because data files that had some are rewritten before."""
+    has_deletes = facts.head is not None and facts.head.count("total-delete-files") > 0
+    return (
+        has_deletes
+        and facts.version < DELETION_VECTORS
+        and any(isinstance(task.options, RewriteDataFiles) for task in due)
+    )
+
+
+def _count_manifests(table: JavaTable) -> int:
+    snapshot = table.currentSnapshot()
+    return int(snapshot.allManifests(table.io()).size()) if snapshot is not None else 0
+
+
+def _time(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)

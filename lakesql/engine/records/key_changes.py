@@ -1,0 +1,59 @@
+"""Changes of a row's key: Debezium sends each as two records, the delete of the old key and the insert of the new."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.engine.records.event import BEFORE, EVENT, op_of
+from lakesql.engine.records.parse import Contract
+from lakesql.names import ROW
+
+_HEADERS = {"c": "__debezium.oldkey", "d": "__debezium.newkey"}
+"""By which an insert or a delete is known to be a half of a key change: it has the other half's key."""
+
+
+def is_half(contract: Contract) -> Column:
+    """Whether a record is a half of the change of a row's key, which the other half can be found by."""
+    if not contract.moves:
+        return F.lit(False)
+
+    def has(header: str) -> Column:
+        return F.coalesce(F.exists("headers", lambda it: it["key"] == header), F.lit(False))
+
+    source = F.col(EVENT)["source"]
+    is_placed = F.coalesce(source["lsn"], source["pos"]).isNotNull()
+    is_marked = reduce(or_, ((op_of() == op) & has(header) for op, header in _HEADERS.items()))
+    return F.coalesce(is_marked & is_placed, F.lit(False))
+
+
+def move(contract: Contract) -> Column:
+    """`_lakesql_move`. Both halves of a key change have the same place in the log of the database."""
+    op, source, before = op_of(), F.col(EVENT)["source"], F.col(BEFORE)
+    parts = (F.col("topic"), source["file"], *(source[name].cast("string") for name in ("lsn", "pos", "row")))
+
+    def hashed(row: Column) -> Column:
+        hashes = []
+        for column in contract.columns:
+            if column.name not in contract.key:
+                value = row[column.name]
+                has_map = "map<" in column.type.simpleString()  # which Spark does not hash
+                hashes.append(F.xxhash64(F.to_json(F.struct(value)) if has_map else value))
+        return F.array(*hashes).cast("array<bigint>")
+
+    return F.struct(
+        F.when(is_half(contract), F.concat_ws(" ", *parts)).alias("pair"),
+        F.when((op == "c") | (op == "u") & before.isNotNull(), hashed(F.col(ROW))).alias("added"),
+        F.when(op.isin("u", "d") & before.isNotNull(), hashed(before)).alias("removed"),
+        F.lit(False).alias("is_earlier"),
+    )
+
+
+def no_key(contract: Contract) -> Column:
+    """No key, as the struct of its columns."""
+    columns = (T.StructField(column.name, column.type) for column in contract.columns if column.name in contract.key)
+    return F.lit(None).cast(T.StructType(list(columns)))

@@ -1,0 +1,74 @@
+"""Which procedures keep the tables of a model in order: the table itself, and those beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from lakesql.model.model import Model
+from lakesql.model.table_name import TableName
+from lakesql.model.writing import build_writing
+from lakesql.names import DEAD_LETTER_SUFFIX, TOMBSTONES_SUFFIX
+from lakesql.project.procedures import (
+    DEFAULTS,
+    SORT_OPTIONS,
+    ZORDER_OPTIONS,
+    ExpireSnapshots,
+    Procedure,
+    RemoveOrphanFiles,
+    RewriteDataFiles,
+    RewriteManifests,
+    RewritePositionDeleteFiles,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceTask:
+    """A procedure of Iceberg's that is run on a table of a model.
+
+    `owner` is the model's name, with the suffix of a table beside its own. Such a table may not be there yet.
+    """
+
+    owner: str
+    procedure: str
+    table: TableName
+    options: Procedure
+    is_beside: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the task is called: `orders.rewrite_data_files`."""
+        return f"{self.owner}.{self.procedure}"
+
+
+def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
+    """The tasks of a model: those of its table, of its dead letters, and of its tombstones, if it has any."""
+    tables = {model.name: model.table, model.name + DEAD_LETTER_SUFFIX: model.table.dead_letter}
+    if build_writing(model.config).retention is not None:
+        tables[model.name + TOMBSTONES_SUFFIX] = model.table.tombstones
+    own = model.config.maintenance.procedures
+    beside = {name: _beside(name, options) for name, options in own.items()}
+    return tuple(
+        MaintenanceTask(owner, name, table, options, owner != model.name)
+        for owner, table in tables.items()
+        for name, options in (own if owner == model.name else beside).items()
+    )
+
+
+def _beside(name: str, options: Procedure) -> Procedure:
+    """The options for a table of other columns and partitions."""
+    if options == DEFAULTS[name]:
+        return options
+    match options:
+        case RewriteDataFiles():
+            plain = RewriteDataFiles()
+            names = ("strategy", "sort_order", "where", "output_spec_id", *SORT_OPTIONS, *ZORDER_OPTIONS)
+            return replace(options, **{name: getattr(plain, name) for name in names})
+        case RewritePositionDeleteFiles():
+            return replace(options, where="")
+        case RewriteManifests():
+            return replace(options, spec_id=None, sort_by=())
+        case ExpireSnapshots() | RemoveOrphanFiles():
+            return options
+        case _:
+            assert_never(options)

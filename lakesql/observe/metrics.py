@@ -1,0 +1,267 @@
+"""Metrics in Prometheus's words: the one list of their names, of tables at rest and of a run that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, assert_never
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.registry import Collector
+
+from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Event, QueryStarted, Retrying, RunStarted
+from lakesql.model.table_name import TableName
+from lakesql.observe.tally import ModelTally, RunTally
+from lakesql.observe.text import duration
+from lakesql.plan.health import WORDS, event_ms
+from lakesql.plan.table_status import TableStatus
+
+LABELS = ("catalog", "namespace", "table", "model")
+"""The labels of every metric of a table or a model."""
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""Of the text format, as HTTP names it."""
+
+MetricFamily = GaugeMetricFamily | CounterMetricFamily | SummaryMetricFamily
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric of a model: its name, with the unit in it, and what it means. Counters end in `_total`."""
+
+    name: str
+    doc: str
+    kind: Literal["gauge", "counter", "summary"] = "gauge"
+
+
+LAST_COMMIT = Metric("lakesql_table_last_commit_timestamp_seconds", "When the table's last commit was made.")
+LAST_EVENT = Metric(
+    "lakesql_table_last_event_timestamp_seconds", "The newest event in the table, where the last commit's is known."
+)
+
+TABLE_METRICS: tuple[tuple[Metric, str], ...] = (
+    (Metric("lakesql_table_latency_seconds", "From the last commit's newest event to the commit."), "latency_ms"),
+    (
+        Metric("lakesql_table_latency_p95_seconds", "Its 95th percentile over 100 commits."),
+        "latency_p95_ms",
+    ),
+    (Metric("lakesql_table_commits_last_hour", "Commits that brought rows, in the last hour."), "commits_last_hour"),
+    (Metric("lakesql_table_rows_last_hour", "Rows that these have written."), "rows_last_hour"),
+    (Metric("lakesql_table_rows", "Rows in data files, deleted ones among them."), "rows"),
+    (Metric("lakesql_table_data_files", "Data files of the current snapshot."), "data_files"),
+    (Metric("lakesql_table_data_bytes", "Bytes of these data files."), "data_bytes"),
+    (Metric("lakesql_table_file_bytes_average", "Bytes of a data file on average."), "file_bytes_average"),
+    (Metric("lakesql_table_file_bytes_p10", "Bytes that a tenth of these do not exceed."), "file_bytes_p10"),
+    (
+        Metric("lakesql_table_file_bytes_p90", "Bytes that nine tenths do not exceed."),
+        "file_bytes_p90",
+    ),
+    (Metric("lakesql_table_small_files", "Data files below 75 % of the table's target size."), "small_files"),
+    (Metric("lakesql_table_small_file_ratio", "Share of the data files that are small."), "small_file_ratio"),
+    (Metric("lakesql_table_average_small_files", "Small data files of a partition on average."), "average_small_files"),
+    (Metric("lakesql_table_delete_files", "Delete files of the current snapshot."), "delete_files"),
+    (Metric("lakesql_table_delete_ratio", "Share of the rows in data files that are deleted."), "delete_ratio"),
+    (Metric("lakesql_table_snapshots", "Snapshots that the table has."), "snapshots"),
+    (Metric("lakesql_table_metadata_bytes", "Bytes that a reader reads to know the files."), "metadata_bytes"),
+    (
+        Metric("lakesql_table_compaction_lag_seconds", "Age of the oldest data not compacted."),
+        "compaction_lag_ms",
+    ),
+    (Metric("lakesql_table_uncompacted_bytes", "Bytes of all data that is not compacted."), "uncompacted_bytes"),
+    (Metric("lakesql_table_dead_letters_last_hour", "Dead letters of the last hour."), "dead_letters_last_hour"),
+    (
+        Metric(
+            "lakesql_table_late_events_last_hour",
+            "Events that a watermark has dropped.",
+        ),
+        "late_last_hour",
+    ),
+)
+"""What `lakesql status --output prometheus` says of each table beside `TABLE_STATES`: the metric, and the field of
+`Figures`, whose milliseconds become seconds."""
+
+TABLE_READABLE = Metric("lakesql_table_readable", "1 if the table could be read, 0 if it, or its catalog, could not.")
+TABLE_HEALTH = Metric("lakesql_table_health", "0 well, 1 watch, 2 ill.")
+
+TABLE_STATES = (TABLE_READABLE, TABLE_HEALTH, LAST_COMMIT, LAST_EVENT)
+"""What is said of a table besides its figures."""
+
+
+BATCHES = Metric("lakesql_batches_total", "Batches that were committed.", "counter")
+RECORDS = Metric("lakesql_records_total", "Records that arrived in batches.", "counter")
+ROWS = Metric("lakesql_rows_total", "Rows that were written.", "counter")
+DEAD_LETTERS = Metric("lakesql_dead_letters_total", "Dead letters that were written.", "counter")
+LATE_EVENTS = Metric("lakesql_late_events_total", "Events that a watermark has dropped.", "counter")
+RETRIES = Metric("lakesql_retries_total", "Retries after transient failures.", "counter")
+BATCH_DURATION = Metric("lakesql_batch_duration_seconds", "What batches took, to the commit.", "summary")
+BACKLOG_RECORDS = Metric("lakesql_backlog_records", "Records that are left to read, of a model that reads Kafka.")
+BACKLOG_FILES = Metric("lakesql_backlog_files", "Files that are left to read, of one that reads none.")
+MODEL_RUNNING = Metric("lakesql_model_running", "1 while the model's query runs.")
+MODEL_FAILED = Metric("lakesql_model_failed", "1 from when the model has failed for good.")
+
+RUN_METRICS = (
+    *(BATCHES, RECORDS, ROWS, DEAD_LETTERS, LATE_EVENTS, RETRIES, BATCH_DURATION, BACKLOG_RECORDS, BACKLOG_FILES),
+    *(MODEL_RUNNING, MODEL_FAILED, LAST_COMMIT, LAST_EVENT),
+)
+"""What a run with `--metrics-port` says of each of its models."""
+
+
+def render_table_metrics(statuses: Iterable[TableStatus], now_ms: int) -> str:
+    """The metrics of tables in Prometheus's text format. Of a table that is not there yet there is none."""
+    families = _Families()
+    for status in statuses:
+        labels = labels_of(status.model.table, status.model.name)
+        if status.health == "missing":
+            continue
+        families.add(TABLE_READABLE, labels, 0 if status.figures is None else 1)
+        if status.figures is None:
+            continue
+        figures = status.figures
+        age_ms, newest_ms = figures.age_ms, figures.freshness_ms if figures.is_by_event else None
+        families.add(LAST_COMMIT, labels, None if age_ms is None else (now_ms - age_ms) / 1000)
+        families.add(LAST_EVENT, labels, None if newest_ms is None else (now_ms - newest_ms) / 1000)
+        for metric, field in TABLE_METRICS:
+            value: float | None = getattr(figures, field)
+            families.add(metric, labels, value / 1000 if value is not None and field.endswith("_ms") else value)
+        word = next(index for index, word in enumerate(WORDS) if word == status.health)
+        families.add(TABLE_HEALTH, labels, word)
+    return families.render()
+
+
+def labels_of(table: TableName, model: str) -> tuple[str, ...]:
+    """The values of `LABELS`."""
+    return table.catalog, table.namespace, table.name, model
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a model's events say that its tally does not keep. `moved_at_ms` is when it was last seen to get on."""
+
+    retries: int = 0
+    timed: int = 0
+    duration_ms: int = 0
+    event_ms: int | None = None
+    moved_at_ms: int | None = None
+
+
+class RunMetrics:
+    """A run as metrics, and whether it is well; a renderer of its events. Read by other threads than it is told by.
+
+    `labels` are the values of `LABELS` for each model.
+    """
+
+    def __init__(self, labels: Mapping[str, Sequence[str]]) -> None:
+        self._labels = dict(labels)
+        # Values that are replaced by one assignment, so that whoever reads them needs no lock.
+        self._run = RunTally()
+        self._seen: Mapping[str, _Seen] = {}
+
+    def __call__(self, event: Event, run: RunTally) -> None:
+        """Takes the event in."""
+        self._run = run
+        match event:
+            case RunStarted():
+                self._seen = {name: _Seen(moved_at_ms=event.at_ms) for name in event.models}
+            case BatchCommitted() | BatchEmpty() | BatchSkipped() | Retrying() | QueryStarted():
+                seen = _see(self._seen.get(event.model, _Seen()), event)
+                self._seen = {**self._seen, event.model: seen}
+            case _:
+                pass
+
+    def render(self) -> str:
+        """The metrics in the text format."""
+        families, run, all_seen = _Families(), self._run, self._seen
+        for name, model in run.models.items():
+            labels, seen = self._labels[name], all_seen.get(name, _Seen())
+            for metric, value in _run_values(model, seen):
+                families.add(metric, labels, value)
+            families.add(BATCH_DURATION, labels, seen.duration_ms / 1000, seen.timed)
+        return families.render()
+
+    def faults(self, now_ms: int, patience_ms: int) -> tuple[str, ...]:
+        """Why the run is not well: models that have failed for good, and those that have work and do not get on.
+
+        A model has work while it is retried, and while records or files are left; it gets on with each batch.
+        """
+        faults = []
+        for name, model in self._run.models.items():
+            moved = self._seen.get(name, _Seen()).moved_at_ms
+            has_work = model.phase == "retrying" or (model.phase == "running" and bool(model.backlog))
+            if model.phase == "error":
+                faults.append(f"{name} has failed")
+            elif has_work and moved is not None and now_ms - moved > patience_ms:
+                faults.append(f"{name} has made no progress for {duration(now_ms - moved)}")
+        return tuple(faults)
+
+
+def _see(seen: _Seen, event: BatchCommitted | BatchEmpty | BatchSkipped | Retrying | QueryStarted) -> _Seen:
+    match event:
+        case BatchCommitted():
+            newest = event_ms(event.event_time)
+            return replace(
+                seen,
+                timed=seen.timed + 1,
+                duration_ms=seen.duration_ms + event.duration_ms,
+                event_ms=seen.event_ms if newest is None else max(newest, seen.event_ms or newest),
+                moved_at_ms=event.at_ms,
+            )
+        case BatchEmpty() | BatchSkipped():
+            return replace(seen, moved_at_ms=event.at_ms)
+        case Retrying():
+            return replace(seen, retries=seen.retries + 1)
+        case QueryStarted():  # one that is started again has not got on
+            return seen if seen.retries else replace(seen, moved_at_ms=event.at_ms)
+        case _:
+            assert_never(event)
+
+
+def _run_values(model: ModelTally, seen: _Seen) -> Iterable[tuple[Metric, float | None]]:
+    is_running = model.phase == "running"
+    yield from (
+        (BATCHES, model.batches),
+        (RECORDS, model.records),
+        (ROWS, model.rows),
+        (DEAD_LETTERS, model.rejected),
+        (LATE_EVENTS, model.late),
+        (RETRIES, seen.retries),
+        (BACKLOG_RECORDS if model.backlog_unit == "records" else BACKLOG_FILES, model.backlog),
+        (MODEL_RUNNING, int(is_running)),
+        (MODEL_FAILED, int(model.phase == "error")),
+        (LAST_COMMIT, None if model.committed_at_ms is None else model.committed_at_ms / 1000),
+        (LAST_EVENT, None if seen.event_ms is None else seen.event_ms / 1000),
+    )
+
+
+class _Families:
+    """Metrics by name, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._families: dict[Metric, MetricFamily] = {}
+
+    def add(self, metric: Metric, labels: Sequence[str], value: float | None, times: int = 0) -> None:
+        """One sample; none where there is no value. That of a summary is a sum, over so many `times`."""
+        if value is None:
+            return
+        if metric not in self._families:
+            kinds = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "summary": SummaryMetricFamily}
+            self._families[metric] = kinds[metric.kind](metric.name, metric.doc, labels=LABELS)
+        match self._families[metric]:
+            case SummaryMetricFamily() as family:
+                family.add_metric(labels, times, value)
+            case family:
+                family.add_metric(labels, value)
+
+    def render(self) -> str:
+        """All of them in the text format."""
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Collected(self._families.values()))
+        return generate_latest(registry).decode()
+
+
+class _Collected(Collector):
+    def __init__(self, families: Iterable[MetricFamily]) -> None:
+        self._families = tuple(families)
+
+    def collect(self) -> Iterable[MetricFamily]:
+        return self._families

@@ -1,0 +1,120 @@
+"""A table's last day as sparklines, and all of its figures: what `lakesql status MODEL` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from lakesql.observe.layout import PAIR, Row, render_table
+from lakesql.observe.sparkline import ASCII_BARS, BARS, in_buckets, sparkline
+from lakesql.observe.status_text import TONES, mark
+from lakesql.observe.text import GAP, STYLES, age, count, duration, number, percent, size
+from lakesql.plan.health import HOUR_MS, Figures, TableFacts
+from lakesql.plan.table_status import Known, TableStatus
+
+DAY_MS = 24 * HOUR_MS
+
+PLACES = (96, 72, 48, 24)
+"""How many characters a day may take: a quarter of an hour each, twenty minutes, half an hour, an hour."""
+
+_LABEL, _SAID = 11, 21
+"""Columns before a sparkline, and behind it."""
+
+
+def render_day(status: TableStatus, now_ms: int, width: int, *, is_unicode: bool) -> list[Text]:
+    """The lines. Where the table could not be read, they say no more than that."""
+    word = Text(mark(status), STYLES[TONES[status.health]])
+    lines = [Text.assemble((str(status.model.table), "bold"), GAP, word)]
+    if not isinstance(status.state, Known):
+        return lines
+    day = _day(status.state.facts, now_ms, width, BARS if is_unicode else ASCII_BARS)
+    pairs = [Row((label, text)) for label, text in _pairs(status.state)]
+    return [*lines, Text(), *map(Text, day), Text(), *render_table(PAIR, pairs)]
+
+
+def _day(facts: TableFacts, now_ms: int, width: int, bars: str) -> list[str]:
+    places = next((places for places in PLACES if _LABEL + places + _SAID <= width), PLACES[-1])
+    start_ms = now_ms - DAY_MS
+    commits = [commit for commit in facts.commits if commit.at_ms >= start_ms]
+
+    def line(label: str, values: Sequence[float | None], said: str) -> str:
+        return f"{label.ljust(_LABEL)}{sparkline(values, bars)}{GAP}{said}".rstrip()
+
+    times = [(commit.at_ms, 1.0) for commit in commits]
+    sizes = [(commit.at_ms, commit.size_bytes / commit.files) for commit in commits if commit.files]
+    latencies = [(commit.at_ms, float(ms)) for commit in commits if (ms := commit.latency_ms) is not None]
+    lines = [
+        line("commits", in_buckets(times, start_ms, now_ms, places, sum), number(len(commits))),
+        line(
+            "file size",
+            in_buckets(sizes, start_ms, now_ms, places, _mean),
+            f"mean {size(_mean([each for _, each in sizes]))}" if sizes else "no new file",
+        ),
+        line(
+            "latency",
+            in_buckets(latencies, start_ms, now_ms, places, max),
+            f"at most {duration(round(max(each for _, each in latencies)))}" if latencies else "not in the ledger",
+        ),
+    ]
+    return [*lines, f"{'':{_LABEL}}{'24 h ago'.ljust(places - 3)}now"]
+
+
+def _pairs(known: Known) -> list[tuple[str, str]]:
+    """Every figure with its name."""
+    figures = known.figures
+    spread = (figures.file_bytes_p10, figures.file_bytes_p50, figures.file_bytes_p90)
+    sizes = ", ".join(size(each) for each in spread if each is not None)
+    read = figures.data_files + figures.delete_files
+    of_all = f" (of the newest {number(figures.files_read)} files)" if figures.files_read < read else ""
+    target = size(known.facts.target_file_bytes)
+    return [
+        ("last commit", age(figures.age_ms) if figures.age_ms is not None else "none"),
+        ("last hour", _last_hour(figures)),
+        ("latency", f"{_time(figures.latency_ms)} of the last commit, p95 {_time(figures.latency_p95_ms)}"),
+        ("rows", number(figures.rows)),
+        ("data files", f"{number(figures.data_files)} in {count(figures.partitions, 'partition')}, {_bytes(figures)}"),
+        (
+            "file size",
+            f"p10, p50, p90: {sizes}; target {target}{of_all}" if sizes else "-",
+        ),
+        ("small", f"{number(figures.small_files)} ({percent(figures.small_file_ratio)}), {_average(figures)}"),
+        ("deletes", f"{count(figures.delete_files, 'delete file')}, {percent(figures.delete_ratio)} of the rows"),
+        ("not compacted", _not_compacted(figures)),
+        ("snapshots", number(figures.snapshots)),
+        ("metadata", size(figures.metadata_bytes)),
+    ]
+
+
+def _last_hour(figures: Figures) -> str:
+    return ", ".join(
+        (
+            count(figures.commits_last_hour, "commit"),
+            count(figures.rows_last_hour, "row"),
+            count(figures.dead_letters_last_hour, "dead letter"),
+            count(figures.late_last_hour, "late event"),
+        )
+    )
+
+
+def _time(ms: int | None) -> str:
+    return "unknown" if ms is None else duration(ms)
+
+
+def _bytes(figures: Figures) -> str:
+    average = "" if figures.file_bytes_average is None else f", {size(figures.file_bytes_average)} on average"
+    return f"{size(figures.data_bytes)}{average}"
+
+
+def _average(figures: Figures) -> str:
+    return f"{figures.average_small_files:,.4g} in a partition on average"
+
+
+def _not_compacted(figures: Figures) -> str:
+    if not figures.uncompacted_bytes:
+        return "nothing"
+    return f"{size(figures.uncompacted_bytes)}, the oldest from {age(figures.compaction_lag_ms)}"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,117 @@
+"""What `lakesql status` and `lakesql freshness` show of tables, on a terminal or elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from lakesql.observe.layout import Column, Row, fit_table
+from lakesql.observe.status_day import render_day
+from lakesql.observe.status_text import RESULT_TONES, TONES, Checked, mark, remarks
+from lakesql.observe.text import STYLES, age, duration, number, percent, printable, size
+from lakesql.plan.health import Figures
+from lakesql.plan.table_status import TableStatus
+
+EVERYWHERE = 400
+"""Columns where there is no terminal: all that there is."""
+
+
+def draw_statuses(out: TextIO, statuses: Sequence[TableStatus], environ: Mapping[str, str]) -> None:
+    """A row for each table, and below it what the row has no room for."""
+    said = [f"{printable(status.model.name)}: {text}" for status in statuses for text in remarks(status)]
+    _draw(out, [*render_statuses(statuses, _width()), *_below(said)], environ)
+
+
+def draw_day(out: TextIO, status: TableStatus, now_ms: int, environ: Mapping[str, str]) -> None:
+    """The last day of one table, all of its figures, and what of them is not well."""
+    is_unicode = (out.encoding or "").lower().startswith("utf")
+    lines = render_day(status, now_ms, _width(), is_unicode=is_unicode)
+    _draw(out, [*lines, *_below(remarks(status))], environ)
+
+
+def draw_checks(out: TextIO, checked: Sequence[Checked], environ: Mapping[str, str]) -> None:
+    """A row for each figure that a model's properties hold its table to."""
+    columns = (
+        Column("model", words=True),
+        Column("result", words=True),
+        Column("figure", words=True, rank=1),
+        Column("", words=True),
+    )
+    rows = [
+        Row((printable(each.model), Text(each.result, STYLES[RESULT_TONES[each.result]]), each.figure, each.text))
+        for each in checked
+    ]
+    _draw(out, fit_table(columns, rows, 0, _width()), environ)
+
+
+def _below(said: Sequence[str]) -> list[Text]:
+    """Remarks below a table, folded between words."""
+    folded = [line for text in said for line in textwrap.wrap(text, _width(), subsequent_indent="  ")]
+    return [Text(), *map(Text, folded)] if folded else []
+
+
+def _draw(out: TextIO, lines: Sequence[Text], environ: Mapping[str, str]) -> None:
+    console = Console(file=out, markup=False, emoji=False, highlight=False, _environ=dict(environ))
+    for line in lines:
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
+def _width() -> int:
+    return shutil.get_terminal_size(fallback=(EVERYWHERE, 0)).columns
+
+
+def render_statuses(statuses: Sequence[TableStatus], width: int) -> list[Text]:
+    """The lines of a table, its header first: a row for each model's table, by the columns that fit."""
+    columns = (
+        Column("model", words=True),
+        Column("health", words=True),
+        Column("last commit"),
+        Column("latency"),
+        Column("p95", rank=4),
+        Column("commits/h", rank=6),
+        Column("data files"),
+        Column("avg size", rank=8),
+        Column("p10-p90", rank=2),
+        Column("small", rank=9),
+        Column("deleted", rank=7),
+        Column("not compacted", rank=5),
+        Column("snapshots", rank=3),
+        Column("metadata", rank=1),
+        Column("dead letters/h", rank=4),
+    )
+    rows = []
+    for status in statuses:
+        word = Text(mark(status), STYLES[TONES[status.health]])
+        figures = status.figures
+        cells = _cells(figures) if figures else [""] * (len(columns) - 2)
+        rows.append(Row((printable(status.model.name), word, *cells)))
+    return fit_table(columns, rows, 0, width)
+
+
+def _cells(figures: Figures) -> list[str]:
+    spread = (figures.file_bytes_p10, figures.file_bytes_p90)
+    return [
+        age(figures.age_ms) if figures.age_ms is not None else "-",
+        _time(figures.latency_ms),
+        _time(figures.latency_p95_ms),
+        number(figures.commits_last_hour),
+        number(figures.data_files),
+        size(figures.file_bytes_average) if figures.file_bytes_average is not None else "-",
+        "-".join(size(each) for each in spread if each is not None) or "-",
+        percent(figures.small_file_ratio) if figures.data_files else "-",
+        percent(figures.delete_ratio) if figures.data_files else "-",
+        age(figures.compaction_lag_ms).removesuffix(" ago") if figures.uncompacted_bytes else "-",
+        number(figures.snapshots),
+        size(figures.metadata_bytes),
+        number(figures.dead_letters_last_hour) if figures.dead_letters_last_hour else "-",
+    ]
+
+
+def _time(ms: int | None) -> str:
+    return "-" if ms is None else duration(ms)

@@ -1,0 +1,115 @@
+"""How a table is, in words: the one word for it, its reasons, and each figure beside its limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from lakesql.observe.text import Tone, count, duration, percent, size
+from lakesql.plan.health import Figure, Figures, Finding, Word, check
+from lakesql.plan.table_status import Health, Known, Missing, TableStatus, Unknown
+
+FOREIGN = "* not written by lakesql: none of its snapshots has a ledger entry"
+
+TONES: dict[Health, Tone] = {
+    "well": "good",
+    "watch": "warning",
+    "ill": "bad",
+    "missing": "plain",
+    "unreadable": "bad",
+    "unreachable": "bad",
+}
+
+
+def mark(status: TableStatus) -> str:
+    """The word, with a star where the table is not lakesql's."""
+    is_foreign = isinstance(status.state, Known) and not status.state.facts.is_ours
+    return f"{status.health}*" if is_foreign else status.health
+
+
+def remarks(status: TableStatus) -> tuple[str, ...]:
+    """The reasons of a table's one word, and whether lakesql has written it. Of one that cannot be read, none: those
+    are problems."""
+    match status.state:
+        case Known(facts=facts, figures=figures, findings=findings):
+            reasons = [f"{finding.word}: {sentence(finding, figures)}" for finding in findings]
+            return (*reasons, *(() if facts.is_ours else (FOREIGN,)))
+        case Missing():
+            return (f"missing: there is no table {status.model.table} yet; its first run makes it",)
+        case Unknown():
+            return ()
+        case _:
+            assert_never(status.state)
+
+
+def sentence(finding: Finding, figures: Figures | None) -> str:
+    """A figure beside the limit that it was compared with: `63 small data files in a partition (limit 50)`."""
+    value, limit = finding.value, finding.limit
+    match finding.figure:
+        case "freshness" if value is None:
+            return f"no commit yet (limit {duration(round(limit))})"
+        case "freshness":
+            newest = "newest event" if figures and figures.is_by_event else "last commit"
+            return f"{newest} {duration(round(value or 0))} ago (limit {duration(round(limit))})"
+        case "average_small_files":
+            return f"{value or 0:,.4g} small data files in a partition (limit {limit:g})"
+        case "compaction_lag":
+            left = size(figures.uncompacted_bytes if figures else 0)
+            return f"{left} not compacted, for {duration(round(value or 0))} (limit {duration(round(limit))})"
+        case "dead_letter_ratio" | "late_ratio":
+            is_late = finding.figure == "late_ratio"
+            times = 0 if figures is None else figures.late_last_hour if is_late else figures.dead_letters_last_hour
+            lost = count(times, "late event" if is_late else "dead letter")
+            share = f"{percent(value or 0)} of them and the rows written"
+            return f"{lost} in the last hour, {share} (limit {percent(limit)})"
+        case "delete_ratio":
+            return f"{percent(value or 0)} of the rows in its data files are deleted (limit {percent(limit)})"
+        case "delete_files_per_data_file":
+            return f"{value or 0:,.1f} delete files for each data file (limit {limit:g})"
+        case "metadata_bytes":
+            return f"{size(value or 0)} of metadata (limit {size(limit)})"
+        case _:
+            assert_never(finding.figure)
+
+
+Result = Literal["pass", "warn", "error"]
+
+RESULTS: dict[Word, Result] = {"well": "pass", "watch": "warn", "ill": "error"}
+
+RESULT_TONES: dict[Result, Tone] = {"pass": "good", "warn": "warning", "error": "bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One limit of a model's `freshness`, and what came of it. `value` and `limit` are in milliseconds, or numbers.
+
+    The figure of a table that cannot be read is an empty text, and its result an error.
+    """
+
+    model: str
+    result: Result
+    figure: Figure | Literal[""]
+    value: float | None
+    limit: float | None
+    text: str
+
+
+def checked(status: TableStatus) -> tuple[Checked, ...]:
+    """Each limit that the model's properties name, on its table as it is."""
+    name = status.model.name
+    if isinstance(status.state, Unknown):
+        return tuple(
+            Checked(name, "error", "", None, None, f"{status.health}: {problem.what}")
+            for problem in status.state.problems
+        )
+    return tuple(
+        Checked(
+            name,
+            RESULTS[finding.word],
+            finding.figure,
+            finding.value,
+            finding.limit,
+            sentence(finding, status.figures),
+        )
+        for finding in check(status.figures, status.model.properties.freshness)
+    )

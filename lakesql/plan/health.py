@@ -1,0 +1,323 @@
+"""How a table is: figures from its metadata, and whether they are well, to be watched, or ill."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
+
+from lakesql.model.properties import Freshness
+from lakesql.model.table_name import TableName
+from lakesql.plan import thresholds
+from lakesql.plan.thresholds import Bound
+
+HOUR_MS = 3_600_000
+
+LAST_COMMITS = 100
+"""Over so many commits the latency's p95 is taken."""
+
+Word = Literal["well", "watch", "ill"]
+
+WORDS: tuple[Word, ...] = ("well", "watch", "ill")
+"""From good to bad."""
+
+Figure = Literal[
+    "freshness",
+    "average_small_files",
+    "compaction_lag",
+    "dead_letter_ratio",
+    "late_ratio",
+    "delete_ratio",
+    "delete_files_per_data_file",
+    "metadata_bytes",
+]
+"""What is judged. Times are in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit of a table's main branch that brought rows: how many, in how many data files of how many bytes.
+
+    `event_ms` is the newest event, where the ledger knows it before the commit; `late` the rows that a watermark has
+    dropped, as far as the ledger knows them.
+    """
+
+    at_ms: int
+    rows: int
+    files: int
+    size_bytes: int
+    event_ms: int | None = None
+    late: int = 0
+
+    @property
+    def latency_ms(self) -> int | None:
+        """From the newest event to the commit; none below zero, as clocks differ."""
+        return None if self.event_ms is None else max(0, self.at_ms - self.event_ms)
+
+
+class LiveFile(NamedTuple):
+    """A file of the current snapshot.
+
+    `written_ms` is when it was committed, or where that snapshot is gone, when the oldest one was that is left: it is
+    as old at least. `is_compacted`: it was written by a compaction. A delete file's `rows` are the deletes in it.
+    """
+
+    partition: Hashable
+    size_bytes: int
+    rows: int
+    written_ms: int
+    is_delete: bool
+    is_compacted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the current snapshot's summary says; None where it does not."""
+
+    data_files: int | None = None
+    delete_files: int | None = None
+    rows: int | None = None
+    deletes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """What a table's metadata holds, as it was read.
+
+    `is_ours`: some snapshot has a ledger entry. `commits` are the main branch's, oldest first: those with a ledger
+    entry, or of a table without, all that brought rows. `files` are those of the current snapshot, the newest ones
+    where there are more than were read. `dead_letters` are times of commits to the table of dead letters, each with
+    the letters that it brought.
+    """
+
+    name: TableName
+    is_ours: bool
+    commits: tuple[Commit, ...]
+    snapshots: int
+    metadata_bytes: int
+    target_file_bytes: int
+    totals: Totals
+    files: tuple[LiveFile, ...]
+    dead_letters: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A table in figures, at one moment. Times are in milliseconds, sizes in bytes; None where nothing is known.
+
+    `age` is since the last commit, `freshness` since the newest event where the last commit's ledger entry knows it
+    (`is_by_event`), else the same as `age`. `latency` is from a commit's newest event to the commit: of the last one,
+    and the 95th percentile over the last 100. `small_files` are data files below 75 % of the target size,
+    `average_small_files` those of a partition. `delete_ratio` is deleted rows to all rows that data files hold.
+    `compaction_lag` is the age of the oldest, `uncompacted_bytes` the size of all that is not compacted: small data
+    files of partitions that have five or more, but for those that a compaction wrote, and delete files. The ratios of
+    dead letters and late events are to themselves and the rows written, in the last hour. `files_read` of the data and
+    delete files are what sizes are known of.
+    """
+
+    age_ms: int | None
+    freshness_ms: int | None
+    is_by_event: bool
+    latency_ms: int | None
+    latency_p95_ms: int | None
+    commits_last_hour: int
+    rows_last_hour: int
+    rows: int
+    data_files: int
+    data_bytes: int
+    partitions: int
+    file_bytes_average: int | None
+    file_bytes_p10: int | None
+    file_bytes_p50: int | None
+    file_bytes_p90: int | None
+    small_files: int
+    small_file_ratio: float
+    average_small_files: float
+    delete_files: int
+    delete_ratio: float
+    delete_files_per_data_file: float
+    snapshots: int
+    metadata_bytes: int
+    compaction_lag_ms: int
+    uncompacted_bytes: int
+    dead_letters_last_hour: int
+    dead_letter_ratio: float
+    late_last_hour: int
+    late_ratio: float
+    files_read: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A figure as it was judged: against the bound that it is nearest to, the one that it exceeds if it exceeds any.
+
+    `value` is None where there is nothing yet, such as a commit.
+    """
+
+    figure: Figure
+    word: Word
+    value: float | None
+    limit: float
+
+
+def measure(facts: TableFacts, now_ms: int) -> Figures:
+    """The figures of a table at `now_ms`."""
+    data = [file for file in facts.files if not file.is_delete]
+    sizes = sorted(file.size_bytes for file in data)
+    small = [file for file in data if file.size_bytes < thresholds.SMALL_FILE_SHARE * facts.target_file_bytes]
+    partitions = len({file.partition for file in data})
+    uncompacted = [*_not_compacted(small), *(file for file in facts.files if file.is_delete)]
+    delete_files = _known(facts.totals.delete_files, len(facts.files) - len(data))
+    data_files = _known(facts.totals.data_files, len(data))
+    rows = _known(facts.totals.rows, sum(file.rows for file in data))
+    deletes = _known(facts.totals.deletes, sum(file.rows for file in facts.files if file.is_delete))
+    last = facts.commits[-1] if facts.commits else None
+    newest = _newest_event(facts.commits) if last and last.event_ms is not None else None
+    recent = [commit for commit in facts.commits if commit.at_ms > now_ms - HOUR_MS]
+    written, late = sum(commit.rows for commit in recent), sum(commit.late for commit in recent)
+    letters = sum(count for at_ms, count in facts.dead_letters if at_ms > now_ms - HOUR_MS)
+    latencies = sorted(ms for commit in facts.commits[-LAST_COMMITS:] if (ms := commit.latency_ms) is not None)
+    age_ms = max(0, now_ms - last.at_ms) if last else None
+    return Figures(
+        age_ms=age_ms,
+        freshness_ms=max(0, now_ms - newest) if newest is not None else age_ms,
+        is_by_event=newest is not None,
+        latency_ms=last.latency_ms if last else None,
+        latency_p95_ms=percentile(latencies, 0.95),
+        commits_last_hour=len(recent),
+        rows_last_hour=written,
+        rows=rows,
+        data_files=data_files,
+        data_bytes=sum(sizes),
+        partitions=partitions,
+        file_bytes_average=round(sum(sizes) / len(sizes)) if sizes else None,
+        file_bytes_p10=percentile(sizes, 0.1),
+        file_bytes_p50=percentile(sizes, 0.5),
+        file_bytes_p90=percentile(sizes, 0.9),
+        small_files=len(small),
+        small_file_ratio=_share(len(small), len(data)),
+        average_small_files=_share(len(small), partitions),
+        delete_files=delete_files,
+        delete_ratio=min(1.0, _share(deletes, rows)),
+        delete_files_per_data_file=_share(delete_files, data_files),
+        snapshots=facts.snapshots,
+        metadata_bytes=facts.metadata_bytes,
+        compaction_lag_ms=max(0, now_ms - min((file.written_ms for file in uncompacted), default=now_ms)),
+        uncompacted_bytes=sum(file.size_bytes for file in uncompacted),
+        dead_letters_last_hour=letters,
+        dead_letter_ratio=_share(letters, letters + written),
+        late_last_hour=late,
+        late_ratio=_share(late, late + written),
+        files_read=len(facts.files),
+    )
+
+
+def judge(figures: Figures, limits: Freshness) -> tuple[Finding, ...]:
+    """Every figure that is not well, the worst first. `limits` of the model stand in the place of the usual ones."""
+    own = check(figures, limits)
+    named = {finding.figure for finding in own}
+    usual = [
+        _compare(figure, value, USUAL_BOUNDS[figure])
+        for figure, value in _usual(figures).items()
+        if figure not in named and value is not None
+    ]
+    found = [finding for finding in (*own, *usual) if finding.word != "well"]
+    return tuple(sorted(found, key=lambda finding: -WORDS.index(finding.word)))
+
+
+def check(figures: Figures | None, limits: Freshness) -> tuple[Finding, ...]:
+    """Each figure that `limits` say something of: `watch` above a warning's limit, `ill` above an error's.
+
+    No figures, of a table that is not there, and a table without a commit are older than any limit.
+    """
+    findings = []
+    warn, error = limits.warn_after, limits.error_after
+    if warn is not None or error is not None:
+        bound = Bound(warn.length_ms if warn else math.inf, error.length_ms if error else math.inf)
+        findings.append(_compare("freshness", figures.freshness_ms if figures else None, bound))
+    if figures is None:
+        return tuple(findings)
+    if limits.max_average_small_files is not None:
+        bound = Bound(math.inf, limits.max_average_small_files)
+        findings.append(_compare("average_small_files", figures.average_small_files, bound))
+    if limits.max_compaction_lag is not None:
+        bound = Bound(math.inf, limits.max_compaction_lag.length_ms)
+        findings.append(_compare("compaction_lag", figures.compaction_lag_ms, bound))
+    if limits.max_dead_letter_ratio is not None:
+        bound = Bound(math.inf, limits.max_dead_letter_ratio)
+        findings.append(_compare("dead_letter_ratio", figures.dead_letter_ratio, bound))
+    return tuple(findings)
+
+
+def worst(findings: Iterable[Finding]) -> Word:
+    """The worst word of them, `well` where there are none."""
+    return max((finding.word for finding in findings), key=WORDS.index, default="well")
+
+
+def event_ms(text: str) -> int | None:
+    """The time of a newest event as the ledger and events write it, ISO 8601; None where it is none."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def percentile(ordered: Sequence[int], share: float) -> int | None:
+    """The smallest of the values, in order, that `share` of them do not exceed; None of none."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
+
+
+USUAL_BOUNDS: Mapping[Figure, Bound] = {
+    "average_small_files": thresholds.AVERAGE_SMALL_FILES,
+    "compaction_lag": thresholds.COMPACTION_LAG_MS,
+    "delete_ratio": thresholds.DELETE_RATIO,
+    "delete_files_per_data_file": thresholds.DELETE_FILES_PER_DATA_FILE,
+    "metadata_bytes": thresholds.METADATA_BYTES,
+    "dead_letter_ratio": thresholds.DEAD_LETTER_RATIO,
+    "late_ratio": thresholds.LATE_RATIO,
+}
+"""What is judged without a word of the model. How fresh a table must be, only its model can say."""
+
+
+def _usual(figures: Figures) -> dict[Figure, float | None]:
+    has_deletes = figures.delete_files > thresholds.FEW_DELETE_FILES
+    return {
+        "average_small_files": figures.average_small_files,
+        "compaction_lag": figures.compaction_lag_ms,
+        "delete_ratio": figures.delete_ratio if has_deletes else None,
+        "delete_files_per_data_file": figures.delete_files_per_data_file if has_deletes else None,
+        "metadata_bytes": figures.metadata_bytes,
+        "dead_letter_ratio": figures.dead_letter_ratio,
+        "late_ratio": figures.late_ratio,
+    }
+
+
+def _compare(figure: Figure, value: float | None, bound: Bound) -> Finding:
+    above = sys.float_info.max if value is None else value  # a limit that is not there is infinite
+    if above > bound.ill:
+        return Finding(figure, "ill", value, bound.ill)
+    if above > bound.watch:
+        return Finding(figure, "watch", value, bound.watch)
+    return Finding(figure, "well", value, min(bound.watch, bound.ill))
+
+
+def _not_compacted(small: Sequence[LiveFile]) -> Iterable[LiveFile]:
+    crowded = Counter(file.partition for file in small)
+    return (file for file in small if crowded[file.partition] >= thresholds.GROUP_FILES and not file.is_compacted)
+
+
+def _newest_event(commits: Iterable[Commit]) -> int | None:
+    return max((commit.event_ms for commit in commits if commit.event_ms is not None), default=None)
+
+
+def _known(said: int | None, counted: int) -> int:
+    return counted if said is None else said
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0

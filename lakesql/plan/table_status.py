@@ -1,0 +1,61 @@
+"""What is known of a model's table: how it is, that it is not there yet, or why it cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from lakesql.errors import Problem
+from lakesql.model.model import Model
+from lakesql.plan.health import Figures, Finding, TableFacts, Word, worst
+
+Health = Word | Literal["missing", "unreadable", "unreachable"]
+"""How a table is, or why nobody can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A table that was read: its facts, its figures at that moment, and what of them is not well, the worst first."""
+
+    facts: TableFacts
+    figures: Figures
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """There is no table yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The table, or its catalog, cannot be read."""
+
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """How a model's table is."""
+
+    model: Model
+    state: Known | Missing | Unknown
+
+    @property
+    def health(self) -> Health:
+        """The one word."""
+        match self.state:
+            case Known(findings=findings):
+                return worst(findings)
+            case Missing():
+                return "missing"
+            case Unknown(problems=problems):
+                is_read = any(problem.condition == "table-unreadable" for problem in problems)
+                return "unreadable" if is_read else "unreachable"
+            case _:
+                assert_never(self.state)
+
+    @property
+    def figures(self) -> Figures | None:
+        """The figures, where the table was read."""
+        return self.state.figures if isinstance(self.state, Known) else None

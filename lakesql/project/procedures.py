@@ -1,0 +1,347 @@
+"""How the tables of a model are maintained: what `maintenance` says in `config(...)`, pyproject.toml and profiles.yml.
+
+Each procedure of Iceberg's is a type of its own. Its fields are the arguments and options that the pinned Iceberg
+knows, with `_` for `-` and units in the values, and beside them when it is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from lakesql.decode import Node, decode, option, read_entries, read_option_text, read_positive
+from lakesql.errors import Problem, ProjectError
+from lakesql.project.duration import Duration, parse_duration
+from lakesql.project.size import Size, parse_size
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+JobOrder = Literal["none", "bytes-asc", "bytes-desc", "files-asc", "files-desc"]
+
+
+def _at_least(least_ms: int, least: str, why: str) -> Callable[[Node], Duration]:
+    """A reader of an age below which files would be deleted that somebody still needs."""
+
+    def read(node: Node) -> Duration:
+        found = parse_duration(node)
+        if found.length_ms >= least_ms:
+            return found
+        what = f"{node.shown} is too short: {least} at least."
+        raise ProjectError.of("unsafe-maintenance", what, why=why, place=node.place)
+
+    return read
+
+
+def _read_share(node: Node) -> float:
+    if isinstance(node.value, int | float) and not isinstance(node.value, bool) and 0 < node.value <= 1:
+        return float(node.value)
+    raise ProjectError.of("wrong-value", f"{node.shown} is not a share, from more than 0 to 1.", place=node.place)
+
+
+def _read_number(node: Node) -> float:
+    if isinstance(node.value, int | float) and not isinstance(node.value, bool) and node.value > 0:
+        return float(node.value)
+    raise ProjectError.of("wrong-value", f"{node.shown} is not a positive number.", place=node.place)
+
+
+def _read_count(node: Node) -> int:
+    if node.value == 0 and type(node.value) is int:
+        return 0
+    return read_positive(node)
+
+
+def _read_text(node: Node) -> str:
+    if isinstance(node.value, str) and node.value.strip():
+        return node.value
+    raise ProjectError.of("wrong-type", f"{node.shown} is not a text.", place=node.place)
+
+
+def _read_texts(node: Node) -> Mapping[str, str]:
+    return read_entries(node, lambda _, entry: read_option_text(entry))
+
+
+_TRIGGER = "How often it is due by time alone ('1 hour'); never, if left out."
+_TARGET_SIZE = "How large files are to be ('256 MB'); the table's `write.target-file-size-bytes` if left out."
+
+
+def _iceberg(doc: str, default: Any, read: Callable[[Node], Any] | None = None) -> Any:
+    """An option that Iceberg has by this name; its own default, where it is left out."""
+    return option(doc, default=default, read=read)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteDataFiles:
+    """`rewrite_data_files`: small files become large ones, and rows that were deleted leave the files."""
+
+    trigger: Duration | None = option(_TRIGGER, default=None, read=parse_duration)
+    small_files: int = option(
+        "How many data files below three quarters of the target size make it due.", default=32, read=read_positive
+    )
+    delete_ratio: float = option(
+        "Share of the rows in the data files that is deleted, from which on it is due.", default=0.1, read=_read_share
+    )
+    delete_files: int = option(
+        "How many delete files make it due, those that the last rewrite has left not counted.",
+        default=64,
+        read=read_positive,
+    )
+    max_bytes: Size = option("How much one run rewrites at most.", default=Size("10 GB", 10 * 1024**3), read=parse_size)
+    strategy: Literal["binpack", "sort"] | None = option(
+        "How: `binpack` only brings files together; `sort` orders their rows, as the table is ordered or by "
+        "`sort_order`. `sort` where the table has an order, if left out.",
+        default=None,
+    )
+    sort_order: str = option(
+        "The order of `sort`: columns with ASC, DESC and NULLS FIRST or LAST, or `zorder(a, b)`.",
+        default="",
+        read=_read_text,
+    )
+    where: str = option(
+        "A condition on partitions: files of the others are left as they are.", default="", read=_read_text
+    )
+    target_file_size: Size | None = option(_TARGET_SIZE, default=None, read=parse_size)
+    min_file_size: Size | None = _iceberg("Smaller files are rewritten.", None, parse_size)
+    max_file_size: Size | None = _iceberg("Larger files are rewritten.", None, parse_size)
+    min_input_files: int | None = _iceberg("How many files are worth a rewrite.", None, read_positive)
+    rewrite_all: bool | None = _iceberg("Rewrite every file.", None)
+    delete_file_threshold: int = _iceberg("From how many delete files on a data file is rewritten.", 5, read_positive)
+    delete_ratio_threshold: float = _iceberg(
+        "From which share of deleted rows on a data file is rewritten.", 0.05, _read_share
+    )
+    max_file_group_size: Size | None = _iceberg("How much is rewritten in one piece.", None, parse_size)
+    max_file_group_input_files: int | None = _iceberg("How many files are rewritten in one piece.", None, read_positive)
+    max_files_to_rewrite: int | None = _iceberg("How many files one run rewrites.", None, read_positive)
+    max_concurrent_file_group_rewrites: int | None = _iceberg(
+        "How many pieces are rewritten side by side.", None, read_positive
+    )
+    partial_progress_enabled: bool | None = _iceberg("Commit piece by piece.", None)
+    partial_progress_max_commits: int | None = _iceberg("In how many commits at most.", None, read_positive)
+    partial_progress_max_failed_commits: int | None = _iceberg("How many of them may fail.", None, _read_count)
+    use_starting_sequence_number: bool | None = _iceberg(
+        "Give new files the sequence number at the start, so that rows can be deleted meanwhile.", None
+    )
+    remove_dangling_deletes: bool | None = _iceberg("Remove deletes that apply to no file any more.", None)
+    rewrite_job_order: JobOrder | None = _iceberg("Which pieces come first.", None)
+    output_spec_id: int | None = _iceberg("By which partition spec files are written.", None, _read_count)
+    compression_factor: float | None = _iceberg("`sort`: how much smaller files become.", None, _read_number)
+    shuffle_partitions_per_file: int | None = _iceberg("`sort`: how many tasks write a file.", None, read_positive)
+    max_output_size: int | None = _iceberg("`zorder`: how many bytes of each row are compared.", None, read_positive)
+    var_length_contribution: int | None = _iceberg("`zorder`: how many bytes of a text count.", None, read_positive)
+    cache_delete_files: bool | None = _iceberg("Keep delete files in the executors' memory.", None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewritePositionDeleteFiles:
+    """`rewrite_position_delete_files`: small delete files become large ones, and dangling deletes go."""
+
+    trigger: Duration | None = option(_TRIGGER, default=None, read=parse_duration)
+    delete_files: int = option(
+        "How many delete files make it due; beside that it follows each rewrite of data files that had some.",
+        default=64,
+        read=read_positive,
+    )
+    where: str = option(
+        "A condition on partitions: files of the others are left as they are.", default="", read=_read_text
+    )
+    target_file_size: Size | None = _iceberg("How large files are to be ('64 MB').", None, parse_size)
+    min_file_size: Size | None = _iceberg("Smaller files are rewritten.", None, parse_size)
+    max_file_size: Size | None = _iceberg("Larger files are rewritten.", None, parse_size)
+    min_input_files: int | None = _iceberg("How many files are worth a rewrite.", None, read_positive)
+    rewrite_all: bool = _iceberg("Rewrite every file: only so all dangling deletes go.", True)
+    max_file_group_size: Size | None = _iceberg("How much is rewritten in one piece.", None, parse_size)
+    max_file_group_input_files: int | None = _iceberg("How many files are rewritten in one piece.", None, read_positive)
+    max_concurrent_file_group_rewrites: int | None = _iceberg(
+        "How many pieces are rewritten side by side.", None, read_positive
+    )
+    partial_progress_enabled: bool | None = _iceberg("Commit piece by piece.", None)
+    partial_progress_max_commits: int | None = _iceberg("In how many commits at most.", None, read_positive)
+    rewrite_job_order: JobOrder | None = _iceberg("Which pieces come first.", None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteManifests:
+    """`rewrite_manifests`: the lists of files become few, ordered by partition."""
+
+    trigger: Duration | None = option(_TRIGGER, default=None, read=parse_duration)
+    manifests: int = option("How many manifests make it due.", default=100, read=read_positive)
+    use_caching: bool | None = _iceberg("Keep what is read in memory.", None)
+    spec_id: int | None = _iceberg(
+        "Manifests of which partition spec; of the current one if left out.", None, _read_count
+    )
+    sort_by: tuple[str, ...] = option("The partition fields by which entries are ordered.", default=())
+
+
+_READERS = "A query that reads a snapshot fails once its files are deleted."
+_WRITERS = "Files of commits that are under way look like orphans."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireSnapshots:
+    """`expire_snapshots`: old versions of the table, and the files that they alone need, are deleted."""
+
+    trigger: Duration | None = option(
+        "How often it is due by time alone.", default=Duration("1 hour", HOUR_MS), read=parse_duration
+    )
+    snapshots: int = option(
+        "How many snapshots, beside those that are too young, make it due before its time.",
+        default=1_000,
+        read=read_positive,
+    )
+    older_than: Duration = option(
+        "Snapshots of this age go, those of batches that were staged and never published too.",
+        default=Duration("5 days", 5 * DAY_MS),
+        read=_at_least(HOUR_MS, "1 hour", _READERS),
+    )
+    retain_last: int = option("How many snapshots stay, however old they are.", default=20, read=read_positive)
+    max_concurrent_deletes: int | None = _iceberg("How many files are deleted at once.", None, read_positive)
+    stream_results: bool | None = _iceberg("Take the list of files piece by piece.", None)
+    clean_expired_metadata: bool | None = _iceberg("Forget schemas and specs that no snapshot has.", None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveOrphanFiles:
+    """`remove_orphan_files`: files below the table's location that no version of it has are deleted."""
+
+    trigger: Duration | None = option("How often it is due.", default=Duration("1 day", DAY_MS), read=parse_duration)
+    older_than: Duration = option(
+        "Files of this age go.",
+        default=Duration("3 days", 3 * DAY_MS),
+        read=_at_least(DAY_MS, "24 hours", _WRITERS),
+    )
+    dry_run: bool | None = _iceberg("Only say which.", None)
+    max_concurrent_deletes: int | None = _iceberg("How many files are deleted at once.", None, read_positive)
+    equal_schemes: Mapping[str, str] = option("Schemes that mean the same storage.", factory=dict, read=_read_texts)
+    equal_authorities: Mapping[str, str] = option("Hosts that mean the same storage.", factory=dict, read=_read_texts)
+    prefix_mismatch_mode: Literal["ERROR", "IGNORE", "DELETE"] | None = _iceberg(
+        "What is done with a file whose scheme or host differs.", None
+    )
+    prefix_listing: bool = _iceberg("List files by the catalog's own access to the storage.", True)
+    stream_results: bool | None = _iceberg("Take the list of files piece by piece.", None)
+
+
+Procedure = RewriteDataFiles | RewritePositionDeleteFiles | RewriteManifests | ExpireSnapshots | RemoveOrphanFiles
+PROCEDURES: Mapping[str, type[Procedure]] = {
+    "rewrite_data_files": RewriteDataFiles,
+    "rewrite_position_delete_files": RewritePositionDeleteFiles,
+    "rewrite_manifests": RewriteManifests,
+    "expire_snapshots": ExpireSnapshots,
+    "remove_orphan_files": RemoveOrphanFiles,
+}
+"""Iceberg's procedures by their names, in the order in which they run."""
+
+
+DEFAULTS: Mapping[str, Procedure] = {name: kind() for name, kind in PROCEDURES.items()}
+"""The procedures as they are run where nobody says anything of them."""
+
+
+def _reader(name: str) -> Callable[[Node], Any]:
+    """What reads the options of a procedure: a mapping, or `false`, which is None."""
+
+    def read(node: Node) -> Any:
+        if node.value is False:
+            return None
+        if node.value is True:
+            return PROCEDURES[name]()
+        return decode(node, PROCEDURES[name], what=name)
+
+    return read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance:
+    """How a table is maintained. A procedure that is None is not run; for a person it is `false`."""
+
+    max_time_ratio: float = option(
+        "Share of the time of the last hour that maintenance between batches may take.", default=0.1, read=_read_share
+    )
+    rewrite_data_files: RewriteDataFiles | None = option(
+        "Small files, and deleted rows.", factory=RewriteDataFiles, read=_reader("rewrite_data_files")
+    )
+    rewrite_position_delete_files: RewritePositionDeleteFiles | None = option(
+        "Delete files.", factory=RewritePositionDeleteFiles, read=_reader("rewrite_position_delete_files")
+    )
+    rewrite_manifests: RewriteManifests | None = option(
+        "Lists of files.", factory=RewriteManifests, read=_reader("rewrite_manifests")
+    )
+    expire_snapshots: ExpireSnapshots | None = option(
+        "Old versions.", factory=ExpireSnapshots, read=_reader("expire_snapshots")
+    )
+    remove_orphan_files: RemoveOrphanFiles | None = option(
+        "Files of no version.", factory=RemoveOrphanFiles, read=_reader("remove_orphan_files")
+    )
+
+    @property
+    def procedures(self) -> Mapping[str, Procedure]:
+        """Those that are run, by their names, in their order."""
+        found = {name: getattr(self, name) for name in PROCEDURES}
+        return {name: options for name, options in found.items() if options is not None}
+
+
+def read_maintenance(node: Node) -> Maintenance:
+    """What `maintenance` says: options by procedure, or `false` for a table that somebody else maintains.
+
+    Raises `ProjectError`: `unknown-option`, `unsafe-maintenance`, and what decoding finds.
+    """
+    if node.value is True:
+        return Maintenance()
+    found = decode(spread(node), Maintenance, what="maintenance")
+    if found.rewrite_data_files is not None:
+        given = spread(node).get("rewrite_data_files")
+        _check_strategy(found.rewrite_data_files, given or node)
+    return found
+
+
+SORT_OPTIONS = ("compression_factor", "shuffle_partitions_per_file")
+ZORDER_OPTIONS = ("max_output_size", "var_length_contribution")
+
+
+def _check_strategy(options: RewriteDataFiles, node: Node) -> None:
+    """Raise `ProjectError` (`wrong-value`) for an option that Iceberg takes with another strategy only."""
+    is_sort = options.strategy == "sort" or bool(options.sort_order)
+    is_zorder = options.sort_order.lower().startswith("zorder")
+    needs = {
+        **({"sort_order": "strategy 'sort'"} if options.strategy == "binpack" else {}),
+        **({} if is_sort else dict.fromkeys(SORT_OPTIONS, "strategy 'sort'")),
+        **({} if is_zorder else dict.fromkeys(ZORDER_OPTIONS, "sort_order 'zorder(…)'")),
+    }
+    problems = [
+        Problem("wrong-value", f"'{name}' goes with {needed} only.", place=node.key_place(name))
+        for name, needed in needs.items()
+        if getattr(options, name)
+    ]
+    if problems:
+        raise ProjectError(problems)
+
+
+def spread(node: Node) -> Node:
+    """The mapping that `maintenance` is, of which `false` is short for one that says it of each procedure."""
+    match node.value:
+        case False:
+            return Node(dict.fromkeys(PROCEDURES, node), node.place, dict.fromkeys(PROCEDURES, node.place))
+        case True:
+            return Node({}, node.place)
+        case _:
+            return node
+
+
+def merge_maintenance(outer: Node, inner: Node) -> Node:
+    """`inner` over `outer`, key by key, and the options of each procedure key by key."""
+    if not isinstance(inner.value, Mapping):
+        return inner
+    under = spread(outer)
+    if not isinstance(under.value, Mapping):
+        return inner
+    entries = dict(under.value)
+    for key, node in inner.value.items():
+        below = entries.get(key)
+        if below is not None and isinstance(below.value, Mapping) and isinstance(node.value, Mapping):
+            node = Node({**below.value, **node.value}, node.place, {**below.keys, **node.keys})
+        entries[key] = node
+    return Node(entries, inner.place, {**under.keys, **inner.keys})
+
+
+def option_names(kind: type[Procedure]) -> tuple[str, ...]:
+    """The names of a procedure's options."""
+    return tuple(field.name for field in fields(kind))

@@ -1,0 +1,31 @@
+"""A size as people write it: `256 MB`, `1.5 GB`. A kilobyte has 1024 bytes, as it has for Spark and Iceberg."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lakesql.decode import Node
+from lakesql.errors import ProjectError
+
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+_SIZE = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([KMGT]?)I?B\s*\Z", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A number of bytes, and its text."""
+
+    text: str
+    size_bytes: int
+
+
+def parse_size(node: Node) -> Size:
+    """The size in `node`, a byte at least. Raises `ProjectError` (`bad-size`)."""
+    found = _SIZE.match(node.value) if isinstance(node.value, str) else None
+    if found is not None:
+        unit = f"{found[2].upper()}B"
+        size_bytes = round(float(found[1]) * 1024 ** _UNITS.index(unit))
+        if size_bytes:
+            return Size(f"{found[1]} {unit}", size_bytes)
+    raise ProjectError.of("bad-size", f"{node.shown} is not a size.", place=node.place)

@@ -1,0 +1,74 @@
+"""Random feeds of many seeds, through every mode, against plain Python; and that a rule that is switched off shows."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from lakesql.compile import batch
+from lakesql.compile.merge import newest_rows
+from lakesql.engine.batch.tombstones import Tombstones
+from lakesql.engine.ledger.entry import Entry
+from lakesql.engine.progress.progress import Progress
+from lakesql.names import RANK
+from tests.feeds.delivery import make_feeds
+from tests.feeds.suite import MODELS, Kill, Suite, random_kills
+from tests.spark.project import Project
+
+
+def test_every_table_is_what_plain_python_says(project: Project, feed_seeds: range) -> None:
+    suite = Suite(project, make_feeds(feed_seeds), random_kills(feed_seeds[0], MODELS))
+    suite.run()
+    faults = suite.faults()
+    assert not faults, suite.report(faults)
+
+
+def test_a_seed_alone_has_the_feed_that_it_has_in_its_group() -> None:
+    whole, alone = make_feeds(range(40)), make_feeds([17])
+    for topic, records in whole.topics.items():
+        of_seed = [record for record in records if record.sent.seed in (17, -1)]
+        assert [(each.batch, each.sent) for each in of_seed] == [
+            (each.batch, each.sent) for each in alone.topics[topic]
+        ]
+
+
+def find_damaged(project: Project, *models: str, seeds: int, batches: int, kill: Kill | None = None) -> set[str]:
+    """The tables in which the suite finds something wrong."""
+    feeds, kills = make_feeds(range(seeds), batches), dict.fromkeys(models, kill) if kill else {}
+    suite = Suite(project, feeds, kills, {name: MODELS[name] for name in models})
+    suite.run()
+    return {fault.model for fault in suite.faults()}
+
+
+def test_without_the_ledger_it_finds_duplicate_rows(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is looked up, and a batch has another name each time that it is written: by it Iceberg would know it."""
+    numbers = count()
+    names: dict[int, tuple[Entry, str]] = {}
+    monkeypatch.setattr(Progress, "holds", lambda *_: False)
+    name_of = property(lambda entry: names.setdefault(id(entry), (entry, f"{next(numbers)}"))[1])
+    monkeypatch.setattr(Entry, "wap_id", name_of)
+    assert find_damaged(project, "each", seeds=5, batches=3, kill=Kill("finish", 2, False)) == {"each"}
+
+
+def test_without_tombstones_it_finds_rows_that_come_back(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = ("newest", "versions", "sequenced", "history")
+    monkeypatch.setattr(Tombstones, "remember", lambda *_: None)
+    assert find_damaged(project, *models, seeds=100, batches=4) == set(models)
+
+
+def test_with_the_oldest_change_of_each_key_it_finds_former_rows(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = ("last", "newest", "versions", "mirror", "sequenced")
+    for reduction in ("newest_rows", "newest_changes", "newest_known"):
+        newest = getattr(batch, reduction)
+        monkeypatch.setattr(batch, reduction, lambda *args, newest=newest: newest(*args).replace(" DESC", ""))
+    assert find_damaged(project, *models, seeds=20, batches=2) >= set(models)
+
+
+def test_without_the_reduction_it_finds_keys_that_stand_twice(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "newest_rows", lambda *args: newest_rows(*args).replace(f"WHERE {RANK} = 1", ""))
+    assert find_damaged(project, "last", "newest", seeds=5, batches=1) == {"last", "newest"}

@@ -1,0 +1,250 @@
+"""Tables that are maintained between batches: the same rows in fewer files, and nothing gone that somebody needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakesql.compile.maintenance import _DOTTED, iceberg_options
+from lakesql.compile.select import build_selects
+from lakesql.engine.maintenance.keeper import Keeper
+from lakesql.engine.progress.lease import Leases
+from lakesql.engine.spark.gateway import java_class
+from lakesql.events import BatchCommitted, Event, MaintenanceFailed, Noted, TableMaintained, now_ms
+from lakesql.project.procedures import PROCEDURES, option_names
+from lakesql.run.maintain import IS_RUN, maintenance_queries
+from lakesql.run.prepare import find_upkeep
+from tests.spark.project import Project, Row
+
+DAY_MS = 86_400_000
+ALL_TIME: dict[str, Any] = {"max_time_ratio": 1.0}
+LAZY = {**ALL_TIME, "rewrite_data_files": False, "remove_orphan_files": False, "rewrite_manifests": False}
+EAGER = {
+    **ALL_TIME,
+    "rewrite_data_files": {"small_files": 1, "min_input_files": 2, "trigger": "1 millisecond"},
+    "rewrite_manifests": {"trigger": "1 millisecond"},
+    "remove_orphan_files": {"trigger": "1 millisecond"},
+}
+
+
+def record(project: Project, *files: int) -> None:
+    """A file of 40 records for each number, of which a third has keys of the one before, and a bad one."""
+    for number in files:
+        rows: list[Any] = [{"id": number * 25 + index, "n": number} for index in range(40)]
+        project.record("e", [*rows, "broken"])
+
+
+def appended(files: range) -> list[Row]:
+    return sorted(({"id": number * 25 + index, "n": number} for number in files for index in range(40)), key=str)
+
+
+def newest(files: range) -> list[Row]:
+    return sorted({row["id"]: row for number in files for row in appended(range(number, number + 1))}.values(), key=str)
+
+
+def rows(project: Project, name: str) -> list[Row]:
+    found = project.rows(name)
+    assert found == project.rows_without_spark(name), "two readers differ"
+    return sorted(found, key=str)
+
+
+def files(project: Project, name: str) -> tuple[int, int]:
+    """How many data files and delete files a table has."""
+    table = f"{project.table(name)}.files"
+    (found,) = project.sql(f"SELECT count_if(content = 0) AS data, count_if(content <> 0) AS deletes FROM {table}")
+    return found["data"], found["deletes"]
+
+
+def keep(
+    project: Project, model: str, clock: Callable[[], int] = now_ms, reached: Callable[[str], None] = lambda step: None
+) -> list[Event]:
+    """Run what is due on a model's tables; what was told."""
+    manifest, told = project.manifest(), list[Event]()
+    upkeep = find_upkeep(manifest, build_selects(manifest, [model])[model])
+    Keeper(upkeep, told.append, reached, clock).at_end(project.lake.session)
+    assert not [event for event in told if isinstance(event, MaintenanceFailed)], told
+    return told
+
+
+def tasks(told: list[Event]) -> list[str]:
+    return [event.task for event in told if isinstance(event, TableMaintained)]
+
+
+def in_ten_days() -> int:
+    return now_ms() + 10 * DAY_MS
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_every_procedure_leaves_the_rows_and_takes_the_files(project: Project, version: str) -> None:
+    config = {"maintenance": EAGER, "properties": {"format-version": version}}
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    project.model("a", "SELECT * FROM {e}", mode="append", **config)
+    project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", **config)
+    record(project, *range(6))
+    ran = project.run().check()
+
+    for model, expected in (("a", appended(range(6))), ("u", newest(range(6)))):
+        assert rows(project, model) == expected
+        assert project.reasons(model) == {"unparsable": 6}
+        kinds = [type(event) for event in ran.events if getattr(event, "model", "") == model]
+        first = kinds.index(TableMaintained)
+        assert BatchCommitted in kinds[:first] and BatchCommitted in kinds[first:], "maintained at its end alone"
+        data, deletes = files(project, model)
+        assert (data, deletes) == (1, 0)
+        told = {event.task for event in ran.of(TableMaintained, model)}
+        assert told >= {f"{model}.{each}" for each in ("rewrite_data_files", "rewrite_manifests")}
+        assert files(project, f"{model}__dead_letter")[0] < 6
+
+    # A file that no version has, and an old one; and one of a commit that may be under way.
+    folder = Path(project.iceberg("a").location().removeprefix("file:")) / "data"
+    old, young = folder / "old.parquet", folder / "young.parquet"
+    for file in (old, young):
+        file.write_bytes(b"x")
+    os.utime(old, (time.time() - 4 * 86_400,) * 2)
+    assert "a.remove_orphan_files" in tasks(keep(project, "a"))
+    assert not old.exists() and young.exists()
+    assert rows(project, "a") == appended(range(6))
+
+
+def test_what_the_ledger_and_a_stream_of_the_table_need_does_not_expire(project: Project) -> None:
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    one: dict[str, Any] = {"expire_snapshots": {"retain_last": 1}, "remove_orphan_files": False}
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance={**EAGER, **one})
+    project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", maintenance={**LAZY, **one})
+    project.model("d", "SELECT id, n FROM {a}", mode="append", maintenance=False)
+    record(project, 0, 1, 2)
+    project.run("a", "u").check()
+    before = project.snapshot_ids("a")
+    assert "a.expire_snapshots" not in tasks(keep(project, "a", in_ten_days)), "the stream has read nothing yet"
+    assert set(before) <= set(project.snapshot_ids("a"))
+    project.run("d").check()
+    record(project, 3, 4)
+    project.run("a", "u").check()
+
+    held = len(project.snapshot_ids("a"))
+    assert "a.expire_snapshots" in tasks(keep(project, "a", in_ten_days))
+    assert 1 < len(project.snapshot_ids("a")) < held, "nothing has expired, or too much"
+    project.run("d").check()
+    assert rows(project, "d") == rows(project, "a") == appended(range(5))
+
+    project.model("late", "SELECT id, n FROM {a}", mode="append", maintenance=False)
+    assert project.run("late").conditions("late") == ["upstream-expired"], "rows would be missing"
+    assert project.run("late", accept_data_loss=True).check() and len(project.rows("late")) < 200
+
+    # A foreign commit on top, so that the newest ledger entry is not the head; then only its tag holds it.
+    project.sql(f"ALTER TABLE {project.table('u')} DROP TAG lakesql_ledger_u")
+    project.sql(f"INSERT INTO {project.table('u')} VALUES (-1, -1)")
+    assert "u.expire_snapshots" in tasks(keep(project, "u", in_ten_days))
+    assert len(project.snapshot_ids("u")) == 2
+    shutil.rmtree(project.directory / "checkpoints" / "u")
+    record(project, 5)
+    ran = project.run("u").check()
+    assert [event.records for event in ran.of(BatchCommitted, "u")] == [41], "it began anew"
+    assert rows(project, "u") == sorted([*newest(range(6)), {"id": -1, "n": -1}], key=str)
+
+
+@pytest.mark.parametrize("step", ["maintain", "maintained"])
+def test_the_next_run_finishes_what_a_killed_one_has_begun(project: Project, step: str) -> None:
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", maintenance=EAGER)
+    record(project, *range(3))
+
+    def die(model: str, reached: str) -> None:
+        if reached == step:
+            raise OSError("killed")
+
+    assert not project.run(reached=die).succeeded
+    assert rows(project, "u") in [newest(range(count)) for count in (1, 2, 3)]
+    project.run().check()
+    assert rows(project, "u") == newest(range(3))
+    assert files(project, "u") == (1, 0)
+
+
+def test_a_procedure_that_fails_is_told_and_fails_no_batch(project: Project) -> None:
+    broken = {**EAGER, "rewrite_data_files": {**EAGER["rewrite_data_files"], "where": "no_such = 1"}}
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance=broken)
+    project.model("b", "SELECT * FROM {e}", mode="append", maintenance=False)
+    record(project, *range(5))
+    ran = project.run().check()
+    (failed, *_) = ran.of(MaintenanceFailed)
+    assert failed.task == "a.rewrite_data_files" and "no_such" in failed.why
+    assert not [event for event in ran.of(TableMaintained) if event.model == "b"]
+    assert rows(project, "a") == rows(project, "b") == appended(range(5))
+
+
+def test_tasks_run_by_themselves_and_leave_a_model_that_is_run_alone(project: Project) -> None:
+    few = {"rewrite_data_files": {"min_input_files": 2}, "remove_orphan_files": {"trigger": "1 day"}}
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance=few)
+    record(project, 0, 1, 2)
+    project.run().check()
+    names = {"a": frozenset({"a.rewrite_data_files", "a.remove_orphan_files"})}
+    due, now = maintenance_queries(names, at_once=False), maintenance_queries(names, at_once=True)
+    assert not project.run(queries_by=due).check().of(TableMaintained), "nothing is due"
+    with closing(Leases(project.lake.session)) as other:
+        assert other.claim("a", str(project.directory / "checkpoints" / "a"), print)
+        assert any(event.text == IS_RUN for event in project.run(queries_by=due).check().of(Noted))
+        assert project.run(queries_by=now).conditions("a") == ["lease-held"]
+    assert files(project, "a") == (3, 0)
+    ran = project.run(queries_by=now).check()
+    assert {event.task for event in ran.of(TableMaintained)} == names["a"]
+    assert ran.finished("a").maintained == 2
+    assert files(project, "a") == (1, 0) and rows(project, "a") == appended(range(3))
+    record(project, 3)
+    assert [event.records for event in project.run().check().of(BatchCommitted)] == [41]
+
+
+@pytest.mark.usefixtures("lake")
+def test_options_and_arguments_are_those_that_iceberg_has() -> None:
+    """Asked of the procedures themselves: a name that they do not know would fail each call."""
+    own = {"trigger", "small_files", "delete_ratio", "delete_files", "max_bytes", "manifests", "snapshots"}
+    for name, kind in PROCEDURES.items():
+        camel = "".join(word.capitalize() for word in name.split("_"))
+        parameters = static_field(f"org.apache.iceberg.spark.procedures.{camel}Procedure", "PARAMETERS")
+        arguments = {str(each.name()) for each in parameters}
+        said = set(option_names(kind)) - own
+        if "options" in arguments:
+            known = valid_options(camel)
+            by_iceberg = {_DOTTED.get(each) or each.replace("_", "-") for each in said - arguments}
+            assert {each if each in known else f"{each}-bytes" for each in by_iceberg} <= known
+            assert set(iceberg_options(kind())) <= known
+        else:
+            assert said <= arguments
+
+
+def static_field(name: str, field: str) -> Any:
+    found = java_class("java.lang.Class").forName(name).getDeclaredField(field)
+    found.setAccessible(True)
+    return found.get(None)
+
+
+def valid_options(action: str) -> set[str]:
+    """Every option that an action of Iceberg's or one of its runners knows."""
+    actions = "org.apache.iceberg.spark.actions"
+    found: set[str] = set()
+    planners = {
+        "RewriteDataFiles": (
+            "org.apache.iceberg.actions.BinPackRewriteFilePlanner",
+            f"{actions}.SparkShufflingDataRewritePlanner",
+        ),
+        "RewritePositionDeleteFiles": ("org.apache.iceberg.actions.BinPackRewritePositionDeletePlanner",),
+    }[action]
+    modifiers = java_class("java.lang.reflect.Modifier")
+    names = (*planners, f"{actions}.{action}SparkAction", f"{actions}.SparkZOrderFileRewriteRunner")
+    for name in (*names, f"{actions}.SparkSortFileRewriteRunner", f"org.apache.iceberg.actions.{action}"):
+        kind = java_class("java.lang.Class").forName(name)
+        while kind is not None and kind.getName().startswith("org.apache.iceberg"):
+            for field in kind.getDeclaredFields():
+                if modifiers.isStatic(field.getModifiers()) and field.getType().getName() == "java.lang.String":
+                    field.setAccessible(True)
+                    found.add(str(field.get(None)))
+            kind = kind.getSuperclass()
+    return found

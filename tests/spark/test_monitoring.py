@@ -1,0 +1,137 @@
+"""The figures of a table that Spark wrote: by `lakesql status`, and by the SQL of docs/monitoring.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import duckdb_extension_avro
+import duckdb_extension_iceberg
+import pytest
+
+from lakesql.catalog.facts import read_facts
+from lakesql.events import now_ms
+from lakesql.model.table_name import TableName
+from lakesql.plan.health import Figures, TableFacts, measure
+from tests.spark.project import Lake, Project
+
+DOCS = Path(__file__).parents[2] / "docs"
+QUERIES: dict[str, str] = dict(
+    re.findall(r"<!-- query: ([a-z ]+) -->\n```sql\n(.*?)```", (DOCS / "monitoring.md").read_text(), re.DOTALL)
+)
+COLUMNS = {"id": "bigint", "day": "date", "at": "timestamp"}
+BATCHES = 7
+
+
+@pytest.fixture(scope="module")
+def project(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A table of two partitions, in seven batches of which each updates rows of the one before; with bad records."""
+    project = Project(lake, tmp_path_factory.mktemp("monitoring"), "monitoring")
+    project.stream("orders", COLUMNS, max_per_batch=1)
+    select = "SELECT id, day, at FROM {{ stream('orders') }}"
+    project.model("orders", select, mode="upsert", keys=["id"], sequence_by="at", partition_by=["day"])
+    for batch in range(BATCHES):
+        rows: list[dict[str, Any]] = [
+            {"id": number, "day": f"2026-03-0{1 + number % 2}", "at": f"2026-03-01T1{batch}:00:00Z"}
+            for number in range(batch, batch + 4)
+        ]
+        project.record("orders", [*rows, {"day": "2026-03-01"}])
+    project.run().check()
+    return project
+
+
+@pytest.fixture(scope="module")
+def facts(project: Project, lake: Lake) -> TableFacts:
+    found = read_facts(lake.catalog, TableName(lake.catalog.profile.name, "monitoring", "orders"))
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def figures(facts: TableFacts) -> Figures:
+    return measure(facts, now_ms())
+
+
+def ask_spark(project: Project, query: str) -> dict[str, Any]:
+    """The one row of a query of the page, for the table of this test."""
+    text = QUERIES[f"spark {query}"].replace("lake.shop.orders", project.table("orders"))
+    (row,) = project.sql(text)
+    return row
+
+
+@pytest.fixture(scope="module")
+def duck(project: Project) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        for package in (duckdb_extension_avro, duckdb_extension_iceberg):
+            (file,) = Path(package.__file__).parent.rglob("*.duckdb_extension")
+            connection.execute(f"LOAD '{file}'")
+        place = project.iceberg("orders").metadata_location.removeprefix("file:")
+        connection.execute(f"SET VARIABLE metadata = '{place}'")
+        yield connection
+
+
+def ask_duckdb(connection: duckdb.DuckDBPyConnection, query: str) -> dict[str, Any]:
+    found = connection.execute(QUERIES[f"duckdb {query}"])
+    (row,) = found.fetchall()
+    return dict(zip((column[0] for column in found.description or ()), row, strict=True))
+
+
+def test_the_files_are_those_that_pyiceberg_lists(project: Project, facts: TableFacts) -> None:
+    listed = project.iceberg("orders").inspect.files().to_pylist()
+    assert sorted((each.is_delete, each.size_bytes, each.rows) for each in facts.files) == sorted(
+        (each["content"] > 0, each["file_size_in_bytes"], each["record_count"]) for each in listed
+    )
+    assert {each.partition[1] for each in facts.files} == {each["partition"]["day"] for each in listed}  # type: ignore[index]
+    assert {each.written_ms for each in facts.files} <= {commit.at_ms for commit in facts.commits}
+
+
+def test_each_batch_is_a_commit_with_its_newest_event(project: Project, facts: TableFacts) -> None:
+    assert [commit.rows for commit in facts.commits] == [4] * BATCHES
+    assert all(commit.latency_ms is not None for commit in facts.commits)
+    assert sum(count for _, count in facts.dead_letters) == BATCHES
+
+
+def test_spark_finds_the_same(project: Project, figures: Figures) -> None:
+    commits = ask_spark(project, "commits")
+    assert commits["commits_last_hour"] == figures.commits_last_hour == BATCHES
+    assert (commits["latency_ms"], commits["latency_p95_ms"]) == (figures.latency_ms, figures.latency_p95_ms)
+    assert 0 <= commits["age_ms"] - (figures.age_ms or 0) < 600_000
+    files = ask_spark(project, "files")
+    assert files == {
+        "data_files": figures.data_files,
+        "data_bytes": figures.data_bytes,
+        "file_bytes_average": pytest.approx(figures.file_bytes_average, abs=1),
+        "file_bytes_p10_p50_p90": [figures.file_bytes_p10, figures.file_bytes_p50, figures.file_bytes_p90],
+        "small_file_ratio": figures.small_file_ratio,
+        "rows": figures.rows,
+    }
+    deletes = ask_spark(project, "deletes")
+    assert deletes["delete_files"] == figures.delete_files > 0
+    assert deletes["deleted_rows"] / files["rows"] == pytest.approx(figures.delete_ratio)
+    compaction = ask_spark(project, "compaction")
+    assert compaction["uncompacted_bytes"] == figures.uncompacted_bytes > 0
+    assert 0 <= compaction["compaction_lag_ms"] - figures.compaction_lag_ms < 600_000
+    assert ask_spark(project, "letters") == {"dead_letters_last_hour": figures.dead_letters_last_hour}
+
+
+def test_duckdb_finds_the_same(duck: duckdb.DuckDBPyConnection, figures: Figures) -> None:
+    commits = ask_duckdb(duck, "commits")
+    assert commits["commits_last_hour"] == BATCHES
+    assert (commits["latency_ms"], commits["latency_p95_ms"]) == (figures.latency_ms, figures.latency_p95_ms)
+    duck.execute(QUERIES["duckdb manifests"])
+    files = ask_duckdb(duck, "files")
+    assert files == {
+        "data_files": figures.data_files,
+        "file_bytes_average": pytest.approx(figures.file_bytes_average, abs=1),
+        "file_bytes_p10_p50_p90": [figures.file_bytes_p10, figures.file_bytes_p50, figures.file_bytes_p90],
+        "delete_files": figures.delete_files,
+        "deleted_rows": pytest.approx(figures.delete_ratio * figures.rows),
+    }
+
+
+def test_every_query_of_the_page_is_run() -> None:
+    used = set(re.findall(r'(?:ask_spark\(project|ask_duckdb\(duck), "(\w+)"', Path(__file__).read_text()))
+    assert {name.split()[1] for name in QUERIES} == used | {"manifests"}

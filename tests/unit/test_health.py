@@ -1,0 +1,213 @@
+"""The figures of a table, and what is made of them, on facts that are written down by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakesql.model.properties import NO_LIMITS, Freshness
+from lakesql.model.table_name import TableName
+from lakesql.plan.health import (
+    HOUR_MS,
+    Commit,
+    Figures,
+    Finding,
+    LiveFile,
+    TableFacts,
+    Totals,
+    check,
+    judge,
+    measure,
+    percentile,
+    worst,
+)
+from lakesql.project.duration import Duration
+
+NOW = 1_800_000_000_000
+MINUTE = 60_000
+TARGET = 1_000
+
+
+def facts(**given: Any) -> TableFacts:
+    empty = TableFacts(TableName("lake", "shop", "orders"), True, (), 0, 100, TARGET, Totals(), (), ())
+    return replace(empty, **given)
+
+
+def figures(**given: Any) -> Figures:
+    """Of a table with one commit, a minute ago, and nothing that is not well."""
+    return replace(measure(facts(commits=(commit(1),)), NOW), **given)
+
+
+def commit(minutes: float, *, rows: int = 10, latency_s: float | None = None, late: int = 0) -> Commit:
+    at_ms = NOW - round(minutes * MINUTE)
+    return Commit(at_ms, rows, 1, 100, None if latency_s is None else at_ms - round(1000 * latency_s), late)
+
+
+def file(
+    size: int, minutes: int = 1, partition: str = "a", *, delete: bool = False, compacted: bool = False
+) -> LiveFile:
+    return LiveFile(("0", partition), size, 10, NOW - minutes * MINUTE, delete, compacted)
+
+
+def minutes(count: int) -> Duration:
+    return Duration(f"{count} minutes", count * MINUTE)
+
+
+class TestMeasure:
+    def test_a_table_without_a_commit_has_no_age(self) -> None:
+        found = measure(facts(), NOW)
+        assert (found.age_ms, found.freshness_ms, found.latency_ms, found.latency_p95_ms) == (None, None, None, None)
+        assert (found.commits_last_hour, found.data_files, found.small_file_ratio, found.compaction_lag_ms) == (0,) * 4
+
+    def test_the_last_hour_is_an_hour(self) -> None:
+        found = measure(facts(commits=tuple(commit(each, late=2) for each in (61, 60, 59.9, 5))), NOW)
+        assert (found.commits_last_hour, found.rows_last_hour, found.late_last_hour) == (2, 20, 4)
+        assert found.age_ms == 5 * MINUTE
+
+    def test_latency_is_from_the_newest_event_to_the_commit(self) -> None:
+        commits = tuple(commit(200 - number, latency_s=number) for number in range(1, 121))
+        found = measure(facts(commits=commits), NOW)
+        assert found.latency_ms == 120_000
+        assert found.latency_p95_ms == 115_000  # of the last hundred, 21 to 120
+        assert (found.freshness_ms, found.is_by_event) == (80 * MINUTE + 120_000, True)
+
+    def test_an_event_after_its_commit_is_no_negative_latency(self) -> None:
+        found = measure(facts(commits=(commit(1, latency_s=-500),)), NOW)
+        assert (found.latency_ms, found.freshness_ms) == (0, 0)
+
+    def test_freshness_is_by_the_commit_where_the_last_one_has_no_event(self) -> None:
+        found = measure(facts(commits=(commit(30, latency_s=1), commit(2))), NOW)
+        assert (found.freshness_ms, found.is_by_event, found.latency_ms) == (2 * MINUTE, False, None)
+
+    def test_an_older_event_in_the_last_commit_does_not_age_the_table(self) -> None:
+        found = measure(facts(commits=(commit(30, latency_s=1), commit(2, latency_s=7200))), NOW)
+        assert found.freshness_ms == 30 * MINUTE + 1000
+
+    def test_small_is_below_three_quarters_of_the_target(self) -> None:
+        found = measure(facts(files=(file(749), file(750), file(2000), file(10, delete=True))), NOW)
+        assert (found.data_files, found.small_files, found.small_file_ratio) == (3, 1, 1 / 3)
+        assert (found.data_bytes, found.file_bytes_average, found.delete_files) == (3499, 1166, 1)
+
+    def test_sizes_have_percentiles(self) -> None:
+        found = measure(facts(files=tuple(file(size) for size in range(100, 0, -1))), NOW)
+        assert (found.file_bytes_p10, found.file_bytes_p50, found.file_bytes_p90) == (10, 50, 90)
+
+    def test_small_files_are_averaged_over_partitions(self) -> None:
+        files = (*(file(1, partition="a") for _ in range(3)), file(1, partition="b"), file(1000, partition="c"))
+        found = measure(facts(files=files), NOW)
+        assert (found.partitions, found.average_small_files) == (3, 4 / 3)
+
+    def test_five_small_files_of_a_partition_are_not_compacted_and_four_are_nothing_to_do(self) -> None:
+        few = tuple(file(10, age, "few") for age in range(500, 504))
+        crowd = tuple(file(20, age, "crowd") for age in (40, 30, 20, 10, 5))
+        large = file(1000, 900, "crowd")
+        found = measure(facts(files=(*few, *crowd, large)), NOW)
+        assert (found.compaction_lag_ms, found.uncompacted_bytes) == (40 * MINUTE, 100)
+        assert measure(facts(files=(*few, *crowd[1:], large)), NOW).compaction_lag_ms == 0
+
+    def test_what_a_compaction_wrote_is_compacted_however_small(self) -> None:
+        files = (file(10, 90, compacted=True), *(file(10, age) for age in (8, 6, 4, 2)))
+        found = measure(facts(files=files), NOW)
+        assert (found.compaction_lag_ms, found.uncompacted_bytes) == (8 * MINUTE, 40)
+
+    def test_a_delete_file_is_not_compacted_however_few_there_are(self) -> None:
+        found = measure(facts(files=(file(1000, 90), file(7, 30, delete=True))), NOW)
+        assert (found.compaction_lag_ms, found.uncompacted_bytes) == (30 * MINUTE, 7)
+
+    def test_totals_of_the_summary_go_before_what_was_read(self) -> None:
+        totals = Totals(data_files=200, delete_files=50, rows=1000, deletes=250)
+        found = measure(facts(files=(file(10),), totals=totals), NOW)
+        assert (found.data_files, found.delete_files, found.rows, found.delete_ratio) == (200, 50, 1000, 0.25)
+        assert (found.delete_files_per_data_file, found.files_read) == (0.25, 1)
+
+    def test_rows_deleted_twice_are_no_more_than_all(self) -> None:
+        assert measure(facts(totals=Totals(1, 1, 10, 25)), NOW).delete_ratio == 1
+
+    def test_dead_letters_are_compared_with_rows_of_the_same_hour(self) -> None:
+        letters = ((NOW - 2 * HOUR_MS, 500), (NOW - MINUTE, 3), (NOW, 2))
+        found = measure(facts(commits=(commit(90, rows=1000), commit(1, rows=15)), dead_letters=letters), NOW)
+        assert (found.dead_letters_last_hour, found.dead_letter_ratio) == (5, 0.25)
+
+
+class TestJudge:
+    def test_a_fresh_table_is_well(self) -> None:
+        assert judge(figures(), NO_LIMITS) == ()
+        assert worst(()) == "well"
+
+    @pytest.mark.parametrize(
+        ("given", "found"),
+        [
+            ({"average_small_files": 50}, []),
+            ({"average_small_files": 50.1}, [("average_small_files", "watch", 50)]),
+            ({"average_small_files": 501}, [("average_small_files", "ill", 500)]),
+            ({"compaction_lag_ms": 25 * HOUR_MS}, [("compaction_lag", "watch", 24 * HOUR_MS)]),
+            ({"compaction_lag_ms": 8 * 24 * HOUR_MS}, [("compaction_lag", "ill", 7 * 24 * HOUR_MS)]),
+            ({"delete_ratio": 0.5, "delete_files": 10}, []),
+            ({"delete_ratio": 0.5, "delete_files": 11}, [("delete_ratio", "ill", 0.3)]),
+            ({"delete_files_per_data_file": 20, "delete_files": 5}, []),
+            ({"delete_files_per_data_file": 2, "delete_files": 20}, [("delete_files_per_data_file", "watch", 1)]),
+            ({"metadata_bytes": 16_000_001}, [("metadata_bytes", "watch", 16_000_000)]),
+            ({"dead_letter_ratio": 0.9}, [("dead_letter_ratio", "watch", 0.01)]),
+            ({"late_ratio": 0.02}, [("late_ratio", "watch", 0.01)]),
+            ({"age_ms": 10**12, "freshness_ms": 10**12}, []),
+        ],
+    )
+    def test_each_figure_has_its_bounds(self, given: dict[str, Any], found: list[tuple[str, str, float]]) -> None:
+        judged = judge(figures(**given), NO_LIMITS)
+        assert [(each.figure, each.word, each.limit) for each in judged] == found
+
+    def test_the_worst_is_first(self) -> None:
+        judged = judge(figures(average_small_files=60, metadata_bytes=10**9), NO_LIMITS)
+        assert [(each.figure, each.word) for each in judged] == [
+            ("metadata_bytes", "ill"),
+            ("average_small_files", "watch"),
+        ]
+        assert worst(judged) == "ill"
+
+    def test_a_limit_of_the_model_stands_in_the_place_of_the_usual_one(self) -> None:
+        crowded = figures(average_small_files=600)
+        assert judge(crowded, Freshness(max_average_small_files=1000)) == ()
+        assert [each.word for each in judge(figures(average_small_files=3), Freshness(max_average_small_files=2))] == [
+            "ill"
+        ]
+
+
+class TestCheck:
+    LIMITS = Freshness(warn_after=minutes(5), error_after=minutes(15))
+
+    @pytest.mark.parametrize(("age", "word"), [(5, "well"), (6, "watch"), (15, "watch"), (16, "ill")])
+    def test_age_against_both_limits(self, age: int, word: str) -> None:
+        (found,) = check(figures(freshness_ms=age * MINUTE), self.LIMITS)
+        assert (found.figure, found.word) == ("freshness", word)
+
+    def test_a_warning_alone_is_never_an_error(self) -> None:
+        (found,) = check(figures(freshness_ms=10**15), Freshness(warn_after=minutes(5)))
+        assert found == Finding("freshness", "watch", 10**15, 5 * MINUTE)
+
+    def test_what_is_not_there_is_older_than_any_limit(self) -> None:
+        assert check(None, self.LIMITS) == (Finding("freshness", "ill", None, 15 * MINUTE),)
+        assert check(None, Freshness(warn_after=minutes(5))) == (Finding("freshness", "watch", None, 5 * MINUTE),)
+        assert check(None, Freshness(max_average_small_files=1)) == ()
+        assert check(figures(freshness_ms=None), self.LIMITS)[0].word == "ill"
+
+    def test_every_limit_is_checked(self) -> None:
+        limits = Freshness(minutes(1), minutes(2), 5.0, minutes(3), 0.5)
+        found = check(
+            figures(freshness_ms=0, average_small_files=5, compaction_lag_ms=4 * MINUTE, dead_letter_ratio=0.6), limits
+        )
+        assert [(each.figure, each.word, each.limit) for each in found] == [
+            ("freshness", "well", MINUTE),
+            ("average_small_files", "well", 5.0),
+            ("compaction_lag", "ill", 3 * MINUTE),
+            ("dead_letter_ratio", "ill", 0.5),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "found"),
+    [([], 0.5, None), ([7], 0.95, 7), ([1, 2], 0.5, 1), ([1, 2, 3], 0.5, 2), ([1, 2, 3], 1, 3), ([1, 2, 3], 0, 1)],
+)
+def test_a_percentile_is_one_of_the_values(values: list[int], share: float, found: int | None) -> None:
+    assert percentile(values, share) == found

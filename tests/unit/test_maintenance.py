@@ -1,0 +1,215 @@
+"""What is due on a table, by its metadata alone, and what must not go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from lakesql.compile.maintenance import argument_text, call_text
+from lakesql.decode import Node
+from lakesql.engine.maintenance.due import count_old, time_left_ms, why_due
+from lakesql.engine.maintenance.facts import (
+    TableFacts,
+    Work,
+    last_entries,
+    level_of,
+    newest_by_owner,
+    parse_facts,
+    parse_work,
+    render_work,
+)
+from lakesql.errors import Place, ProjectError
+from lakesql.model.config import SortField
+from lakesql.model.table_name import TableName
+from lakesql.model.upkeep import MaintenanceTask
+from lakesql.project.procedures import (
+    DAY_MS,
+    HOUR_MS,
+    PROCEDURES,
+    ExpireSnapshots,
+    RemoveOrphanFiles,
+    RewriteDataFiles,
+    RewriteManifests,
+    RewritePositionDeleteFiles,
+)
+from lakesql.project.size import parse_size
+
+MB = 1024**2
+NOW = 100 * DAY_MS
+Summary = Mapping[str, Any]
+
+
+def facts(*summaries: Summary, version: int = 2, refs: Mapping[str, int] | None = None, **more: Any) -> TableFacts:
+    """A table whose commits have these summaries, oldest first, a minute apart, the last one now."""
+    count = len(summaries)
+    snapshots = [
+        {
+            "snapshot-id": number,
+            **({"parent-snapshot-id": number - 1} if number > 1 else {}),
+            "timestamp-ms": NOW - (count - number) * 60_000,
+            "summary": {"operation": "append", **{key: str(value) for key, value in summary.items()}},
+        }
+        for number, summary in enumerate(summaries, 1)
+    ]
+    return parse_facts(
+        json.dumps(
+            {
+                "format-version": version,
+                "properties": {"write.target-file-size-bytes": str(256 * MB), **more.get("properties", {})},
+                "current-snapshot-id": count or None,
+                "refs": {name: {"snapshot-id": id_} for name, id_ in (refs or {}).items()},
+                "snapshots": [*snapshots, *more.get("staged", ())],
+            }
+        )
+    )
+
+
+def commit(files: int = 1, size: int = MB, partitions: int = 1, **totals: int) -> Summary:
+    written = {"added-data-files": files, "added-files-size": size, "changed-partition-count": partitions}
+    return {**written, **{f"total-{name.replace('_', '-')}": value for name, value in totals.items()}}
+
+
+REWRITE = {"operation": "replace", "deleted-data-files": 9, "added-data-files": 1, "added-files-size": 9 * MB}
+
+
+def due(options: Any, found: TableFacts, factor: float = 1.0, manifests: int = 0, now_ms: int = NOW) -> bool:
+    names = {kind: name for name, kind in PROCEDURES.items()}
+    return bool(why_due(names[type(options)], options, found, level_of(found), manifests, now_ms, factor))
+
+
+def test_small_files_are_counted_since_the_last_rewrite_and_by_partition() -> None:
+    assert level_of(facts(*[commit()] * 5)).small_files == 5
+    assert level_of(facts(*[commit()] * 5, REWRITE, *[commit(2)] * 3)).small_files == 6
+    assert level_of(facts(*[commit(100, 100 * MB, 50)] * 3)).small_files == 6, "two in each partition"
+    assert level_of(facts(commit(2, 2 * 200 * MB), commit(2, 2 * 190 * MB))).small_files == 2
+    assert level_of(facts({"operation": "replace", "manifests-created": 1}, commit())).small_files == 1
+    assert level_of(facts()).small_files == 0
+
+
+def test_deletes_are_counted_beyond_what_the_last_rewrite_has_left() -> None:
+    before = commit(records=1000, position_deletes=90, delete_files=40)
+    left = {**REWRITE, "total-records": 1000, "total-position-deletes": 40, "total-delete-files": 30}
+    after = commit(records=1000, position_deletes=140, delete_files=50)
+    assert level_of(facts(before)).deleted == pytest.approx(0.09)
+    assert level_of(facts(before, left)).delete_files == 0
+    assert level_of(facts(before, left, after)).deleted == pytest.approx(0.1)
+    assert due(RewriteDataFiles(small_files=100), facts(before, left, after))
+    assert not due(RewriteDataFiles(small_files=100), facts(before, left))
+
+
+@pytest.mark.parametrize(
+    ("options", "at", "below"),
+    [
+        (RewriteDataFiles(small_files=3), facts(*[commit()] * 3), facts(*[commit()] * 2)),
+        (
+            RewriteDataFiles(delete_ratio=0.5),
+            facts(commit(records=100, position_deletes=50)),
+            facts(commit(records=100, position_deletes=49)),
+        ),
+        (RewriteDataFiles(delete_files=8), facts(commit(delete_files=8)), facts(commit(delete_files=7))),
+        (RewritePositionDeleteFiles(delete_files=8), facts(commit(delete_files=8)), facts(commit(delete_files=7))),
+        (
+            RewritePositionDeleteFiles(delete_files=8),
+            facts(commit(delete_files=8)),
+            facts(commit(delete_files=800), version=3),
+        ),
+    ],
+)
+def test_each_threshold(options: Any, at: TableFacts, below: TableFacts) -> None:
+    assert due(options, at) and not due(options, below)
+    assert not due(options, at, factor=4.0), "a model that is behind waits longer"
+
+
+def test_manifests_are_counted() -> None:
+    assert due(RewriteManifests(manifests=10), facts(commit()), manifests=10)
+    assert not due(RewriteManifests(manifests=10), facts(commit()), manifests=9)
+    assert not due(RewriteManifests(manifests=1), facts(commit()), 0.5, manifests=1), "one cannot become fewer"
+
+
+def test_what_is_due_by_time() -> None:
+    young = facts(commit())
+    assert not due(RemoveOrphanFiles(), young) and due(RemoveOrphanFiles(), young, now_ms=NOW + DAY_MS)
+    done = render_work(Work({"remove_orphan_files": NOW}, ((NOW, 5),)))
+    ran = facts(*[commit()] * 2000, properties={"lakesql.maintenance": done})
+    assert not due(RemoveOrphanFiles(), ran, now_ms=NOW + DAY_MS - 1)
+    assert parse_work(done) == ran.work == Work({"remove_orphan_files": NOW}, ((NOW, 5),))
+    assert parse_work("{") == parse_work('{"done": 3}') == parse_work("[]") == Work()
+
+
+def test_old_snapshots_are_counted_and_those_that_stay_are_not() -> None:
+    many = facts(*[commit()] * 30, refs={"main": 30, "lakesql_ledger_a": 2})
+    assert count_old(many, ExpireSnapshots(), NOW) == 0
+    assert count_old(many, ExpireSnapshots(), NOW + 6 * DAY_MS) == 30 - 20 - 1
+    assert due(ExpireSnapshots(), many, now_ms=NOW + 6 * DAY_MS)
+    assert not due(ExpireSnapshots(retain_last=40), many, now_ms=NOW + 6 * DAY_MS)
+    shared = facts(*[commit()] * 30, properties={"gc.enabled": "false"})
+    assert not due(ExpireSnapshots(), shared, now_ms=NOW + 6 * DAY_MS)
+    assert not due(RemoveOrphanFiles(), shared, now_ms=NOW + 6 * DAY_MS)
+
+
+def test_the_time_that_is_left_is_a_share_of_the_last_hour() -> None:
+    assert time_left_ms([], 0.1, NOW - 60_000, NOW) == 6_000
+    assert time_left_ms([(NOW - 10, 4_000)], 0.1, NOW - 60_000, NOW) == 2_000
+    assert time_left_ms([(NOW - HOUR_MS, 4_000)], 0.1, NOW - 9 * HOUR_MS, NOW) == 360_000
+    assert time_left_ms([(NOW - 10, 400_000)], 0.1, 0, NOW) < 0
+
+
+def entry(model: str, batch: int) -> Summary:
+    return {**commit(), "lakesql.model": model, "lakesql.checkpoint": "c", "lakesql.batch": batch}
+
+
+def test_the_newest_entry_of_each_query_is_found_behind_other_commits() -> None:
+    found = facts(entry("a", 0), entry("a__replay", 0), entry("a", 1), REWRITE, commit())
+    assert {owner: each.id for owner, each in newest_by_owner(found).items()} == {"a": 3, "a__replay": 2}
+    assert [each.id for each in last_entries(found, "a", 2)] == [3, 1]
+    assert last_entries(found, "b", 2) == []
+
+
+def test_the_entry_of_a_replayed_commit_is_that_of_its_source() -> None:
+    staged = {"snapshot-id": 77, "timestamp-ms": 5, "summary": {"operation": "append", **entry_text("a", 4)}}
+    found = facts(entry("a", 3), commit(), {**commit(), "source-snapshot-id": 77}, staged=[staged])
+    assert newest_by_owner(found)["a"].id == 77
+
+
+def entry_text(model: str, batch: int) -> dict[str, str]:
+    return {key: str(value) for key, value in entry(model, batch).items()}
+
+
+def test_a_tag_holds_an_entry_whose_history_is_gone() -> None:
+    held = {"snapshot-id": 50, "timestamp-ms": 5, "summary": entry_text("a", 9)}
+    found = facts(commit(), staged=[held], refs={"lakesql_ledger_a": 50})
+    assert newest_by_owner(found)["a"].id == 50
+
+
+def test_a_call_says_its_time_in_utc_and_what_narrows_it() -> None:
+    table = TableName("lake", "shop", "o'rders")
+    expiry = MaintenanceTask("orders", "expire_snapshots", table, ExpireSnapshots())
+    at = datetime(2026, 3, 1, 12, 30, 0, 123_000, UTC)
+    assert "older_than => TIMESTAMP '2026-03-01 12:30:00.123Z'" in call_text(expiry, before=at)
+    rewrite = MaintenanceTask("orders", "rewrite_data_files", table, RewriteDataFiles(max_file_size=parse(" 1.5 GB")))
+    said = call_text(rewrite, (SortField("a b", descending=True, nulls_first=False),), options={"rewrite-all": "true"})
+    assert "sort_order => '`a b` DESC NULLS LAST'" in said
+    assert "'max-file-size-bytes', '1610612736', 'rewrite-all', 'true'" in said
+    assert argument_text(("it's",)) == r"array('it\'s')"
+
+
+def parse(value: Any) -> Any:
+    return parse_size(Node(value, Place("x")))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("256 MB", 256 * MB), ("1KB", 1024), ("1 KiB", 1024), ("7 b", 7), ("1.5 gb", 3 * 512 * MB)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse(text).size_bytes == size
+
+
+@pytest.mark.parametrize("value", ["256", 256, "MB", "-1 MB", "0 MB", "0.0001 B", "1 PB", "1e3 MB", "١ MB", None, True])
+def test_what_is_no_size(value: Any) -> None:
+    with pytest.raises(ProjectError) as raised:
+        parse(value)
+    assert raised.value.problems[0].condition == "bad-size"

@@ -1,0 +1,165 @@
+"""A run as metrics: what its events make of them, and what is answered by HTTP."""
+
+from __future__ import annotations
+
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from lakesql.errors import Problem, ProfileError
+from lakesql.events import (
+    BatchCommitted,
+    BatchEmpty,
+    Event,
+    ModelFinished,
+    Progress,
+    QueryStarted,
+    RecordsRejected,
+    Retrying,
+    RunStarted,
+)
+from lakesql.model.table_name import TableName
+from lakesql.observe.emitter import Emitter
+from lakesql.observe.metrics import RUN_METRICS, RunMetrics, labels_of
+from lakesql.run.serve_metrics import serve_metrics
+
+START = 1_800_000_000_000
+MINUTE = 60_000
+STARTED = RunStarted("dev", ("orders", "clicks"), True, START)
+PROBLEM = Problem("catalog-unreachable", "It does not answer.")
+
+
+def metrics_of(*events: Event) -> RunMetrics:
+    metrics = RunMetrics({name: labels_of(TableName("lake", "shop", f"t_{name}"), name) for name in STARTED.models})
+    emit = Emitter([metrics])
+    for event in events:
+        emit(event)
+    assert emit.failures == []
+    return metrics
+
+
+def samples(text: str, model: str = "orders") -> dict[str, float]:
+    return {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.labels == {"catalog": "lake", "namespace": "shop", "table": f"t_{model}", "model": model}
+    }
+
+
+def batch(number: int, minute: float = 1, *, event: str = "", model: str = "orders") -> BatchCommitted:
+    at_ms = START + round(minute * MINUTE)
+    return BatchCommitted(model, number, 100, 90, 0, 7, 2500, event, at_ms, late=3)
+
+
+def progress(left: int | None, minute: float = 2) -> Progress:
+    return Progress("orders", 50.0, left, "records", START + round(minute * MINUTE))
+
+
+def test_counters_add_up_and_gauges_are_the_last() -> None:
+    text = metrics_of(
+        STARTED,
+        QueryStarted("orders", START),
+        batch(0, event="2026-03-01T10:00:00+00:00"),
+        RecordsRejected("orders", 1, "lake.shop.t__dead_letter", 5, (("late", 5),), START),
+        Retrying("orders", 1, 10, 1000, (PROBLEM,), START),
+        batch(1, 2, event="2026-03-01T09:00:00+00:00"),
+        BatchEmpty("orders", 2, 10, 0, START),
+        progress(400),
+        progress(300),
+    ).render()
+    assert samples(text) == {
+        "lakesql_batches_total": 2,
+        "lakesql_records_total": 210,
+        "lakesql_rows_total": 180,
+        "lakesql_dead_letters_total": 5,
+        "lakesql_late_events_total": 6,
+        "lakesql_retries_total": 1,
+        "lakesql_batch_duration_seconds_count": 2,
+        "lakesql_batch_duration_seconds_sum": 5,
+        "lakesql_backlog_records": 300,
+        "lakesql_model_running": 1,
+        "lakesql_model_failed": 0,
+        "lakesql_table_last_commit_timestamp_seconds": (START + 2 * MINUTE) / 1000,
+        "lakesql_table_last_event_timestamp_seconds": 1772359200,  # the newest, not the last
+    }
+    assert samples(text, "clicks")["lakesql_batches_total"] == 0
+
+
+def test_every_metric_that_is_listed_is_served_and_no_other() -> None:
+    files = Progress("clicks", 1.0, 3, "files", START)
+    committed = batch(0, event="2026-03-01T10:00:00+00:00")
+    text = metrics_of(STARTED, committed, progress(1), files).render()
+    families = {family.name: family.type for family in text_string_to_metric_families(text)}
+    assert families == {metric.name.removesuffix("_total"): metric.kind for metric in RUN_METRICS}
+
+
+def test_nothing_is_served_of_a_run_that_has_not_begun() -> None:
+    assert metrics_of().render() == ""
+    assert metrics_of().faults(START, 0) == ()
+
+
+@pytest.mark.parametrize(
+    ("events", "minute", "is_well"),
+    [
+        ((), 60, True),
+        ((QueryStarted("orders", START), progress(None)), 60, True),
+        ((QueryStarted("orders", START), progress(0)), 60, True),
+        ((QueryStarted("orders", START), progress(10)), 9, True),
+        ((QueryStarted("orders", START), progress(10)), 11, False),
+        ((batch(0, 55), progress(10)), 60, True),
+        ((batch(0, 5), progress(10)), 60, False),
+        ((Retrying("orders", 1, 10, 1, (PROBLEM,), START), QueryStarted("orders", START + 59 * MINUTE)), 60, True),
+        ((Retrying("orders", 1, 10, 1, (PROBLEM,), START + 59 * MINUTE),), 60, False),
+        ((ModelFinished("orders", "success", 1, 1, 1, 0, 0, 1, START),), 60, True),
+        ((ModelFinished("orders", "error", 1, 1, 1, 0, 0, 1, START, (PROBLEM,)),), 0, False),
+    ],
+)
+def test_a_run_is_well_while_no_model_is_stuck_or_has_failed(
+    events: Iterable[Event], minute: int, is_well: bool
+) -> None:
+    faults = metrics_of(STARTED, *events).faults(START + minute * MINUTE, 10 * MINUTE)
+    assert (faults == ()) == is_well
+    assert all(fault.startswith("orders ") for fault in faults)
+
+
+def get(port: int, path: str) -> tuple[int, str, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.headers["Content-Type"], answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers["Content-Type"], error.read().decode()
+
+
+def test_metrics_and_health_are_answered_while_the_run_goes_on() -> None:
+    now = time.time_ns() // 1_000_000
+    metrics = metrics_of(RunStarted("dev", ("orders",), True, now), batch(0))
+    with serve_metrics(metrics, "127.0.0.1", 0, MINUTE) as port:
+        code, kind, text = get(port, "/metrics")
+        assert (code, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
+        assert samples(text)["lakesql_batches_total"] == 1
+        assert get(port, "/healthz")[::2] == (200, "ok\n")
+        emit = Emitter([metrics])
+        emit(ModelFinished("orders", "error", 1, 1, 1, 0, 0, 1, now, (PROBLEM,)))
+        assert get(port, "/healthz")[::2] == (503, "orders has failed\n")
+        assert get(port, "/")[0] == 404
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "no.such.host.invalid"])
+def test_a_port_that_cannot_be_had_is_a_condition(address: str) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(ProfileError) as caught, serve_metrics(metrics_of(), address, port, MINUTE):
+            pass
+    (problem,) = caught.value.problems
+    assert problem.condition == "metrics-port"
+    assert f"{address}:{port}" in problem.what
