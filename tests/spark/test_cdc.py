@@ -12,6 +12,7 @@ import pytest
 
 from lakesql.compile.select import build_select
 from lakesql.engine.batch.sample import preview_rows
+from lakesql.events import BatchCommitted, Event
 from lakesql.run.bind import bind_select
 from tests.spark.project import Fields, Project, Row
 
@@ -187,6 +188,70 @@ def test_the_table_is_the_select_over_the_source(
         project.run().check()
     assert sorted(project.rows_without_spark("m"), key=by_key) == source.expected()
     assert not project.has("m__dead_letter") or project.reasons("m") == {}
+
+
+@pytest.mark.parametrize("config", [{}, {"sequence_by": "_change.position"}], ids=["arrival", "sequence"])
+def test_rows_that_swap_their_keys_are_there_wherever_the_transaction_is_cut(
+    project: Project, config: dict[str, str]
+) -> None:
+    """Each record in a batch of its own; a connector that was killed sends the last ones again."""
+    project.stream("s", COLUMNS, envelope="debezium", key=["a", "b"], max_per_batch=1)
+    select = SELECT.replace("v FROM", "v, _change.position AS at FROM")
+    project.model("m", select, mode="cdc", keys=["x", "y"], **config)
+    source = Source(0, is_full=True)
+    source.rows = {(1, "p"): 10, (2, "p"): 20}
+    source.snapshot()
+    project.record("s", [event for _, event in source.events])
+    there: list[dict[int, int]] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, BatchCommitted):
+            found = {row["x"]: row["v"] for row in project.rows_without_spark("m")}
+            there.extend([found] if found not in there[-1:] else [])
+
+    source.events.clear()
+    source.swap([(1, "p"), (2, "p")])
+    for _, event in source.events:
+        project.record("s", [event])
+    project.run(meet=look).check()
+    assert there[-1] == {1: 20, 2: 10}
+    first, second = ((1, 10), (2, 20)) if source.events[0][1]["key"]["a"] == 1 else ((2, 20), (1, 10))
+    assert there[:-1] == [dict([first, second]), {second[0]: first[1]}]
+    if config:
+        project.record("s", [event for _, event in source.events[3:]])
+        project.run().check()
+        assert {row["x"]: row["v"] for row in project.rows_without_spark("m")} == {1: 20, 2: 10}
+
+
+def test_rows_of_nothing_but_keys_are_shifted(project: Project) -> None:
+    project.stream("s", {"id": {"type": "int", "required": True}}, envelope="debezium", key=["id"])
+    project.model("m", "SELECT id FROM {s}", mode="cdc", keys=["id"])
+    send(project, ("c", 1, None), ("c", 2, None))
+    project.run().check()
+
+    def half(op: str, id_: int, other: int, at: int) -> Fields:
+        row, header = {"id": id_}, "__debezium.newkey" if op == "d" else "__debezium.oldkey"
+        sides = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+        event = {"op": op, **sides, "source": {"lsn": at, "txId": 7}}
+        return Fields(key=row, value=event, headers=[[header, json.dumps({"id": other})]])
+
+    project.record("s", [half("d", 1, 2, 50), half("c", 2, 1, 50), half("d", 2, 3, 51), half("c", 3, 2, 51)])
+    project.run().check()
+    assert [row["id"] for row in project.rows("m", "id")] == [2, 3]
+
+
+def shuffled_cuts(source: Source) -> Iterator[list[tuple[int, Fields]]]:
+    """Every event once or twice, in batches, most of them near their place and some far from it."""
+    places = [
+        (index + source.random.choice([0, 0, 0, 5, 60]) * source.random.random(), event)
+        for index, event in enumerate(source.events)
+        for _ in range(source.random.choice([1, 1, 1, 2]))
+    ]
+    left = [event for _, event in sorted(places, key=lambda place: place[0])]
+    while left:
+        size = source.random.randrange(1, 45)
+        yield left[:size]
+        left = left[size:]
 
 
 def feed(project: Project, **columns: str) -> None:
