@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lakesql.catalog.connect import OpenCatalog, open_catalog
-from lakesql.catalog.facts import read_facts
+from lakesql.catalog.table_facts import read_facts
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
 from lakesql.model.model import Model

@@ -12,7 +12,7 @@ import duckdb_extension_avro
 import duckdb_extension_iceberg
 import pytest
 
-from lakesql.catalog.facts import read_facts
+from lakesql.catalog.table_facts import read_facts
 from lakesql.events import now_ms
 from lakesql.model.table_name import TableName
 from lakesql.plan.health import Figures, TableFacts, measure

@@ -19,7 +19,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from lakesql.catalog import manifests
 from lakesql.catalog.connect import OpenCatalog, open_catalog
-from lakesql.catalog.facts import read_facts
+from lakesql.catalog.table_facts import read_facts
 from lakesql.catalog.tables import load_table
 from lakesql.errors import RunError
 from lakesql.model.table_name import TableName
