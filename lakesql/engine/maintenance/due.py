@@ -54,6 +54,8 @@ def why_due(
                 return ""
             if level.delete_files >= options.delete_files * factor:
                 return f"{level.delete_files:,} delete files"
+            if level.has_left and factor < URGENT and head.count("total-delete-files"):
+                return "a rewrite of data files has left delete files"
             return "its time" if is_time and head.count("total-delete-files") > 1 else ""
         case RewriteManifests():
             if manifests >= max(2, options.manifests * factor):

@@ -80,6 +80,8 @@ class Level:
     small_bytes: int = 0
     deleted: float = 0
     delete_files: int = 0
+    has_left: bool = False
+    """Whether that rewrite has left delete files that have not been looked at since."""
 
 
 def parse_facts(text: str) -> TableFacts:
@@ -103,11 +105,14 @@ def parse_facts(text: str) -> TableFacts:
 
 def level_of(facts: TableFacts) -> Level:
     """What has come to the table since the last rewrite of its data files, by the summaries of its commits."""
-    files, size, base = 0.0, 0, None
+    files, size, base, is_cleaned = 0.0, 0, None, False
     for snapshot in facts.history:
         if _is_rewrite(snapshot):
             base = snapshot
             break
+        is_cleaned = is_cleaned or (
+            snapshot.summary.get("operation") == "replace" and "removed-delete-files" in snapshot.summary
+        )
         added, added_bytes = added_small(snapshot, facts.target_bytes)
         files, size = files + added, size + added_bytes
     head = facts.head
@@ -120,6 +125,7 @@ def level_of(facts: TableFacts) -> Level:
         small_bytes=size,
         deleted=max(0.0, deleted / max(1, head.count("total-records"))),
         delete_files=max(0, head.count("total-delete-files") - before.count("total-delete-files")),
+        has_left=before.count("total-delete-files") > 0 and not is_cleaned,
     )
 
 
