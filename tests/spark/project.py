@@ -156,6 +156,7 @@ class Project:
         queries_by: QueriesBy = lambda leased: leased,
         reached: Callable[[str, str], None] = lambda model, step: None,
         fail_if_empty: bool = False,
+        hangs_after_s: float = HANGS_AFTER_S,
     ) -> Ran:
         """Run models, all of them if none is named. The run is ended as soon as `until` says so.
 
@@ -173,6 +174,7 @@ class Project:
             queries_by,
             reached,
             fail_if_empty,
+            hangs_after_s,
         )
 
     def rebuild(
@@ -266,6 +268,7 @@ def run_manifest(
     queries_by: QueriesBy = lambda leased: leased,
     reached: Callable[[str, str], None] = lambda model, step: None,
     fail_if_empty: bool = False,
+    hangs_after_s: float = HANGS_AFTER_S,
 ) -> Ran:
     """Run models of a manifest on the shared session: see `Project.run`."""
     ids = manifest.graph.order(node for node in manifest.graph.nodes if node.startswith("model."))
@@ -279,7 +282,7 @@ def run_manifest(
         meet(event)
         if until():
             interrupt.set()
-        if time.monotonic() - started > HANGS_AFTER_S:
+        if time.monotonic() - started > hangs_after_s:
             raise TimeoutError("The run hangs.")
 
     selects = build_selects(manifest, [name for name in order if not names or name in names])

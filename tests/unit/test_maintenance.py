@@ -12,7 +12,7 @@ import pytest
 from lakesql.compile.maintenance import argument_text, call_text
 from lakesql.decode import Node
 from lakesql.engine.maintenance.due import count_old, time_left_ms, why_due
-from lakesql.engine.maintenance.facts import (
+from lakesql.engine.maintenance.figures import (
     TableFacts,
     Work,
     last_entries,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.sources.binding import StreamBinding
@@ -41,20 +40,22 @@ def complete_moves(
 ) -> DataFrame:
     """The changes among the parsed `records` of a batch that has halves of key changes.
 
-    Where it begins within a transaction, what that has said of the same rows before is there too, read from the topic
-    again. A delete that the batch ends with, and whose insert is still to come in a topic of one partition, is left to
-    the batch that has it: until then the row is there under its old key.
+    Where it begins within a transaction, what that has said before is there too, read from the topic again. A delete
+    that the batch ends with, and whose insert is still to come in a topic of one partition, is left to the batch that
+    has it: until then the row is there under its old key.
     """
     changes = good_records(records).localCheckpoint()
     seen = _halves(records).localCheckpoint()
-    if single := _single_topics(session, binding, entry):
+    single = _single_topics(session, binding, entry)
+    if single:
         inserted = seen.where(F.col("op") == "c").select("pair").distinct()
         is_held = (F.col(f"{CHANGE}.op") == "d") & F.col(f"{POSITION}.source").isin(single)
         held = changes.where(is_held & F.col(f"{MOVE}.pair").isNotNull())
         held = held.select(F.col(f"{MOVE}.pair").alias("pair")).join(inserted, "pair", "left_anti").distinct()
         changes = changes.join(held, F.col(f"{MOVE}.pair") == held["pair"], "left_anti")
     for cut in find_cuts(seen):
-        changes = changes.unionByName(_earlier(session, select, binding, cut, changes, seen))
+        if cut.start > 0:
+            changes = changes.unionByName(_earlier(session, select, binding, cut, single))
     return changes
 
 
@@ -95,21 +96,19 @@ def _halves(records: DataFrame) -> DataFrame:
 
 
 def _earlier(
-    session: SparkSession, select: Select, binding: StreamBinding, cut: Cut, changes: DataFrame, seen: DataFrame
+    session: SparkSession, select: Select, binding: StreamBinding, cut: Cut, single: Sequence[str]
 ) -> DataFrame:
-    """What the transaction has said before the batch of the rows that it speaks of in it."""
+    """What the transaction has said before the batch.
+
+    In a topic of several partitions an earlier delete has been written, whichever batch has its insert: it is no half
+    that another one is still to be found by.
+    """
     is_same = _is_of(cut, F.col(f"{CHANGE}.tx"), F.col(f"{MOVE}.pair"))
     before = good_records(_read_before(session, select, binding, cut)).where(is_same)
-    marked = before.withColumn(MOVE, F.col(MOVE).withField("is_earlier", F.lit(True))).localCheckpoint()
-    keys = [identifier(name) for name in select.feed_keys.values()]
-    touched = changes.where(is_same).select(*(F.col(key).alias(f"touched_{at}") for at, key in enumerate(keys)))
-    same_key: Column = reduce(
-        lambda left, right: left & right, (F.col(key) == F.col(f"touched_{at}") for at, key in enumerate(keys))
-    )
-    pairs = seen.where(F.col("pair").isNotNull()).select(F.col("pair").alias("touched_pair")).distinct()
-    by_key = marked.join(touched.distinct(), same_key, "left_semi")
-    by_pair = marked.join(pairs, F.col(f"{MOVE}.pair") == F.col("touched_pair"), "left_semi")
-    return by_key.unionByName(by_pair).dropDuplicates([POSITION]).select(*changes.columns)
+    moved = F.col(MOVE).withField("is_earlier", F.lit(True))
+    if cut.topic not in single:
+        moved = moved.withField("pair", F.lit(None).cast("string"))
+    return before.withColumn(MOVE, moved)
 
 
 def _read_before(session: SparkSession, select: Select, binding: StreamBinding, cut: Cut) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from lakesql.engine.maintenance.facts import Level, TableFacts
+from lakesql.engine.maintenance.figures import Level, TableFacts
 from lakesql.project.procedures import (
     HOUR_MS,
     ExpireSnapshots,

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lakesql.compile.maintenance import call_text
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, table_exists
 from lakesql.engine.maintenance.due import AT_END, AT_ONCE, DELETION_VECTORS, URGENT, time_left_ms, why_due
-from lakesql.engine.maintenance.facts import (
+from lakesql.engine.maintenance.figures import (
     Level,
     SnapshotFacts,
     TableFacts,
