@@ -31,9 +31,6 @@ each stage."""
 BULK = 10_000
 """Keys of fewer rows are read at next to no cost."""
 
-LOOKED_THROUGH = 10_000_000
-"""The keys of so many rows are looked through, file by file, in the time that it takes to read those of a batch."""
-
 ROWS_PER_KEY = 20
 """So many of a table's rows are read by the MERGE in the time that it takes to look at one row's key before it."""
 

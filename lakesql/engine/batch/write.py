@@ -30,7 +30,7 @@ from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.engine.batch.arrivals import Arrivals
-from lakesql.engine.batch.bounds import LOOKED_THROUGH, bounds_pay, match_few, read_keys
+from lakesql.engine.batch.bounds import bounds_pay, match_few, read_keys
 from lakesql.engine.batch.counters import BatchCounters, Counts
 from lakesql.engine.batch.dead_letter import (
     DeadLetters,
@@ -320,8 +320,6 @@ def _prepare_write(
                 _check_deletes(sink.select, ratio, deletes, rows.truncate, table)
             case ReadBounds() if rows.truncate or (is_first and not sink.select.query.stateful):
                 pass  # all of the table is looked at, or nothing
-            case ReadBounds(view=view) if _finds_files(sink, table, rows.steps):
-                _keep(frames[view], stack)  # the MERGE reads it twice
             case ReadBounds(view=view, keys=keys, margins_ms=margins_ms):
                 # What makes the rows runs in each statement that reads them: a stateful SELECT, with its state, once.
                 if sink.select.query.stateful or bounds_pay(snapshots.read_history(table), model.name):
@@ -365,17 +363,6 @@ def _prepare_write(
             case _:
                 assert_never(step)
     raise AssertionError("the last step of a batch is its write")
-
-
-def _finds_files(sink: Sink, table: snapshots.JavaTable, steps: tuple[BatchStep, ...]) -> bool:
-    """Whether a MERGE is as fast without the keys as literals: one that writes files anew looks first, by itself, which
-    of them have a key of the batch. Of all of the table it reads the keys for that."""
-    is_asked = any(isinstance(step, FillUnsent | KeepRows | Remember) for step in steps)
-    is_merge = all(not step.is_unchecked for step in steps if isinstance(step, Write))
-    if is_asked or not is_merge or sink.select.query.stateful or not snapshots.rewrites_files(table):
-        return False
-    head = next(snapshots.read_history(table), None)
-    return head is None or head.total <= LOOKED_THROUGH
 
 
 def _is_small(sink: Sink, table: snapshots.JavaTable, bounds: tuple[KeyRange, ...]) -> bool:
