@@ -40,16 +40,19 @@ IGNORED = "_lakesql_ignored"
 UNSENT = "_lakesql_unsent"
 """The columns whose values an update has not sent, as it left them alone; '' among them: they are of no stored row."""
 
+HALF = "_lakesql_half"
+"""The key change that a record is a half of: the same text in both halves, NULL elsewhere."""
+
 MOVE = "_lakesql_move"
-"""What a change does to the rows of its key: a struct of `pair`, the same in the two records of a key change and NULL
-elsewhere; `added` and `removed`, hashes of the columns that are no key, of the row after and before it, NULL where the
-event has none; and `is_earlier`, whether an earlier batch has written it."""
+"""What a change does to the rows of its key: a struct of `added` and `removed`, hashes of the columns that are no key,
+of the row after and before it, NULL where the event has none; and `is_earlier`, whether an earlier batch wrote it.
+"""
 
 COMPARED = "_lakesql_compared"
 """What of a change is compared with others of its transaction."""
 
 PAIR = "_lakesql_pair"
-"""The `pair` of the key change by which a row came to its key, where values are to be looked for under the former."""
+"""The `_lakesql_half` of the key change by which a row came to its key, where values stand under the former one."""
 
 FROM = "_lakesql_from"
 """The key under which the table has the values that a change has not sent; NULL where it is the row's own."""

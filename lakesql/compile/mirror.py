@@ -13,6 +13,7 @@ from lakesql.names import (
     CHANGES_VIEW,
     DELETE,
     FROM,
+    HALF,
     KNOWN,
     LATEST,
     MARK,
@@ -81,7 +82,7 @@ FROM (
       ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
     )
 )
-WHERE {rank} = 1 OR ({change}.op = 'd' AND {move}.pair IS NOT NULL)"""
+WHERE {rank} = 1 OR ({change}.op = 'd' AND {half} IS NOT NULL)"""
 
 _SAID = """\
 CASE
@@ -92,7 +93,7 @@ CASE
             {change}.op = 'c' AND array_contains({unsent}, {name}) AND {move}.is_earlier AS is_stored,
             if(
               {change}.op = 'c' AND array_contains({unsent}, {name}) AND NOT {move}.is_earlier,
-              {move}.pair,
+              {half},
               NULL
             ) AS pair
           )
@@ -218,7 +219,7 @@ def newest_changes(
     columns of the feed, a deleted row has with it how it was before.
     """
     return (_NEWEST_LATEST if latest else _NEWEST).format(
-        without_move=f" EXCEPT ({MOVE})" if has_moves else "",
+        without_move=f" EXCEPT ({HALF}, {MOVE})" if has_moves else "",
         columns=identifiers(latest),
         latest=LATEST,
         change=CHANGE,
@@ -260,10 +261,11 @@ def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[st
             for name, value in zip(kept, known, strict=True)
         ),
         all_kept=f"array({', '.join(map(text, kept))})",
+        half=HALF,
         move=MOVE,
         pair=PAIR,
         said=",\n        ".join(
-            _SAID.format(change=CHANGE, unsent=UNSENT, name=text(name), column=identifier(name), move=MOVE)
+            _SAID.format(change=CHANGE, unsent=UNSENT, name=text(name), column=identifier(name), half=HALF, move=MOVE)
             for name in kept
         ),
         found=",\n      ".join(

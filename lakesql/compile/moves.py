@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakesql.compile.quote import column_of, identifier, identifiers, text
-from lakesql.names import CHANGE, CHANGES_VIEW, COMPARED, FROM, MOVE, NEWEST_VIEW, PAIR, POSITION, UNSENT
+from lakesql.names import CHANGE, CHANGES_VIEW, COMPARED, FROM, HALF, MOVE, NEWEST_VIEW, PAIR, POSITION, UNSENT
 
 _TOLD_APART = """\
 WITH varying AS (
@@ -53,7 +53,7 @@ counted AS (
   GROUP BY {keys}, {change}.tx
   HAVING bool_or({change}.op = 'c')
     AND bool_or({change}.op = 'd')
-    AND bool_or({move}.pair IS NOT NULL)
+    AND bool_or({half} IS NOT NULL)
     AND bool_and({change}.op = 'c' OR {compared}.removed IS NOT NULL)
 ),
 told AS (
@@ -93,23 +93,23 @@ SELECT life.* EXCEPT ({kept}, {unsent}, {pair}, {from_key}),
   {values},
   CASE
     WHEN life.{pair} IS NULL OR array_contains(life.{unsent}, '') THEN life.{unsent}
-    WHEN former.{move}.pair IS NULL
+    WHEN former.{half} IS NULL
       OR (array_contains(former.{unsent}, '') AND arrays_overlap(life.{unsent}, former.{unsent}))
     THEN array_append(life.{unsent}, '')
     ELSE array_intersect(life.{unsent}, former.{unsent})
   END AS {unsent},
   former.{pair} AS {pair},
   CASE
-    WHEN former.{move}.pair IS NULL THEN life.{from_key}
+    WHEN former.{half} IS NULL THEN life.{from_key}
     ELSE coalesce(former.{from_key}, struct({former_keys}))
   END AS {from_key}
 FROM {newest} AS life
 LEFT JOIN (
-  SELECT *, row_number() OVER (PARTITION BY {move}.pair ORDER BY {position}) AS {compared}
+  SELECT *, row_number() OVER (PARTITION BY {half} ORDER BY {position}) AS {compared}
   FROM {newest}
-  WHERE {change}.op = 'd' AND {move}.pair IS NOT NULL
+  WHERE {change}.op = 'd' AND {half} IS NOT NULL
 ) AS former
-ON former.{move}.pair = life.{pair} AND former.{compared} = 1"""
+ON former.{half} = life.{pair} AND former.{compared} = 1"""
 
 
 def told_apart(keys: Sequence[str], fields: Sequence[str], is_keys_only: bool, is_placed: bool) -> str:
@@ -127,6 +127,7 @@ def told_apart(keys: Sequence[str], fields: Sequence[str], is_keys_only: bool, i
     placed = {"position": _PLACED_LAST.format(change=CHANGE)} if is_placed else {}
     return _TOLD_APART.format(
         position=POSITION,
+        half=HALF,
         move=MOVE,
         changes=CHANGES_VIEW,
         compared=COMPARED,
@@ -158,6 +159,7 @@ def moved_on(keys: Sequence[str], kept: Sequence[str]) -> str:
         ),
         former_keys=", ".join(f"{column_of('former', key)} AS {identifier(key)}" for key in keys),
         newest=NEWEST_VIEW,
+        half=HALF,
         move=MOVE,
         position=POSITION,
         compared=COMPARED,

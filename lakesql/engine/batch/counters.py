@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
-from lakesql.names import CHANGE, IGNORED, MOVE, NEW_FIELDS, RAW, RECORD, REJECTED, TOMBSTONE, UNSENT
+from lakesql.names import CHANGE, HALF, IGNORED, NEW_FIELDS, RAW, RECORD, REJECTED, TOMBSTONE, UNSENT
 from lakesql.stream.stream import Stream
 
 
@@ -136,7 +136,7 @@ def _record_counts(
         newest.alias("event_us"),
         truncates.alias("truncates"),
         unsent.alias("unsent"),
-        (count_of(~is_bad & F.col(f"{MOVE}.pair").isNotNull()) if has_moves else none).alias("moves"),
+        (count_of(~is_bad & F.col(HALF).isNotNull()) if has_moves else none).alias("moves"),
         (count_of(F.col(NEW_FIELDS).isNotNull()) if is_feed else none).alias("reshaped"),
         (count_of(F.col(IGNORED)) if is_feed else none).alias("ignored"),
         (count_of(F.col(TOMBSTONE).isNotNull()) if deletes else none).alias("tombstones"),

@@ -14,7 +14,7 @@ from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records, parse_binding, unpack
 from lakesql.engine.sources.raw import read_range, read_raw
-from lakesql.names import CHANGE, MOVE, POSITION
+from lakesql.names import CHANGE, HALF, MOVE, POSITION
 from lakesql.project.profiles import Kafka
 
 FIRST_LOOK = 10_000
@@ -50,9 +50,9 @@ def complete_moves(
     if single:
         inserted = seen.where(F.col("op") == "c").select("pair").distinct()
         is_held = (F.col(f"{CHANGE}.op") == "d") & F.col(f"{POSITION}.source").isin(single)
-        held = changes.where(is_held & F.col(f"{MOVE}.pair").isNotNull())
-        held = held.select(F.col(f"{MOVE}.pair").alias("pair")).join(inserted, "pair", "left_anti").distinct()
-        changes = changes.join(held, F.col(f"{MOVE}.pair") == held["pair"], "left_anti")
+        held = changes.where(is_held & F.col(HALF).isNotNull())
+        held = held.select(F.col(HALF).alias("pair")).join(inserted, "pair", "left_anti").distinct()
+        changes = changes.join(held, F.col(HALF) == held["pair"], "left_anti")
     for cut in find_cuts(seen):
         if cut.start > 0:
             changes = changes.unionByName(_earlier(session, select, binding, cut, single))
@@ -90,7 +90,7 @@ def _halves(records: DataFrame) -> DataFrame:
         at["offset"].alias("offset"),
         change["tx"].alias("tx"),
         change["op"].alias("op"),
-        F.col(f"{MOVE}.pair").alias("pair"),
+        F.col(HALF).alias("pair"),
     )
     return found.where(F.col("tx").isNotNull() | F.col("pair").isNotNull())
 
@@ -103,11 +103,11 @@ def _earlier(
     In a topic of several partitions an earlier delete has been written, whichever batch has its insert: it is no half
     that another one is still to be found by.
     """
-    is_same = _is_of(cut, F.col(f"{CHANGE}.tx"), F.col(f"{MOVE}.pair"))
+    is_same = _is_of(cut, F.col(f"{CHANGE}.tx"), F.col(HALF))
     before = good_records(_read_before(session, select, binding, cut)).where(is_same)
     moved = F.col(MOVE).withField("is_earlier", F.lit(True))
     if cut.topic not in single:
-        moved = moved.withField("pair", F.lit(None).cast("string"))
+        before = before.withColumn(HALF, F.lit(None).cast("string"))
     return before.withColumn(MOVE, moved)
 
 

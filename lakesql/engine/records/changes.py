@@ -25,7 +25,7 @@ from lakesql.engine.records.event import (
     read_event,
     row_names,
 )
-from lakesql.engine.records.key_changes import is_half, move, no_key
+from lakesql.engine.records.key_changes import half, is_half, move, no_key
 from lakesql.engine.records.parse import (
     REQUIRED_MISSING,
     SEQUENCE_MISSING,
@@ -37,7 +37,7 @@ from lakesql.engine.records.parse import (
     rejected_struct,
     with_each,
 )
-from lakesql.names import CHANGE, FROM, IGNORED, MOVE, NEW_FIELDS, ROW, UNSENT
+from lakesql.names import CHANGE, FROM, HALF, IGNORED, MOVE, NEW_FIELDS, ROW, UNSENT
 from lakesql.stream.stream import CHANGE_FIELDS
 
 _REASON = "_lakesql_reason"
@@ -68,7 +68,7 @@ def parse_changes(
         rejected_struct(F.col(_REASON)),
         is_ignored(contract).alias(IGNORED),
         *([_unsent(contract).alias(UNSENT), no_key(contract).alias(FROM)] if contract.kept else []),
-        *([move(contract).alias(MOVE)] if contract.moves else []),
+        *([half(contract).alias(HALF), move(contract).alias(MOVE)] if contract.moves else []),
         (_new_fields(contract) if contract.schema_fields else _absent(contract)).alias(NEW_FIELDS),
     )
 

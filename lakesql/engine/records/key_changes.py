@@ -31,10 +31,16 @@ def is_half(contract: Contract) -> Column:
     return F.coalesce(is_marked & is_placed, F.lit(False))
 
 
-def move(contract: Contract) -> Column:
-    """`_lakesql_move`. Both halves of a key change have the same place in the log of the database."""
-    op, source, before = op_of(), F.col(EVENT)["source"], F.col(BEFORE)
+def half(contract: Contract) -> Column:
+    """`_lakesql_half`. Both halves of a key change have the same place in the log of the database."""
+    source = F.col(EVENT)["source"]
     parts = (F.col("topic"), source["file"], *(source[name].cast("string") for name in ("lsn", "pos", "row")))
+    return F.when(is_half(contract), F.concat_ws(" ", *parts))
+
+
+def move(contract: Contract) -> Column:
+    """`_lakesql_move`."""
+    op, before = op_of(), F.col(BEFORE)
 
     def hashed(row: Column) -> Column:
         hashes = []
@@ -46,7 +52,6 @@ def move(contract: Contract) -> Column:
         return F.array(*hashes).cast("array<bigint>")
 
     return F.struct(
-        F.when(is_half(contract), F.concat_ws(" ", *parts)).alias("pair"),
         F.when((op == "c") | (op == "u") & before.isNotNull(), hashed(F.col(ROW))).alias("added"),
         F.when(op.isin("u", "d") & before.isNotNull(), hashed(before)).alias("removed"),
         F.lit(False).alias("is_earlier"),
