@@ -45,8 +45,7 @@ HALF = "_lakesql_half"
 
 MOVE = "_lakesql_move"
 """What a change does to the rows of its key: a struct of `added` and `removed`, hashes of the columns that are no key,
-of the row after and before it, NULL where the event has none; and `is_earlier`, whether an earlier batch wrote it.
-"""
+of the row after and before it, NULL where the event has none."""
 
 COMPARED = "_lakesql_compared"
 """What of a change is compared with others of its transaction."""

@@ -90,12 +90,7 @@ CASE
           THEN struct(
             {column} AS value,
             {change}.op = 'd' AS is_gone,
-            {change}.op = 'c' AND array_contains({unsent}, {name}) AND {move}.is_earlier AS is_stored,
-            if(
-              {change}.op = 'c' AND array_contains({unsent}, {name}) AND NOT {move}.is_earlier,
-              {half},
-              NULL
-            ) AS pair
+            if({change}.op = 'c' AND array_contains({unsent}, {name}), {half}, NULL) AS pair
           )
         END AS {column}"""
 
@@ -248,8 +243,7 @@ def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[st
             for name, value in zip(kept, known, strict=True)
         ),
         is_unknown="\n      ".join(
-            f"WHEN {text(name)} "
-            f"THEN {value} IS NULL OR {value}.is_gone OR {value}.is_stored OR {value}.pair IS NOT NULL"
+            f"WHEN {text(name)} THEN {value} IS NULL OR {value}.is_gone OR {value}.pair IS NOT NULL"
             for name, value in zip(kept, known, strict=True)
         ),
         is_gone="\n      OR ".join(

@@ -38,7 +38,6 @@ compared AS (
 counted AS (
   SELECT struct({keys}) AS key, {change}.tx AS tx,
     size(first({compared}.places)) AS compares,
-    bool_or({move}.is_earlier) AS is_cut,
     max({change}.position) AS position,
     collect_set(
       struct(
@@ -78,7 +77,7 @@ ON told.key = struct({changes_keys}) AND told.tx = changes.{change}.tx
 WHERE CASE
   WHEN told.tx IS NULL OR changes.{change}.op NOT IN ('c', 'u', 'd') THEN true
   WHEN size(told.entered) = 1 THEN coalesce(changes.{compared}.added = told.entered[0], false)
-  ELSE told.has_left OR told.is_cut OR size(told.entered) > 1
+  ELSE told.has_left OR size(told.entered) > 1
 END"""
 
 _PLACED_LAST = """\

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
 from tests.servers.broker import Broker
 from tests.servers.connect import Connect
 from tests.servers.jars import fetch_server
@@ -58,6 +60,21 @@ def feeding(
         yield Feed(name, database, broker, connect)
     finally:
         connect.stop()
+
+
+def wait_for(feed: Feed[Database], topic: str, text: str) -> None:
+    """Wait until a record with this text in its value is in the topic, which has one partition."""
+    consumer = Consumer({"bootstrap.servers": feed.broker.servers, "group.id": "wait", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    deadline = time.monotonic() + ARRIVES_WITHIN_S
+    try:
+        while time.monotonic() < deadline:
+            for message in consumer.consume(1_000, timeout=1):
+                if message.error() is None and text.encode() in (message.value() or b""):
+                    return
+    finally:
+        consumer.close()
+    raise AssertionError(f"{text} is not in {topic} after {ARRIVES_WITHIN_S} s")
 
 
 def run_until(project: Project, model: str, arrived: Callable[[list[Row]], bool]) -> list[Row]:

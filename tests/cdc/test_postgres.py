@@ -14,7 +14,7 @@ import pytest
 
 from lakesql.errors import ProjectError
 from lakesql.events import Retrying
-from tests.cdc.feed import ARRIVES_WITHIN_S, JSON, Feed, feeding, run_until
+from tests.cdc.feed import ARRIVES_WITHIN_S, JSON, Feed, feeding, run_until, wait_for
 from tests.servers.broker import Broker
 from tests.servers.postgres import Postgres
 from tests.servers.process import LOOPBACK, running
@@ -117,7 +117,7 @@ def test_the_mirror_is_what_the_database_says(feed: Feed[Postgres], project: Pro
     for each in (topic, f"{name}.public.notes"):
         feed.broker.create_topic(each)
     feed.connect.start()
-    options = {"connection": "broker", "topic": topic, "envelope": "debezium", "max_per_batch": 200}
+    options = {"connection": "broker", "topic": topic, "envelope": "debezium"}
     project.stream("s", COLUMNS, key=["id", "part"], **options)
     project.model("m", f"SELECT {SELECT} FROM {{s}} WHERE {passes}", mode="cdc", keys=["id", "part"])
     project.stream(
@@ -148,6 +148,7 @@ def test_the_mirror_is_what_the_database_says(feed: Feed[Postgres], project: Pro
         """After a mark that is written last, the table is the SELECT."""
         mark = feed.database.rows("SELECT coalesce(max(id), 0) + 1000 FROM items")[0][0]
         feed.database.execute(f"INSERT INTO items (id, part, name) VALUES ({mark}, 'mark', 'mark')")
+        wait_for(feed, topic, f'"id":{mark},')  # a swap of keys is to be in one batch
         rows = run_until(project, "m", lambda rows: any(row["id"] == mark for row in rows))
         casts = SELECT.replace("doc", "doc::text").replace("code", "code::text")
         hidden = "name IS DISTINCT FROM 'hidden'"
@@ -220,6 +221,7 @@ def test_the_mirror_is_what_the_database_says(feed: Feed[Postgres], project: Pro
         "UPDATE notes SET v = v + 1 WHERE id BETWEEN 101 AND 999",
         "INSERT INTO notes VALUES (1001, 0, 'mark')",
     )
+    wait_for(feed, f"{name}.public.notes", '"id":1001,')
     notes = run_until(project, "n", lambda rows: any(row["id"] == 1001 for row in rows))
     found = sorted((row["id"], row["v"], row["body"]) for row in notes)
     assert found == feed.database.rows("SELECT id, v, body FROM notes ORDER BY id")

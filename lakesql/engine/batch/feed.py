@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +20,7 @@ from lakesql.compile.batch import (
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.errors import RunError
-from lakesql.names import CHANGE, CHANGES_VIEW, NEWEST_VIEW, PAIR, POSITION
+from lakesql.names import CHANGE, NEWEST_VIEW, PAIR, POSITION
 from lakesql.stream.stream import FilePath, Generated, Origin, TopicPattern, Topics
 
 
@@ -29,13 +28,10 @@ def open_feed(
     session: SparkSession,
     select: Select,
     counters: BatchCounters,
-    complete: Callable[[], DataFrame] | None = None,
     with_deleted: bool = True,
 ) -> Truncate | None:
     """Make, of the view `_lakesql_changes`, the view of the newest changes, whose rows are made once, and what is left,
     `with_deleted` rows where the model marks them.
-
-    Where there are halves of key changes among the changes, they are those of `complete`, if there is that.
 
     The truncate that is among them. Raises `RunError` (`truncate-refused`) where the model takes none, or where one of
     several topics has it: of the rows in the table, nobody knows which ones came from there.
@@ -44,8 +40,6 @@ def open_feed(
     newest = newest.localCheckpoint()
     counts = counters.read()
     if counts.moves and (told_apart := told_apart_view(select)):
-        if complete is not None:
-            complete().createOrReplaceTempView(CHANGES_VIEW)
         changes = session.sql(told_apart.query).localCheckpoint()
         changes.createOrReplaceTempView(told_apart.name)
         newest = session.sql(newest_view(select).query).localCheckpoint()

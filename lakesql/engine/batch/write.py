@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial, reduce
+from functools import reduce
 from operator import and_
 from typing import Literal, assert_never
 
@@ -42,7 +42,6 @@ from lakesql.engine.batch.dead_letter import (
 )
 from lakesql.engine.batch.feed import open_feed
 from lakesql.engine.batch.gather import gather
-from lakesql.engine.batch.halves import complete_moves
 from lakesql.engine.batch.late import late_letters
 from lakesql.engine.batch.letters import take_letters
 from lakesql.engine.batch.new_columns import Follow, check_schemas
@@ -128,7 +127,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     sink.reached("view")
     if not sink.select.query.stateful:
         arrived = gather(arrived, sink.progress.planned)
-    rows = _open_rows(sink, session, arrived, entry)
+    rows = _open_rows(sink, session, arrived)
     sink.reached("stage")
     with ExitStack() as stack:
         write = _prepare_write(sink, table, rows, entry, stack)
@@ -233,18 +232,14 @@ class _Rows:
     is_counted: bool = False
 
 
-def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, entry: Entry) -> _Rows:
+def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
     select, counters = sink.select, BatchCounters()
     if select.query.stateful:  # the SELECT has run already: it is the streaming query
         records, truncate = list[DataFrame](), None
         rows = counters.stateful_rows(arrived)
     else:
         records = _open_streams(sink, arrived, counters)
-        truncate = None
-        if select.writing.is_mirror:
-            (binding,), (parsed,) = sink.bindings, records
-            complete = partial(complete_moves, session, select, binding, parsed, entry)
-            truncate = open_feed(session, select, counters, complete)
+        truncate = open_feed(session, select, counters) if select.writing.is_mirror else None
         rows = session.sql(select.text)
     steps = batch_steps(select, sink.table.columns(rows.schema))
     writing = select.writing

@@ -54,7 +54,6 @@ def move(contract: Contract) -> Column:
     return F.struct(
         F.when((op == "c") | (op == "u") & before.isNotNull(), hashed(F.col(ROW))).alias("added"),
         F.when(op.isin("u", "d") & before.isNotNull(), hashed(before)).alias("removed"),
-        F.lit(False).alias("is_earlier"),
     )
 
 

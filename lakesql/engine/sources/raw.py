@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import assert_never
@@ -76,21 +75,6 @@ def read_raw(session: SparkSession, binding: StreamBinding, streaming: bool = Tr
             return _as_rows(rows, rows.columns, text(str(table)))
         case _:
             assert_never(binding.source)
-
-
-def read_range(
-    session: SparkSession, binding: StreamBinding, topic: str, partition: int, first: int, end: int
-) -> DataFrame:
-    """The raw records of a topic's partition from offset `first` on, before `end`: those that are still there."""
-    if isinstance(binding.source, Kafka):
-        reader = _kafka_reader(session.read, binding.source).option("failOnDataLoss", False)
-        reader = reader.option("assign", json.dumps({topic: [partition]}))
-        for name, offset in (("startingOffsets", first), ("endingOffsets", end)):
-            reader = reader.option(name, json.dumps({topic: {str(partition): offset}}))
-        return reader.load().drop("timestampType")
-    is_in = (F.col("topic") == topic) & (F.col("partition") == partition)
-    is_in = is_in & (F.col("offset") >= first) & (F.col("offset") < end)
-    return read_raw(session, binding, streaming=False).where(is_in)
 
 
 _RECORDED_TYPE = (
