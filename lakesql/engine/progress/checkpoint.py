@@ -232,14 +232,15 @@ def create_checkpoint(files: CheckpointFiles, origin: Origin, seeded: Sequence[S
 
 
 def forget_start(files: CheckpointFiles, checkpoint: Checkpoint) -> None:
-    """Let the sources that are tables begin, as Iceberg has noted it, where the checkpoint stands by now.
+    """Let the sources that are tables begin, as Iceberg has noted it, with the snapshot at which the checkpoint stands.
 
     Iceberg notes the snapshot at which a stream has begun, and looks for the newest one from there on whenever a query
-    takes what is there. Once that snapshot has expired, such a query would never run again.
+    takes what is there. Once that snapshot has expired, such a query would never run again. It begins before the
+    snapshot's first file: where there is nothing behind its start, Iceberg 1.12 raises a NullPointerException.
     """
     for index, position in enumerate(checkpoint.positions.get(checkpoint.newest_committed, ())):
-        if isinstance(position, dict) and is_position_of("table", position) and position["snapshot_id"] >= 0:
-            name, text = f"sources/{index}/offsets/0", _dump(position)
+        if isinstance(position, dict) and is_position_of("table", position) and position["position"] > 0:
+            name, text = f"sources/{index}/offsets/0", _dump({**position, "position": 0})
             if files.read(name) not in (None, text):
                 files.write(name, text)
 
