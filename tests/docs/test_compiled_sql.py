@@ -55,7 +55,7 @@ def test_spark_is_given_the_compiled_statements_and_no_other(
     if "{known!r}" in select:
         project.model("known", PLAIN, mode="append")
         project.run("known").check()
-    project.model(name, select, **config)
+    project.model(name, select, maintenance=False, **config)
     (built,) = build_selects(project.manifest(), [name]).values()
     untyped = [column.name for column in output_columns(built) if not column.type]
 
