@@ -45,7 +45,9 @@ class Side:
         subprocess.run(self.command, cwd=self.directory, check=True, capture_output=True)
         took = time.monotonic() - started
         catalog = open_catalog(self.catalog).iceberg
-        commits = sorted(snapshot.timestamp_ms for snapshot in catalog.load_table(TABLE).snapshots())
+        snapshots = catalog.load_table(TABLE).snapshots()
+        batches = (each for each in snapshots if each.summary and each.summary.operation.value != "replace")
+        commits = sorted(each.timestamp_ms for each in batches)  # without those of maintenance
         catalog.drop_table(TABLE)
         shutil.rmtree(self.catalog.warehouse)
         shutil.rmtree(self.checkpoint)
