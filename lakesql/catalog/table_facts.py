@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.manifests import list_manifests, read_live_files
-from lakesql.catalog.tables import load_table, missing_files
+from lakesql.catalog.tables import load_table, reading
 from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT
-from lakesql.errors import RunError, first_line
 from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_EVENT_TIME, LEDGER_LATE, LEDGER_MODEL, REPLAY_SUFFIX
 from lakesql.plan.health import Commit, LiveFile, TableFacts, Totals, event_ms
@@ -42,14 +41,8 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
         for snapshot, summary in zip(branch, summaries, strict=True)
         if (_is_batch(summary) if is_ours else _brings_rows(summary))
     )
-    try:
+    with reading(name, "manifests"):
         metadata_bytes, files = _read_files(table, snapshots)
-    except FileNotFoundError as error:
-        raise missing_files(name, error) from error
-    except Exception as error:
-        what = f"The manifests of table {name} cannot be read."
-        fix = "Check that its files can be read from here, and that they are complete."
-        raise RunError.of("table-unreadable", what, why=first_line(error), fix=fix) from error
     return TableFacts(
         name=name,
         is_ours=is_ours,

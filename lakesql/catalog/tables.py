@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lakesql.catalog.connect import OpenCatalog, check_warehouse, open_catalog, reaching
@@ -95,12 +96,19 @@ def read_rows(opened: OpenCatalog, name: TableName, limit: int) -> tuple[tuple[s
             fix=f"Run the model that writes it: lakesql run --select {name.name}",
         )
     columns = tuple(field.name for field in table.schema().fields)
-    try:
+    with reading(name, "rows"):
         return columns, _first_rows(table, limit)
+
+
+@contextmanager
+def reading(name: TableName, what: str) -> Iterator[None]:
+    """Raise `RunError` (`table-unreadable`) where a table's files cannot be read: `what` of it they hold."""
+    try:
+        yield
     except FileNotFoundError as error:
         raise missing_files(name, error) from error
     except Exception as error:
-        what = f"The rows of table {name} cannot be read."
+        what = f"The {what} of table {name} cannot be read."
         fix = "Check that its files can be read from here, and that they are complete."
         raise RunError.of("table-unreadable", what, why=first_line(error), fix=fix) from error
 

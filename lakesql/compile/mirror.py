@@ -256,10 +256,9 @@ def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[st
         ),
         all_kept=f"array({', '.join(map(text, kept))})",
         half=HALF,
-        move=MOVE,
         pair=PAIR,
         said=",\n        ".join(
-            _SAID.format(change=CHANGE, unsent=UNSENT, name=text(name), column=identifier(name), half=HALF, move=MOVE)
+            _SAID.format(change=CHANGE, unsent=UNSENT, name=text(name), column=identifier(name), half=HALF)
             for name in kept
         ),
         found=",\n      ".join(

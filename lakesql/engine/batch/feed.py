@@ -25,10 +25,7 @@ from lakesql.stream.stream import FilePath, Generated, Origin, TopicPattern, Top
 
 
 def open_feed(
-    session: SparkSession,
-    select: Select,
-    counters: BatchCounters,
-    with_deleted: bool = True,
+    session: SparkSession, select: Select, counters: BatchCounters, with_deleted: bool = True
 ) -> Truncate | None:
     """Make, of the view `_lakesql_changes`, the view of the newest changes, whose rows are made once, and what is left,
     `with_deleted` rows where the model marks them.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -64,6 +64,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Step = Literal["look-up", "view", "stage", "dead-letter", "publish", "finish"]
 """The steps of `write_batch`, and its end."""
 
+PLANNED_ONCE = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+"""The settings of a statement that is planned once, not again after each stage, and whose rows meet in one task."""
+
 PUBLISH_TRIES = 5
 """How often a batch is staged anew because a foreign commit moved the head, before it fails."""
 
@@ -75,8 +78,7 @@ class Sink:
     `companion` is the progress of the query that writes a stateful model's dead letters. `arrivals` is what a stateful
     model's query has read in its batch, once its rows have been computed. `letters` are the dead letters that are read
     again, where the batch is their replay. `follow` is told of the columns that an open stream has from now on.
-    `reached` is told before each step which one it is, and raises where this
-    runner must not continue.
+    `reached` is told before each step which one it is, and raises where this runner must not continue.
     """
 
     select: Select
@@ -408,12 +410,8 @@ def _stage(sink: Sink, session: SparkSession, write: _PreparedWrite) -> Snapshot
     table = snapshots.load_table(session, table_name) if write.is_unchecked or write.first else None
     is_first = bool(write.first) and snapshots.is_empty(table)
     head = snapshots.head_of(table) if table is not None else None
-    settings = snapshots.merge_settings(table) if is_first else {}
-    with ExitStack() as stack:
-        summary = summary_of(write.entry)
-        stack.enter_context(snapshots.commit_properties(session, summary, write.entry.wap_id, settings))
-        if write.is_small and not is_first:
-            stack.enter_context(_planned_once(session))
+    settings = snapshots.merge_settings(table) if is_first else PLANNED_ONCE if write.is_small else {}
+    with snapshots.commit_properties(session, summary_of(write.entry), write.entry.wap_id, settings):
         session.sql(write.first if is_first else write.statement)
     table = snapshots.load_table(session, table_name)
     snapshot = snapshots.staged_snapshot(table, write.entry.wap_id)
@@ -431,20 +429,6 @@ def _stage(sink: Sink, session: SparkSession, write: _PreparedWrite) -> Snapshot
         snapshots.drop_staged(table, snapshot)
         return None
     return snapshot
-
-
-@contextmanager
-def _planned_once(session: SparkSession) -> Iterator[None]:
-    """While this is open, a statement is planned once, not again after each stage, and its rows meet in one task."""
-    settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
-    before = {key: str(session.conf.get(key)) for key in settings}
-    for key, value in settings.items():
-        session.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            session.conf.set(key, value)
 
 
 # --- 4. dead letters

@@ -182,20 +182,24 @@ def commit_properties(
     session: SparkSession, properties: Mapping[str, str], wap_id: str, others: Mapping[str, str] | None = None
 ) -> Iterator[None]:
     """While this is open, the session's writes are staged as `wap_id`, with `properties` in their snapshots' summaries,
-    and by the settings `others`.
+    and by the settings `others`, of which former values are set again.
 
     The table has `write.wap.enabled`. The session is a batch's own clone, so no other query sees any of this.
     """
     settings = {f"{_PROPERTY}{key}": value for key, value in properties.items()}
     settings |= {_WAP_ID: wap_id, **(others or {})}
     conf = session.conf
+    before = {key: found for key in others or () if (found := conf.get(key, None)) is not None}
     for key, value in settings.items():
         conf.set(key, value)
     try:
         yield
     finally:
         for key in settings:
-            conf.unset(key)
+            if key in before:
+                conf.set(key, before[key])
+            else:
+                conf.unset(key)
 
 
 def _snapshot(snapshot: Any) -> Snapshot:

@@ -9,10 +9,7 @@ from typing import Any
 
 from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT
 from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTENANCE_PROPERTY
-
-SMALL = 0.75
-"""A file that is smaller than this share of the target size is small: Iceberg rewrites it, too."""
-
+from lakesql.plan.thresholds import SMALL_FILE_SHARE, TARGET_FILE_SIZE_BYTES
 
 UNSORTED = 0
 """The id of the sort order that is none."""
@@ -92,7 +89,7 @@ def parse_facts(text: str) -> TableFacts:
     head = metadata.get("current-snapshot-id")
     return TableFacts(
         version=metadata["format-version"],
-        target_bytes=int(properties.get("write.target-file-size-bytes", 512 * 1024**2)),
+        target_bytes=int(properties.get("write.target-file-size-bytes", TARGET_FILE_SIZE_BYTES)),
         history=tuple(_walk(snapshots, head)),
         snapshots=snapshots,
         refs={name: ref["snapshot-id"] for name, ref in metadata.get("refs", {}).items()},
@@ -137,7 +134,7 @@ def deleted_rows(snapshot: SnapshotFacts) -> int:
 def added_small(snapshot: SnapshotFacts, target_bytes: int) -> tuple[float, int]:
     """How many small data files a commit has added to each partition that it wrote to, and the bytes of all of them."""
     added, size = snapshot.count("added-data-files"), snapshot.count("added-files-size")
-    if not added or size / added >= SMALL * target_bytes:
+    if not added or size / added >= SMALL_FILE_SHARE * target_bytes:
         return 0, 0
     return added / max(1, snapshot.count("changed-partition-count")), size
 

@@ -79,9 +79,10 @@ class Upkeep:
 
 @dataclass(slots=True)
 class _Watched:
-    """A table as it was seen last, and what was written to it since."""
+    """A table as it was seen last, at the level `start`, and the `level` with what was written to it since."""
 
     facts: TableFacts
+    start: Level
     level: Level
     seen_ms: int
 
@@ -172,7 +173,8 @@ class Keeper:
             self._absent[table] = now
             return None
         facts = parse_facts(read_json(load_table(session, table)))
-        watched = self._watched[table] = _Watched(facts, level_of(facts), now)
+        level = level_of(facts)
+        watched = self._watched[table] = _Watched(facts, level, level, now)
         if self._spent is None:
             self._spent = list(facts.work.spent)
         return watched
@@ -316,10 +318,9 @@ def _count(watched: _Watched, summary: Mapping[str, str]) -> None:
     snapshot = SnapshotFacts(0, None, 0, summary)
     known = watched.facts.head
     files, size = added_small(snapshot, watched.facts.target_bytes)
-    level = watched.level
+    start, level = watched.start, watched.level
     deleted = deleted_rows(snapshot) - (deleted_rows(known) if known else 0)
     more = snapshot.count("total-delete-files") - (known.count("total-delete-files") if known else 0)
-    start = level_of(watched.facts)
     watched.level = Level(
         small_files=level.small_files + files,
         small_bytes=level.small_bytes + size,

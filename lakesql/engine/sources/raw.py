@@ -152,7 +152,10 @@ def _row_type(binding: StreamBinding) -> T.StructType:
 
 
 def _read_kafka(reader: Reader, stream: Stream, connection: Kafka, streaming: bool) -> DataFrame:
-    reader = _kafka_reader(reader, connection)
+    reader = reader.format("kafka").option("includeHeaders", True).option("maxRecordsPerPartition", TASK_RECORDS)
+    reader = reader.option("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS)
+    for key, value in consumer_options(connection).items():
+        reader = reader.option(f"kafka.{key}", value)
     match stream.origin:
         case Topics(names=names):
             reader = reader.option("subscribe", ",".join(names))
@@ -170,15 +173,6 @@ def _read_kafka(reader: Reader, stream: Stream, connection: Kafka, streaming: bo
     if stream.max_per_batch and streaming:
         reader = reader.option("maxOffsetsPerTrigger", stream.max_per_batch)
     return reader.load().drop("timestampType")
-
-
-def _kafka_reader(reader: Reader, connection: Kafka) -> Reader:
-    """A reader of the broker's topics, which is still to be told of which."""
-    reader = reader.format("kafka").option("includeHeaders", True).option("maxRecordsPerPartition", TASK_RECORDS)
-    reader = reader.option("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS)
-    for key, value in consumer_options(connection).items():
-        reader = reader.option(f"kafka.{key}", value)
-    return reader
 
 
 def _text_lines(reader: Reader, stream: Stream, glob: str) -> DataFrame:
