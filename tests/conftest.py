@@ -37,6 +37,7 @@ MARKERS: dict[str, tuple[str, ...]] = {
     "catalogs": ("spark", "services"),
     "cluster": ("spark", "services"),
     "cdc": ("spark", "services"),
+    "monitoring": ("spark", "services"),
     "crash": ("spark", "crash"),
 }
 """The markers of all tests of a folder."""
