@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from lakesql.observe.text import Tone, count, duration, percent, size
-from lakesql.plan.health import Figure, Figures, Finding, Word, check
+from lakesql.events import Word
+from lakesql.observe.text import WORD_TONES, Tone, count, duration, percent, size
+from lakesql.plan.health import Figure, Finding, Judged, check
 from lakesql.plan.table_status import Health, Known, Missing, TableStatus, Unknown
 
 FOREIGN = "* not written by lakesql: none of its snapshots has a ledger entry"
 
 TONES: dict[Health, Tone] = {
-    "well": "good",
-    "watch": "warning",
-    "ill": "bad",
+    "well": WORD_TONES["well"],
+    "watch": WORD_TONES["watch"],
+    "ill": WORD_TONES["ill"],
     "missing": "plain",
     "unreadable": "bad",
     "unreachable": "bad",
@@ -42,7 +43,7 @@ def remarks(status: TableStatus) -> tuple[str, ...]:
             assert_never(status.state)
 
 
-def sentence(finding: Finding, figures: Figures | None) -> str:
+def sentence(finding: Finding, figures: Judged | None) -> str:
     """A figure beside the limit that it was compared with: `63 small data files in a partition (limit 50)`."""
     value, limit = finding.value, finding.limit
     match finding.figure:
@@ -54,7 +55,7 @@ def sentence(finding: Finding, figures: Figures | None) -> str:
         case "average_small_files":
             return f"{value or 0:,.4g} small data files in a partition (limit {limit:g})"
         case "compaction_lag":
-            left = size(figures.uncompacted_bytes if figures else 0)
+            left = size(figures.uncompacted_bytes) if figures and figures.uncompacted_bytes else "delete files"
             return f"{left} not compacted, for {duration(round(value or 0))} (limit {duration(round(limit))})"
         case "dead_letter_ratio" | "late_ratio":
             is_late = finding.figure == "late_ratio"

@@ -22,6 +22,7 @@ from lakesql.events import (
     RunFinished,
     RunStarted,
     SessionStarted,
+    TableTotals,
 )
 from lakesql.observe.emitter import Emitter, Renderer
 from lakesql.observe.jsonl import JsonLines
@@ -58,7 +59,13 @@ def json_of(event: Event) -> dict[str, Any]:
 
 def test_an_event_is_one_line_of_json() -> None:
     snapshot = 2**63 - 1
-    event = BatchCommitted("orders", 3, 400, 371, 2, snapshot, 812, "2026-03-01T00:00:00Z", AT)
+    table = TableTotals(7, 2, 1_000, 9)
+    event = BatchCommitted(
+        *("orders", 3, 400, 371, 2, snapshot, 812, "2026-03-01T00:00:00Z", AT),
+        table=table,
+        small_files=1,
+        small_bytes=400,
+    )
     assert json_of(event) == {
         "event": "batch_committed",
         "at": AT_ISO,
@@ -73,6 +80,10 @@ def test_an_event_is_one_line_of_json() -> None:
         "late": 0,
         "ignored": 0,
         "remembered": 0,
+        "table": {"data_files": 7, "delete_files": 2, "rows": 1_000, "deletes": 9},
+        "small_files": 1,
+        "small_bytes": 400,
+        "partitions": None,
     }
 
 
