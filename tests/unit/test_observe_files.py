@@ -59,13 +59,8 @@ def json_of(event: Event) -> dict[str, Any]:
 
 def test_an_event_is_one_line_of_json() -> None:
     snapshot = 2**63 - 1
-    table = TableTotals(7, 2, 1_000, 9)
-    event = BatchCommitted(
-        *("orders", 3, 400, 371, 2, snapshot, 812, "2026-03-01T00:00:00Z", AT),
-        table=table,
-        small_files=1,
-        small_bytes=400,
-    )
+    given = ("orders", 3, 400, 371, 2, snapshot, 812, "2026-03-01T00:00:00Z", AT)
+    event = BatchCommitted(*given, table=TableTotals(7, 2, 1_000, 9), small_files=1, small_bytes=400)
     assert json_of(event) == {
         "event": "batch_committed",
         "at": AT_ISO,
