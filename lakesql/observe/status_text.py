@@ -43,12 +43,17 @@ def remarks(status: TableStatus) -> tuple[str, ...]:
             assert_never(status.state)
 
 
-def sentence(finding: Finding, figures: Judged | None) -> str:
-    """A figure beside the limit that it was compared with: `63 small data files in a partition (limit 50)`."""
+def sentence(finding: Finding, figures: Judged | None, *, has_commit: bool = True) -> str:
+    """A figure beside the limit that it was compared with: `63 small data files in a partition (limit 50)`.
+
+    Without `has_commit` nobody knows of a commit, and the table's age is how long none has come.
+    """
     value, limit = finding.value, finding.limit
     match finding.figure:
         case "freshness" if value is None:
             return f"no commit yet (limit {duration(round(limit))})"
+        case "freshness" if not has_commit:
+            return f"no commit for {duration(round(value or 0))} (limit {duration(round(limit))})"
         case "freshness":
             newest = "newest event" if figures and figures.is_by_event else "last commit"
             return f"{newest} {duration(round(value or 0))} ago (limit {duration(round(limit))})"

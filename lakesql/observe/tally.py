@@ -35,7 +35,7 @@ from lakesql.events import (
     Word,
 )
 from lakesql.plan.health import WORDS
-from lakesql.plan.run_health import Known, count_commit, count_lost, count_rewrite
+from lakesql.plan.run_health import Known, count_batch, count_commit, count_letters, count_rewrite
 
 Phase = Literal["waiting", "running", "retrying", "success", "error", "skipped"]
 
@@ -190,7 +190,8 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
             )
         case BatchSkipped():
             skipped = model.skipped_batches + 1
-            return replace(model, phase="running", retries=0, batch=event.batch, skipped_batches=skipped)
+            known = count_batch(model.known, event.at_ms)
+            return replace(model, phase="running", retries=0, batch=event.batch, skipped_batches=skipped, known=known)
         case BatchEmpty():
             return replace(
                 model,
@@ -200,12 +201,12 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 records=model.records + event.records,
                 late=model.late + event.late,
                 ignored=model.ignored + event.ignored,
-                known=count_lost(model.known, event.at_ms, late=event.late) if event.late else model.known,
+                known=count_batch(model.known, event.at_ms, late=event.late),
             )
         case RecordsRejected():
             return replace(
                 model,
-                known=count_lost(model.known, event.at_ms, dead_letters=event.count),
+                known=count_letters(model.known, event.count),
                 rejected=model.rejected + event.count,
                 dead_letter_table=event.table,
                 reasons=tuple((Counter(dict(model.reasons)) + Counter(dict(event.reasons))).most_common()),

@@ -25,13 +25,14 @@ class Minute:
 class Known:
     """What the commits of a run have told of a table.
 
-    `minutes` are those of the last hour in which something came, oldest first. `newest_ms` is the newest event,
-    `is_by_event` whether the last commit's is known. `small_files` of `small_bytes` have come to a table without
+    `minutes` are those of the last hour in which something came, oldest first; `letters` the dead letters of a batch
+    that is not done. `newest_ms` is the newest event, `is_by_event` whether the last commit's is known. `small_files` of `small_bytes` have come to a table without
     partitions since `small_since_ms`, when its data files were last seen to become fewer, or the run began. Delete
     files have been there since `deletes_since_ms`, at least.
     """
 
     minutes: tuple[Minute, ...] = ()
+    letters: int = 0
     committed_at_ms: int | None = None
     newest_ms: int | None = None
     is_by_event: bool = False
@@ -44,7 +45,7 @@ class Known:
 
 def count_commit(known: Known, event: BatchCommitted) -> Known:
     """What is known after a commit."""
-    known = count_lost(known, event.at_ms, rows=event.rows, late=event.late)
+    known = count_batch(known, event.at_ms, rows=event.rows, late=event.late)
     newest, before, now = event_ms(event.event_time), known.totals, event.table
     files, size, since = known.small_files, known.small_bytes, known.small_since_ms
     if _fell(before.data_files, now.data_files):  # rewritten, by this run or by somebody else
@@ -69,12 +70,20 @@ def count_commit(known: Known, event: BatchCommitted) -> Known:
     )
 
 
-def count_lost(known: Known, at_ms: int, *, rows: int = 0, dead_letters: int = 0, late: int = 0) -> Known:
-    """What is known after so many rows, dead letters and late events."""
+def count_batch(known: Known, at_ms: int, *, rows: int = 0, late: int = 0) -> Known:
+    """What is known after a batch of so many rows and late events, and the dead letters that came before its end."""
+    letters = known.letters
+    if not rows + late + letters:
+        return known
     kept = [minute for minute in known.minutes if minute.at_ms > at_ms - HOUR_MS]
     last = kept.pop() if kept and at_ms - kept[-1].at_ms < MINUTE_MS else Minute(at_ms)
-    last = Minute(last.at_ms, last.rows + rows, last.dead_letters + dead_letters, last.late + late)
-    return replace(known, minutes=(*kept, last))
+    last = Minute(last.at_ms, last.rows + rows, last.dead_letters + letters, last.late + late)
+    return replace(known, minutes=(*kept, last), letters=0)
+
+
+def count_letters(known: Known, count: int) -> Known:
+    """What is known after dead letters were written: they count once their batch is done, and beside its rows."""
+    return replace(known, letters=known.letters + count)
 
 
 def count_rewrite(known: Known) -> Known:

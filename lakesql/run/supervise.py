@@ -273,9 +273,10 @@ class Supervisor:
         if not is_news and (not findings or self.clock.since() - run.told < TELLS_EVERY_MS):
             return
         run.told = self.clock.since()
+        has_commit = was.known.committed_at_ms is not None
         reasons = tuple(
-            Reason(finding.figure, finding.word, finding.value, finding.limit, sentence(finding, figures))
-            for finding in findings
+            Reason(each.figure, each.word, each.value, each.limit, sentence(each, figures, has_commit=has_commit))
+            for each in findings
         )
         self._emit(run, HealthJudged(was.name, worst(findings), was.judged, reasons, now))
 

@@ -14,7 +14,7 @@ from lakesql.events import BatchCommitted, TableTotals
 from lakesql.model.properties import NO_LIMITS
 from lakesql.model.table_name import TableName
 from lakesql.plan.health import HOUR_MS, Commit, Judged, LiveFile, TableFacts, judge, measure
-from lakesql.plan.run_health import MINUTE_MS, Known, count_commit, count_lost, count_rewrite, measure_run
+from lakesql.plan.run_health import MINUTE_MS, Known, count_commit, count_letters, count_rewrite, measure_run
 
 NOW = 1_800_000_000_000
 TARGET = 1_000
@@ -50,8 +50,9 @@ def test_a_table_without_a_commit_is_as_old_as_the_run_has_looked_at_it() -> Non
 
 
 def test_dead_letters_and_late_events_count_for_an_hour() -> None:
-    found = known(committed(90, late=7), committed(30, rows=30, late=10))
-    found = count_lost(found, NOW - 20 * MINUTE_MS, dead_letters=10)
+    found = count_letters(known(committed(90, late=7)), 10)
+    assert measure_run(found, None, NOW).dead_letter_ratio == 0, "its batch is not done"
+    found = count_commit(found, committed(30, rows=30, late=10))
     now = measure_run(found, None, NOW)
     assert (now.dead_letters_last_hour, now.dead_letter_ratio) == (10, 0.25)
     assert (now.late_last_hour, now.late_ratio) == (10, 0.25)
