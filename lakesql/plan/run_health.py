@@ -26,9 +26,9 @@ class Known:
     """What the commits of a run have told of a table.
 
     `minutes` are those of the last hour in which something came, oldest first; `letters` the dead letters of a batch
-    that is not done. `newest_ms` is the newest event, `is_by_event` whether the last commit's is known. `small_files` of `small_bytes` have come to a table without
-    partitions since `small_since_ms`, when its data files were last seen to become fewer, or the run began. Delete
-    files have been there since `deletes_since_ms`, at least.
+    that is not done. `newest_ms` is the newest event, `is_by_event` whether the last commit's is known. `small_files`
+    of `small_bytes` have come to a table without partitions since `small_since_ms`, when its data files were last seen
+    to become fewer, or the run began. Delete files have been there since `deletes_since_ms`, at least.
     """
 
     minutes: tuple[Minute, ...] = ()
