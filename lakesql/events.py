@@ -223,11 +223,11 @@ class Progress:
 class Reason:
     """Why a table is not well: a figure of it, what that is, and the limit that it exceeds. `text` says so in words.
 
-    Times are in milliseconds, sizes in bytes, as in `lakesql status --output json`.
+    Times are in milliseconds, sizes in bytes: the findings of `lakesql status --output json`.
     """
 
     figure: str
-    health: Word
+    word: Word
     value: float | None
     limit: float
     text: str
@@ -237,13 +237,14 @@ class Reason:
 class HealthJudged:
     """How well the table of a running model is, by what the run knows of its commits: `well`, `watch` or `ill`.
 
-    Told where `health`, which `was` another, or its reasons change; and each minute while it is not well.
+    `findings` are the figures that are not well, the worst first: each with its `figure`, `word`, `value`, `limit` and
+    `text`. Told where `health`, which `was` another before, or a finding changes, and each minute while it is not well.
     """
 
     model: str
     health: Word
     was: Word
-    reasons: tuple[Reason, ...]
+    findings: tuple[Reason, ...]
     at_ms: int
 
 

@@ -51,7 +51,7 @@ with DAG(
     default_args={
         "retries": 2,
         "retry_delay": timedelta(minutes=5),
-        "retry_exponential_backoff": True,
+        "retry_exponential_backoff": 2.0,
         "execution_timeout": timedelta(minutes=50),
     },
     tags=["lakesql"],

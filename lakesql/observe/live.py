@@ -265,7 +265,7 @@ def _reasons(model: ModelTally, width: int, signs: Signs) -> str:
     """Why the model's table is not well, the worst first, in what `width` has room for; '' of a model that is done."""
     if model.phase not in ("running", "retrying"):
         return ""
-    text = printable(signs.between.join(f"{reason.health}: {reason.text}" for reason in model.judged_because))
+    text = printable(signs.between.join(f"{reason.word}: {reason.text}" for reason in model.judged_because))
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 

@@ -221,7 +221,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 lag=event.lag,
             )
         case HealthJudged():
-            return replace(model, judged=event.health, judged_because=event.reasons)
+            return replace(model, judged=event.health, judged_because=event.findings)
         case TableMaintained():
             known = count_rewrite(model.known) if event.task in _rewrites(model.name) else model.known
             task = model.maintenance.get(event.task, TaskTally())

@@ -95,7 +95,7 @@ def _describe(event: Event) -> Line:
             figures = (backlog, rate(event.records_per_second), f"about {left} left" if left else "")
             return Line(event.model, _join(*figures) or "no figures yet")
         case HealthJudged():
-            why = "; ".join(reason.text for reason in event.reasons)
+            why = "; ".join(finding.text for finding in event.findings)
             return Line(event.model, f"{event.health}: {why}" if why else event.health, WORD_TONES[event.health])
         case TableMaintained():
             done = [f"{name.removesuffix('_count').replace('_', ' ')} {number(n)}" for name, n in event.counts if n]

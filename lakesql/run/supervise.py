@@ -268,7 +268,7 @@ class Supervisor:
         since_ms = now - (self.clock.since() - run.started) if self.continuous and run.started is not None else None
         figures = measure_run(was.known, since_ms, now)
         findings = judge(figures, self.limits.get(was.name, NO_LIMITS))
-        before = {(reason.figure, reason.health) for reason in was.judged_because}
+        before = {(reason.figure, reason.word) for reason in was.judged_because}
         is_news = before != {(finding.figure, finding.word) for finding in findings}
         if not is_news and (not findings or self.clock.since() - run.told < TELLS_EVERY_MS):
             return

@@ -186,6 +186,20 @@ def test_prometheus_has_every_series_and_the_dashboard_something_to_draw(watched
             assert bool(drawn) == is_there, f"{panel['title']}: {asked}"
 
 
+def test_the_run_and_the_status_of_the_table_say_the_same(watched: Watched) -> None:
+    """Three dead letters for forty rows are too many."""
+    watched.wait(lambda events: bool(of(events, "health_judged", "orders")))
+    judged = of(watched.runner.runs[-1], "health_judged", "orders")[-1]
+    assert [(each["figure"], each["word"]) for each in judged["findings"]] == [("dead_letter_ratio", "watch")]
+    done = Command(watched.runner.directory).run("status", "--select", "orders", "--output", "json")
+    status = json.loads(done.out)
+    assert [{**each, "text": ""} for each in status["findings"]] == [
+        {**each, "text": ""} for each in judged["findings"]
+    ]
+    told = watched.prometheus.query('{__name__=~"lakesql_(model|table)_health", model="orders"}')
+    assert [value for _, value in told] == [1, 1]
+
+
 def test_prometheus_evaluates_every_rule(watched: Watched) -> None:
     def evaluated() -> list[dict[str, Any]]:
         groups = watched.prometheus.ask("rules", type="alert")["groups"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -14,10 +15,12 @@ from lakesql.errors import Place, Problem
 from lakesql.events import (
     BatchCommitted,
     Event,
+    HealthJudged,
     ModelFinished,
     Noted,
     Progress,
     QueryStarted,
+    Reason,
     RecordsRejected,
     RunFinished,
     RunStarted,
@@ -55,6 +58,28 @@ def json_of(event: Event) -> dict[str, Any]:
     assert out.getvalue().isascii()
     loaded: dict[str, Any] = json.loads(out.getvalue(), parse_constant=pytest.fail)
     return loaded
+
+
+def test_why_a_table_is_not_well_is_a_list_of_objects() -> None:
+    why = Reason("freshness", "ill", 7_000, 5_000, "last commit 7.0 s ago (limit 5.0 s)")
+    assert json_of(HealthJudged("orders", "ill", "well", (why,), AT)) == {
+        "event": "health_judged",
+        "at": AT_ISO,
+        "model": "orders",
+        "health": "ill",
+        "was": "well",
+        "findings": [{"figure": "freshness", "word": "ill", "value": 7_000, "limit": 5_000, "text": why.text}],
+    }
+
+
+@pytest.mark.parametrize("kind", get_args(Event))
+def test_every_event_can_be_written(kind: type[Event]) -> None:
+    """With an empty value of each field, or a list of nothing."""
+    given = {field.name: EMPTY.get(str(field.type).partition("[")[0], "x") for field in fields(kind)}
+    assert set(json_of(kind(**given))) == {"event", "at", *given} - {"at_ms"}
+
+
+EMPTY: dict[str, Any] = {"int": 0, "float": 0.0, "bool": False, "tuple": (), "TableTotals": TableTotals()}
 
 
 def test_an_event_is_one_line_of_json() -> None:

@@ -174,10 +174,10 @@ def test_a_table_that_is_not_well_is_told_when_that_changes_and_each_minute() ->
         *(("well", "watch"), ("watch", "ill"), ("ill", "well")),
     ]
     assert [round(event.at_ms / 60_000) for event in told] == list(range(1, 21))
-    assert {(reason.figure, reason.limit) for event in told for reason in event.reasons} == {
+    assert {(reason.figure, reason.limit) for event in told for reason in event.findings} == {
         *(("freshness", 60_000), ("freshness", 600_000)),
     }
-    assert told[-1].reasons == ()
+    assert told[-1].findings == ()
 
 
 def test_a_run_that_ends_by_itself_does_not_know_how_old_a_table_is_before_it_commits() -> None:
