@@ -49,8 +49,8 @@ PROMISES = Path(__file__).parents[1] / "docs" / "guarantees.md"
 """Where it names the tests of what is promised."""
 
 
-settings.register_profile("quick", settings(), max_examples=50)
-settings.register_profile("night", settings(), max_examples=2_000, deadline=None)
+settings.register_profile("quick", max_examples=50, deadline=None)
+settings.register_profile("night", max_examples=2_000, deadline=None)
 settings.load_profile("quick")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -162,6 +163,8 @@ def test_a_run_serves_its_metrics_and_its_health(watched: Watched) -> None:
     assert [float(values[name]) for name in counts] == [1, RECORDS, UNREAD, 1]
     assert 0 < time.time() - float(values["lakesql_table_last_commit_timestamp_seconds"]) < WITHIN_S * 10
     assert get(watched.port, "/healthz") == (200, "ok\n")
+    with pytest.raises(ConnectionRefusedError):  # it is not opened at every address of the machine
+        socket.create_connection(("127.0.0.2", watched.port), 10)
 
 
 def test_a_port_that_is_taken_ends_a_run_before_it_begins(watched: Watched, tmp_path: Path) -> None:
