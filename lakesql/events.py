@@ -135,7 +135,8 @@ class BatchCommitted:
     `records` arrived, `rows` were written (inserted or updated), `rejected` are dead letters (none where an earlier
     try at the batch wrote them), `late` those that a watermark has dropped, `ignored` the messages and tombstones of a
     change feed. `remembered` are the deletes, and what else made no row, that were put into the tombstones.
-    `event_time` is the newest event, ISO 8601 in UTC, or empty. `table` is what the table holds now. `small_files` are
+    `event_time` is the newest event, ISO 8601 in UTC, or empty; `is_event_in_ledger` where `lakesql status` finds it
+    too. `table` is what the table holds now. `small_files` are
     the data files of the commit, of `small_bytes` together, if they are small (`lakesql status`): in each of the
     `partitions` that it has written to, on average. None of a table without partitions.
     """
@@ -156,6 +157,7 @@ class BatchCommitted:
     small_files: float = 0
     small_bytes: int = 0
     partitions: int | None = None
+    is_event_in_ledger: bool = False
 
 
 @dataclass(frozen=True, slots=True)

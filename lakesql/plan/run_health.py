@@ -26,9 +26,9 @@ class Known:
     """What the commits of a run have told of a table.
 
     `minutes` are those of the last hour in which something came, oldest first; `letters` the dead letters of a batch
-    that is not done. `newest_ms` is the newest event, `is_by_event` whether the last commit's is known. `small_files`
-    of `small_bytes` have come to a table without partitions since `small_since_ms`, when its data files were last seen
-    to become fewer, or the run began. Delete files have been there since `deletes_since_ms`, at least.
+    that is not done. `newest_ms` is the newest event, `is_by_event` whether the ledger has the last commit's.
+    `small_files` of `small_bytes` have come to a table without partitions since `small_since_ms`, when its data files
+    were last seen to become fewer, or the run began. Delete files have been there since `deletes_since_ms`, at least.
     """
 
     minutes: tuple[Minute, ...] = ()
@@ -61,7 +61,7 @@ def count_commit(known: Known, event: BatchCommitted) -> Known:
         known,
         committed_at_ms=event.at_ms,
         newest_ms=known.newest_ms if newest is None else max(newest, known.newest_ms or newest),
-        is_by_event=newest is not None,
+        is_by_event=newest is not None and event.is_event_in_ledger,
         totals=now,
         small_files=files,
         small_bytes=size,
