@@ -167,7 +167,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             return _prepare_write(sink, snapshots.load_table(session, model.table), rows, entry, stack)
 
         head = _publish(sink, session, write, snapshot, prepare_again)
-    sink.progress.note_written(entry)
+    sink.progress.note_written(entry, _iso(counts))
     sink.reached("finish")
     commit = SnapshotFacts(head.id, head.parent, now_ms(), head.summary)
     small_files, small_bytes = added_small(commit, snapshots.target_file_bytes(table))
