@@ -14,6 +14,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from kubernetes_validate.utils import all_versions
+from packaging.version import Version
 
 from docs.readme import README
 from lakesql.errors import LakesqlError
@@ -24,7 +25,7 @@ FOLDER = README.parent / "docs" / "kubernetes"
 DOCKERFILE = FOLDER / "Dockerfile"
 RESOURCES: list[dict[str, Any]] = list(yaml.safe_load_all((FOLDER / "shop.yaml").read_text()))
 HADOLINT = Path(sys.executable).with_name("hadolint")
-VERSIONS = [version for version in all_versions() if "." in version][-7:]
+VERSIONS = [version for version in dict.fromkeys(all_versions()) if Version(version) >= Version("1.31")]
 """The versions of Kubernetes that are kept up to date, and some before."""
 
 
