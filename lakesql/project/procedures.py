@@ -18,6 +18,12 @@ from lakesql.project.size import Size, parse_size
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
+SMALL_FILE_SHARE = 0.75
+"""A data file below this share of the table's target file size is small, as for Iceberg's `rewrite_data_files`."""
+
+GROUP_FILES = 5
+"""So many small files of a partition are worth being rewritten: the procedure's own `min-input-files`."""
+
 JobOrder = Literal["none", "bytes-asc", "bytes-desc", "files-asc", "files-desc"]
 
 
