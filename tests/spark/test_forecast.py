@@ -1,4 +1,4 @@
-"""An hour of real batches, one for each minute of it, beside what a forecast says of the hour after its first minutes."""
+"""Real batches, each taken for a minute's, beside what a forecast made of the first of them says of the others."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from random import Random
 from typing import Any
 
 import pytest
+from pyiceberg.table import Table
 
 from lakesql.catalog.table_facts import read_facts
 from lakesql.compile.growth import Counts, Growth
 from lakesql.events import BatchCommitted, Event, TableMaintained, now_ms
+from lakesql.model.table_name import TableName
 from lakesql.plan.forecast import Given, forecast
 from lakesql.plan.health import TableFacts
 from tests.spark.project import Project
 
 MINUTE = 60_000
-HOUR = 60
+BATCHES = 40
 SEEN = 10
 """After so many batches the forecast is made."""
 
@@ -54,7 +56,7 @@ def past(project: Project) -> Iterator[dict[str, Seen]]:
     project.stream("e", {"id": "bigint", "n": "bigint", "name": "string"}, max_per_batch=1)
     for name, config in MODELS.items():
         project.model(name, "SELECT id, n, name FROM {e}", trigger="10 milliseconds", **config)
-    for batch in range(HOUR):
+    for batch in range(BATCHES):
         project.record("e", rows_of(batch))
     seen = {name: Seen() for name in MODELS}
 
@@ -62,7 +64,7 @@ def past(project: Project) -> Iterator[dict[str, Seen]]:
         if isinstance(event, BatchCommitted | TableMaintained):
             look(project, event, seen[event.model])
 
-    project.run(continuous=True, meet=meet, until=lambda: all(len(each.after) == HOUR for each in seen.values()))
+    project.run(continuous=True, meet=meet, until=lambda: all(len(each.after) == BATCHES for each in seen.values()))
     yield seen
 
 
@@ -75,7 +77,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def look(project: Project, event: BatchCommitted | TableMaintained, seen: Seen) -> None:
-    if len(seen.after) == HOUR:
+    if len(seen.after) == BATCHES:
         return
     table = project.iceberg(event.model)
     folder = Path(table.location().removeprefix("file:")) / "metadata"
@@ -86,23 +88,31 @@ def look(project: Project, event: BatchCommitted | TableMaintained, seen: Seen) 
         if not event.task.endswith("expire_snapshots"):
             seen.upkeep.append(len(seen.after))
         return
-    facts = read_facts(project.lake.catalog, project.manifest().models[event.model].table)
-    assert facts is not None
-    seen.after.append(
-        Counts(facts.totals.data_files or 0, facts.totals.delete_files or 0, facts.snapshots, facts.metadata_bytes)
-    )
+    seen.after.append(counts(table))
     if len(seen.after) == SEEN:
-        seen.facts, seen.written_before = facts, sum(seen.files.values())
+        seen.facts = read_facts(project.lake.catalog, TableName("lake", project.namespace, event.model))
+        seen.written_before = sum(seen.files.values())
 
 
-def test_an_hour_is_as_it_was_forecast(project: Project, past: dict[str, Seen]) -> None:
+def counts(table: Table) -> Counts:
+    """What the table's metadata has and takes, by nothing of lakesql's."""
+    snapshot = table.current_snapshot()
+    assert snapshot is not None and snapshot.summary is not None
+    totals = snapshot.summary.additional_properties
+    size = len(table.io.new_input(table.metadata_location)) + len(table.io.new_input(snapshot.manifest_list))
+    size += sum(manifest.manifest_length for manifest in snapshot.manifests(table.io))
+    files = (int(totals[f"total-{kind}-files"]) for kind in ("data", "delete"))
+    return Counts(*files, len(table.metadata.snapshots), size)
+
+
+def test_batches_make_of_their_tables_what_was_forecast(project: Project, past: dict[str, Seen]) -> None:
     wrong = []
     for name, seen in past.items():
         model = replace(project.manifest().models[name])
         assert seen.facts is not None
         rows = sum(commit.rows for commit in seen.facts.commits[1:]) / (SEEN - 1)
         facts = replace(seen.facts, commits=seen.facts.commits[1:])  # the first batch is no batch of the hour
-        found = forecast(model, facts, Given(rows_per_second=rows / 60), (HOUR - SEEN) * MINUTE, now_ms())
+        found = forecast(model, facts, Given(rows_per_second=rows / 60), (BATCHES - SEEN) * MINUTE, now_ms())
         (minute,) = (each for each in found.triggers if each.interval_ms == MINUTE)
         foretold = minute.kept or minute.unkept
         for figure, said, was in compare(foretold, seen):
@@ -115,7 +125,7 @@ def test_an_hour_is_as_it_was_forecast(project: Project, past: dict[str, Seen]) 
 def compare(foretold: Growth, seen: Seen) -> Iterator[tuple[str, float, float]]:
     """Each figure: what was forecast, and what it was. What maintenance makes small again is compared at its most."""
     upkeep = [at for at in seen.upkeep if at >= SEEN]
-    yield "commits", foretold.commits, HOUR - SEEN + len(upkeep)
+    yield "commits", foretold.commits, BATCHES - SEEN + len(upkeep)
     since = seen.after[SEEN - 1 :]
     is_kept = bool(foretold.upkeep)
     said = foretold.most if is_kept else foretold.end
