@@ -186,7 +186,8 @@ def _grow(
             )
             if table.spare_ms > 0:
                 table.maintain(maintenance)
-    return Growth(batches, table.upkeep, table.counts(), most, round(table.written))
+    end = table.counts()
+    return Growth(batches, table.upkeep, end, _most(most, end), round(table.written))
 
 
 def terms_of(model: Model) -> Terms:
