@@ -52,9 +52,8 @@ class Writes:
     """What a commit of a model does to its table, on average.
 
     `interval_ms` lies between two commits. Each writes `rows` of `row_bytes` bytes, in `files` data files of
-    `partitions` partitions, of which `new_partitions` a day are new. It deletes `deleted` stored rows, and leaves
-    `delete_files` more than there were. `replaced` is how many of the older delete files it would replace at random if
-    there were very many; one that is drawn twice is replaced once.
+    `partitions` partitions, of which `new_partitions` a day are new. It deletes `deleted` stored rows, in as many data
+    files as `scattered` rows lie in that are taken at random. It leaves `delete_files` more than there were, at least.
     """
 
     interval_ms: float
@@ -64,8 +63,8 @@ class Writes:
     partitions: float = 1
     new_partitions: float = 0
     deleted: float = 0
+    scattered: float = 0
     delete_files: float = 0
-    replaced: float = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +90,15 @@ class Terms:
     """What a table's properties say of its growth.
 
     `log` is how many earlier metadata files are kept, `merge_manifests` from how many manifests on a commit brings them
-    together, 0 if it never does.
+    together, 0 if it never does. `deletes_by_file`: a data file has one delete file at most, which a commit replaces that
+    deletes more of it; otherwise each commit leaves one in each partition.
     """
 
     target_bytes: float = 268_435_456
     version: int = 2
     log: int = 100
     merge_manifests: int = 100
+    deletes_by_file: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,7 @@ def read_terms(properties: Mapping[str, str], version: int | None = None) -> Ter
         version=version or _whole(properties, "format-version", plain.version),
         log=_whole(properties, "write.metadata.previous-versions-max", plain.log),
         merge_manifests=_whole(properties, "commit.manifest.min-count-to-merge", 100) if merges else 0,
+        deletes_by_file=properties.get("write.delete.granularity") != "partition",
     )
 
 
@@ -235,8 +237,7 @@ def assume_writes(model: Model, interval_ms: float, rows_per_second: float, row_
         files=files,
         new_partitions=new_partitions * partitions if is_timed else 0.0,
         deleted=deleted,
-        delete_files=min(files, deleted),
-        replaced=deleted,
+        scattered=deleted,
     )
 
 
@@ -318,7 +319,10 @@ class _Table:
         self.small, self.small_bytes = stock.small_files, stock.small_bytes
         self.partitions, self.new_small = stock.small_partitions, stock.new_small
         self.rows, self.deleted = stock.rows, stock.deleted
-        self.deletes, self.dangling, self.row_bytes = stock.delete_files, 0.0, 0.0
+        self.fresh = min(stock.small_files, stock.new_small * stock.small_partitions)
+        self.bulk_deletes = min(stock.delete_files, stock.data_files - self.fresh)
+        self.fresh_deletes = stock.delete_files - self.bulk_deletes
+        self.dangling, self.row_bytes = 0.0, 0.0
         self.data_manifests, self.delete_manifests = stock.data_manifests, stock.delete_manifests
         self.since_rewrite = stock.new_small
         self.log = stock.log
@@ -327,6 +331,11 @@ class _Table:
             self.snapshots.add(-age_ms, 1, sizes.snapshot)
         self.upkeep, self.written, self.spare_ms = 0, 0.0, 0.0
         self.rewrote_at, self.expired_at, self.rests_until = 0.0, 0.0, 0.0
+
+    @property
+    def deletes(self) -> float:
+        """Delete files that delete something: of data files as they were rewritten, and of fresh ones."""
+        return self.bulk_deletes + self.fresh_deletes
 
     def counts(self) -> Counts:
         """The table as it is."""
@@ -342,16 +351,17 @@ class _Table:
         terms, files = self.terms, writes.files * times
         self.now += writes.interval_ms * times
         self.row_bytes = writes.row_bytes
+        filtered = self._delete(writes, times)
         if writes.rows * writes.row_bytes / writes.files >= SMALL_FILE_SHARE * terms.target_bytes:
             self.large += files
         else:
             self.small += files
+            self.fresh += files
             self.small_bytes += writes.rows * writes.row_bytes * times
             self.new_small += files / writes.partitions
         self.partitions = max(self.partitions, writes.partitions)
         self.partitions += writes.new_partitions * writes.interval_ms * times / DAY_MS
         self.since_rewrite += times
-        filtered = self._delete(writes, times)
         self.rows += writes.rows * times
         self.data_manifests += times
         merged = 0.0
@@ -366,25 +376,36 @@ class _Table:
     def _delete(self, writes: Writes, times: int) -> float:
         """The deletes of commits; how many manifests of delete files each of them writes.
 
-        A commit that deletes more rows of a data file brings them together with those that it has deleted of it before,
-        in a delete file in the place of the old one: a data file has one. A manifest of delete files stays until none
-        of them is left in it.
+        A manifest of delete files stays until each of these has been replaced.
         """
-        if not writes.deleted:
+        if not writes.deleted or not self.rows:
             return 0
-        had = self.deletes
         self.deleted = min(self.rows, self.deleted + writes.deleted * times)
-        self.deletes = min(had + writes.delete_files * times, self.large + self.small)
-        share = 0.0 if not writes.replaced or not had else 1 - max(0.0, 1 - 1 / max(1.0, had)) ** writes.replaced
-        if share <= 0:
-            self.delete_manifests += times
-            if self.terms.merge_manifests and self.delete_manifests >= self.terms.merge_manifests:
-                self.delete_manifests = 1
+        if not self.terms.deletes_by_file:
+            self.fresh_deletes += writes.partitions * times
+            self._add_delete_manifests(times)
             return 1
-        made = max(1.0, share * had + writes.delete_files)
-        lasting = 1.0 if share >= 1 else max(1.0, (math.log(made) + _EULER) / -math.log(1 - share))
-        self.delete_manifests = min(1 + lasting, self.since_rewrite, self.terms.merge_manifests or math.inf)
+        live = max(1.0, self.rows - self.deleted)
+        bulk = self.large + self.small - self.fresh
+        in_fresh = min(live / max(1.0, self.fresh), writes.rows / writes.files)
+        in_bulk = max(0.0, live - in_fresh * self.fresh) / max(1.0, bulk)
+        kept_fresh, kept_bulk = ((1 - min(1.0, rows / live)) ** writes.scattered for rows in (in_fresh, in_bulk))
+        found = self.fresh_deletes + (self.fresh - self.fresh_deletes) * (1 - kept_fresh**times)
+        self.fresh_deletes = min(self.fresh, max(found, self.fresh_deletes + writes.delete_files * times))
+        self.bulk_deletes += max(0.0, bulk - self.bulk_deletes) * (1 - kept_bulk**times)
+        made = self.fresh * (1 - kept_fresh)
+        if kept_fresh <= 0 or not made:
+            self.delete_manifests = min(2.0, self.since_rewrite)
+            return self.delete_manifests
+        tries = made if made < 1 else math.log(made) + _EULER + 0.5 / made
+        lasting = min(tries / -math.log(kept_fresh), self.fresh_deletes, self.terms.merge_manifests or math.inf)
+        self.delete_manifests = min(1 + lasting, self.since_rewrite)
         return self.delete_manifests
+
+    def _add_delete_manifests(self, count: int) -> None:
+        self.delete_manifests += count
+        if self.terms.merge_manifests and self.delete_manifests >= self.terms.merge_manifests:
+            self.delete_manifests = 1
 
     def maintain(self, maintenance: Maintenance) -> None:
         """Run what is due."""
@@ -404,7 +425,7 @@ class _Table:
                 self._rewrite((rewrite.target_file_size.size_bytes if rewrite.target_file_size else 0), has_vectors)
                 done += 1
                 if deletes is not None and had and not has_vectors:
-                    self.deletes = self.dangling = self.delete_manifests = 0
+                    self.dangling = self.delete_manifests = 0
                     self._commit_upkeep(self.sizes.manifest)
                     done += 1
             elif is_due:
@@ -441,7 +462,8 @@ class _Table:
         self.rows -= self.deleted
         self.dangling += 0 if has_vectors else self.deletes
         read = self.data_manifests
-        self.deleted = self.deletes = self.new_small = self.since_rewrite = 0
+        self.deleted = self.bulk_deletes = self.fresh_deletes = self.fresh = 0
+        self.new_small = self.since_rewrite = 0
         self.data_manifests = 2 if self.large else 1
         if has_vectors:
             self.delete_manifests = 0

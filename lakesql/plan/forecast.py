@@ -30,7 +30,7 @@ from lakesql.compile.growth import (
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.model import Model
 from lakesql.model.writing import TASK_RECORDS, build_writing
-from lakesql.plan.health import LAST_COMMITS, Commit, MetadataFacts, TableFacts, percentile
+from lakesql.plan.health import LAST_COMMITS, Commit, Deletes, LiveFile, MetadataFacts, TableFacts, percentile
 from lakesql.project.duration import Duration
 from lakesql.project.procedures import DAY_MS, SMALL_FILE_SHARE
 
@@ -177,8 +177,8 @@ class _Measured:
     files: float
     partitions: float
     deleted: float
+    scattered: float
     delete_files: float
-    replaced: float
 
 
 def _measure(facts: TableFacts) -> _Measured | None:
@@ -195,8 +195,8 @@ def _measure(facts: TableFacts) -> _Measured | None:
     latency = percentile(latencies, 0.5)
     is_live = latency is not None and passed_ms and latency <= passed_ms / (len(commits) - 1)
     deletes = [each.deletes for each in commits if each.deletes is not None]
-    drawn = [drawn for each in deletes if (drawn := _drawn(each.removed, each.total - each.added + each.removed))]
     count = len(commits)
+    deleted = sum(each.rows for each in deletes) / count
     return _Measured(
         commits=count,
         rows_per_second=1000 * since / passed_ms if passed_ms and since else None,
@@ -205,18 +205,27 @@ def _measure(facts: TableFacts) -> _Measured | None:
         rows=rows / count,
         files=sum(each.files for each in commits) / count,
         partitions=sum(each.partitions for each in commits) / count,
-        deleted=sum(each.rows for each in deletes) / count,
+        deleted=deleted,
+        scattered=_scattered(deletes, deleted, data),
         delete_files=max(0.0, sum(each.added - each.removed for each in deletes) / count),
-        replaced=sum(drawn) / len(deletes) if deletes else 0.0,
     )
 
 
-def _drawn(removed: int, had: int) -> float:
-    """How many of `had` files, drawn at random and put back, are `removed` different ones on average."""
-    if had < 2 or not removed:
-        return float(min(removed, had))
-    share = min(removed, had - 0.5) / had  # if all were drawn, they may have been drawn any number of times
-    return math.log(1 - share) / math.log(1 - 1 / had)
+def _scattered(deletes: Sequence[Deletes], rows: float, data: Sequence[LiveFile]) -> float:
+    """How many rows, taken at random, lie in as many data files as the last commits had to write delete files for.
+
+    Fewer than they delete, where these lie together.
+    """
+    last = deletes[-_LAST_DELETES:]
+    stored = sum(file.rows for file in data)
+    if not last or not stored:
+        return 0.0
+    files = sum(each.added for each in last) / len(last)
+    expected = sum(1 - (1 - file.rows / stored) ** rows for file in data)
+    return rows * min(1.0, files / expected) if expected else rows
+
+
+_LAST_DELETES = 5
 
 
 def _scale(measured: _Measured, assumed: Writes, terms: Terms) -> Writes:
@@ -232,7 +241,7 @@ def _scale(measured: _Measured, assumed: Writes, terms: Terms) -> Writes:
         partitions=partitions,
         new_partitions=assumed.new_partitions / assumed.partitions * partitions,
         deleted=measured.deleted * ratio,
-        replaced=measured.replaced * ratio,
+        scattered=measured.scattered * ratio,
     )
     is_by_task = assumed.files > assumed.partitions and partitions == 1
     files = max(measured.files, measured.files / had_tasks * min(tasks, assumed.files) if is_by_task else 0.0)

@@ -20,14 +20,14 @@ from lakesql.plan.health import TableFacts
 from tests.spark.project import Project
 
 MINUTE = 60_000
-BATCHES = 40
-SEEN = 10
+BATCHES = 32
+SEEN = 8
 """After so many batches the forecast is made."""
 
-FIRST, NEXT = 3_000, 20
+FIRST, NEXT = 200, 20
 """Rows of the first batch; new rows of each later one, and rows that it replaces."""
 
-UPKEEP: dict[str, Any] = {"rewrite_data_files": {"small_files": 12, "delete_ratio": 0.08}, "max_time_ratio": 1.0}
+UPKEEP: dict[str, Any] = {"rewrite_data_files": {"small_files": 12, "delete_ratio": 0.3}, "max_time_ratio": 1.0}
 WITHIN = 0.15
 
 
@@ -108,10 +108,10 @@ def counts(table: Table) -> Counts:
 def test_batches_make_of_their_tables_what_was_forecast(project: Project, past: dict[str, Seen]) -> None:
     wrong = []
     for name, seen in past.items():
-        model = replace(project.manifest().models[name])
+        model = project.manifest().models[name]
         assert seen.facts is not None
         rows = sum(commit.rows for commit in seen.facts.commits[1:]) / (SEEN - 1)
-        facts = replace(seen.facts, commits=seen.facts.commits[1:])  # the first batch is no batch of the hour
+        facts = replace(seen.facts, commits=seen.facts.commits[1:])  # the first batch has other rows
         found = forecast(model, facts, Given(rows_per_second=rows / 60), (BATCHES - SEEN) * MINUTE, now_ms())
         (minute,) = (each for each in found.triggers if each.interval_ms == MINUTE)
         foretold = minute.kept or minute.unkept

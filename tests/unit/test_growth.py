@@ -35,7 +35,7 @@ from lakesql.project.procedures import (
 
 MINUTE = 60_000
 PLAIN = Writes(MINUTE, rows=100, row_bytes=100)
-MERGES = replace(PLAIN, deleted=50, delete_files=1, replaced=50)
+MERGES = replace(PLAIN, deleted=50, scattered=50)
 NOTHING = Maintenance(
     rewrite_data_files=None, rewrite_position_delete_files=None, rewrite_manifests=None, expire_snapshots=None
 )
@@ -75,7 +75,7 @@ class TestUnmaintained:
         assert grown(commits=500, sizes=sizes, terms=Terms(merge_manifests=0)).end.metadata_bytes == 500
 
     def test_a_data_file_has_one_delete_file_at_most(self) -> None:
-        assert grown(replace(MERGES, delete_files=5), 40).end.delete_files == 40
+        assert grown(replace(MERGES, delete_files=5), 40).end.delete_files == 39, "nothing is deleted of the newest one"
 
     def test_many_commits_at_once_are_the_same_as_each_by_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
         each = grown(MERGES, 997)
@@ -116,19 +116,23 @@ class TestMaintained:
 
     def test_deleted_rows_make_a_rewrite_due_and_no_delete_file_is_left(self) -> None:
         lazy = RewriteDataFiles(small_files=10_000, delete_files=10_000, delete_ratio=0.2)
-        found = grown(MERGES, 200, Maintenance(rewrite_data_files=lazy), stock=Stock(rows=10_000))
+        found = grown(MERGES, 200, Maintenance(rewrite_data_files=lazy), stock=Stock(data_files=1, rows=10_000))
         assert found.upkeep and found.upkeep % 2 == 0, "each rewrite is followed by one of the delete files"
-        unkept = grown(MERGES, 200, stock=Stock(rows=10_000))
+        unkept = grown(MERGES, 200, stock=Stock(data_files=1, rows=10_000))
         assert found.most.delete_files < unkept.end.delete_files / 2
         left = grown(
             MERGES,
             200,
             Maintenance(rewrite_data_files=lazy, rewrite_position_delete_files=None),
-            stock=Stock(rows=10_000),
+            stock=Stock(data_files=1, rows=10_000),
         )
         assert left.end.delete_files > found.most.delete_files, "nobody removes them"
         vectors = grown(
-            MERGES, 200, Maintenance(rewrite_data_files=lazy), terms=Terms(version=3), stock=Stock(rows=10_000)
+            MERGES,
+            200,
+            Maintenance(rewrite_data_files=lazy),
+            terms=Terms(version=3),
+            stock=Stock(data_files=1, rows=10_000),
         )
         assert vectors.upkeep == found.upkeep / 2
 
