@@ -90,8 +90,8 @@ class Terms:
     """What a table's properties say of its growth.
 
     `log` is how many earlier metadata files are kept, `merge_manifests` from how many manifests on a commit brings them
-    together, 0 if it never does. `deletes_by_file`: a data file has one delete file at most, which a commit replaces that
-    deletes more of it; otherwise each commit leaves one in each partition.
+    together, 0 if it never does. `deletes_by_file`: a data file has one delete file at most, and another one in its
+    place where more of it is deleted; otherwise each commit leaves one in each partition.
     """
 
     target_bytes: float = 268_435_456

@@ -144,11 +144,15 @@ def forecast(model: Model, facts: TableFacts | None, given: Given, span_ms: int,
     return Forecast(
         model=model,
         span_ms=span_ms,
-        now=grow(Writes(1, 0, 0), terms, sizes, stock, None, 0).end if facts is not None else None,
+        now=_now(facts, stock) if facts is not None else None,
         inputs=inputs,
         limit=limit,
         triggers=tuple(_mark(outlooks)),
     )
+
+
+def _now(facts: TableFacts, stock: Stock) -> Counts:
+    return Counts(round(stock.data_files), round(stock.delete_files), facts.snapshots, facts.metadata_bytes)
 
 
 def _is_same(trigger: Every, own: Trigger) -> bool:

@@ -31,6 +31,7 @@ from lakesql.project.procedures import (
     RemoveOrphanFiles,
     RewriteDataFiles,
     RewriteManifests,
+    RewritePositionDeleteFiles,
 )
 
 MINUTE = 60_000
@@ -116,25 +117,23 @@ class TestMaintained:
 
     def test_deleted_rows_make_a_rewrite_due_and_no_delete_file_is_left(self) -> None:
         lazy = RewriteDataFiles(small_files=10_000, delete_files=10_000, delete_ratio=0.2)
-        found = grown(MERGES, 200, Maintenance(rewrite_data_files=lazy), stock=Stock(data_files=1, rows=10_000))
+        stock = Stock(data_files=1, rows=10_000)
+        alone = replace(NOTHING, rewrite_data_files=lazy)
+        both = replace(alone, rewrite_position_delete_files=RewritePositionDeleteFiles())
+        found, left = grown(MERGES, 200, both, stock=stock), grown(MERGES, 200, alone, stock=stock)
         assert found.upkeep and found.upkeep % 2 == 0, "each rewrite is followed by one of the delete files"
-        unkept = grown(MERGES, 200, stock=Stock(data_files=1, rows=10_000))
-        assert found.most.delete_files < unkept.end.delete_files / 2
-        left = grown(
-            MERGES,
-            200,
-            Maintenance(rewrite_data_files=lazy, rewrite_position_delete_files=None),
-            stock=Stock(data_files=1, rows=10_000),
-        )
-        assert left.end.delete_files > found.most.delete_files, "nobody removes them"
-        vectors = grown(
-            MERGES,
-            200,
-            Maintenance(rewrite_data_files=lazy),
-            terms=Terms(version=3),
-            stock=Stock(data_files=1, rows=10_000),
-        )
-        assert vectors.upkeep == found.upkeep / 2
+        assert found.most.delete_files < grown(MERGES, 200, stock=stock).end.delete_files
+        assert left.end.delete_files > found.end.delete_files, "nobody removes them"
+        vectors = grown(MERGES, 200, both, terms=Terms(version=3), stock=stock)
+        assert (vectors.upkeep, vectors.end.delete_files) == (found.upkeep / 2, found.end.delete_files)
+
+    def test_few_deletes_reach_few_files(self) -> None:
+        stock = Stock(data_files=1, rows=1_000_000)
+        rare, local = (replace(MERGES, deleted=10, scattered=10, delete_files=least) for least in (0, 1))
+        assert grown(rare, 100, stock=stock).end.delete_files <= 10, "most rows lie in the large file"
+        assert grown(local, 100, stock=stock).end.delete_files >= 99, "unless each commit deletes rows of the last one"
+        by_partition = Terms(deletes_by_file=False)
+        assert grown(rare, 100, stock=stock, terms=by_partition).end.delete_files == 100
 
     def test_snapshots_stop_growing_once_the_first_are_old(self) -> None:
         kept = replace(NOTHING, expire_snapshots=ExpireSnapshots(older_than=Duration("2 hours", 120 * MINUTE)))
