@@ -389,7 +389,7 @@ class _Table:
         bulk = self.large + self.small - self.fresh
         in_fresh = min(live / max(1.0, self.fresh), writes.rows / writes.files)
         in_bulk = max(0.0, live - in_fresh * self.fresh) / max(1.0, bulk)
-        kept_fresh, kept_bulk = ((1 - min(1.0, rows / live)) ** writes.scattered for rows in (in_fresh, in_bulk))
+        kept_fresh, kept_bulk = (float((1 - min(1.0, rows / live)) ** writes.scattered) for rows in (in_fresh, in_bulk))
         found = self.fresh_deletes + (self.fresh - self.fresh_deletes) * (1 - kept_fresh**times)
         self.fresh_deletes = min(self.fresh, max(found, self.fresh_deletes + writes.delete_files * times))
         self.bulk_deletes += max(0.0, bulk - self.bulk_deletes) * (1 - kept_bulk**times)
@@ -400,7 +400,8 @@ class _Table:
         tries = made if made < 1 else math.log(made) + _EULER + 0.5 / made
         lasting = min(tries / -math.log(kept_fresh), self.fresh_deletes, self.terms.merge_manifests or math.inf)
         self.delete_manifests = min(1 + lasting, self.since_rewrite)
-        return self.delete_manifests
+        # One with many entries surely loses one of them, its last one is lost as seldom as any.
+        return min(1 + lasting * (2 - kept_fresh) / 2, self.delete_manifests)
 
     def _add_delete_manifests(self, count: int) -> None:
         self.delete_manifests += count

@@ -35,6 +35,7 @@ def _outlook(outlook: Outlook) -> dict[str, Any]:
         "is_own": outlook.is_own,
         "is_fresh": outlook.is_fresh,
         "is_cheapest": outlook.is_cheapest,
+        "is_behind": outlook.is_behind,
         "interval_ms": round(outlook.interval_ms),
         "freshness_ms": round(outlook.freshness_ms),
         "rows_per_commit": outlook.rows,

@@ -85,7 +85,7 @@ def _outlook(outlook: Outlook) -> Row:
     return Row(
         (
             trigger_text(outlook.trigger),
-            Text(_mark(outlook), STYLES["good" if outlook.is_cheapest else "plain"]),
+            Text(_mark(outlook), STYLES["good" if outlook.is_cheapest else "bad" if outlook.is_behind else "plain"]),
             Text(duration(round(outlook.freshness_ms)), STYLES["warning" if outlook.is_fresh is False else "plain"]),
             _pair(number(unkept.commits), number(kept.commits) if kept else ""),
             *pairs,
@@ -99,7 +99,8 @@ def _pair(unkept: str, kept: str) -> str:
 
 
 def _mark(outlook: Outlook) -> str:
-    return ", ".join(word for word, is_so in (("own", outlook.is_own), ("cheapest", outlook.is_cheapest)) if is_so)
+    marks = (("own", outlook.is_own), ("cheapest", outlook.is_cheapest), ("behind", outlook.is_behind))
+    return ", ".join(word for word, is_so in marks if is_so)
 
 
 def _verdict(found: Forecast) -> Iterator[str]:
@@ -112,6 +113,8 @@ def _verdict(found: Forecast) -> Iterator[str]:
         kept = "within" if own.is_fresh else "more than"
         none = "" if any(each.is_cheapest for each in found.triggers) else "; none of these triggers keeps it"
         yield f"freshness: {age}, {kept} the {limit.text} of the model's properties{none}"
+    if any(each.is_behind for each in found.triggers):
+        yield "behind: more rows come in this time than `max_per_batch` of the streams lets a batch read"
     if own.kept is not None:
         yield "a > b: without maintenance, and at most with it; commits and metadata written are all"
 

@@ -73,7 +73,8 @@ class Outlook:
     """What one trigger makes of a table: without maintenance, and with the model's, None where it has none.
 
     `freshness_ms` is how old the newest row is at most before the next commit: the interval, and a batch's own time.
-    `is_fresh`: that is within what the model's properties ask for; None where they ask for nothing.
+    `is_fresh`: that is within what the model's properties ask for; None where they ask for nothing. `is_behind`: more
+    rows come between two batches than a batch may read, so that the model falls further and further behind its source.
     """
 
     trigger: Trigger
@@ -84,6 +85,7 @@ class Outlook:
     unkept: Growth
     kept: Growth | None
     is_fresh: bool | None
+    is_behind: bool
     is_cheapest: bool = False
 
 
@@ -108,8 +110,18 @@ class Forecast:
         return next(outlook for outlook in self.triggers if outlook.is_own)
 
 
-def forecast(model: Model, facts: TableFacts | None, given: Given, span_ms: int, now_ms: int) -> Forecast:
-    """The model's table after `span_ms`, from `facts` where there are some."""
+def forecast(
+    model: Model,
+    facts: TableFacts | None,
+    given: Given,
+    span_ms: int,
+    now_ms: int,
+    most_records: int | None = None,
+) -> Forecast:
+    """The model's table after `span_ms`, from `facts` where there are some.
+
+    `most_records` is how many a batch may read, None for as many as there are.
+    """
     measured = _measure(facts) if facts is not None else None
     inputs = tuple(_inputs(model, measured, given))
     values = {each.name: each.value for each in inputs}
@@ -128,6 +140,7 @@ def forecast(model: Model, facts: TableFacts | None, given: Given, span_ms: int,
         if measured is not None:
             writes = _scale(measured, writes, terms)
         freshness_ms = interval_ms + batch_ms
+        is_behind = most_records is not None and writes.rows > most_records
         return Outlook(
             trigger=trigger,
             is_own=trigger == model.trigger,
@@ -136,7 +149,8 @@ def forecast(model: Model, facts: TableFacts | None, given: Given, span_ms: int,
             rows=writes.rows,
             unkept=grow(writes, terms, sizes, stock, None, span_ms),
             kept=grow(writes, terms, sizes, stock, maintenance, span_ms) if maintenance else None,
-            is_fresh=freshness_ms <= limit.length_ms if limit else None,
+            is_fresh=freshness_ms <= limit.length_ms and not is_behind if limit else None,
+            is_behind=is_behind,
         )
 
     compared = [each for each in TRIGGERS if not _is_same(each, model.trigger)]

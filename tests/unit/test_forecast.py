@@ -107,6 +107,18 @@ class TestAssumed:
         assert found["10 seconds"]["unmaintained"]["commits"] == 36
         assert found["10 seconds"]["freshness_ms"] == 102_000
 
+    def test_a_trigger_by_which_the_model_falls_behind_is_not_the_cheapest(self, run: Run, project: Path) -> None:
+        hold(project, a="warn_after: 2 hours")
+        stream = project / "streams" / "events.yml"
+        stream.write_text(stream.read_text().replace("columns:", "max_per_batch: 40000, columns:"))
+        out = run("forecast", "--offline", "-o", "json", "--rows-per-second", "100")[1]
+        found = by_trigger(forecast_of(out))
+        assert [name for name, each in found.items() if each["is_behind"]] == ["15 minutes", "1 hour"]
+        assert [name for name, each in found.items() if each["is_cheapest"]] == ["5 minutes"]
+        stream.write_text(stream.read_text().replace("40000", "unlimited"))
+        found = by_trigger(forecast_of(run("forecast", "--offline", "-o", "json")[1]))
+        assert [name for name, each in found.items() if each["is_cheapest"]] == ["1 hour"]
+
     def test_a_model_that_ends_is_taken_to_run_every_hour(self, run: Run, project: Path) -> None:
         configure(project, "a", "mode='append', trigger='available_now'")
         found = forecast_of(run("forecast", "--offline", "-o", "json")[1])
