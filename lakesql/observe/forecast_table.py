@@ -140,9 +140,9 @@ def _say(each: Input) -> str:
     value = each.value
     match each.name:
         case "rows_per_second":
-            return f"{value:,.4g} rows/s"
+            return f"{_short(value)} rows/s"
         case "row_bytes":
-            return f"{value:,.4g} B a row in data files"
+            return f"{_short(value)} B a row in data files"
         case "batch_ms":
             return f"a batch takes {duration(round(value))}"
         case "interval_ms":
@@ -154,7 +154,11 @@ def _say(each: Input) -> str:
         case "commits":
             return ""
         case name:
-            return f"{value:,.4g} {_COMMIT[name]} a commit"
+            return f"{_short(value)} {_COMMIT[name]} a commit" if value else ""
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 _COMMIT = {

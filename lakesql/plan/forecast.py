@@ -249,7 +249,7 @@ _LAST_DELETES = 5
 def _scale(measured: _Measured, assumed: Writes, terms: Terms) -> Writes:
     """What commits of another number of rows do than those that were measured.
 
-    They write to as many partitions, and to new ones as the configuration has it.
+    They write to as many partitions. How many of these are new, the configuration says.
     """
     ratio = assumed.rows / measured.rows
     partitions = max(1.0, measured.partitions)
@@ -257,7 +257,6 @@ def _scale(measured: _Measured, assumed: Writes, terms: Terms) -> Writes:
     plain = replace(
         assumed,
         partitions=partitions,
-        new_partitions=assumed.new_partitions / assumed.partitions * partitions,
         deleted=measured.deleted * ratio,
         scattered=measured.scattered * ratio,
     )
