@@ -12,21 +12,22 @@ from lakesql.compile.table import GIVEN_PROPERTIES
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.model import Model
 from lakesql.model.writing import TASK_RECORDS, build_writing
-from lakesql.project.procedures import DAY_MS, GROUP_FILES, HOUR_MS, SMALL_FILE_SHARE, Maintenance
+from lakesql.project.procedures import (
+    BYTES_PER_MS,
+    DAY_MS,
+    DELETION_VECTORS,
+    GROUP_FILES,
+    HOUR_MS,
+    RESTS_MS,
+    SMALL_FILE_SHARE,
+    Maintenance,
+)
 
 MOST_STEPS = 200_000
 """Of more commits than these, several are taken as one step."""
 
 PROCEDURE_MS = 1_500.0
-BYTES_PER_MS = 20_000.0
-"""How long a procedure is taken to run at least, and how fast it rewrites files: it waits for the time that it may
-take."""
-
-RESTS_MS = 600_000
-"""How long a rewrite rests that has found nothing to do."""
-
-DELETION_VECTORS = 3
-"""From this format version on, a rewrite of a data file drops what was deleted of it."""
+"""How long a procedure is taken to run, beside what it takes by the bytes that it rewrites."""
 
 ROWS_PER_SECOND = 100.0
 ROW_BYTES = 100.0
@@ -217,7 +218,7 @@ def sizes_of(model: Model) -> Sizes:
 
 
 def assume_writes(model: Model, interval_ms: float, rows_per_second: float, row_bytes: float) -> Writes:
-    """What the model's commits do, as far as its configuration tells; `assumed_parts` says what it does not tell."""
+    """What the model's commits do, as far as its configuration tells, and otherwise what is usual."""
     config, writing = model.config, build_writing(model.config)
     rows = rows_per_second * interval_ms / 1000
     partitions, new_partitions = 1.0, 1.0
@@ -281,32 +282,37 @@ def _most(one: Counts, other: Counts) -> Counts:
 
 @dataclass(slots=True)
 class _Snapshots:
-    """Snapshots by their time, the oldest first, those of a step together."""
+    """Snapshots by their time, the oldest first, those of a step together; `aged` are those that were too old once."""
 
-    each: deque[tuple[float, int, float]] = field(default_factory=deque)
+    young: deque[tuple[float, int, float]] = field(default_factory=deque)
+    aged: deque[tuple[float, int, float]] = field(default_factory=deque)
     count: int = 0
+    aged_count: int = 0
     size_bytes: float = 0
 
     def add(self, at_ms: float, count: int, size_bytes: float) -> None:
-        self.each.append((at_ms, count, size_bytes))
+        self.young.append((at_ms, count, size_bytes))
         self.count += count
         self.size_bytes += count * size_bytes
 
     def old(self, before_ms: float, retained: int) -> int:
         """How many an expiry would remove: as many as are too old, but for the newest ones."""
-        found = 0
-        for at_ms, count, _ in self.each:
-            if at_ms >= before_ms or self.count - found - count < retained:
-                break
-            found += count
-        return found
+        while self.young and self.young[0][0] < before_ms:
+            self.aged.append(self.young.popleft())
+            self.aged_count += self.aged[-1][1]
+        return max(0, min(self.aged_count, self.count - retained))
 
     def expire(self, old: int) -> None:
+        """Remove so many of those that are too old."""
+        self.count -= old
+        self.aged_count -= old
         while old > 0:
-            _, count, size_bytes = self.each.popleft()
-            old -= count
-            self.count -= count
-            self.size_bytes -= count * size_bytes
+            at_ms, count, size_bytes = self.aged.popleft()
+            gone = min(count, old)
+            old -= gone
+            self.size_bytes -= gone * size_bytes
+            if gone < count:
+                self.aged.appendleft((at_ms, count - gone, size_bytes))
 
 
 class _Table:
