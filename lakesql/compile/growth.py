@@ -325,6 +325,7 @@ class _Table:
         self.small, self.small_bytes = stock.small_files, stock.small_bytes
         self.partitions, self.new_small = stock.small_partitions, stock.new_small
         self.rows, self.deleted = stock.rows, stock.deleted
+        self.hot = 0.0
         self.fresh = min(stock.small_files, stock.new_small * stock.small_partitions)
         self.bulk_deletes = min(stock.delete_files, stock.data_files - self.fresh)
         self.fresh_deletes = stock.delete_files - self.bulk_deletes
@@ -358,6 +359,7 @@ class _Table:
         self.now += writes.interval_ms * times
         self.row_bytes = writes.row_bytes
         filtered = self._delete(writes, times)
+        self._open_partitions(writes, times)
         if writes.rows * writes.row_bytes / writes.files >= SMALL_FILE_SHARE * terms.target_bytes:
             self.large += files
         else:
@@ -365,8 +367,6 @@ class _Table:
             self.fresh += files
             self.small_bytes += writes.rows * writes.row_bytes * times
             self.new_small += files / writes.partitions
-        self.partitions = max(self.partitions, writes.partitions)
-        self.partitions += writes.new_partitions * writes.interval_ms * times / DAY_MS
         self.since_rewrite += times
         self.rows += writes.rows * times
         self.data_manifests += times
@@ -378,6 +378,15 @@ class _Table:
         self._log(2 * times)
         made = self.sizes.manifest * (1 + filtered) + self.sizes.entry * (writes.files + writes.delete_files)
         self.written += times * (2 * self._metadata_file() + self._list() + made) + merged
+
+    def _open_partitions(self, writes: Writes, times: int) -> None:
+        """Where rows open new partitions, the others are written to no more, and their files are not rewritten again."""
+        opened = writes.new_partitions * writes.interval_ms * times / DAY_MS
+        hot = writes.partitions if opened else max(self.partitions, writes.partitions)
+        closed = max(0.0, (self.hot or self.partitions) - hot) + opened
+        self.small_bytes *= hot / (hot + closed)
+        self.hot = hot
+        self.partitions = max(self.partitions, writes.partitions) + opened
 
     def _delete(self, writes: Writes, times: int) -> float:
         """The deletes of commits; how many manifests of delete files each of them writes.
@@ -427,7 +436,8 @@ class _Table:
                 or (not has_vectors and self.deletes >= rewrite.delete_files)
                 or (is_time and (self.new_small > 1 or self.deletes > 0))
             )
-            if is_due and (self.deleted or self.small >= (rewrite.min_input_files or GROUP_FILES) * self.partitions):
+            in_partition = min(self.small, self.new_small + 1)  # with the one that the last rewrite has left
+            if is_due and (self.deleted or in_partition >= (rewrite.min_input_files or GROUP_FILES)):
                 had = self.deletes + self.dangling
                 self._rewrite((rewrite.target_file_size.size_bytes if rewrite.target_file_size else 0), has_vectors)
                 done += 1
@@ -458,14 +468,14 @@ class _Table:
     def _rewrite(self, target_bytes: float, has_vectors: bool) -> None:
         """Every small file of a partition becomes one, or as many of the target size as it takes; no delete is left."""
         target = target_bytes or self.terms.target_bytes
-        partitions = max(1.0, self.partitions)
+        partitions, hot = max(1.0, self.partitions), max(1.0, self.hot)
         kept_bytes = max(0.0, self.small_bytes - self.deleted * self.row_bytes)
-        whole, rest = divmod(kept_bytes / partitions, target)
+        whole, rest = divmod(kept_bytes / hot, target)
         is_large = rest >= SMALL_FILE_SHARE * target
-        self.large += partitions * (whole + is_large)
-        self.small = 0 if is_large else partitions
-        self.small_bytes = 0 if is_large else rest * partitions
+        self.large += hot * (whole + is_large)
+        self.small = partitions - hot if is_large else partitions
         self.spare_ms -= self.small_bytes / BYTES_PER_MS
+        self.small_bytes = 0 if is_large else rest * hot
         self.rows -= self.deleted
         self.dangling += 0 if has_vectors else self.deletes
         read = self.data_manifests

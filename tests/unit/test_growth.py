@@ -175,6 +175,14 @@ class TestMaintained:
         kept = replace(NOTHING, rewrite_data_files=RewriteDataFiles(small_files=5))
         assert grown(large, 100, kept) == grown(large, 100)
 
+    def test_partitions_by_time_keep_a_file_each_and_are_not_rewritten_again(self) -> None:
+        kept = replace(NOTHING, rewrite_data_files=RewriteDataFiles(small_files=20))
+        hourly = replace(PLAIN, new_partitions=24)
+        found = grown(hourly, 10 * 24 * 60, kept)
+        assert 240 <= found.end.data_files <= 262
+        assert found.upkeep == 10 * 24 * 60 // 20, "older partitions keep it from none"
+        assert grown(replace(hourly, rows=100_000), 10 * 24 * 60, kept).upkeep == found.upkeep, "nor do their bytes"
+
     def test_options_without_a_hash_are_no_obstacle(self) -> None:
         orphans = RemoveOrphanFiles(equal_schemes={"s3a": "s3"})
         assert grown(kept=Maintenance(remove_orphan_files=orphans)) == grown(kept=Maintenance())
