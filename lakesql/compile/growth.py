@@ -380,7 +380,7 @@ class _Table:
         self.written += times * (2 * self._metadata_file() + self._list() + made) + merged
 
     def _open_partitions(self, writes: Writes, times: int) -> None:
-        """Open new partitions where rows do: the others get no more of them, and their files are not rewritten again."""
+        """Rows that open new partitions leave the older ones, whose files are not rewritten again."""
         opened = writes.new_partitions * writes.interval_ms * times / DAY_MS
         hot = writes.partitions if opened else max(self.partitions, writes.partitions)
         closed = max(0.0, (self.hot or self.partitions) - hot) + opened
