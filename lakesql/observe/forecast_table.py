@@ -64,7 +64,7 @@ def _span(found: Forecast) -> str:
 
 
 def _triggers(found: Forecast, width: int) -> list[Text]:
-    """A row for each trigger. Where there is maintenance, two figures: without it, and at most with it."""
+    """A row for each trigger: how far each figure rises; where there is maintenance, without it and with it."""
     columns = (
         Column("trigger", words=True),
         Column("", words=True),
@@ -81,7 +81,7 @@ def _triggers(found: Forecast, width: int) -> list[Text]:
 
 def _outlook(outlook: Outlook) -> Row:
     unkept, kept = outlook.unkept, outlook.kept
-    pairs = [_pair(read(unkept.end), read(kept.most) if kept else "") for _, read in COUNTS]
+    pairs = [_pair(read(unkept.most), read(kept.most) if kept else "") for _, read in COUNTS]
     return Row(
         (
             trigger_text(outlook.trigger),
@@ -116,7 +116,7 @@ def _verdict(found: Forecast) -> Iterator[str]:
     if any(each.is_behind for each in found.triggers):
         yield "behind: more rows come in this time than `max_per_batch` of the streams lets a batch read"
     if own.kept is not None:
-        yield "a > b: without maintenance, and at most with it; commits and metadata written are all"
+        yield "a > b: at most without maintenance, and with it; commits and metadata written are all"
 
 
 def _made_of(found: Forecast) -> Iterator[str]:
