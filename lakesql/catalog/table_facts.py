@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
@@ -19,14 +20,24 @@ from lakesql.names import (
     LEDGER_PREVIOUS_EVENT_TIME,
     REPLAY_SUFFIX,
 )
-from lakesql.plan.health import Commit, LiveFile, TableFacts, event_ms
+from lakesql.plan.health import Commit, Deletes, LiveFile, Manifest, MetadataFacts, TableFacts, event_ms
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
 
 if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.snapshots import MetadataLogEntry, Snapshot
 
 Summary = Mapping[str, str]
+
+KINDS = ("position", "equality")
+"""The kinds of deletes, as summaries name them."""
+
+SAMPLE = 20
+"""Of so many batches, the newest, it is measured what a snapshot takes in the metadata file."""
+
+HISTORY_ENTRY_BYTES = 60
+"""What the metadata file has of a snapshot besides: when it became current."""
 
 
 def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
@@ -52,17 +63,18 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
     following = [*(summary.get(LEDGER_PREVIOUS_EVENT_TIME, "") for _, summary in batches[1:]), ""][: len(batches)]
     commits = tuple(_commit(*batch, known) for batch, known in zip(batches, following, strict=True))
     with reading(name, "manifests"):
-        metadata_bytes, files = _read_files(table, snapshots)
+        metadata, files = _read_files(table, snapshots)
     return TableFacts(
         name=name,
         is_ours=is_ours,
         commits=commits,
         snapshots=len(snapshots),
-        metadata_bytes=metadata_bytes,
+        metadata_bytes=metadata.file_bytes + metadata.list_bytes + sum(each.size_bytes for each in metadata.manifests),
         target_file_bytes=whole(table.metadata.properties, "write.target-file-size-bytes") or TARGET_FILE_SIZE_BYTES,
         totals=totals_of(summaries[-1]) if summaries else TableTotals(),
         files=files,
         dead_letters=tuple(_letters(letters)) if letters is not None else (),
+        metadata=metadata,
     )
 
 
@@ -110,19 +122,52 @@ def _commit(snapshot: Snapshot, summary: Summary, known_since: str) -> Commit:
         event_ms=event_ms(summary.get(LEDGER_EVENT_TIME, "") or known_since),
         backlog=summary.get(LEDGER_BACKLOG, ""),
         late=whole(summary, LEDGER_LATE) or 0,
+        partitions=whole(summary, "changed-partition-count") or 1,
+        deletes=_deletes(summary),
     )
 
 
-def _read_files(table: Table, snapshots: Mapping[int, Snapshot]) -> tuple[int, tuple[LiveFile, ...]]:
-    """How many bytes a reader reads before it knows the files of the current snapshot; and these files."""
-    metadata_bytes = len(table.io.new_input(table.metadata_location))
+def _deletes(summary: Summary) -> Deletes | None:
+    added = whole(summary, "added-delete-files")
+    if not added:
+        return None
+    rows = [sum(whole(summary, f"{way}-{kind}-deletes") or 0 for kind in KINDS) for way in ("added", "removed")]
+    removed, total = (whole(summary, key) or 0 for key in ("removed-delete-files", "total-delete-files"))
+    return Deletes(added, removed, total, rows[0] - rows[1])
+
+
+def _read_files(table: Table, snapshots: Mapping[int, Snapshot]) -> tuple[MetadataFacts, tuple[LiveFile, ...]]:
+    """What a reader reads before it knows the files of the current snapshot; and these files."""
+    batches = [each for each in table.metadata.snapshots if _brings_rows(_plain(each))][-SAMPLE:]
+    log = table.metadata.metadata_log
+    metadata = MetadataFacts(
+        file_bytes=len(table.io.new_input(table.metadata_location)),
+        snapshot_bytes=_mean(batches) + HISTORY_ENTRY_BYTES,
+        log=len(log),
+        log_entry_bytes=_mean(log[-SAMPLE:]),
+        list_bytes=0,
+        manifests=(),
+        version=table.metadata.format_version,
+        properties=table.metadata.properties,
+    )
     current = table.current_snapshot()
     if current is None:
-        return metadata_bytes, ()
+        return metadata, ()
     manifests = list_manifests(table.io, current)
-    metadata_bytes += len(table.io.new_input(current.manifest_list)) if current.manifest_list else 0
-    metadata_bytes += sum(manifest.manifest_length for manifest in manifests)
-    return metadata_bytes, read_live_files(table.io, manifests, snapshots)
+    list_bytes = len(table.io.new_input(current.manifest_list)) if current.manifest_list else 0
+    metadata = replace(metadata, list_bytes=list_bytes, manifests=tuple(map(_manifest, manifests)))
+    return metadata, read_live_files(table.io, manifests, snapshots)
+
+
+def _mean(parts: Sequence[Snapshot | MetadataLogEntry]) -> float:
+    """How many bytes the parts of a metadata file take there, on average, with the comma after each."""
+    texts = [part.model_dump_json(by_alias=True, exclude_none=True) for part in parts]
+    return sum(len(text) + 1 for text in texts) / len(texts) if texts else 0.0
+
+
+def _manifest(manifest: ManifestFile) -> Manifest:
+    counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+    return Manifest(manifest.manifest_length, sum(each or 0 for each in counts), bool(manifest.content))
 
 
 def _letters(table: Table) -> Iterator[tuple[int, int]]:

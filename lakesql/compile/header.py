@@ -7,10 +7,24 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import assert_never
 
+from lakesql.compile.growth import (
+    BATCH_MS,
+    ROW_BYTES,
+    ROWS_PER_SECOND,
+    Counts,
+    Growth,
+    Stock,
+    assume_writes,
+    grow,
+    interval_of,
+    sizes_of,
+    terms_of,
+)
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every
 from lakesql.names import COMPILED_FROM, MARKED_AT
+from lakesql.project.procedures import DAY_MS
 from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
 
 _WIDTH = 120
@@ -34,6 +48,7 @@ def render_header(select: Select) -> str:
         "deleted keys": _deleted(select),
         "progress": _progress(select),
         "maintenance": _maintenance(select),
+        "a day": _day(select),
     }
     return "\n".join((first, *(line for what, said in says.items() if said for line in _lines(f"{what}: {said}"))))
 
@@ -221,6 +236,29 @@ def _maintenance(select: Select) -> str:
         return "none; somebody else maintains the table"
     share = f"{maintenance.max_time_ratio * 100:g}%"
     return f"{', '.join(maintenance.procedures)}, where due, between two batches, in {share} of the time at most"
+
+
+def _day(select: Select) -> str:
+    """What a day of batches makes of a new table, by what is assumed of them: `lakesql forecast --offline`."""
+    model, maintenance = select.model, select.model.config.maintenance
+    interval_ms = interval_of(model.trigger, ROWS_PER_SECOND, BATCH_MS)
+    writes = assume_writes(model, interval_ms, ROWS_PER_SECOND, ROW_BYTES)
+    known = (writes, terms_of(model), sizes_of(model), Stock())
+    runs = ", run every hour" if isinstance(model.trigger, AvailableNow) else ""
+    unkept = grow(*known, None, DAY_MS)
+    said = f"at {ROWS_PER_SECOND:g} rows of {ROW_BYTES:g} bytes a second{runs}, {_grown(unkept, unkept.end)}"
+    if not maintenance.procedures:
+        return said
+    kept = grow(*known, maintenance, DAY_MS)
+    return f"{said}; maintained, {_grown(kept, kept.most)} at most"
+
+
+def _grown(growth: Growth, counts: Counts) -> str:
+    deletes = f" and {counts.delete_files:,} delete files" if counts.delete_files else ""
+    return (
+        f"{growth.commits:,} commits leave {counts.data_files:,} data files{deletes}, {counts.snapshots:,} snapshots "
+        f"and {counts.metadata_bytes / 1e6:,.1f} MB of metadata"
+    )
 
 
 def _listed(columns: tuple[str, ...], word: str) -> str:

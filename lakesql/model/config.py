@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from lakesql.decode import Node, decode, fields_of, option, read_each, read_entries, read_option_text
 from lakesql.errors import Problem, ProjectError, did_you_mean
@@ -37,6 +37,17 @@ class Every:
 
 
 Trigger = AvailableNow | Every
+
+
+def trigger_text(trigger: Trigger) -> str:
+    """A trigger as `config(...)` has it."""
+    match trigger:
+        case AvailableNow():
+            return "available_now"
+        case Every(text=text):
+            return text
+        case _:
+            assert_never(trigger)
 
 
 @dataclass(frozen=True, slots=True)

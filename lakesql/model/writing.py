@@ -15,6 +15,10 @@ from lakesql.model.config import Append, Cdc, Config, Scd2, SortField, Upsert
 from lakesql.names import MARKED_AT
 from lakesql.project.duration import Duration
 
+TASK_RECORDS = 20_000
+"""How many records are worth a task of their own, which writes a file of its own: so many of a topic's partition are
+read in one piece, and the pieces of a large batch are spread over all cores, however few partitions the topic has."""
+
 PARTITIONED_APPEND_PROPERTIES: Mapping[str, str] = {
     "write.distribution-mode": "hash",
     "write.spark.fanout.enabled": "true",

@@ -24,14 +24,14 @@ EVERYWHERE = 400
 def draw_statuses(out: TextIO, statuses: Sequence[TableStatus], environ: Mapping[str, str]) -> None:
     """A row for each table, and below it what the row has no room for."""
     said = [f"{printable(status.model.name)}: {text}" for status in statuses for text in remarks(status)]
-    _draw(out, [*render_statuses(statuses, _width()), *_below(said)], environ)
+    draw(out, [*render_statuses(statuses, terminal_width()), *below(said)], environ)
 
 
 def draw_day(out: TextIO, status: TableStatus, now_ms: int, environ: Mapping[str, str]) -> None:
     """The last day of one table, all of its figures, and what of them is not well."""
     is_unicode = (out.encoding or "").lower().startswith("utf")
-    lines = render_day(status, now_ms, _width(), is_unicode=is_unicode)
-    _draw(out, [*lines, *_below(remarks(status))], environ)
+    lines = render_day(status, now_ms, terminal_width(), is_unicode=is_unicode)
+    draw(out, [*lines, *below(remarks(status))], environ)
 
 
 def draw_checks(out: TextIO, checked: Sequence[Checked], environ: Mapping[str, str]) -> None:
@@ -46,23 +46,25 @@ def draw_checks(out: TextIO, checked: Sequence[Checked], environ: Mapping[str, s
         Row((printable(each.model), Text(each.result, STYLES[RESULT_TONES[each.result]]), each.figure, each.text))
         for each in checked
     ]
-    _draw(out, fit_table(columns, rows, 0, _width()), environ)
+    draw(out, fit_table(columns, rows, 0, terminal_width()), environ)
 
 
-def _below(said: Sequence[str]) -> list[Text]:
+def below(said: Sequence[str]) -> list[Text]:
     """Remarks below a table, folded between words."""
-    folded = [line for text in said for line in textwrap.wrap(text, _width(), subsequent_indent="  ")]
+    folded = [line for text in said for line in textwrap.wrap(text, terminal_width(), subsequent_indent="  ")]
     return [Text(), *map(Text, folded)] if folded else []
 
 
-def _draw(out: TextIO, lines: Sequence[Text], environ: Mapping[str, str]) -> None:
+def draw(out: TextIO, lines: Sequence[Text], environ: Mapping[str, str]) -> None:
+    """Print lines, in colours where the terminal has them."""
     console = Console(file=out, markup=False, emoji=False, highlight=False, _environ=dict(environ))
     for line in lines:
         line.rstrip()
         console.print(line, soft_wrap=True)
 
 
-def _width() -> int:
+def terminal_width() -> int:
+    """Columns of the terminal, or all that anybody needs where there is none."""
     return shutil.get_terminal_size(fallback=(EVERYWHERE, 0)).columns
 
 

@@ -15,6 +15,7 @@ from lakesql.model.properties import Freshness
 from lakesql.model.table_name import TableName
 from lakesql.plan import thresholds
 from lakesql.plan.thresholds import Bound
+from lakesql.project.procedures import GROUP_FILES, SMALL_FILE_SHARE
 
 HOUR_MS = 3_600_000
 
@@ -38,12 +39,24 @@ Figure = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class Deletes:
+    """What a commit did to a table's delete files: how many it added and removed, of how many there are after it, and
+    by how many rows those that they delete became more."""
+
+    added: int
+    removed: int
+    total: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """A commit of a table's main branch that brought rows: how many, in how many data files of how many bytes.
 
     `event_ms` is the newest event, where the ledger knows it, which may be by the next commit only; `late` the rows
     that a watermark has dropped, as far as the ledger knows them. `backlog` is what the source had that was not read,
-    when Spark had last looked: `1200 records`, or files; '' where nothing was heard.
+    when Spark had last looked: `1200 records`, or files; '' where nothing was heard. It wrote to `partitions`
+    partitions. `deletes` are None where it deleted nothing.
     """
 
     at_ms: int
@@ -53,6 +66,8 @@ class Commit:
     event_ms: int | None = None
     late: int = 0
     backlog: str = ""
+    partitions: int = 1
+    deletes: Deletes | None = None
 
     @property
     def latency_ms(self) -> int | None:
@@ -75,6 +90,29 @@ class LiveFile(NamedTuple):
     is_compacted: bool
 
 
+class Manifest(NamedTuple):
+    """A manifest of the current snapshot: its bytes, and how many entries it has."""
+
+    size_bytes: int
+    entries: int
+    is_delete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFacts:
+    """What a table's metadata takes: the metadata file with a snapshot of a batch and an earlier metadata file in it,
+    of which it names `log`; the manifest list, and the manifests."""
+
+    file_bytes: int
+    snapshot_bytes: float
+    log: int
+    log_entry_bytes: float
+    list_bytes: int
+    manifests: tuple[Manifest, ...]
+    version: int
+    properties: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class TableFacts:
     """What a table's metadata holds, as it was read.
@@ -94,6 +132,7 @@ class TableFacts:
     totals: TableTotals
     files: tuple[LiveFile, ...]
     dead_letters: tuple[tuple[int, int], ...] = ()
+    metadata: MetadataFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +210,7 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
     """The figures of a table at `now_ms`."""
     data = [file for file in facts.files if not file.is_delete]
     sizes = sorted(file.size_bytes for file in data)
-    small = [file for file in data if file.size_bytes < thresholds.SMALL_FILE_SHARE * facts.target_file_bytes]
+    small = [file for file in data if file.size_bytes < SMALL_FILE_SHARE * facts.target_file_bytes]
     partitions = len({file.partition for file in data})
     uncompacted = [*_not_compacted(small), *(file for file in facts.files if file.is_delete)]
     delete_files = _known(facts.totals.delete_files, len(facts.files) - len(data))
@@ -314,7 +353,7 @@ def _compare(figure: Figure, value: float | None, bound: Bound) -> Finding:
 
 def _not_compacted(small: Sequence[LiveFile]) -> Iterable[LiveFile]:
     crowded = Counter(file.partition for file in small)
-    return (file for file in small if crowded[file.partition] >= thresholds.GROUP_FILES and not file.is_compacted)
+    return (file for file in small if crowded[file.partition] >= GROUP_FILES and not file.is_compacted)
 
 
 def _newest_event(commits: Iterable[Commit]) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from lakesql.events import BatchCommitted, TableTotals
 from lakesql.plan.health import HOUR_MS, Judged, event_ms, share_of
-from lakesql.plan.thresholds import GROUP_FILES
+from lakesql.project.procedures import GROUP_FILES
 
 MINUTE_MS = 60_000
 

@@ -1,15 +1,9 @@
-"""Which files are small, and from which figures on a table is not well: one place for what reports and acts on it."""
+"""From which figures on a table is not well: one place for what reports and acts on it."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-SMALL_FILE_SHARE = 0.75
-"""A data file below this share of the table's target file size is small, as for Iceberg's `rewrite_data_files`."""
-
-GROUP_FILES = 5
-"""So many small files of a partition are worth being rewritten: the procedure's own `min-input-files`."""
 
 TARGET_FILE_SIZE_BYTES = 536_870_912
 """Iceberg's own target, of a table that says none (`write.target-file-size-bytes`)."""

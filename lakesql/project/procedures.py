@@ -18,6 +18,22 @@ from lakesql.project.size import Size, parse_size
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
+SMALL_FILE_SHARE = 0.75
+"""A data file below this share of the table's target file size is small, as for Iceberg's `rewrite_data_files`."""
+
+GROUP_FILES = 5
+"""So many small files of a partition are worth being rewritten: the procedure's own `min-input-files`."""
+
+DELETION_VECTORS = 3
+"""From this format version on, a table has its position deletes as one vector for each data file. No compaction
+is needed for them, and a rewrite of a data file drops its vector."""
+
+RESTS_MS = 600_000
+"""How long a rewrite rests that has found nothing to do."""
+
+BYTES_PER_MS = 20_000.0
+"""How fast files are taken to be rewritten before it has been measured."""
+
 JobOrder = Literal["none", "bytes-asc", "bytes-desc", "files-asc", "files-desc"]
 
 

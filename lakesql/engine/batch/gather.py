@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from lakesql.engine.sources.raw import TASK_RECORDS
+from lakesql.model.writing import TASK_RECORDS
 
 
 def gather(arrived: DataFrame, records: int | None) -> DataFrame:

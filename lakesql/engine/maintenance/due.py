@@ -7,6 +7,7 @@ from typing import assert_never
 
 from lakesql.engine.maintenance.figures import Level, TableFacts
 from lakesql.project.procedures import (
+    DELETION_VECTORS,
     HOUR_MS,
     ExpireSnapshots,
     Procedure,
@@ -24,10 +25,6 @@ AT_END = 0.5
 
 AT_ONCE = 0.0
 """No threshold and no time counts: somebody has asked for it."""
-
-DELETION_VECTORS = 3
-"""From this format version on, a table has its position deletes as one vector for each data file. No compaction
-is needed for them, and a rewrite of a data file drops its vector."""
 
 
 def why_due(

@@ -9,7 +9,8 @@ from typing import Any
 
 from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT
 from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTENANCE_PROPERTY
-from lakesql.plan.thresholds import SMALL_FILE_SHARE, TARGET_FILE_SIZE_BYTES
+from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
+from lakesql.project.procedures import SMALL_FILE_SHARE
 
 UNSORTED = 0
 """The id of the sort order that is none."""

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.compile.maintenance import call_text
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, table_exists
-from lakesql.engine.maintenance.due import AT_END, AT_ONCE, DELETION_VECTORS, URGENT, time_left_ms, why_due
+from lakesql.engine.maintenance.due import AT_END, AT_ONCE, URGENT, time_left_ms, why_due
 from lakesql.engine.maintenance.figures import (
     Level,
     SnapshotFacts,
@@ -31,7 +31,10 @@ from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import MaintenanceTask
 from lakesql.names import MAINTENANCE_PROPERTY
 from lakesql.project.procedures import (
+    BYTES_PER_MS,
+    DELETION_VECTORS,
     HOUR_MS,
+    RESTS_MS,
     ExpireSnapshots,
     RemoveOrphanFiles,
     RewriteDataFiles,
@@ -48,14 +51,8 @@ LOOKS_AGAIN_MS = 60_000
 MEASURED_BYTES = 32 * 1024**2
 """From how many bytes on the time of a rewrite says how fast the next one will be: planning it takes a second."""
 
-RESTS_MS = 600_000
-"""How long a rewrite rests that has found nothing to do."""
-
 TRIES = 3
 """How often a procedure is called where somebody else's commit comes between."""
-
-BYTES_PER_MS = 20_000.0
-"""How fast files are taken to be rewritten before it has been measured."""
 
 CONFLICTS = ("CommitFailedException", "ValidationException", "CommitStateUnknownException")
 

@@ -17,6 +17,7 @@ from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_
 from lakesql.engine.sources.broker import consumer_options
 from lakesql.engine.sources.globs import as_pattern, local_files
 from lakesql.errors import ProjectError
+from lakesql.model.writing import TASK_RECORDS
 from lakesql.names import ROW
 from lakesql.project.catalog import local_folder
 from lakesql.project.files import date_by_name
@@ -28,10 +29,6 @@ RATE_SAMPLE = 1000
 
 RECORD_BYTES = 500
 """What a record in a file is taken to have, where its lines cannot be measured."""
-
-TASK_RECORDS = 20_000
-"""How many records are worth a task of their own: so many of a topic's partition are read in one piece, and the pieces
-of a large batch are spread over all cores, however few partitions the topic has."""
 
 POLL_TIMEOUT_MS = 15_000
 """How long a task waits for the records of a broker that has gone away. A run that is ended waits as long for its last

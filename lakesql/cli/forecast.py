@@ -1,0 +1,113 @@
+"""`lakesql forecast`: what models will make of their tables, by their trigger and by others."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from lakesql.cli.options import Command, Given, read_interval, select_options
+
+if TYPE_CHECKING:
+    from lakesql.project.duration import Duration
+
+MOST_MS = 92 * 86_400_000
+"""So far a forecast goes: what a stream brings in a quarter of a year nobody knows anyway."""
+
+
+def _read_rate(_context: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not (value > 0 and math.isfinite(value)):
+        raise click.BadParameter("it is not a number of rows above 0, such as 250 or 0.5.")
+    return value
+
+
+def _read_bytes(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
+    from lakesql.decode import node_of
+    from lakesql.errors import LakesqlError, Place
+    from lakesql.project.size import parse_size
+
+    if text is None:
+        return None
+    try:
+        return float(parse_size(node_of(f"{text} B" if text.strip().isdecimal() else text, Place(""))).size_bytes)
+    except LakesqlError:
+        raise click.BadParameter(f"'{text}' is not a size, such as 200 or '1.5 KB'.") from None
+
+
+def _read_span(context: click.Context, parameter: click.Parameter, text: str) -> Duration:
+    found = read_interval(context, parameter, text)
+    if not 0 < found.length_ms <= MOST_MS:
+        raise click.BadParameter(f"'{text}' is not between 1 second and {MOST_MS // 86_400_000} days.")
+    return found
+
+
+@click.command("forecast", cls=Command)
+@select_options
+@click.option(
+    "--rows-per-second",
+    metavar="N",
+    type=float,
+    callback=_read_rate,
+    help="Rows that reach the table; measured, or assumed, if left out.",
+)
+@click.option(
+    "--row-bytes",
+    metavar="B",
+    callback=_read_bytes,
+    help="Bytes of a row in data files (200, '1.5 KB'); measured, or assumed, if left out.",
+)
+@click.option(
+    "--after",
+    metavar="INTERVAL",
+    default="1 day",
+    show_default=True,
+    callback=_read_span,
+    help="How far the forecast looks.",
+)
+@click.option("--offline", is_flag=True, help="Look at no table: what nobody says is assumed.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output format; json: an object for each model, a line each.",
+)
+@click.pass_obj
+def command(
+    given: Given,
+    select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    rows_per_second: float | None,
+    row_bytes: float | None,
+    after: Duration,
+    offline: bool,
+    output: str,
+) -> int:
+    """Forecast commits, files, snapshots and metadata of tables, by the model's trigger and by others.
+
+    With the model's maintenance and without. What a table's last commits tell is measured; no Java is needed. The exit
+    code is 1 if a table cannot be read.
+    """
+    from lakesql.cli import project
+    from lakesql.cli.status import report_unknown
+    from lakesql.events import now_ms
+    from lakesql.plan.forecast import Given as Said
+    from lakesql.run.forecast import read_forecasts
+
+    manifest = project.load_project(given.options)
+    names = project.select_models(manifest, select, exclude, given.options)
+    said = Said(rows_per_second, row_bytes)
+    forecasts, unknown = read_forecasts(manifest, names, said, after.length_ms, now_ms(), offline=offline)
+    if output == "json":
+        from lakesql.observe.forecast_json import render_forecast_lines
+
+        click.echo(render_forecast_lines(forecasts), nl=False)
+    elif forecasts:
+        from lakesql.observe.forecast_table import draw_forecasts
+
+        draw_forecasts(sys.stdout, forecasts, os.environ)
+    return report_unknown(unknown, given.options)

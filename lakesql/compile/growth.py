@@ -1,0 +1,511 @@
+"""How a table grows by the commits of a model, with its maintenance and without. Arithmetic alone: nothing is read."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from lakesql.compile.table import GIVEN_PROPERTIES
+from lakesql.model.config import AvailableNow, Every, Trigger
+from lakesql.model.model import Model
+from lakesql.model.writing import TASK_RECORDS, build_writing
+from lakesql.project.procedures import (
+    BYTES_PER_MS,
+    DAY_MS,
+    DELETION_VECTORS,
+    GROUP_FILES,
+    HOUR_MS,
+    RESTS_MS,
+    SMALL_FILE_SHARE,
+    Maintenance,
+)
+
+MOST_STEPS = 200_000
+"""Of more commits than these, several are taken as one step."""
+
+PROCEDURE_MS = 1_500.0
+"""How long a procedure is taken to run, beside what it takes by the bytes that it rewrites."""
+
+ROWS_PER_SECOND = 100.0
+ROW_BYTES = 100.0
+BATCH_MS = 2_000.0
+RUN_MS = HOUR_MS
+"""What is assumed where nobody says or has measured it: rows that arrive, bytes that one takes in a data file, how long
+a batch takes, and how often a model with trigger `available_now` is run."""
+
+REPLACED = 0.5
+"""Which share of the rows that a model merges is taken to replace stored ones."""
+
+MOST_TASKS = 8
+"""In how many tasks a large batch is taken to be written."""
+
+_MAINTENANCE_SNAPSHOT = 950.0
+"""Bytes of a snapshot in the metadata file that a procedure has made, whose summary is short."""
+
+_EULER = 0.5772
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """What a commit of a model does to its table, on average.
+
+    `interval_ms` lies between two commits. Each writes `rows` of `row_bytes` bytes, in `files` data files of
+    `partitions` partitions, of which `new_partitions` a day are new. It deletes `deleted` stored rows, in as many data
+    files as `scattered` rows lie in that are taken at random. It leaves `delete_files` more than there were, at least.
+    """
+
+    interval_ms: float
+    rows: float
+    row_bytes: float
+    files: float = 1
+    partitions: float = 1
+    new_partitions: float = 0
+    deleted: float = 0
+    scattered: float = 0
+    delete_files: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Bytes of metadata: of the metadata file without its lists, of a snapshot in it and of an earlier file that it
+    names, of a manifest list and each manifest in it, of a manifest and each file in it."""
+
+    table: float = 1_420
+    snapshot: float = 1_250
+    log_entry: float = 166
+    manifest_list: float = 4_410
+    list_entry: float = 42
+    manifest: float = 7_120
+    entry: float = 66
+
+
+MERGE_SNAPSHOT_BYTES = 2_000.0
+"""Bytes of a snapshot in the metadata file that a MERGE has made: Spark says more of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a table's properties say of its growth.
+
+    `log` is how many earlier metadata files are kept, `merge_manifests` from how many manifests on a commit brings them
+    together, 0 if it never does. `deletes_by_file`: a data file has one delete file at most, and another one in its
+    place where more of it is deleted; otherwise each commit leaves one in each partition.
+    """
+
+    target_bytes: float = 268_435_456
+    version: int = 2
+    log: int = 100
+    merge_manifests: int = 100
+    deletes_by_file: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """What a table has before the first commit: nothing, if nothing is said.
+
+    `small_files` are those of its data files that a rewrite takes, in `small_partitions` partitions, with `small_bytes`
+    in all; `new_small` of them have come to each partition since the last rewrite. `ages_ms` are those of its
+    snapshots, the oldest first, which take `snapshot_bytes` each.
+    """
+
+    data_files: float = 0
+    small_files: float = 0
+    small_bytes: float = 0
+    small_partitions: float = 0
+    new_small: float = 0
+    rows: float = 0
+    deleted: float = 0
+    delete_files: float = 0
+    data_manifests: float = 0
+    delete_manifests: float = 0
+    ages_ms: tuple[float, ...] = ()
+    log: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A table's metadata at one moment, in figures. `metadata_bytes` is what a reader reads to know the files."""
+
+    data_files: int
+    delete_files: int
+    snapshots: int
+    metadata_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What comes of a table within a time: `end` at its end, `most` at any moment of it.
+
+    `batches` are the model's commits, `upkeep` those of maintenance. `written_bytes` is all metadata that they write.
+    """
+
+    batches: int
+    upkeep: int
+    end: Counts
+    most: Counts
+    written_bytes: int
+
+    @property
+    def commits(self) -> int:
+        """All commits."""
+        return self.batches + self.upkeep
+
+
+def grow(
+    writes: Writes, terms: Terms, sizes: Sizes, stock: Stock, maintenance: Maintenance | None, span_ms: float
+) -> Growth:
+    """What commits at a steady rate make of a table within `span_ms`.
+
+    Maintenance is done as soon as it is due and there is time for it, and delays no commit. None, or no procedure in
+    it: nobody maintains the table.
+    """
+    if maintenance is not None:  # files that nobody has are in no figure, and their options have no hash
+        maintenance = replace(maintenance, remove_orphan_files=None)
+    return _grow(writes, terms, sizes, stock, maintenance, span_ms)
+
+
+@lru_cache(maxsize=1024)
+def _grow(
+    writes: Writes, terms: Terms, sizes: Sizes, stock: Stock, maintenance: Maintenance | None, span_ms: float
+) -> Growth:
+    batches = int(span_ms / writes.interval_ms + 1e-6)
+    table = _Table(terms, sizes, stock)
+    most = table.counts()
+    at_step = max(1, math.ceil(batches / MOST_STEPS))
+    done = 0
+    while done < batches:
+        step = min(at_step, batches - done)
+        done += step
+        table.commit(writes, step)
+        most = _most(most, table.counts())
+        if maintenance is not None:
+            table.spare_ms = min(
+                maintenance.max_time_ratio * HOUR_MS,
+                table.spare_ms + maintenance.max_time_ratio * step * writes.interval_ms,
+            )
+            if table.spare_ms > 0:
+                table.maintain(maintenance)
+    end = table.counts()
+    return Growth(batches, table.upkeep, end, _most(most, end), round(table.written))
+
+
+def terms_of(model: Model) -> Terms:
+    """The terms of the table that the model's configuration asks for."""
+    said = {**GIVEN_PROPERTIES, **build_writing(model.config).properties, **model.config.properties}
+    return read_terms(said)
+
+
+def read_terms(properties: Mapping[str, str], version: int | None = None) -> Terms:
+    """What a table's properties mean; Iceberg's defaults where they say nothing, or nothing that is a number."""
+    plain = Terms(target_bytes=536_870_912)
+    merges = properties.get("commit.manifest-merge.enabled", "true").lower() != "false"
+    return Terms(
+        target_bytes=_whole(properties, "write.target-file-size-bytes", int(plain.target_bytes)),
+        version=version or _whole(properties, "format-version", plain.version),
+        log=_whole(properties, "write.metadata.previous-versions-max", plain.log),
+        merge_manifests=_whole(properties, "commit.manifest.min-count-to-merge", 100) if merges else 0,
+        deletes_by_file=properties.get("write.delete.granularity") != "partition",
+    )
+
+
+def sizes_of(model: Model) -> Sizes:
+    """What metadata of the model's table takes, where no table says it."""
+    merges = build_writing(model.config).is_changing
+    return replace(Sizes(), snapshot=MERGE_SNAPSHOT_BYTES) if merges else Sizes()
+
+
+def assume_writes(model: Model, interval_ms: float, rows_per_second: float, row_bytes: float) -> Writes:
+    """What the model's commits do, as far as its configuration tells, and otherwise what is usual."""
+    config, writing = model.config, build_writing(model.config)
+    rows = rows_per_second * interval_ms / 1000
+    partitions, new_partitions = 1.0, 1.0
+    for part in config.partition_by:
+        if part.transform == "bucket":
+            partitions *= part.width or 1
+        new_partitions *= _NEW_A_DAY.get(part.transform, 1.0)
+    is_timed = any(part.transform in _NEW_A_DAY for part in config.partition_by)
+    partitions = max(1.0, min(partitions, rows))
+    properties = {**GIVEN_PROPERTIES, **writing.properties, **config.properties}
+    replaces = writing.is_changing and properties.get("write.merge.mode") != "copy-on-write"
+    plain = Writes(interval_ms, rows, row_bytes, partitions=partitions)
+    files = commit_files(plain, terms_of(model).target_bytes, is_spread=bool(config.partition_by or writing.keys))
+    deleted = REPLACED * rows if replaces else 0.0
+    return replace(
+        plain,
+        files=files,
+        new_partitions=new_partitions * partitions if is_timed else 0.0,
+        deleted=deleted,
+        scattered=deleted,
+    )
+
+
+_NEW_A_DAY = {"hours": 24.0, "days": 1.0, "months": 1 / 30.4, "years": 1 / 365.25}
+"""How many partitions a day rows open that are partitioned by their time, and come in its order."""
+
+
+def commit_files(writes: Writes, target_bytes: float, *, is_spread: bool) -> float:
+    """How many data files a commit has: for each partition one, and one more wherever a file has the target size.
+
+    Where the rows are not brought together by partition or key, each task writes one.
+    """
+    tasks = 1 if is_spread else min(MOST_TASKS, math.ceil(writes.rows / TASK_RECORDS))
+    by_size = math.ceil(writes.rows * writes.row_bytes / writes.partitions / target_bytes) * writes.partitions
+    return max(1.0, writes.partitions, by_size, tasks)
+
+
+def interval_of(trigger: Trigger, rows_per_second: float, batch_ms: float) -> float:
+    """How long it is from one commit to the next: no batch begins before the last one ends, or without a row."""
+    match trigger:
+        case Every(interval_ms=interval_ms):
+            every = float(interval_ms)
+        case AvailableNow():
+            every = RUN_MS
+    return max(every, batch_ms, 1000 / rows_per_second)
+
+
+def _whole(properties: Mapping[str, str], key: str, default: int) -> int:
+    text = properties.get(key, "")
+    return int(text) if text.isascii() and text.isdigit() and int(text) else default
+
+
+def _most(one: Counts, other: Counts) -> Counts:
+    return Counts(
+        max(one.data_files, other.data_files),
+        max(one.delete_files, other.delete_files),
+        max(one.snapshots, other.snapshots),
+        max(one.metadata_bytes, other.metadata_bytes),
+    )
+
+
+@dataclass(slots=True)
+class _Snapshots:
+    """Snapshots by their time, the oldest first, those of a step together; `aged` are those that were too old once."""
+
+    young: deque[tuple[float, int, float]] = field(default_factory=deque)
+    aged: deque[tuple[float, int, float]] = field(default_factory=deque)
+    count: int = 0
+    aged_count: int = 0
+    size_bytes: float = 0
+
+    def add(self, at_ms: float, count: int, size_bytes: float) -> None:
+        self.young.append((at_ms, count, size_bytes))
+        self.count += count
+        self.size_bytes += count * size_bytes
+
+    def old(self, before_ms: float, retained: int) -> int:
+        """How many an expiry would remove: as many as are too old, but for the newest ones."""
+        while self.young and self.young[0][0] < before_ms:
+            self.aged.append(self.young.popleft())
+            self.aged_count += self.aged[-1][1]
+        return max(0, min(self.aged_count, self.count - retained))
+
+    def expire(self, old: int) -> None:
+        """Remove so many of those that are too old."""
+        self.count -= old
+        self.aged_count -= old
+        while old > 0:
+            at_ms, count, size_bytes = self.aged.popleft()
+            gone = min(count, old)
+            old -= gone
+            self.size_bytes -= gone * size_bytes
+            if gone < count:
+                self.aged.appendleft((at_ms, count - gone, size_bytes))
+
+
+class _Table:
+    """A table while it grows."""
+
+    def __init__(self, terms: Terms, sizes: Sizes, stock: Stock) -> None:
+        self.terms, self.sizes = terms, sizes
+        self.now = 0.0
+        self.large = stock.data_files - stock.small_files
+        self.small, self.small_bytes = stock.small_files, stock.small_bytes
+        self.partitions, self.new_small = stock.small_partitions, stock.new_small
+        self.rows, self.deleted = stock.rows, stock.deleted
+        self.hot = 0.0
+        self.fresh = min(stock.small_files, stock.new_small * stock.small_partitions)
+        self.bulk_deletes = min(stock.delete_files, stock.data_files - self.fresh)
+        self.fresh_deletes = stock.delete_files - self.bulk_deletes
+        self.dangling, self.row_bytes = 0.0, 0.0
+        self.data_manifests, self.delete_manifests = stock.data_manifests, stock.delete_manifests
+        self.since_rewrite = stock.new_small
+        self.log = stock.log
+        self.snapshots = _Snapshots()
+        for age_ms in stock.ages_ms:
+            self.snapshots.add(-age_ms, 1, sizes.snapshot)
+        self.upkeep, self.written, self.spare_ms = 0, 0.0, 0.0
+        self.rewrote_at, self.expired_at, self.rests_until = 0.0, 0.0, 0.0
+
+    @property
+    def deletes(self) -> float:
+        """Delete files that delete something: of data files as they were rewritten, and of fresh ones."""
+        return self.bulk_deletes + self.fresh_deletes
+
+    def counts(self) -> Counts:
+        """The table as it is."""
+        return Counts(
+            round(self.large + self.small),
+            round(self.deletes + self.dangling),
+            self.snapshots.count,
+            round(self._metadata_file() + self._list() + self._manifests()) if self.snapshots.count else 0,
+        )
+
+    def commit(self, writes: Writes, times: int) -> None:
+        """So many commits of the model."""
+        terms, files = self.terms, writes.files * times
+        self.now += writes.interval_ms * times
+        self.row_bytes = writes.row_bytes
+        filtered = self._delete(writes, times)
+        self._open_partitions(writes, times)
+        if writes.rows * writes.row_bytes / writes.files >= SMALL_FILE_SHARE * terms.target_bytes:
+            self.large += files
+        else:
+            self.small += files
+            self.fresh += files
+            self.small_bytes += writes.rows * writes.row_bytes * times
+            self.new_small += files / writes.partitions
+        self.since_rewrite += times
+        self.rows += writes.rows * times
+        self.data_manifests += times
+        merged = 0.0
+        if terms.merge_manifests and self.data_manifests >= terms.merge_manifests:
+            self.data_manifests = 1
+            merged = self.sizes.entry * (self.large + self.small)
+        self.snapshots.add(self.now, times, self.sizes.snapshot)
+        self._log(2 * times)
+        made = self.sizes.manifest * (1 + filtered) + self.sizes.entry * (writes.files + writes.delete_files)
+        self.written += times * (2 * self._metadata_file() + self._list() + made) + merged
+
+    def _open_partitions(self, writes: Writes, times: int) -> None:
+        """Rows that open new partitions leave the older ones, whose files are not rewritten again."""
+        opened = writes.new_partitions * writes.interval_ms * times / DAY_MS
+        hot = writes.partitions if opened else max(self.partitions, writes.partitions)
+        closed = max(0.0, (self.hot or self.partitions) - hot) + opened
+        self.small_bytes *= hot / (hot + closed)
+        self.hot = hot
+        self.partitions = max(self.partitions, writes.partitions) + opened
+
+    def _delete(self, writes: Writes, times: int) -> float:
+        """The deletes of commits; how many manifests of delete files each of them writes.
+
+        A manifest of delete files stays until each of these has been replaced.
+        """
+        if not writes.deleted or not self.rows:
+            return 0
+        self.deleted = min(self.rows, self.deleted + writes.deleted * times)
+        if not self.terms.deletes_by_file:
+            self.fresh_deletes += writes.partitions * times
+            self._add_delete_manifests(times)
+            return 1
+        live = max(1.0, self.rows - self.deleted)
+        bulk = self.large + self.small - self.fresh
+        in_fresh = min(live / max(1.0, self.fresh), writes.rows / writes.files)
+        in_bulk = max(0.0, live - in_fresh * self.fresh) / max(1.0, bulk)
+        kept_fresh, kept_bulk = (float((1 - min(1.0, rows / live)) ** writes.scattered) for rows in (in_fresh, in_bulk))
+        found = self.fresh_deletes + (self.fresh - self.fresh_deletes) * (1 - kept_fresh**times)
+        self.fresh_deletes = min(self.fresh, max(found, self.fresh_deletes + writes.delete_files * times))
+        self.bulk_deletes += max(0.0, bulk - self.bulk_deletes) * (1 - kept_bulk**times)
+        made = self.fresh * (1 - kept_fresh)
+        if kept_fresh <= 0 or not made:
+            self.delete_manifests = min(2.0, self.since_rewrite)
+            return self.delete_manifests
+        tries = made if made < 1 else math.log(made) + _EULER + 0.5 / made
+        lasting = min(tries / -math.log(kept_fresh), self.fresh_deletes, self.terms.merge_manifests or math.inf)
+        self.delete_manifests = min(1 + lasting, self.since_rewrite)
+        # One with many entries surely loses one of them, its last one is lost as seldom as any.
+        return min(1 + lasting * (2 - kept_fresh) / 2, self.delete_manifests)
+
+    def _add_delete_manifests(self, count: int) -> None:
+        self.delete_manifests += count
+        if self.terms.merge_manifests and self.delete_manifests >= self.terms.merge_manifests:
+            self.delete_manifests = 1
+
+    def maintain(self, maintenance: Maintenance) -> None:
+        """Run what is due."""
+        done = 0
+        rewrite, deletes = maintenance.rewrite_data_files, maintenance.rewrite_position_delete_files
+        has_vectors = self.terms.version >= DELETION_VECTORS
+        if rewrite is not None and self.now >= self.rests_until:
+            is_time = rewrite.trigger is not None and self.now - self.rewrote_at >= rewrite.trigger.length_ms
+            is_due = (
+                self.new_small >= rewrite.small_files
+                or self.deleted >= rewrite.delete_ratio * max(1.0, self.rows)
+                or (not has_vectors and self.deletes >= rewrite.delete_files)
+                or (is_time and (self.new_small > 1 or self.deletes > 0))
+            )
+            in_partition = min(self.small, self.new_small + 1)  # with the one that the last rewrite has left
+            if is_due and (self.deleted or in_partition >= (rewrite.min_input_files or GROUP_FILES)):
+                had = self.deletes + self.dangling
+                self._rewrite((rewrite.target_file_size.size_bytes if rewrite.target_file_size else 0), has_vectors)
+                done += 1
+                if deletes is not None and had and not has_vectors:
+                    self.dangling = self.delete_manifests = 0
+                    self._commit_upkeep(self.sizes.manifest)
+                    done += 1
+            elif is_due:
+                self.rests_until = self.now + RESTS_MS
+        manifests = maintenance.rewrite_manifests
+        if manifests is not None and self.data_manifests + self.delete_manifests >= max(2, manifests.manifests):
+            self.data_manifests, self.delete_manifests = 1, min(1.0, self.delete_manifests)
+            self._commit_upkeep(self._manifests())
+            done += 1
+        expire = maintenance.expire_snapshots
+        if expire is not None:
+            is_time = expire.trigger is not None and self.now - self.expired_at >= expire.trigger.length_ms
+            old = self.snapshots.old(self.now - expire.older_than.length_ms, expire.retain_last)
+            if old and (is_time or old >= expire.snapshots):
+                self.expired_at = self.now
+                self.snapshots.expire(old)
+                self._note()
+                done += 1
+        self.spare_ms -= done * PROCEDURE_MS
+        if done:  # when it was done stands in a property of the table
+            self._note()
+
+    def _rewrite(self, target_bytes: float, has_vectors: bool) -> None:
+        """Every small file of a partition becomes one, or as many of the target size as it takes; no delete is left."""
+        target = target_bytes or self.terms.target_bytes
+        partitions, hot = max(1.0, self.partitions), max(1.0, self.hot)
+        kept_bytes = max(0.0, self.small_bytes - self.deleted * self.row_bytes)
+        whole, rest = divmod(kept_bytes / hot, target)
+        is_large = rest >= SMALL_FILE_SHARE * target
+        self.large += hot * (whole + is_large)
+        self.small = partitions - hot if is_large else partitions
+        self.spare_ms -= self.small_bytes / BYTES_PER_MS
+        self.small_bytes = 0 if is_large else rest * hot
+        self.rows -= self.deleted
+        self.dangling += 0 if has_vectors else self.deletes
+        read = self.data_manifests
+        self.deleted = self.bulk_deletes = self.fresh_deletes = self.fresh = 0
+        self.new_small = self.since_rewrite = 0
+        self.data_manifests = 2 if self.large else 1
+        if has_vectors:
+            self.delete_manifests = 0
+        self.rewrote_at = self.now
+        self._commit_upkeep((read + 1) * self.sizes.manifest)
+
+    def _commit_upkeep(self, manifests_bytes: float) -> None:
+        self.upkeep += 1
+        self.snapshots.add(self.now, 1, min(_MAINTENANCE_SNAPSHOT, self.sizes.snapshot))
+        self._note()
+        self.written += self._list() + manifests_bytes
+
+    def _note(self) -> None:
+        self._log(1)
+        self.written += self._metadata_file()
+
+    def _log(self, files: int) -> None:
+        self.log = min(self.terms.log, self.log + files)
+
+    def _metadata_file(self) -> float:
+        return self.sizes.table + self.snapshots.size_bytes + self.log * self.sizes.log_entry
+
+    def _list(self) -> float:
+        return self.sizes.manifest_list + self.sizes.list_entry * (self.data_manifests + self.delete_manifests)
+
+    def _manifests(self) -> float:
+        files = self.large + self.small + self.deletes + self.dangling
+        return self.sizes.manifest * (self.data_manifests + self.delete_manifests) + self.sizes.entry * files

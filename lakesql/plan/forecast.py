@@ -1,0 +1,355 @@
+"""What a model's commits will make of its table, from how the table is, or from what is said or assumed. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from lakesql.compile.growth import (
+    BATCH_MS,
+    REPLACED,
+    ROW_BYTES,
+    ROWS_PER_SECOND,
+    RUN_MS,
+    Counts,
+    Growth,
+    Sizes,
+    Stock,
+    Terms,
+    Writes,
+    assume_writes,
+    commit_files,
+    grow,
+    interval_of,
+    read_terms,
+    sizes_of,
+    terms_of,
+)
+from lakesql.model.config import AvailableNow, Every, Trigger
+from lakesql.model.model import Model
+from lakesql.model.writing import TASK_RECORDS, build_writing
+from lakesql.plan.health import LAST_COMMITS, Commit, Deletes, LiveFile, MetadataFacts, TableFacts, percentile
+from lakesql.project.duration import Duration
+from lakesql.project.procedures import DAY_MS, SMALL_FILE_SHARE
+
+TRIGGERS = (
+    Every("10 seconds", 10_000),
+    Every("30 seconds", 30_000),
+    Every("1 minute", 60_000),
+    Every("5 minutes", 300_000),
+    Every("15 minutes", 900_000),
+    Every("1 hour", 3_600_000),
+)
+"""Triggers that are compared, beside the model's own."""
+
+Source = Literal["given", "measured", "assumed"]
+
+_ENTRY_BYTES = (10.0, 2_000.0)
+"""What an entry of a manifest takes at least, and at most: fewer and more are measured wrongly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the command line says; None where it says nothing."""
+
+    rows_per_second: float | None = None
+    row_bytes: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A figure that a forecast begins with, and where it is from. Of what is assumed, `note` says what of."""
+
+    name: str
+    value: float
+    source: Source
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What one trigger makes of a table: without maintenance, and with the model's, None where it has none.
+
+    `freshness_ms` is how old the newest row is at most before the next commit: the interval, and a batch's own time.
+    `is_fresh`: that is within what the model's properties ask for; None where they ask for nothing. `is_behind`: more
+    rows come between two batches than a batch may read, so that the model falls further and further behind its source.
+    """
+
+    trigger: Trigger
+    is_own: bool
+    interval_ms: float
+    freshness_ms: float
+    rows: float
+    unkept: Growth
+    kept: Growth | None
+    is_fresh: bool | None
+    is_behind: bool
+    is_cheapest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """A model's table after `span_ms`. `now` is None where there is no table, or nobody has looked.
+
+    `limit` is how old the model's properties let the newest row become. `triggers` are ordered by their intervals; the
+    model's own is one of them, and the cheapest is the one with the fewest commits that keeps the limit.
+    """
+
+    model: Model
+    span_ms: int
+    now: Counts | None
+    inputs: tuple[Input, ...]
+    limit: Duration | None
+    triggers: tuple[Outlook, ...]
+
+    @property
+    def own(self) -> Outlook:
+        """What the model's own trigger makes of it."""
+        return next(outlook for outlook in self.triggers if outlook.is_own)
+
+
+def forecast(
+    model: Model,
+    facts: TableFacts | None,
+    given: Given,
+    span_ms: int,
+    now_ms: int,
+    most_records: int | None = None,
+) -> Forecast:
+    """The model's table after `span_ms`, from `facts` where there are some.
+
+    `most_records` is how many a batch may read, None for as many as there are.
+    """
+    measured = _measure(facts) if facts is not None else None
+    inputs = tuple(_inputs(model, measured, given))
+    values = {each.name: each.value for each in inputs}
+    rate, row_bytes, batch_ms = (values[name] for name in ("rows_per_second", "row_bytes", "batch_ms"))
+    terms, sizes, stock = terms_of(model), sizes_of(model), Stock()
+    if facts is not None and facts.metadata is not None:
+        terms = read_terms(facts.metadata.properties, facts.metadata.version)
+        sizes = _sizes(facts, facts.metadata, sizes)
+        stock = _stock(facts, facts.metadata, now_ms)
+    limit = model.properties.freshness.warn_after or model.properties.freshness.error_after
+    maintenance = model.config.maintenance if model.config.maintenance.procedures else None
+
+    def look(trigger: Trigger) -> Outlook:
+        interval_ms = interval_of(trigger, rate, batch_ms)
+        writes = assume_writes(model, interval_ms, rate, row_bytes)
+        if measured is not None:
+            writes = _scale(measured, writes, terms)
+        freshness_ms = interval_ms + batch_ms
+        is_behind = most_records is not None and writes.rows > most_records
+        return Outlook(
+            trigger=trigger,
+            is_own=trigger == model.trigger,
+            interval_ms=interval_ms,
+            freshness_ms=freshness_ms,
+            rows=writes.rows,
+            unkept=grow(writes, terms, sizes, stock, None, span_ms),
+            kept=grow(writes, terms, sizes, stock, maintenance, span_ms) if maintenance else None,
+            is_fresh=freshness_ms <= limit.length_ms and not is_behind if limit else None,
+            is_behind=is_behind,
+        )
+
+    compared = [each for each in TRIGGERS if not _is_same(each, model.trigger)]
+    outlooks = sorted(map(look, (model.trigger, *compared)), key=lambda found: found.interval_ms)
+    return Forecast(
+        model=model,
+        span_ms=span_ms,
+        now=_now(facts, stock) if facts is not None else None,
+        inputs=inputs,
+        limit=limit,
+        triggers=tuple(_mark(outlooks)),
+    )
+
+
+def _now(facts: TableFacts, stock: Stock) -> Counts:
+    return Counts(round(stock.data_files), round(stock.delete_files), facts.snapshots, facts.metadata_bytes)
+
+
+def _is_same(trigger: Every, own: Trigger) -> bool:
+    return isinstance(own, Every) and own.interval_ms == trigger.interval_ms
+
+
+def _mark(outlooks: Sequence[Outlook]) -> Iterator[Outlook]:
+    """The outlooks, the cheapest marked of those that are fresh: the one of the longest interval that a run keeps."""
+    fresh = [each for each in outlooks if each.is_fresh and isinstance(each.trigger, Every)]
+    cheapest = fresh[-1] if fresh else None
+    return (replace(each, is_cheapest=each is cheapest) for each in outlooks)
+
+
+# --- what is measured
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What the last commits of a table did on average. None where they do not tell."""
+
+    commits: int
+    rows_per_second: float | None
+    row_bytes: float | None
+    batch_ms: float | None
+    rows: float
+    files: float
+    partitions: float
+    deleted: float
+    scattered: float
+    delete_files: float
+
+
+def _measure(facts: TableFacts) -> _Measured | None:
+    last = facts.commits[-1] if facts.commits else None
+    commits = [each for each in facts.commits[-LAST_COMMITS:] if last and last.at_ms - each.at_ms < DAY_MS]
+    rows = sum(each.rows for each in commits)
+    if not rows:
+        return None
+    passed_ms = commits[-1].at_ms - commits[0].at_ms
+    since = sum(each.rows for each in commits[1:])
+    data = [file for file in facts.files if not file.is_delete]
+    stored = sum(file.rows for file in data)
+    latencies = sorted(ms for each in commits if (ms := each.latency_ms) is not None)
+    latency = percentile(latencies, 0.5)
+    is_live = latency is not None and passed_ms and latency <= passed_ms / (len(commits) - 1)
+    deletes = [each.deletes for each in commits if each.deletes is not None]
+    count = len(commits)
+    deleted = sum(each.rows for each in deletes) / count
+    return _Measured(
+        commits=count,
+        rows_per_second=1000 * since / passed_ms if passed_ms and since else None,
+        row_bytes=sum(file.size_bytes for file in data) / stored if stored else None,
+        batch_ms=float(latency) if is_live and latency else None,
+        rows=rows / count,
+        files=sum(each.files for each in commits) / count,
+        partitions=sum(each.partitions for each in commits) / count,
+        deleted=deleted,
+        scattered=_scattered(deletes, deleted, data),
+        delete_files=max(0.0, sum(each.added - each.removed for each in deletes) / count),
+    )
+
+
+def _scattered(deletes: Sequence[Deletes], rows: float, data: Sequence[LiveFile]) -> float:
+    """How many rows, taken at random, lie in as many data files as the last commits had to write delete files for.
+
+    Fewer than they delete, where these lie together.
+    """
+    last = deletes[-_LAST_DELETES:]
+    stored = sum(file.rows for file in data)
+    if not last or not stored:
+        return 0.0
+    files = sum(each.added for each in last) / len(last)
+    expected = sum(1 - (1 - file.rows / stored) ** rows for file in data)
+    return rows * min(1.0, files / expected) if expected else rows
+
+
+_LAST_DELETES = 5
+
+
+def _scale(measured: _Measured, assumed: Writes, terms: Terms) -> Writes:
+    """What commits of another number of rows do than those that were measured.
+
+    They write to as many partitions. How many of these are new, the configuration says.
+    """
+    ratio = assumed.rows / measured.rows
+    partitions = max(1.0, measured.partitions)
+    had_tasks, tasks = (max(1, math.ceil(rows / TASK_RECORDS)) for rows in (measured.rows, assumed.rows))
+    plain = replace(
+        assumed,
+        partitions=partitions,
+        deleted=measured.deleted * ratio,
+        scattered=measured.scattered * ratio,
+    )
+    is_by_task = assumed.files > assumed.partitions and partitions == 1
+    files = max(measured.files, measured.files / had_tasks * min(tasks, assumed.files) if is_by_task else 0.0)
+    files = max(1.0, files, commit_files(plain, terms.target_bytes, is_spread=True))
+    return replace(plain, files=files, delete_files=measured.delete_files * files / max(1.0, measured.files))
+
+
+def _sizes(facts: TableFacts, metadata: MetadataFacts, assumed: Sizes) -> Sizes:
+    snapshot = metadata.snapshot_bytes if facts.commits else assumed.snapshot
+    log_entry = metadata.log_entry_bytes or assumed.log_entry
+    manifest, entry = _manifest_sizes(metadata, assumed)
+    count = len(metadata.manifests)
+    return Sizes(
+        # What is not in the lists, so that the whole is the file's size now.
+        table=metadata.file_bytes - snapshot * facts.snapshots - log_entry * metadata.log,
+        snapshot=snapshot,
+        log_entry=log_entry,
+        manifest_list=metadata.list_bytes - assumed.list_entry * count if count else assumed.manifest_list,
+        list_entry=assumed.list_entry,
+        manifest=manifest,
+        entry=entry,
+    )
+
+
+def _manifest_sizes(metadata: MetadataFacts, assumed: Sizes) -> tuple[float, float]:
+    """What a manifest takes without entries, and what each entry takes: by the straight line through all manifests."""
+    count = len(metadata.manifests)
+    if not count:
+        return assumed.manifest, assumed.entry
+    entries = sum(each.entries for each in metadata.manifests) / count
+    size = sum(each.size_bytes for each in metadata.manifests) / count
+    spread = sum((each.entries - entries) ** 2 for each in metadata.manifests)
+    both = sum((each.entries - entries) * (each.size_bytes - size) for each in metadata.manifests)
+    entry = min(max(both / spread, _ENTRY_BYTES[0]), _ENTRY_BYTES[1]) if spread else assumed.entry
+    return max(0.0, size - entry * entries), entry
+
+
+def _stock(facts: TableFacts, metadata: MetadataFacts, now_ms: int) -> Stock:
+    data = [file for file in facts.files if not file.is_delete]
+    small = [file for file in data if file.size_bytes < SMALL_FILE_SHARE * facts.target_file_bytes]
+    rewritten_ms = max((file.written_ms for file in data if file.is_compacted), default=0)
+    since = [commit for commit in facts.commits if commit.at_ms > rewritten_ms]
+    deletes = [file for file in facts.files if file.is_delete]
+    ages = [float(now_ms - commit.at_ms) for commit in facts.commits][: facts.snapshots]
+    oldest = ages[0] if ages else 0.0
+    totals = facts.totals
+    return Stock(
+        data_files=len(data) if totals.data_files is None else totals.data_files,
+        small_files=len(small),
+        small_bytes=sum(file.size_bytes for file in small),
+        small_partitions=len({file.partition for file in small}),
+        new_small=sum(commit.files / commit.partitions for commit in since if _is_small(commit, facts)),
+        rows=sum(file.rows for file in data) if totals.rows is None else totals.rows,
+        deleted=sum(file.rows for file in deletes) if totals.deletes is None else totals.deletes,
+        delete_files=len(deletes) if totals.delete_files is None else totals.delete_files,
+        data_manifests=sum(not each.is_delete for each in metadata.manifests),
+        delete_manifests=sum(each.is_delete for each in metadata.manifests),
+        ages_ms=(*[oldest] * (facts.snapshots - len(ages)), *ages),
+        log=metadata.log,
+    )
+
+
+def _is_small(commit: Commit, facts: TableFacts) -> bool:
+    return bool(commit.files) and commit.size_bytes / commit.files < SMALL_FILE_SHARE * facts.target_file_bytes
+
+
+def _inputs(model: Model, measured: _Measured | None, given: Given) -> Iterator[Input]:
+    """What the forecast begins with, and where each figure is from."""
+    of = measured or _NOTHING
+    yield _input("rows_per_second", given.rows_per_second, of.rows_per_second, ROWS_PER_SECOND)
+    yield _input("row_bytes", given.row_bytes, of.row_bytes, ROW_BYTES)
+    yield _input("batch_ms", None, of.batch_ms, BATCH_MS)
+    if isinstance(model.trigger, AvailableNow):
+        yield Input("interval_ms", RUN_MS, "assumed", "trigger available_now")
+    if measured is not None:
+        for name in ("rows", "files", "partitions", "deleted", "delete_files"):
+            yield Input(f"commit_{name}", getattr(measured, name), "measured")
+        yield Input("commits", measured.commits, "measured")
+        return
+    writing = build_writing(model.config)
+    unknown = [part.column for part in model.config.partition_by if part.transform in ("identity", "truncate")]
+    if unknown:
+        yield Input("commit_partitions", 1, "assumed", f"partitions by {', '.join(unknown)}")
+    if writing.is_changing:
+        yield Input("replaced_ratio", REPLACED, "assumed", "stored rows")
+
+
+def _input(name: str, given: float | None, measured: float | None, assumed: float) -> Input:
+    if given is not None:
+        return Input(name, given, "given")
+    return Input(name, assumed, "assumed") if measured is None else Input(name, measured, "measured")
+
+
+_NOTHING = _Measured(0, None, None, None, 0, 0, 0, 0, 0, 0)
