@@ -10,6 +10,7 @@ from typing import assert_never
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every
+from lakesql.model.upkeep import maintenance_tasks
 from lakesql.names import COMPILED_FROM, MARKED_AT
 from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
 
@@ -220,7 +221,8 @@ def _maintenance(select: Select) -> str:
     if not maintenance.procedures:
         return "none; somebody else maintains the table"
     share = f"{maintenance.max_time_ratio * 100:g}%"
-    return f"{', '.join(maintenance.procedures)}, where due, between two batches, in {share} of the time at most"
+    own = dict.fromkeys(task.name if task.written else task.procedure for task in maintenance_tasks(select.model))
+    return f"{', '.join(own)}, where due, between two batches, in {share} of the time at most"
 
 
 def _listed(columns: tuple[str, ...], word: str) -> str:

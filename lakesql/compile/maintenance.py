@@ -18,24 +18,14 @@ from lakesql.project.procedures import (
     RewriteDataFiles,
     RewriteManifests,
     RewritePositionDeleteFiles,
+    iceberg_names,
+    name_of,
 )
 from lakesql.project.size import Size
 
 Argument = str | int | bool | datetime | Mapping[str, str] | tuple[str, ...]
 
 _WIDTH = 120
-
-_DOTTED = {
-    "partial_progress_enabled": "partial-progress.enabled",
-    "partial_progress_max_commits": "partial-progress.max-commits",
-    "partial_progress_max_failed_commits": "partial-progress.max-failed-commits",
-}
-"""Options of Iceberg's whose names have a dot."""
-
-_NO_OPTIONS = frozenset(
-    {"trigger", "small_files", "delete_ratio", "delete_files", "max_bytes", "strategy", "sort_order", "where"}
-)
-"""What is no option of a rewrite, but an argument, or says when it is due."""
 
 
 def call_text(
@@ -84,9 +74,11 @@ def argument_text(value: Argument) -> str:
             assert_never(value)
 
 
-def when_due(options: Procedure) -> str:
-    """When a task is due, for people."""
+def when_due(options: Procedure, is_by_time: bool = False) -> str:
+    """When a task is due, for people; `is_by_time`: by its trigger alone."""
     due = [f"every {options.trigger.text}"] if options.trigger else []
+    if is_by_time:
+        return "".join(due)
     match options:
         case RewriteDataFiles():
             due += [
@@ -119,9 +111,9 @@ def plain_options(options: Procedure) -> dict[str, str]:
 def iceberg_options(options: Procedure) -> dict[str, str]:
     """What a rewrite gives to Iceberg as `options`: those that are said, by Iceberg's names."""
     said = {
-        _iceberg_name(field.name, value): _option_text(value)
-        for field in fields(options)
-        if field.name not in _NO_OPTIONS and (value := getattr(options, field.name)) not in (None, "", ())
+        key: _option_text(value)
+        for name, key in iceberg_names(name_of(options)).items()
+        if (value := getattr(options, name)) not in (None, "", ())
     }
     return dict(sorted(said.items()))
 
@@ -197,10 +189,6 @@ def _plain(value: object) -> str:
             return ", ".join(f"{key}={item}" for key, item in value.items())
         case _:
             return _option_text(value)
-
-
-def _iceberg_name(name: str, value: object) -> str:
-    return _DOTTED.get(name) or name.replace("_", "-") + ("-bytes" if isinstance(value, Size) else "")
 
 
 def _option_text(value: object) -> str:

@@ -12,13 +12,20 @@ from typing import Any
 
 import pytest
 
-from lakesql.compile.maintenance import _DOTTED, iceberg_options
+from lakesql.compile.maintenance import iceberg_options
 from lakesql.compile.select import build_selects
 from lakesql.engine.maintenance.keeper import Keeper
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.spark.gateway import java_class
 from lakesql.events import BatchCommitted, Event, MaintenanceFailed, Noted, TableMaintained, now_ms
-from lakesql.project.procedures import PROCEDURES, option_names
+from lakesql.project.procedures import (
+    ARGUMENTS,
+    DUE_OPTIONS,
+    PROCEDURES,
+    REFUSED_ARGUMENTS,
+    iceberg_names,
+    option_names,
+)
 from lakesql.run.maintain import IS_RUN, maintenance_queries
 from lakesql.run.prepare import find_upkeep
 from tests.spark.project import Project, Row
@@ -205,19 +212,18 @@ def test_tasks_run_by_themselves_and_leave_a_model_that_is_run_alone(project: Pr
 @pytest.mark.usefixtures("lake")
 def test_options_and_arguments_are_those_that_iceberg_has() -> None:
     """Asked of the procedures themselves: a name that they do not know would fail each call."""
-    own = {"trigger", "small_files", "delete_ratio", "delete_files", "max_bytes", "manifests", "snapshots"}
     for name, kind in PROCEDURES.items():
         camel = "".join(word.capitalize() for word in name.split("_"))
         parameters = static_field(f"org.apache.iceberg.spark.procedures.{camel}Procedure", "PARAMETERS")
         arguments = {str(each.name()) for each in parameters}
-        said = set(option_names(kind)) - own
-        if "options" in arguments:
+        refused = set(REFUSED_ARGUMENTS.get(name, ()))
+        options = iceberg_names(name)
+        assert arguments == {"table", *ARGUMENTS[name], *refused, *(["options"] if options else [])}
+        assert set(option_names(kind)) == {*ARGUMENTS[name], *options} | (set(option_names(kind)) & DUE_OPTIONS)
+        if options:
             known = valid_options(camel)
-            by_iceberg = {_DOTTED.get(each) or each.replace("_", "-") for each in said - arguments}
-            assert {each if each in known else f"{each}-bytes" for each in by_iceberg} <= known
+            assert set(options.values()) <= known
             assert set(iceberg_options(kind())) <= known
-        else:
-            assert said <= arguments
 
 
 def static_field(name: str, field: str) -> Any:

@@ -164,7 +164,7 @@ class Keeper:
         if found is not None and now - found.seen_ms < LOOKS_AGAIN_MS:
             rewrites = [task for task in tasks if isinstance(task.options, RewriteDataFiles) and self._may(task)]
             if self._time_left(found.facts) <= 0 or not any(
-                why_due(task.procedure, task.options, found.facts, found.level, 0, now, factor) for task in rewrites
+                _why(task, found.facts, found.level, 0, now, factor) for task in rewrites
             ):
                 return None
         if now - self._absent.get(table, 0) < LOOKS_AGAIN_MS:
@@ -196,8 +196,8 @@ class Keeper:
         for task in tasks:
             if not self._may(task):
                 continue
-            follows = isinstance(task.options, RewritePositionDeleteFiles) and _follows(due, facts)
-            if follows or why_due(task.procedure, task.options, facts, watched.level, manifests, now, factor):
+            is_of_deletes = isinstance(task.options, RewritePositionDeleteFiles) and not task.is_by_time
+            if (is_of_deletes and _follows(due, facts)) or _why(task, facts, watched.level, manifests, now, factor):
                 due.append(task)
         return due
 
@@ -327,6 +327,10 @@ def _count(watched: _Watched, summary: Mapping[str, str]) -> None:
         deleted=max(0.0, start.deleted + deleted / max(1, snapshot.count("total-records"))),
         delete_files=max(0, start.delete_files + more),
     )
+
+
+def _why(task: MaintenanceTask, facts: TableFacts, level: Level, manifests: int, now_ms: int, factor: float) -> str:
+    return why_due(task.procedure, task.options, facts, level, manifests, now_ms, factor, task.is_by_time)
 
 
 def _follows(due: Iterable[MaintenanceTask], facts: TableFacts) -> bool:
