@@ -10,7 +10,7 @@ from lakesql.catalog.manifests import list_manifests, read_live_files
 from lakesql.catalog.tables import load_table, reading
 from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT
 from lakesql.model.table_name import TableName
-from lakesql.names import LEDGER_EVENT_TIME, LEDGER_LATE, LEDGER_MODEL, REPLAY_SUFFIX
+from lakesql.names import LEDGER_EVENT_TIME, LEDGER_LATE, LEDGER_MODEL, MAINTAINED_PROPERTY, REPLAY_SUFFIX
 from lakesql.plan.health import Commit, LiveFile, TableFacts, Totals, event_ms
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
 
@@ -53,6 +53,7 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
         totals=_totals(summaries[-1]) if summaries else Totals(),
         files=files,
         dead_letters=tuple(_letters(letters)) if letters is not None else (),
+        is_left=table.metadata.properties.get(MAINTAINED_PROPERTY, "").lower() == "false",
     )
 
 

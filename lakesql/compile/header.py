@@ -10,7 +10,7 @@ from typing import assert_never
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every
-from lakesql.model.upkeep import maintenance_tasks
+from lakesql.model.upkeep import is_maintained, maintenance_tasks
 from lakesql.names import COMPILED_FROM, MARKED_AT
 from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
 
@@ -218,7 +218,7 @@ def _progress(select: Select) -> str:
 
 def _maintenance(select: Select) -> str:
     maintenance = select.model.config.maintenance
-    if not maintenance.procedures:
+    if not maintenance.procedures or not is_maintained(select.model):
         return "none; somebody else maintains the table"
     share = f"{maintenance.max_time_ratio * 100:g}%"
     own = dict.fromkeys(task.name if task.written else task.procedure for task in maintenance_tasks(select.model))

@@ -10,6 +10,7 @@ from lakesql.decode import collect
 from lakesql.errors import Problem, ProjectError, did_you_mean
 from lakesql.model.maintenance_call import read_calls
 from lakesql.model.model import MaintenanceModel, Model, WrittenCall
+from lakesql.model.upkeep import is_maintained
 from lakesql.project.profiles import Target
 from lakesql.template.evaluate import Names
 from lakesql.template.template import Macros, parse_template, render_template
@@ -91,7 +92,7 @@ def _check(
     own = model.config.maintenance.procedures
     taken = {call.procedure: call for call in earlier}
     for call in calls:
-        if call.procedure not in own:
+        if call.procedure not in own or not is_maintained(model):
             yield Problem(
                 "maintenance-off",
                 f"Model '{model.name}' says that {call.procedure} is not run on its table.",

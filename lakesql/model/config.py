@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from lakesql.decode import Node, decode, fields_of, option, read_each, read_entries, read_option_text
 from lakesql.errors import Problem, ProjectError, did_you_mean
-from lakesql.names import check_column, check_name
+from lakesql.names import MAINTAINED_PROPERTY, check_column, check_name
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.project.procedures import Maintenance, merge_maintenance, read_maintenance
 from lakesql.stream.client import find_client_options
@@ -125,6 +125,8 @@ def _read_property(key: str, node: Node) -> str:
     if key == STAGING_PROPERTY:
         raise ProjectError.of("wrong-value", f"'{key}' is set by lakesql: each batch is staged before it is published.")
     text = read_option_text(node)
+    if key == MAINTAINED_PROPERTY and text not in ("true", "false"):
+        raise ProjectError.of("wrong-value", f"{node.shown} is neither true nor false.", place=node.place)
     if key == "format-version" and text not in _FORMAT_VERSIONS:
         raise ProjectError.of(
             "wrong-value",

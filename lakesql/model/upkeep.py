@@ -8,9 +8,10 @@ from typing import assert_never
 from lakesql.model.model import Model, WrittenCall
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import build_writing
-from lakesql.names import DEAD_LETTER_SUFFIX, TOMBSTONES_SUFFIX
+from lakesql.names import DEAD_LETTER_SUFFIX, MAINTAINED_PROPERTY, TOMBSTONES_SUFFIX
 from lakesql.project.procedures import (
     DEFAULTS,
+    RECENT,
     SORT_OPTIONS,
     ZORDER_OPTIONS,
     ExpireSnapshots,
@@ -49,15 +50,21 @@ class MaintenanceTask:
         return self.written is not None and self.written.is_by_time
 
 
+def is_maintained(model: Model) -> bool:
+    """Whether the model's properties leave the maintenance of its own table to lakesql."""
+    return model.config.properties.get(MAINTAINED_PROPERTY) != "false"
+
+
 def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
-    """The tasks of a model: those of its table, of its dead letters, and of its tombstones, if it has any."""
+    """The tasks of a model: those of its table, unless somebody else maintains it, of its dead letters, and of its
+    tombstones, if it has any."""
     tables = {model.name + DEAD_LETTER_SUFFIX: model.table.dead_letter}
     if build_writing(model.config).retention is not None:
         tables[model.name + TOMBSTONES_SUFFIX] = model.table.tombstones
     procedures = model.config.maintenance.procedures
     own = [
         task
-        for name, options in procedures.items()
+        for name, options in (procedures.items() if is_maintained(model) else ())
         for task in _written(model, name) or (MaintenanceTask(model.name, model.name, name, model.table, options),)
     ]
     beside = {name: _beside(name, options) for name, options in procedures.items()}
@@ -88,7 +95,8 @@ def _beside(name: str, options: Procedure) -> Procedure:
         case RewriteDataFiles():
             plain = RewriteDataFiles()
             names = ("strategy", "sort_order", "where", "output_spec_id", *SORT_OPTIONS, *ZORDER_OPTIONS)
-            return replace(options, **{name: getattr(plain, name) for name in names})
+            others = {name: getattr(plain, name) for name in names}
+            return replace(options, **{**others, "where": RECENT if options.where == RECENT else ""})
         case RewritePositionDeleteFiles():
             return replace(options, where="")
         case RewriteManifests():

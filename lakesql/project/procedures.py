@@ -63,6 +63,17 @@ def _read_texts(node: Node) -> Mapping[str, str]:
     return read_entries(node, lambda _, entry: read_option_text(entry))
 
 
+RECENT = "recent"
+"""What `where` says for the partitions that were written to since the last rewrite."""
+
+
+def _read_condition(node: Node) -> str:
+    found = _read_text(node)
+    if found != RECENT:
+        return found
+    raise ProjectError.of("wrong-value", f"'{RECENT}' is for rewrite_data_files alone.", place=node.place)
+
+
 _TRIGGER = "How often it is due by time alone ('1 hour'); never, if left out."
 _TARGET_SIZE = "How large files are to be ('256 MB'); the table's `write.target-file-size-bytes` if left out."
 
@@ -100,7 +111,10 @@ class RewriteDataFiles:
         read=_read_text,
     )
     where: str = option(
-        "A condition on partitions: files of the others are left as they are.", default="", read=_read_text
+        "A condition on partitions: files of the others are left as they are. `recent`: the partitions that were "
+        "written to since the last rewrite.",
+        default="",
+        read=_read_text,
     )
     target_file_size: Size | None = option(_TARGET_SIZE, default=None, read=parse_size)
     min_file_size: Size | None = _iceberg("Smaller files are rewritten.", None, parse_size)
@@ -144,7 +158,7 @@ class RewritePositionDeleteFiles:
         read=read_positive,
     )
     where: str = option(
-        "A condition on partitions: files of the others are left as they are.", default="", read=_read_text
+        "A condition on partitions: files of the others are left as they are.", default="", read=_read_condition
     )
     target_file_size: Size | None = _iceberg("How large files are to be ('64 MB').", None, parse_size)
     min_file_size: Size | None = _iceberg("Smaller files are rewritten.", None, parse_size)
@@ -322,6 +336,12 @@ class Maintenance:
 
     max_time_ratio: float = option(
         "Share of the time of the last hour that maintenance between batches may take.", default=0.1, read=_read_share
+    )
+    max_time: Duration = option(
+        "How long a procedure may take, but for those that somebody asks for; one that takes longer is cancelled, and "
+        "leaves the table as it is.",
+        default=Duration("10 minutes", 600_000),
+        read=parse_duration,
     )
     rewrite_data_files: RewriteDataFiles | None = option(
         "Small files, and deleted rows.", factory=RewriteDataFiles, read=_reader("rewrite_data_files")
