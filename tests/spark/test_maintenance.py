@@ -242,18 +242,21 @@ def test_statements_written_by_hand_take_the_places_of_the_appended_tasks(projec
     ]
 
 
-PARTITIONS = ["kind", "truncate(2, kind)", "bucket(3, id)", "days(at)", "hours(at)", "day", "size", "years(day)"]
+TIMES = ["hours(at)", "days(seen)", "months(born)", "years(day)"]
+PARTITIONS = ["kind", "truncate(2, kind)", "bucket(3, id)", "day", "size", *TIMES]
 
 
 def test_recent_rewrites_the_partitions_that_were_written_to_alone(project: Project) -> None:
-    """Each way to partition but months; a value that is NULL; then one that no condition can name."""
+    """Each way to partition, at once; a value that is NULL; then one that no condition can name."""
     recent = {"rewrite_data_files": {"where": "recent", "rewrite_all": True, "trigger": "1 millisecond"}}
     config = {"mode": "append", "maintenance": {**LAZY, "expire_snapshots": False, **recent}}
-    columns = {"id": "int", "kind": "string", "at": "timestamp", "day": "date", "size": "decimal(9,2)"}
+    times = {"at": "timestamp", "seen": "timestamp", "born": "date", "day": "date"}
+    columns = {"id": "int", "kind": "string", "size": "decimal(9,2)", **times}
     project.stream("e", columns)
     project.model("a", "SELECT * FROM {e}", partition_by=PARTITIONS, **config)
     project.model("b", "SELECT *, at AS again FROM {e}", partition_by=["again"], **config)
-    old = {"id": 1, "kind": "it's", "at": "2026-03-01T10:00:00Z", "day": "2026-03-01", "size": "1.50"}
+    at, day = "2026-03-01T10:00:00Z", "1960-03-01"
+    old = {"id": 1, "kind": "it's", "size": "1.50", "at": at, "seen": at, "born": day, "day": day}
     empty = {**dict.fromkeys(columns), "id": 2}
     new = {**old, "id": 3, "kind": "other", "day": "2025-03-01"}
     project.record("e", [old, empty])
