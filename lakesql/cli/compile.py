@@ -44,5 +44,5 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
             shown += [task_texts(selects[model], chosen) for model, chosen in tasks.items()]
         click.echo("\n".join(shown), nl=False)
     else:
-        write_copies(manifest, texts, output_dir)
+        write_copies(manifest, {name: texts[name] for name in names}, output_dir)
         click.echo(f"{count(len(names), 'model')} compiled: {output_dir}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 
 from lakesql.decode import collect
@@ -19,6 +19,7 @@ from lakesql.template.template import Macros, parse_template, render_template
 def find_calls(
     files: Iterable[MaintenanceModel],
     models: Mapping[str, Model],
+    unread: Collection[str],
     target: Target,
     variables: Mapping[str, object],
     macros: Macros,
@@ -26,11 +27,15 @@ def find_calls(
 ) -> dict[str, tuple[WrittenCall, ...]]:
     """The statements by the models whose tables they maintain; what is wrong with them goes to `problems`.
 
+    `unread` are the models that could not be read: they are there all the same.
+
     Where the target says that somebody else maintains its tables, there are none.
     """
     found: dict[str, list[WrittenCall]] = {}
     for file in files:
         model = models.get(file.config.of)
+        if model is None and file.config.of in unread:
+            continue
         if model is None:
             problems.append(_unknown(file, models))
         elif model.config.maintenance.procedures or not _is_off(target):

@@ -117,10 +117,10 @@ def load_manifest(
     written = {name: found for name, found in named.items() if isinstance(found, MaintenanceModel)}
     models = {name: found for name, found in named.items() if isinstance(found, Model)}
     variables = {**files.settings.vars.plain(), **overrides}
-    calls = find_calls(written.values(), models, target, variables, macros, problems)
+    model_names = {PurePosixPath(file.path).stem for file in files.models}
+    calls = find_calls(written.values(), models, model_names - named.keys(), target, variables, macros, problems)
     models |= {name: replace(models[name], calls=found) for name, found in calls.items()}
 
-    model_names = {PurePosixPath(file.path).stem for file in files.models}
     aimless = check_folders(files.settings.models, [_fqn(file.path, files.settings) for file in files.models])
     warnings = [*(() if files.models else aimless), *_warn_of_tests(models.values())]
     problems.extend(aimless if files.models else ())

@@ -181,7 +181,7 @@ def _matches_fqn(node: GraphNode, criterion: Criterion) -> bool:
         case "stream":
             return False
         case "maintenance" if not node.is_appended:
-            return node.fqn[-2] == value or _matches_names(node.fqn, value) or _matches_names(node.fqn[1:], value)
+            return any(_matches_names(names, value) for names in (node.fqn, node.fqn[1:], node.fqn[-2:]))
         case "maintenance":
             whole = (node.name, ".".join(node.fqn[1:]), ".".join(node.fqn))
             return value in whole or (value.count(".") > 0 and any(fnmatchcase(name, value) for name in whole))

@@ -24,6 +24,7 @@ LATE = {
     "max_time_ratio": 1.0,
     "rewrite_data_files": {"min_input_files": 2, "delete_ratio": 1.0},
     "expire_snapshots": {"retain_last": 1},
+    "remove_orphan_files": {"older_than": "14 days"},
 }
 """Nothing is due by itself at the end of a run, but for the expiry of what is old."""
 
@@ -37,9 +38,9 @@ def read(project: Project) -> tuple[int, str]:
 
 def age(folder: Path) -> Path:
     """Make a table's files old enough to be orphans; its folder of data files."""
-    four_days_ago = time.time() - 4 * 86_400
+    long_ago = time.time() - 20 * 86_400
     for file in folder.rglob("*"):
-        os.utime(file, (four_days_ago, four_days_ago))
+        os.utime(file, (long_ago, long_ago))
     return folder / "data"
 
 

@@ -309,14 +309,14 @@ def test_maintenance_written_by_hand_is_a_node_in_the_place_of_the_appended_one(
         "file:orders_sorted.sql",
         "orders_sorted.*",
     ):
-        assert run("ls", "--select", words).out.split() == [name], words
-    assert name in run("ls").out.split() and name not in run("ls", "--resource-type", "model").out.split()
-    below = run("ls", "--select", "orders+").out.split()
+        assert run("ls", "--select", words)[1].split() == [name], words
+    assert name in run("ls")[1].split() and name not in run("ls", "--resource-type", "model")[1].split()
+    below = run("ls", "--select", "orders+")[1].split()
     assert name in below and "shop.orders.expire_snapshots" in below
     assert "shop.orders.rewrite_data_files" not in below
-    (said,) = map(json.loads, run("ls", "--select", "orders_sorted", "--output", "json").out.splitlines())
+    (said,) = map(json.loads, run("ls", "--select", "orders_sorted", "--output", "json")[1].splitlines())
     assert (said["path"], said["table"]) == ("models/maintenance/orders_sorted.sql", "lake.shop.orders")
-    compiled = run("compile", "--select", "orders_sorted").out
+    compiled = run("compile", "--select", "orders_sorted")[1]
     assert compiled.startswith(
         "-- orders_sorted.rewrite_data_files: every 1 hour\nCALL lake.system.rewrite_data_files("
     )
@@ -327,7 +327,7 @@ def test_maintenance_written_by_hand_is_a_node_in_the_place_of_the_appended_one(
     assert (node["when"], node["options"]["trigger"]) == ("every 1 hour", "1 hour")
     assert "maintenance.orders.rewrite_data_files" not in nodes
     file.write_text(file.read_text().replace("'sort'", "'binpack'"))
-    assert "'binpack'" in run("compile", "--select", "orders_sorted").out, "an old text was kept"
+    assert "'binpack'" in run("compile", "--select", "orders_sorted")[1], "an old text was kept"
 
 
 def test_parse_reads_every_select(run: Run, shop: Path) -> None:

@@ -128,6 +128,7 @@ class Keeper:
         self._watched: dict[TableName, _Watched] = {}
         self._spent: list[tuple[int, int]] | None = None
         self._speed = BYTES_PER_MS
+        self._allowed = 0.0
         self._told: set[str] = set()
         self._not_before: dict[str, int] = {}
         self._absent: dict[TableName, int] = {}
@@ -249,7 +250,8 @@ class Keeper:
                 break
             except _OvertimeError:
                 problem = f"it took longer than {self.upkeep.max_time_ms / 1000:g} seconds, and was cancelled"
-                self._speed /= 2
+                if isinstance(task.options, RewriteDataFiles):
+                    self._speed = min(self._speed, self._allowed / self.upkeep.max_time_ms) / 2
                 break
             except Exception as error:  # whatever a procedure raises: the stream goes on
                 name, what = read_cause(error)
@@ -392,7 +394,8 @@ class Keeper:
         time_ms = self._time_left(facts)
         if not self._at_once:
             time_ms = min(time_ms, self.upkeep.max_time_ms)
-        allowed = min(options.max_bytes.size_bytes, max(0.0, time_ms) * self._speed)
+        allowed = min(float(options.max_bytes.size_bytes), max(0.0, time_ms) * self._speed)
+        self._allowed = min(allowed, size)
         if not files or size <= allowed:
             return {}
         return {MAX_FILES: str(max(options.min_input_files or 5, int(allowed / (size / files))))}
