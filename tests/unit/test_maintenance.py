@@ -24,6 +24,7 @@ from lakesql.engine.maintenance.figures import (
     parse_work,
     render_work,
 )
+from lakesql.engine.maintenance.keeper import left_nothing
 from lakesql.errors import Place, ProjectError
 from lakesql.model.config import SortField
 from lakesql.model.table_name import TableName
@@ -188,6 +189,24 @@ def test_a_condition_names_partitions_and_nothing_that_it_cannot_name() -> None:
     for each in nothing:
         assert said([day], each) is None
     assert said() is None
+
+
+@pytest.mark.parametrize(
+    ("options", "narrowing", "counts", "expected"),
+    [
+        (RewriteDataFiles(), {}, {"rewritten_data_files_count": 900}, True),
+        (RewriteDataFiles(where="recent"), {}, {}, True),
+        (RewriteDataFiles(where="id = 3"), {}, {}, False),
+        (RewriteDataFiles(), {"max-files-to-rewrite": "5"}, {"rewritten_data_files_count": 5}, False),
+        (RewriteDataFiles(), {"max-files-to-rewrite": "5"}, {"rewritten_data_files_count": 4}, True),
+        (RewriteDataFiles(max_files_to_rewrite=7), {}, {"rewritten_data_files_count": 7}, False),
+        (RewriteDataFiles(), {}, {"rewritten_data_files_count": 5, "failed_data_files_count": 1}, False),
+    ],
+)
+def test_which_rewrite_has_left_nothing(
+    options: RewriteDataFiles, narrowing: Mapping[str, str], counts: Mapping[str, int], expected: bool
+) -> None:
+    assert left_nothing(options, narrowing, counts) == expected
 
 
 def test_old_snapshots_are_counted_and_those_that_stay_are_not() -> None:

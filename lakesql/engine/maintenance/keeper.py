@@ -67,6 +67,7 @@ CANCELS_EVERY_S = 1.0
 """How often the jobs of a procedure are cancelled whose time is over: it may begin others."""
 
 MAX_FILES = "max-files-to-rewrite"
+"""The option of Iceberg's by which a rewrite is cut down to the bytes and the time that there are for it."""
 
 CONFLICTS = ("CommitFailedException", "ValidationException", "CommitStateUnknownException")
 
@@ -172,9 +173,9 @@ class Keeper:
             return
         done: dict[str, int] = {}
         started = self._clock()
-        for task in due:
-            if done and watched is not None and self._time_left(watched.facts) <= 0:
-                break
+        for number, task in enumerate(due):
+            if number and watched is not None and self._time_left(watched.facts) <= 0:
+                break  # what is left is due the next time
             self._reached("maintain")
             if self._call(session, task):
                 done[task.procedure] = self._clock()
@@ -286,17 +287,14 @@ class Keeper:
         table = load_table(session, task.table)
         facts = parse_facts(read_json(table))
         order = self.upkeep.order if facts.is_ordered and not task.is_beside else ()
+        bound: Mapping[str, str] = {}
         match task.options:
             case RewriteDataFiles() as options:
-                where = options.where
-                if where == RECENT:
-                    found = self._recent(session, task.table, table, facts)
-                    if found is None:
-                        return None
-                    where = found
-                narrowed = replace(task, options=replace(options, where=where))
+                where = self._recent(session, task.table, table, facts) if options.where == RECENT else options.where
+                if where is None:
+                    return None
                 bound = self._bound(options, facts)
-                statement = call_text(narrowed, order, options=bound)
+                statement = call_text(replace(task, options=replace(options, where=where)), order, options=bound)
             case RewritePositionDeleteFiles():
                 if not (facts.head and facts.head.count("total-delete-files")):
                     return None
@@ -326,11 +324,8 @@ class Keeper:
         if isinstance(task.options, RemoveOrphanFiles):
             return {"orphan_files_count": len(rows)}
         counts = {key: int(value) for key, value in rows[0].asDict().items() if value is not None} if rows else {}
-        if isinstance(task.options, RewriteDataFiles) and task.options.where in ("", RECENT):
-            limit = bound.get(MAX_FILES, task.options.max_files_to_rewrite)
-            is_whole = limit is None or counts.get("rewritten_data_files_count", 0) < int(limit)
-            if is_whole and not counts.get("failed_data_files_count"):
-                self._rewritten[task.table] = facts.sequence
+        if isinstance(task.options, RewriteDataFiles) and left_nothing(task.options, bound, counts):
+            self._rewritten[task.table] = facts.sequence
         return counts
 
     def _recent(self, session: SparkSession, name: TableName, table: JavaTable, facts: TableFacts) -> str | None:
@@ -418,6 +413,13 @@ class Keeper:
         if text not in self._told:
             self._told.add(text)
             self._emit(Noted(f"maintenance: {text}", self._clock(), self.upkeep.model))
+
+
+def left_nothing(options: RewriteDataFiles, narrowing: Mapping[str, str], counts: Mapping[str, int]) -> bool:
+    """Whether a rewrite that was given `narrowing` has looked at all files, or at all that the ones before have not."""
+    limit = narrowing.get(MAX_FILES, options.max_files_to_rewrite)
+    is_cut = limit is not None and counts.get("rewritten_data_files_count", 0) >= int(limit)
+    return options.where in ("", RECENT) and not is_cut and not counts.get("failed_data_files_count")
 
 
 def _count(watched: _Watched, summary: Mapping[str, str]) -> None:
