@@ -79,10 +79,12 @@ def compiled_text(select: Select) -> str:
         when = "each batch that has late records: the rows among which they are looked for"
         parts.append(_section(when, select.late_text))
     tasks = maintenance_tasks(model)
-    parts += [_task_section(task, table) for task in tasks if not task.is_beside]
+    own = [task for task in tasks if not task.is_beside]
+    parts += [_task_section(task, table) for task in own]
+    when = "the same" if own and not any(task.written for task in own) else "by the model's own thresholds"
     for owner in dict.fromkeys(task.owner for task in tasks if task.is_beside):
         calls = (call_text(task) for task in tasks if task.owner == owner)
-        parts.append(_section(f"{owner}: the same, if the table is there", *calls))
+        parts.append(_section(f"{owner}: {when}, if the table is there", *calls))
     return "\n\n".join(parts) + "\n"
 
 
