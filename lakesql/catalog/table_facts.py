@@ -15,8 +15,8 @@ from lakesql.names import (
     LEDGER_EVENT_TIME,
     LEDGER_LATE,
     LEDGER_MODEL,
-    MAINTAINED_PROPERTY,
     LEDGER_PREVIOUS_EVENT_TIME,
+    MAINTAINED_PROPERTY,
     REPLAY_SUFFIX,
 )
 from lakesql.plan.health import Commit, LiveFile, TableFacts, Totals, event_ms
