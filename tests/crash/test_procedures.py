@@ -12,8 +12,9 @@ import pytest
 
 from lakesql.project.procedures import PROCEDURES
 from lakesql.run.maintain import maintenance_queries
-from tests.crash.harness import SPARK, Runners, choose
+from tests.crash.harness import SPARK, Runners
 from tests.crash.runner import Order
+from tests.share import choose
 from tests.spark.project import Project
 from tests.spark.test_maintenance import files, in_ten_days, keep, tasks
 
