@@ -25,7 +25,7 @@ from lakesql.decode import Field, Node, fields_of
 from lakesql.engine.spark.session import DEFAULTS, LOCAL_DEFAULTS
 from lakesql.events import Event
 from lakesql.graph.selector import METHODS
-from lakesql.model.config import MODES, PartitionField, SortField, TableConfig, Trigger
+from lakesql.model.config import ALL_MODES, PartitionField, SortField, TableConfig, Trigger
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.model.writing import PARTITIONED_APPEND_PROPERTIES, PARTITIONED_UPSERT_PROPERTIES
 from lakesql.observe.jsonl import event_name
@@ -69,12 +69,13 @@ def render_page(page: Path) -> str:
 
 
 def config_sections() -> str:
-    """What `config(...)` takes: the options of every mode, then each mode's own."""
+    """What `config(...)` takes: the options of every mode that writes a table, then each mode's own."""
     common = fields_of(TableConfig)
     shared = {field.name for field in common}
     parts = [f"### Every mode\n\n{option_table(common)}"]
-    for mode, kind in MODES.items():
-        own = [field for field in fields_of(kind) if field.name not in shared]
+    for mode, kind in ALL_MODES.items():
+        is_table = issubclass(kind, TableConfig)
+        own = [field for field in fields_of(kind) if not is_table or field.name not in shared]
         table = option_table(own) if own else "It has no options of its own."
         parts.append(f"### `mode='{mode}'`\n\n{option_doc(kind)}\n\n{table}")
     return "\n\n".join(parts)

@@ -24,6 +24,12 @@ CONDITIONS: dict[str, Condition] = {
         "The Avro schema of a stream does not exist, is not one, or lacks a column of the contract.",
         "Correct the path in `schema:`, the file, or the contract.",
     ),
+    "bad-call": Condition(
+        "A maintenance model holds something else than CALL statements of Iceberg's maintenance procedures, with named "
+        "arguments, for the table of its model.",
+        "Correct the statement where the message points: "
+        "`CALL {{ target.catalog }}.system.rewrite_data_files(table => '{{ this }}')`.",
+    ),
     "bad-column-name": Condition(
         "A column has a name with a dot, a backtick or a control character in it, or an empty one.",
         "Give it another name, in a SELECT with `AS`.",
@@ -227,6 +233,10 @@ CONDITIONS: dict[str, Condition] = {
         "Two streams, two models or two descriptions have one name.",
         "Rename one of them.",
     ),
+    "duplicate-procedure": Condition(
+        "Two maintenance models call the same procedure for one table.",
+        "Put the statements into one of them, or remove one.",
+    ),
     "duplicate-table": Condition(
         "Two models would write one table, or one writes the other's dead-letter table.",
         "Give one of them another `table` or `namespace`.",
@@ -357,6 +367,10 @@ CONDITIONS: dict[str, Condition] = {
     "macro-not-pure": Condition(
         "A macro uses one of the seven names (`config`, `stream`, `this` …); it sees its arguments and other macros.",
         "Give the macro an argument, and pass the value from the model.",
+    ),
+    "maintenance-off": Condition(
+        "A maintenance model calls a procedure that is switched off for the table.",
+        "Remove the statement, or `false` from the model's `maintenance` option or its folder's.",
     ),
     "many-statements": Condition(
         "A model's file holds more than one statement.",

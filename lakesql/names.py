@@ -179,6 +179,9 @@ LEDGER_REBUILD = "lakesql.rebuild"
 MAINTENANCE_PROPERTY = "lakesql.maintenance"
 """The property of a table that says which maintenance was done when."""
 
+MAINTAINED_PROPERTY = "lakesql.maintenance.enabled"
+"""The property of a table that is `false` where somebody else maintains it."""
+
 TAG_PREFIX = "lakesql_ledger_"
 """The tag of a model's newest ledger entry is this and the model's name: no expiry removes the snapshot."""
 

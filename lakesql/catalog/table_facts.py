@@ -18,6 +18,7 @@ from lakesql.names import (
     LEDGER_LATE,
     LEDGER_MODEL,
     LEDGER_PREVIOUS_EVENT_TIME,
+    MAINTAINED_PROPERTY,
     REPLAY_SUFFIX,
 )
 from lakesql.plan.health import Commit, Deletes, LiveFile, Manifest, MetadataFacts, TableFacts, event_ms
@@ -75,6 +76,7 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
         files=files,
         dead_letters=tuple(_letters(letters)) if letters is not None else (),
         metadata=metadata,
+        is_left=table.metadata.properties.get(MAINTAINED_PROPERTY, "").lower() == "false",
     )
 
 

@@ -22,7 +22,8 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
     """Write and print the SQL that models run.
 
     Each model's statements go to target/compiled/, under the model's own path, and to stdout, and what is known of the
-    project to target/manifest.json. Neither Java nor Spark is needed.
+    project to target/manifest.json. Of a maintenance task that is selected without its model, the statement is printed.
+    Neither Java nor Spark is needed.
     """
     from lakesql.cli import project
     from lakesql.compile.compiled import compiled_files, write_copies
@@ -30,12 +31,18 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
 
     manifest = project.load_project(given.options)
     project.show_warnings(manifest, given.options)
-    names = project.select_models(manifest, select, exclude, given.options)
+    names, tasks = project.select_work(manifest, select, exclude, given.options)
     compiled = compiled_files(manifest)
-    texts = compiled.compile(names)
+    texts = compiled.compile((*names, *tasks))
     project.write_manifest(manifest, compiled)
     if output_dir is None:
-        click.echo("\n".join(texts[name] for name in names), nl=False)
+        shown = [texts[name] for name in names]
+        if tasks:
+            from lakesql.compile.statements import task_texts
+
+            selects = compiled.selects(tasks)
+            shown += [task_texts(selects[model], chosen) for model, chosen in tasks.items()]
+        click.echo("\n".join(shown), nl=False)
     else:
-        write_copies(manifest, texts, output_dir)
+        write_copies(manifest, {name: texts[name] for name in names}, output_dir)
         click.echo(f"{count(len(names), 'model')} compiled: {output_dir}")

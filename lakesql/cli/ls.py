@@ -39,7 +39,8 @@ def command(
 ) -> None:
     """List models and streams, each after those it reads.
 
-    The tasks that maintain the models' tables are listed where --select or --resource-type means them.
+    The tasks that maintain the models' tables are listed where --select or --resource-type means them, those that are
+    written by hand always.
     """
     from lakesql.cli import project
     from lakesql.cli.report import say
@@ -50,7 +51,7 @@ def command(
         return
     nodes = project.select(manifest, select, exclude, given.options)
     wanted = {resource_type} if resource_type else {"model", "stream", *(["maintenance"] if select else [])}
-    shown = [node for node in nodes if node.resource_type in wanted]
+    shown = [node for node in nodes if node.resource_type in wanted or not (resource_type or node.is_appended)]
     if not shown:
         say("Nothing is selected.", given.options)
     click.echo("".join(f"{_line(manifest, node, output)}\n" for node in shown), nl=False)

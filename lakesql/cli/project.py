@@ -100,7 +100,8 @@ def select(manifest: Manifest, words: Sequence[str], exclude: Sequence[str], opt
     Raises `UsageError` (`bad-selector`).
     """
     selection = parse_selection(words, exclude)
-    graph = graph_with_tasks(manifest) if any(_MEANS_TASKS.search(word) for word in words) else manifest.graph
+    has_tasks = bool(manifest.written) or any(_MEANS_TASKS.search(word) for word in words)
+    graph = graph_with_tasks(manifest) if has_tasks else manifest.graph
     selected = select_nodes(selection, graph)
     for word in selected.unmatched:
         say(f"'{word}' matches nothing. {_nearest(word, manifest)}".rstrip(), options)

@@ -130,7 +130,7 @@ class CompiledFiles:
         read_values = [[var, manifest.vars[var]] for var in sorted(facts.vars) if var in manifest.vars]
         target = manifest.target
         parts = [
-            *(model.path, model.fqn, str(model.table), model.options, encode(model.trigger)),
+            *(model.path, model.fqn, str(model.table), model.options, encode(model.trigger), encode(model.calls)),
             digest_macros(facts.macros, manifest.macros),
             [target.name, target.namespace, target.catalog.name] if "target" in facts.reads else [],
             {found.name: self._key(found.name) for found in facts.refs},

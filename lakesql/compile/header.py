@@ -23,6 +23,7 @@ from lakesql.compile.growth import (
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every
+from lakesql.model.upkeep import is_maintained, maintenance_tasks
 from lakesql.names import COMPILED_FROM, MARKED_AT
 from lakesql.project.procedures import DAY_MS
 from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
@@ -232,10 +233,11 @@ def _progress(select: Select) -> str:
 
 def _maintenance(select: Select) -> str:
     maintenance = select.model.config.maintenance
-    if not maintenance.procedures:
+    if not maintenance.procedures or not is_maintained(select.model):
         return "none; somebody else maintains the table"
     share = f"{maintenance.max_time_ratio * 100:g}%"
-    return f"{', '.join(maintenance.procedures)}, where due, between two batches, in {share} of the time at most"
+    own = dict.fromkeys(task.name if task.written else task.procedure for task in maintenance_tasks(select.model))
+    return f"{', '.join(own)}, where due, between two batches, in {share} of the time at most"
 
 
 def _day(select: Select) -> str:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
-from datetime import UTC, datetime
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import assert_never
 
-from lakesql.compile.quote import identifier, text
+from lakesql.compile.quote import identifier, literal, text
 from lakesql.model.config import SortField
 from lakesql.model.upkeep import MaintenanceTask
 from lakesql.project.duration import Duration
 from lakesql.project.procedures import (
+    RECENT,
     ExpireSnapshots,
     Procedure,
     RemoveOrphanFiles,
     RewriteDataFiles,
     RewriteManifests,
     RewritePositionDeleteFiles,
+    iceberg_names,
+    name_of,
 )
 from lakesql.project.size import Size
 
@@ -25,38 +30,27 @@ Argument = str | int | bool | datetime | Mapping[str, str] | tuple[str, ...]
 
 _WIDTH = 120
 
-_DOTTED = {
-    "partial_progress_enabled": "partial-progress.enabled",
-    "partial_progress_max_commits": "partial-progress.max-commits",
-    "partial_progress_max_failed_commits": "partial-progress.max-failed-commits",
-}
-"""Options of Iceberg's whose names have a dot."""
-
-_NO_OPTIONS = frozenset(
-    {"trigger", "small_files", "delete_ratio", "delete_files", "max_bytes", "strategy", "sort_order", "where"}
-)
-"""What is no option of a rewrite, but an argument, or says when it is due."""
-
 
 def call_text(
     task: MaintenanceTask,
     order: tuple[SortField, ...] = (),
     *,
     before: datetime | None = None,
-    where: str = "",
     options: Mapping[str, str] | None = None,
 ) -> str:
     """The CALL of a task, without the `;`. `order` is the table's.
 
-    `before` is the time before which snapshots or files go; without it a mark stands there. `where` and `options`
-    narrow one run of a rewrite further.
+    `before` is the time before which snapshots or files go; without it a mark stands there, as it does for partitions
+    that only the table tells. `options` narrow one run of a rewrite further.
     """
     arguments: dict[str, str] = {"table": text(f"{identifier(task.table.namespace)}.{identifier(task.table.name)}")}
-    for name, value in _arguments(task.options, order, where, options or {}):
+    for name, value in _arguments(task.options, order, options or {}):
         arguments[name] = argument_text(value)
     match task.options:
         case ExpireSnapshots(older_than=age) | RemoveOrphanFiles(older_than=age):
             arguments["older_than"] = argument_text(before) if before else f"/* {age.text} before it runs */"
+        case RewriteDataFiles(where=where) if where == RECENT:
+            arguments["where"] = "/* the partitions that were written to since the last rewrite */"
         case _:
             pass
     said = [f"{name} => {value}" for name, value in arguments.items()]
@@ -84,9 +78,65 @@ def argument_text(value: Argument) -> str:
             assert_never(value)
 
 
-def when_due(options: Procedure) -> str:
-    """When a task is due, for people."""
+@dataclass(frozen=True, slots=True)
+class PartitionValue:
+    """A field of a partition: the source's column, Iceberg's text of the transform, and the value it has given."""
+
+    column: str
+    transform: str
+    value: object
+
+
+def partitions_text(catalog: str, partitions: Iterable[tuple[PartitionValue, ...]]) -> str | None:
+    """A condition that holds for the rows of these partitions alone; None if it cannot be written."""
+    texts: list[str] = []
+    for partition in partitions:
+        fields = [_partition_field(catalog, field) for field in partition if field.transform != "void"]
+        if not fields or None in fields:
+            return None
+        texts.append(" AND ".join(filter(None, fields)))
+    if not texts:
+        return None
+    return " OR ".join(f"({each})" for each in dict.fromkeys(texts)) if len(texts) > 1 else texts[0]
+
+
+_TRANSFORM = re.compile(r"(year|month|day|hour|bucket|truncate|identity)(?:\[(\d+)\])?\Z")
+
+
+def _partition_field(catalog: str, field: PartitionValue) -> str | None:
+    found = _TRANSFORM.match(field.transform)
+    column = ".".join(map(identifier, field.column.split(".")))
+    if found is None:
+        return None
+    if field.value is None:
+        return f"{column} IS NULL"
+    value = _partition_literal(field.value)
+    if value is None:
+        return None
+    if found[1] == "identity":
+        return f"{column} = {value}"
+    name = found[1] if found[2] else f"{found[1]}s"
+    width = f"{found[2]}, " if found[2] else ""
+    return f"{identifier(catalog)}.system.{name}({width}{column}) = {value}"
+
+
+def _partition_literal(value: object) -> str | None:
+    match value:
+        case bool() | int() | str() | Decimal():
+            return literal(value)
+        case datetime():
+            return None  # with or without a time zone: the value does not say
+        case date():
+            return f"DATE {text(value.isoformat())}"
+        case _:
+            return None
+
+
+def when_due(options: Procedure, is_by_time: bool = False) -> str:
+    """When a task is due, for people; `is_by_time`: by its trigger alone."""
     due = [f"every {options.trigger.text}"] if options.trigger else []
+    if is_by_time:
+        return "".join(due)
     match options:
         case RewriteDataFiles():
             due += [
@@ -119,15 +169,15 @@ def plain_options(options: Procedure) -> dict[str, str]:
 def iceberg_options(options: Procedure) -> dict[str, str]:
     """What a rewrite gives to Iceberg as `options`: those that are said, by Iceberg's names."""
     said = {
-        _iceberg_name(field.name, value): _option_text(value)
-        for field in fields(options)
-        if field.name not in _NO_OPTIONS and (value := getattr(options, field.name)) not in (None, "", ())
+        key: _option_text(value)
+        for name, key in iceberg_names(name_of(options)).items()
+        if (value := getattr(options, name)) not in (None, "", ())
     }
     return dict(sorted(said.items()))
 
 
 def _arguments(
-    options: Procedure, order: tuple[SortField, ...], where: str, narrowing: Mapping[str, str]
+    options: Procedure, order: tuple[SortField, ...], narrowing: Mapping[str, str]
 ) -> Iterator[tuple[str, Argument]]:
     match options:
         case RewriteDataFiles():
@@ -135,9 +185,9 @@ def _arguments(
             yield "strategy", strategy
             if strategy == "sort" and (by := options.sort_order or _order_text(order)):
                 yield "sort_order", by
-            yield from _rewrite_arguments(options, where or options.where, narrowing)
+            yield from _rewrite_arguments(options, narrowing)
         case RewritePositionDeleteFiles():
-            yield from _rewrite_arguments(options, where or options.where, narrowing)
+            yield from _rewrite_arguments(options, narrowing)
         case RewriteManifests(use_caching=use_caching, spec_id=spec_id, sort_by=sort_by):
             yield from _said({"use_caching": use_caching, "spec_id": spec_id, "sort_by": sort_by or None})
         case ExpireSnapshots():
@@ -166,12 +216,12 @@ def _arguments(
 
 
 def _rewrite_arguments(
-    options: RewriteDataFiles | RewritePositionDeleteFiles, where: str, narrowing: Mapping[str, str]
+    options: RewriteDataFiles | RewritePositionDeleteFiles, narrowing: Mapping[str, str]
 ) -> Iterator[tuple[str, Argument]]:
     if said := {**iceberg_options(options), **narrowing}:
         yield "options", said
-    if where:
-        yield "where", where
+    if options.where:
+        yield "where", options.where
 
 
 def _said(values: Mapping[str, Argument | None]) -> Iterator[tuple[str, Argument]]:
@@ -197,10 +247,6 @@ def _plain(value: object) -> str:
             return ", ".join(f"{key}={item}" for key, item in value.items())
         case _:
             return _option_text(value)
-
-
-def _iceberg_name(name: str, value: object) -> str:
-    return _DOTTED.get(name) or name.replace("_", "-") + ("-bytes" if isinstance(value, Size) else "")
 
 
 def _option_text(value: object) -> str:

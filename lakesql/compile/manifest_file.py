@@ -11,10 +11,11 @@ from lakesql import __version__
 from lakesql.compile.compiled import CompiledFiles
 from lakesql.compile.maintenance import plain_options, when_due
 from lakesql.graph.graph import GraphNode, node_id
-from lakesql.graph.manifest import Manifest
+from lakesql.graph.manifest import Manifest, task_node
+from lakesql.model.config import MAINTENANCE
 from lakesql.model.model import Model
 from lakesql.model.properties import Freshness
-from lakesql.model.upkeep import maintenance_tasks
+from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
 from lakesql.project.duration import Duration
 from lakesql.project.files import shorten
 from lakesql.project.procedures import DEFAULTS, Procedure
@@ -81,11 +82,28 @@ def _task_lines(manifest: Manifest, folder: str) -> Iterator[tuple[str, str]]:
         above = "".join(f"{_text(name)}, " for name in model.fqn[:-1])
         for task in maintenance_tasks(model):
             name, id_ = task.procedure, node_id("maintenance", task.name)
+            if task.written is not None:
+                yield id_, _written_task(manifest, folder, task)
+                continue
             is_default = task.options == DEFAULTS[name]
             rest = defaults[name] if is_default else _procedure_text(name, task.options)
             fqn = f'[{above}"{task.owner}", "{name}"]'
             head = f'{{"unique_id": "{id_}", "name": "{task.name}", "fqn": {fqn}, "table": "{task.table}"'
             yield id_, f"{head}, {common[1:-1]}, {rest[1:]}"
+
+
+def _written_task(manifest: Manifest, folder: str, task: MaintenanceTask) -> str:
+    """A task that somebody has written in a file of its own. Its statement stands in the model's compiled file."""
+    said = {
+        **_node(task_node(manifest, task)),
+        "mode": MAINTENANCE,
+        "table": str(task.table),
+        "compiled_path": f"{folder}/{manifest.models[task.model].path}",
+        "procedure": task.procedure,
+        "when": when_due(task.options, task.is_by_time),
+        "options": plain_options(task.options),
+    }
+    return _text(said)
 
 
 def _procedure_text(name: str, options: Procedure) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from lakesql.compile.batch import (
@@ -34,7 +35,7 @@ from lakesql.compile.table import (
     create_table,
 )
 from lakesql.model.config import PartitionField
-from lakesql.model.upkeep import maintenance_tasks
+from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
 from lakesql.names import DELETE, DELETED_AT
 
 
@@ -78,15 +79,25 @@ def compiled_text(select: Select) -> str:
         when = "each batch that has late records: the rows among which they are looked for"
         parts.append(_section(when, select.late_text))
     tasks = maintenance_tasks(model)
-    parts += [
-        _section(f"{task.name}: {when_due(task.options)}", call_text(task, table.order_by))
-        for task in tasks
-        if not task.is_beside
-    ]
+    own = [task for task in tasks if not task.is_beside]
+    parts += [_task_section(task, table) for task in own]
+    when = "the same" if own and not any(task.written for task in own) else "by the model's own thresholds"
     for owner in dict.fromkeys(task.owner for task in tasks if task.is_beside):
         calls = (call_text(task) for task in tasks if task.owner == owner)
-        parts.append(_section(f"{owner}: the same, if the table is there", *calls))
+        parts.append(_section(f"{owner}: {when}, if the table is there", *calls))
     return "\n\n".join(parts) + "\n"
+
+
+def task_texts(select: Select, names: Collection[str]) -> str:
+    """The statements of those of a model's maintenance tasks that are in `names`, each under a line that says when."""
+    table = build_table_spec(select.model.table, compiled_columns(select), select.model.config, "")
+    tasks = (task for task in maintenance_tasks(select.model) if task.name in names)
+    return "\n\n".join(_task_section(task, table) for task in tasks) + "\n"
+
+
+def _task_section(task: MaintenanceTask, table: TableSpec) -> str:
+    order = () if task.is_beside else table.order_by
+    return _section(f"{task.name}: {when_due(task.options, task.is_by_time)}", call_text(task, order))
 
 
 def compiled_columns(select: Select) -> tuple[TableColumn, ...]:

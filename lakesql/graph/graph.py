@@ -20,7 +20,8 @@ class GraphNode:
 
     `path` is the file's, from the project's directory, with slashes. `fqn` is the project's name, the folders below
     `models/`, the name. `config` holds every option as a plain value (scalars, lists, dicts). `depends_on` are the
-    ids that the node reads, and `references` says where it names them.
+    ids that the node reads, and `references` says where it names them. `is_appended`: it has no file of its own, and
+    `path` is that of its model.
     """
 
     id: str
@@ -33,6 +34,7 @@ class GraphNode:
     depends_on: tuple[str, ...]
     place: Place
     references: Mapping[str, Place] = field(default_factory=dict)
+    is_appended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

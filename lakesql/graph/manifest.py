@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -11,9 +11,12 @@ from typing import Any, TypeVar
 from lakesql.decode import Node, collect, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
+from lakesql.graph.handwritten import find_calls
 from lakesql.model.config import (
+    MAINTENANCE,
     Config,
     Every,
+    MaintenanceConfig,
     check_defaults,
     check_folders,
     folder_defaults,
@@ -21,13 +24,14 @@ from lakesql.model.config import (
     mode_of,
     read_config,
 )
-from lakesql.model.model import Model, TemplateFacts
+from lakesql.model.model import MaintenanceModel, Model, TemplateFacts
 from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
 from lakesql.model.writing import build_writing
 from lakesql.names import check_name
 from lakesql.project.files import Outputs, ProjectFiles, SourceFile
+from lakesql.project.procedures import ExpireSnapshots, RewriteDataFiles
 from lakesql.project.profiles import Target, resolve_paths
 from lakesql.project.settings import Settings
 from lakesql.project.yaml import parse_yaml
@@ -35,7 +39,7 @@ from lakesql.stream.stream import Stream, read_stream
 from lakesql.template.template import Macros, parse_macros, parse_template
 
 T = TypeVar("T")
-Named = TypeVar("Named", Stream, ModelProperties, Model)
+Named = TypeVar("Named", Stream, ModelProperties, Model | MaintenanceModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class ModelFile:
     """What one model's file says: its template, and its configuration over the defaults of its folder."""
 
     facts: TemplateFacts
-    config: Config
+    config: Config | MaintenanceConfig
     options: Mapping[str, object]
 
 
@@ -66,7 +70,8 @@ class Manifest:
     """A project on a target, whose local paths are absolute.
 
     `outputs` are the folders that it is written to, `warnings` what somebody should know and what ends no command.
-    `streams` and `models` are by name; `vars` are the settings' with --vars over them.
+    `streams`, `models` and the maintenance models, `written`, are by name; `vars` are the settings' with --vars over
+    them.
     """
 
     directory: Path
@@ -77,6 +82,7 @@ class Manifest:
     macros: Macros
     streams: Mapping[str, Stream]
     models: Mapping[str, Model]
+    written: Mapping[str, MaintenanceModel]
     graph: Graph
     warnings: tuple[Problem, ...]
 
@@ -107,9 +113,14 @@ def load_manifest(
         raise ProjectError(problems)
     read = partial(_read_model, files.settings, target, properties, macros, read_model or parse_model)
     found_models = [collect(problems, partial(read, file)) for file in files.models]
-    models = _by_name(filter(None, found_models), "Model", problems)
-
+    named: dict[str, Model | MaintenanceModel] = _by_name(filter(None, found_models), "Model", problems)
+    written = {name: found for name, found in named.items() if isinstance(found, MaintenanceModel)}
+    models = {name: found for name, found in named.items() if isinstance(found, Model)}
+    variables = {**files.settings.vars.plain(), **overrides}
     model_names = {PurePosixPath(file.path).stem for file in files.models}
+    calls = find_calls(written.values(), models, model_names - named.keys(), target, variables, macros, problems)
+    models |= {name: replace(models[name], calls=found) for name, found in calls.items()}
+
     aimless = check_folders(files.settings.models, [_fqn(file.path, files.settings) for file in files.models])
     warnings = [*(() if files.models else aimless), *_warn_of_tests(models.values())]
     problems.extend(aimless if files.models else ())
@@ -121,7 +132,7 @@ def load_manifest(
         for name, found in properties.items()
         if name not in model_names
     )
-    problems.extend(_check_references(models, streams, model_names, all_declared))
+    problems.extend(_check_references(models, streams, model_names - written.keys(), all_declared))
     if problems:
         raise ProjectError(problems)
     return Manifest(
@@ -129,10 +140,11 @@ def load_manifest(
         outputs=files.outputs,
         settings=files.settings,
         target=target,
-        vars={**files.settings.vars.plain(), **overrides},
+        vars=variables,
         macros=macros,
         streams=streams,
         models=models,
+        written=written,
         graph=build_graph(_graph_nodes(files.settings.name, streams, models)),
         warnings=tuple(warnings),
     )
@@ -175,7 +187,7 @@ def graph_with_tasks(manifest: Manifest) -> Graph:
     nodes, readers = dict(graph.nodes), dict(graph.readers)
     for model in manifest.models.values():
         own = node_id("model", model.name)
-        found = [_task_node(model, task) for task in maintenance_tasks(model)]
+        found = [task_node(manifest, task) for task in maintenance_tasks(model)]
         nodes.update((node.id, node) for node in found)
         readers.update((node.id, ()) for node in found)
         readers[own] = (*readers[own], *(node.id for node in found))
@@ -188,19 +200,35 @@ def find_task(manifest: Manifest, node: GraphNode) -> MaintenanceTask:
     return next(task for task in maintenance_tasks(model) if task.name == node.name)
 
 
-def _task_node(model: Model, task: MaintenanceTask) -> GraphNode:
+def task_node(manifest: Manifest, task: MaintenanceTask) -> GraphNode:
+    """A task as a node of the graph."""
+    model = manifest.models[task.model]
     own = node_id("model", model.name)
-    return GraphNode(
+    node = GraphNode(
         id=node_id("maintenance", task.name),
         name=task.name,
         resource_type="maintenance",
         path=model.path,
         fqn=(*model.fqn[:-1], task.owner, task.procedure),
         tags=frozenset(),
-        config={"mode": "maintenance", "of": model.name},
+        config={"mode": MAINTENANCE, "of": model.name},
         depends_on=(own,),
         place=model.place,
         references={own: model.place},
+        is_appended=True,
+    )
+    if task.written is None:
+        return node
+    file = manifest.written[task.written.of]
+    return replace(
+        node,
+        path=file.path,
+        fqn=(*file.fqn, task.name.removeprefix(f"{file.name}.")),
+        tags=frozenset(file.config.tags),
+        config={**file.options, "tags": list(file.config.tags)},
+        place=task.written.place,
+        references={own: file.option_place("of")},
+        is_appended=False,
     )
 
 
@@ -214,7 +242,7 @@ def _by_name(found: Iterable[Named], what: str, problems: list[Problem]) -> dict
     return {item.name: item for item in named.values()}
 
 
-def _duplicate_name(what: str, item: Stream | ModelProperties | Model, first: Place) -> Problem:
+def _duplicate_name(what: str, item: Stream | ModelProperties | Model | MaintenanceModel, first: Place) -> Problem:
     said = f"{what} '{item.name}' stands at {first} already."
     return Problem("duplicate-name", said, "Capitals make no difference.", place=item.place)
 
@@ -226,10 +254,12 @@ def _read_model(
     macros: Macros,
     read: ReadModel,
     file: SourceFile,
-) -> Model:
+) -> Model | MaintenanceModel:
     fqn = _fqn(file.path, settings)
     name = check_name(node_of(fqn[-1], Place(file.path)))
     said = read(file, _defaults(settings, target, fqn), macros)
+    if isinstance(said.config, MaintenanceConfig):
+        return MaintenanceModel(name, file.path, fqn, file.text, said.config, said.options, said.facts)
     return Model(
         name=name,
         path=file.path,
@@ -291,24 +321,36 @@ def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:
 def _check_maintenance(models: Mapping[str, Model], streams: Collection[str]) -> Iterable[Problem]:
     """What is wrong between how a table is maintained, how it is ordered, and who reads it as a stream."""
     for model in models.values():
-        rewrite = model.config.maintenance.rewrite_data_files
+        tasks = [task for task in maintenance_tasks(model) if not task.is_beside]
         is_ordered = model.config.order_by or build_writing(model.config).order_by
-        if rewrite is not None and rewrite.strategy == "sort" and not rewrite.sort_order and not is_ordered:
-            what = f"The table of model '{model.name}' has no order by which files could be sorted."
-            fix = "Give a sort_order, or order_by of the model."
-            yield Problem("wrong-value", what, "", fix, model.option_place("maintenance"))
+        for task in tasks:
+            match task.options:
+                case RewriteDataFiles(strategy="sort", sort_order="") if not is_ordered:
+                    what = f"The table of model '{model.name}' has no order by which files could be sorted."
+                    fix = "Give a sort_order, or order_by of the model."
+                    yield Problem("wrong-value", what, "", fix, _said_at(model, task))
+                case _:
+                    pass
         for found in model.facts.streams:
             read = None if found.name in streams else models.get(found.name)
-            expiry = read.config.maintenance.expire_snapshots if read is not None else None
-            if read is None or expiry is None or not isinstance(model.trigger, Every):
+            if read is None or not isinstance(model.trigger, Every):
                 continue
-            if model.trigger.interval_ms >= expiry.older_than.length_ms:
-                yield Problem(
-                    "unsafe-maintenance",
-                    f"Snapshots of '{read.name}' expire after {expiry.older_than.text}, and model '{model.name}', "
-                    f"which streams its table, takes a batch every {model.trigger.text}.",
-                    place=read.option_place("maintenance"),
-                )
+            for task in maintenance_tasks(read):
+                expiry = task.options
+                if task.is_beside or not isinstance(expiry, ExpireSnapshots):
+                    continue
+                if model.trigger.interval_ms >= expiry.older_than.length_ms:
+                    yield Problem(
+                        "unsafe-maintenance",
+                        f"Snapshots of '{read.name}' expire after {expiry.older_than.text}, and model '{model.name}', "
+                        f"which streams its table, takes a batch every {model.trigger.text}.",
+                        place=_said_at(read, task),
+                    )
+
+
+def _said_at(model: Model, task: MaintenanceTask) -> Place:
+    """Where somebody has said how a task is run."""
+    return task.written.place if task.written else model.option_place("maintenance")
 
 
 def _check_references(

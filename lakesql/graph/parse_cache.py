@@ -10,7 +10,7 @@ from pathlib import Path
 from lakesql.decode import Node
 from lakesql.errors import Place
 from lakesql.graph.manifest import Declarations, ModelFile, parse_declarations, parse_model
-from lakesql.model.config import MODES, AvailableNow, Every, PartitionField, SortField
+from lakesql.model.config import ALL_MODES, AvailableNow, Every, PartitionField, SortField
 from lakesql.model.model import TemplateFacts
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.project.cache import CacheFile, digest
@@ -29,7 +29,7 @@ _DECLARATIONS = (
 )
 _MODEL_FILE = (
     *(ModelFile, TemplateFacts, Reference, Node, Place),
-    *(*MODES.values(), AvailableNow, Every, PartitionField, SortField, Duration),
+    *(*ALL_MODES.values(), AvailableNow, Every, PartitionField, SortField, Duration),
     *(Maintenance, *PROCEDURES.values(), Size),
 )
 

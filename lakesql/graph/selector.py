@@ -173,12 +173,15 @@ def _matches_fqn(node: GraphNode, criterion: Criterion) -> bool:
     """By the name, or by the fully qualified name from its start, the project's name said or not.
 
     Streams are not found by their bare names, as sources are not in dbt: `orders` is the model. A task that maintains
-    its table is found by all of its name: `orders.expire_snapshots`, `*.expire_snapshots`.
+    its table is found by all of its name: `orders.expire_snapshots`, `*.expire_snapshots`. One that is written by hand
+    is found as a model is, by the name of its file.
     """
     value = criterion.value
     match node.resource_type:
         case "stream":
             return False
+        case "maintenance" if not node.is_appended:
+            return any(_matches_names(names, value) for names in (node.fqn, node.fqn[1:], node.fqn[-2:]))
         case "maintenance":
             whole = (node.name, ".".join(node.fqn[1:]), ".".join(node.fqn))
             return value in whole or (value.count(".") > 0 and any(fnmatchcase(name, value) for name in whole))
@@ -211,8 +214,8 @@ def _matches_path(node: GraphNode, criterion: Criterion) -> bool:
 
     `**` means any folders, none included. A glob that ends in it means folders only, as in pathlib.
     """
-    if node.resource_type == "maintenance":
-        return False  # the file is its model's
+    if node.is_appended:
+        return False
     pattern = PurePosixPath(posixpath.normpath(criterion.value)).parts
     path = PurePosixPath(node.path)
     places = path.parents if pattern[-1:] == ("**",) else (path, *path.parents)
@@ -228,7 +231,7 @@ def _matches_parts(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
 
 
 def _matches_file(node: GraphNode, criterion: Criterion) -> bool:
-    if node.resource_type == "maintenance":
+    if node.is_appended:
         return False
     path = PurePosixPath(node.path)
     return fnmatchcase(path.name, criterion.value) or fnmatchcase(path.stem, criterion.value)

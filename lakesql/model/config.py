@@ -9,7 +9,7 @@ from typing import Any, Literal, assert_never
 
 from lakesql.decode import Node, decode, fields_of, option, read_each, read_entries, read_option_text
 from lakesql.errors import Problem, ProjectError, did_you_mean
-from lakesql.names import check_column, check_name
+from lakesql.names import MAINTAINED_PROPERTY, check_column, check_name
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.project.procedures import Maintenance, merge_maintenance, read_maintenance
 from lakesql.stream.client import find_client_options
@@ -136,6 +136,8 @@ def _read_property(key: str, node: Node) -> str:
     if key == STAGING_PROPERTY:
         raise ProjectError.of("wrong-value", f"'{key}' is set by lakesql: each batch is staged before it is published.")
     text = read_option_text(node)
+    if key == MAINTAINED_PROPERTY and text not in ("true", "false"):
+        raise ProjectError.of("wrong-value", f"{node.shown} is neither true nor false.", place=node.place)
     if key == "format-version" and text not in _FORMAT_VERSIONS:
         raise ProjectError.of(
             "wrong-value",
@@ -345,6 +347,31 @@ Config = Append | Upsert | Cdc | Scd2
 MODES: Mapping[str, type[Config]] = {"append": Append, "upsert": Upsert, "cdc": Cdc, "scd2": Scd2}
 """Modes by the word in `config(mode=…)`: the only place where that word is compared."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceConfig:
+    """`mode='maintenance'`: CALL statements of Iceberg's procedures, for the table of another model."""
+
+    of: str = option("The model whose table is maintained.", read=_read_key, is_inherited=False)
+    trigger: Duration | None = option(
+        "How often the statements are run ('1 hour'), by time alone. If left out, they are due as the tasks that they "
+        "replace would be.",
+        default=None,
+        read=parse_duration,
+        is_inherited=False,
+    )
+    tags: tuple[str, ...] = option("Words to select by.", default=())
+    meta: Mapping[str, Any] = option(
+        "Anything, for other tools.", factory=dict, read=lambda node: read_entries(node, lambda _, item: item.plain())
+    )
+
+
+MAINTENANCE = "maintenance"
+"""The mode of a file that makes no table, and maintains that of a model."""
+
+ALL_MODES: Mapping[str, type[Config | MaintenanceConfig]] = {**MODES, MAINTENANCE: MaintenanceConfig}
+"""Every word that `config(mode=…)` takes."""
+
 REMOVED: Mapping[str, str] = {
     "fence": "Each batch is staged and published by an atomic check. There is no other way to commit one.",
 }
@@ -356,7 +383,7 @@ def mode_of(config: Config) -> str:
     return next(name for name, kind in MODES.items() if kind is type(config))
 
 
-def read_config(node: Node, defaults: Node) -> Config:
+def read_config(node: Node, defaults: Node) -> Config | MaintenanceConfig:
     """A model's configuration: what `config(...)` says over what the project's settings say.
 
     Options of `defaults` that the mode does not have are passed over: another mode has them, or `check_defaults`
@@ -365,16 +392,16 @@ def read_config(node: Node, defaults: Node) -> Config:
     merged = merge_config(defaults, node)
     mode = merged.get("mode")
     if mode is None:
-        fix = f"Add mode='…' to config(…). {did_you_mean('', MODES)}"
+        fix = f"Add mode='…' to config(…). {did_you_mean('', ALL_MODES)}"
         foreign_words = {key: said for key in node.entries() if (said := answer("config", key))}
         said_of = (
             Problem("unknown-option", f"A model has no option '{key}'.", "", said, node.key_place(key))
             for key, said in foreign_words.items()
         )
         raise ProjectError([Problem("missing-option", "The model has no mode.", "", fix, node.place), *said_of])
-    kind = MODES.get(mode.value) if isinstance(mode.value, str) else None
+    kind = ALL_MODES.get(mode.value) if isinstance(mode.value, str) else None
     if kind is None:
-        fix = suggest("mode", str(mode.value), MODES)
+        fix = suggest("mode", str(mode.value), ALL_MODES)
         raise ProjectError.of("unknown-mode", f"{mode.shown} is not a mode.", fix=fix, place=mode.place)
     inherited = set(defaults.entries()) - set(node.entries())
     foreign = inherited - {field.name for field in fields_of(kind) if field.is_inherited}

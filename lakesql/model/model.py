@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from lakesql.decode import Node
 from lakesql.errors import Place
-from lakesql.model.config import Config, Trigger
+from lakesql.model.config import Config, MaintenanceConfig, Trigger
 from lakesql.model.properties import ModelProperties
 from lakesql.model.table_name import TableName
+from lakesql.project.procedures import Procedure
 from lakesql.template.reader import Reference
 from lakesql.template.template import Template
 
@@ -32,10 +33,49 @@ class TemplateFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """A CALL statement of a maintenance model, for the table of the model that has it.
+
+    `of` is the maintenance model's name, `name` the task's. `is_by_time`: it is due by its trigger alone.
+    """
+
+    name: str
+    of: str
+    procedure: str
+    options: Procedure
+    is_by_time: bool
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceModel:
+    """A file of CALL statements that maintain the table of a model."""
+
+    name: str
+    path: str
+    fqn: tuple[str, ...]
+    source: str
+    config: MaintenanceConfig
+    options: Mapping[str, object]
+    facts: TemplateFacts
+
+    @property
+    def place(self) -> Place:
+        """The file."""
+        return Place(self.path, 1, 1)
+
+    def option_place(self, option: str) -> Place:
+        """Where `config(...)` gives an option; the call, if it does not."""
+        entry = self.facts.config.entries().get(option)
+        return entry.place if entry else self.facts.config.place
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """One model of the project. `options` are its configuration as plain values, for the selector and the manifest.
 
-    `trigger` is what `config` says, or else the target.
+    `trigger` is what `config` says, or else the target. `calls` maintain its table in the place of the tasks that it
+    would have by its options.
     """
 
     name: str
@@ -48,6 +88,7 @@ class Model:
     options: Mapping[str, object]
     facts: TemplateFacts
     properties: ModelProperties
+    calls: tuple[WrittenCall, ...] = ()
 
     @property
     def place(self) -> Place:

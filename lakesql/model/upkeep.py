@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from lakesql.model.model import Model
+from lakesql.model.model import Model, WrittenCall
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import build_writing
-from lakesql.names import DEAD_LETTER_SUFFIX, TOMBSTONES_SUFFIX
+from lakesql.names import DEAD_LETTER_SUFFIX, MAINTAINED_PROPERTY, TOMBSTONES_SUFFIX
 from lakesql.project.procedures import (
     DEFAULTS,
+    RECENT,
     SORT_OPTIONS,
     ZORDER_OPTIONS,
     ExpireSnapshots,
@@ -26,32 +27,63 @@ from lakesql.project.procedures import (
 class MaintenanceTask:
     """A procedure of Iceberg's that is run on a table of a model.
 
-    `owner` is the model's name, with the suffix of a table beside its own. Such a table may not be there yet.
+    `owner` is the name of its `model`, with the suffix of a table beside its own. Such a table may not be there yet.
+    `written` is the statement of a maintenance model, where somebody has written one.
     """
 
+    model: str
     owner: str
     procedure: str
     table: TableName
     options: Procedure
     is_beside: bool = False
+    written: WrittenCall | None = None
 
     @property
     def name(self) -> str:
-        """What the task is called: `orders.rewrite_data_files`."""
-        return f"{self.owner}.{self.procedure}"
+        """What the task is called: `orders.rewrite_data_files`, `orders_sorted.rewrite_data_files`."""
+        return self.written.name if self.written else f"{self.owner}.{self.procedure}"
+
+    @property
+    def is_by_time(self) -> bool:
+        """Whether it is due by its trigger alone."""
+        return self.written is not None and self.written.is_by_time
+
+
+def is_maintained(model: Model) -> bool:
+    """Whether the model's properties leave the maintenance of its own table to lakesql."""
+    return model.config.properties.get(MAINTAINED_PROPERTY) != "false"
 
 
 def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
-    """The tasks of a model: those of its table, of its dead letters, and of its tombstones, if it has any."""
-    tables = {model.name: model.table, model.name + DEAD_LETTER_SUFFIX: model.table.dead_letter}
+    """The tasks of a model: those of its table, unless somebody else maintains it, of its dead letters, and of its
+    tombstones, if it has any."""
+    tables = {model.name + DEAD_LETTER_SUFFIX: model.table.dead_letter}
     if build_writing(model.config).retention is not None:
         tables[model.name + TOMBSTONES_SUFFIX] = model.table.tombstones
-    own = model.config.maintenance.procedures
-    beside = {name: _beside(name, options) for name, options in own.items()}
+    procedures = model.config.maintenance.procedures
+    own = [
+        task
+        for name, options in (procedures.items() if is_maintained(model) else ())
+        for task in _written(model, name) or (MaintenanceTask(model.name, model.name, name, model.table, options),)
+    ]
+    beside = {name: _beside(name, options) for name, options in procedures.items()}
+    return (
+        *own,
+        *(
+            MaintenanceTask(model.name, owner, name, table, options, is_beside=True)
+            for owner, table in tables.items()
+            for name, options in beside.items()
+        ),
+    )
+
+
+def _written(model: Model, procedure: str) -> tuple[MaintenanceTask, ...]:
+    """The tasks that somebody has written for a procedure on the model's table."""
     return tuple(
-        MaintenanceTask(owner, name, table, options, owner != model.name)
-        for owner, table in tables.items()
-        for name, options in (own if owner == model.name else beside).items()
+        MaintenanceTask(model.name, model.name, procedure, model.table, call.options, written=call)
+        for call in model.calls
+        if call.procedure == procedure
     )
 
 
@@ -63,7 +95,8 @@ def _beside(name: str, options: Procedure) -> Procedure:
         case RewriteDataFiles():
             plain = RewriteDataFiles()
             names = ("strategy", "sort_order", "where", "output_spec_id", *SORT_OPTIONS, *ZORDER_OPTIONS)
-            return replace(options, **{name: getattr(plain, name) for name in names})
+            others = {name: getattr(plain, name) for name in names}
+            return replace(options, **{**others, "where": RECENT if options.where == RECENT else ""})
         case RewritePositionDeleteFiles():
             return replace(options, where="")
         case RewriteManifests():

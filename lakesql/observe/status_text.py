@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from lakesql.events import Word
+from lakesql.model.upkeep import is_maintained
 from lakesql.observe.text import WORD_TONES, Tone, count, duration, percent, size
 from lakesql.plan.health import Figure, Finding, Judged, check
 from lakesql.plan.table_status import Health, Known, Missing, TableStatus, Unknown
 
 FOREIGN = "* not written by lakesql: none of its snapshots has a ledger entry"
+
+LEFT = "not maintained by lakesql: somebody else maintains it"
 
 TONES: dict[Health, Tone] = {
     "well": WORD_TONES["well"],
@@ -20,6 +23,12 @@ TONES: dict[Health, Tone] = {
     "unreadable": "bad",
     "unreachable": "bad",
 }
+
+
+def _is_left(status: TableStatus) -> bool:
+    """Whether the table's property, or the model, says that somebody else maintains it."""
+    is_own = is_maintained(status.model) and bool(status.model.config.maintenance.procedures)
+    return not is_own or (isinstance(status.state, Known) and status.state.facts.is_left)
 
 
 def mark(status: TableStatus) -> str:
@@ -34,7 +43,7 @@ def remarks(status: TableStatus) -> tuple[str, ...]:
     match status.state:
         case Known(facts=facts, figures=figures, findings=findings):
             reasons = [f"{finding.word}: {sentence(finding, figures)}" for finding in findings]
-            return (*reasons, *(() if facts.is_ours else (FOREIGN,)))
+            return (*reasons, *(() if facts.is_ours else (FOREIGN,)), *((LEFT,) if _is_left(status) else ()))
         case Missing():
             return (f"missing: there is no table {status.model.table} yet; its first run makes it",)
         case Unknown():

@@ -120,7 +120,7 @@ class TableFacts:
     `is_ours`: some snapshot has a ledger entry. `commits` are the main branch's, oldest first: those with a ledger
     entry, or of a table without, all that brought rows. `files` are those of the current snapshot, the newest ones
     where there are more than were read. `dead_letters` are times of commits to the table of dead letters, each with
-    the letters that it brought.
+    the letters that it brought. `is_left`: its property says that somebody else maintains it.
     """
 
     name: TableName
@@ -133,6 +133,7 @@ class TableFacts:
     files: tuple[LiveFile, ...]
     dead_letters: tuple[tuple[int, int], ...] = ()
     metadata: MetadataFacts | None = None
+    is_left: bool = False
 
 
 @dataclass(frozen=True, slots=True)

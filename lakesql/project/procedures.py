@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from functools import cache
+from typing import Any, Literal, get_args
 
-from lakesql.decode import Node, decode, option, read_entries, read_option_text, read_positive
+from lakesql.decode import Node, decode, fields_of, option, read_entries, read_option_text, read_positive
 from lakesql.errors import Problem, ProjectError
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.project.size import Size, parse_size
@@ -78,6 +79,17 @@ def _read_texts(node: Node) -> Mapping[str, str]:
     return read_entries(node, lambda _, entry: read_option_text(entry))
 
 
+RECENT = "recent"
+"""What `where` says for the partitions that were written to since the last rewrite."""
+
+
+def _read_condition(node: Node) -> str:
+    found = _read_text(node)
+    if found != RECENT:
+        return found
+    raise ProjectError.of("wrong-value", f"'{RECENT}' is for rewrite_data_files alone.", place=node.place)
+
+
 _TRIGGER = "How often it is due by time alone ('1 hour'); never, if left out."
 _TARGET_SIZE = "How large files are to be ('256 MB'); the table's `write.target-file-size-bytes` if left out."
 
@@ -115,7 +127,10 @@ class RewriteDataFiles:
         read=_read_text,
     )
     where: str = option(
-        "A condition on partitions: files of the others are left as they are.", default="", read=_read_text
+        "A condition on partitions: files of the others are left as they are. `recent`: the partitions that were "
+        "written to since the last rewrite.",
+        default="",
+        read=_read_text,
     )
     target_file_size: Size | None = option(_TARGET_SIZE, default=None, read=parse_size)
     min_file_size: Size | None = _iceberg("Smaller files are rewritten.", None, parse_size)
@@ -159,7 +174,7 @@ class RewritePositionDeleteFiles:
         read=read_positive,
     )
     where: str = option(
-        "A condition on partitions: files of the others are left as they are.", default="", read=_read_text
+        "A condition on partitions: files of the others are left as they are.", default="", read=_read_condition
     )
     target_file_size: Size | None = _iceberg("How large files are to be ('64 MB').", None, parse_size)
     min_file_size: Size | None = _iceberg("Smaller files are rewritten.", None, parse_size)
@@ -248,6 +263,72 @@ PROCEDURES: Mapping[str, type[Procedure]] = {
 """Iceberg's procedures by their names, in the order in which they run."""
 
 
+DUE_OPTIONS = frozenset(
+    {"trigger", "small_files", "delete_ratio", "delete_files", "max_bytes", "manifests", "snapshots"}
+)
+"""The options that are lakesql's own: when a procedure is due, and how much one run of it does."""
+
+ARGUMENTS: Mapping[str, frozenset[str]] = {
+    "rewrite_data_files": frozenset({"strategy", "sort_order", "where"}),
+    "rewrite_position_delete_files": frozenset({"where"}),
+    "rewrite_manifests": frozenset({"use_caching", "spec_id", "sort_by"}),
+    "expire_snapshots": frozenset(
+        {"older_than", "retain_last", "max_concurrent_deletes", "stream_results", "clean_expired_metadata"}
+    ),
+    "remove_orphan_files": frozenset(
+        {
+            "older_than",
+            "dry_run",
+            "max_concurrent_deletes",
+            "equal_schemes",
+            "equal_authorities",
+            "prefix_mismatch_mode",
+            "prefix_listing",
+            "stream_results",
+        }
+    ),
+}
+"""The options that a procedure takes as arguments of their names; a rewrite takes all others in its map `options`."""
+
+REFUSED_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "rewrite_data_files": {"branch": "The rows of a model are on the table's main branch."},
+    "expire_snapshots": {"snapshot_ids": "A named snapshot would go although the ledger or a stream needs it."},
+    "remove_orphan_files": {
+        "location": "Files below another location may be those of another table.",
+        "file_list_view": "Files of a list may be those of another table, or of a commit that is under way.",
+    },
+}
+"""Arguments that Iceberg has and that are not taken, and why."""
+
+_DOTTED = {
+    "partial_progress_enabled": "partial-progress.enabled",
+    "partial_progress_max_commits": "partial-progress.max-commits",
+    "partial_progress_max_failed_commits": "partial-progress.max-failed-commits",
+}
+"""Options of Iceberg's whose names have a dot."""
+
+
+def name_of(options: Procedure) -> str:
+    """The name of the procedure that takes these options."""
+    return next(name for name, kind in PROCEDURES.items() if kind is type(options))
+
+
+@cache
+def iceberg_names(procedure: str) -> Mapping[str, str]:
+    """By the names of a procedure's options here, those that they have in its map `options`; in their order.
+
+    Empty for a procedure that has no such map.
+    """
+    if not procedure.startswith("rewrite_") or procedure == "rewrite_manifests":
+        return {}
+    return {
+        field.name: _DOTTED.get(field.name)
+        or field.name.replace("_", "-") + ("-bytes" if Size in get_args(field.kind) else "")
+        for field in fields_of(PROCEDURES[procedure])
+        if field.name not in DUE_OPTIONS | ARGUMENTS[procedure]
+    }
+
+
 DEFAULTS: Mapping[str, Procedure] = {name: kind() for name, kind in PROCEDURES.items()}
 """The procedures as they are run where nobody says anything of them."""
 
@@ -271,6 +352,12 @@ class Maintenance:
 
     max_time_ratio: float = option(
         "Share of the time of the last hour that maintenance between batches may take.", default=0.1, read=_read_share
+    )
+    max_time: Duration = option(
+        "How long a procedure may take, but for those that somebody asks for; one that takes longer is cancelled, and "
+        "leaves the table as it is.",
+        default=Duration("10 minutes", 600_000),
+        read=parse_duration,
     )
     rewrite_data_files: RewriteDataFiles | None = option(
         "Small files, and deleted rows.", factory=RewriteDataFiles, read=_reader("rewrite_data_files")
@@ -305,7 +392,7 @@ def read_maintenance(node: Node) -> Maintenance:
     found = decode(spread(node), Maintenance, what="maintenance")
     if found.rewrite_data_files is not None:
         given = spread(node).get("rewrite_data_files")
-        _check_strategy(found.rewrite_data_files, given or node)
+        check_strategy(found.rewrite_data_files, given or node)
     return found
 
 
@@ -313,7 +400,7 @@ SORT_OPTIONS = ("compression_factor", "shuffle_partitions_per_file")
 ZORDER_OPTIONS = ("max_output_size", "var_length_contribution")
 
 
-def _check_strategy(options: RewriteDataFiles, node: Node) -> None:
+def check_strategy(options: RewriteDataFiles, node: Node) -> None:
     """Raise `ProjectError` (`wrong-value`) for an option that Iceberg takes with another strategy only."""
     is_sort = options.strategy == "sort" or bool(options.sort_order)
     is_zorder = options.sort_order.lower().startswith("zorder")

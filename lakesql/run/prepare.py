@@ -27,7 +27,7 @@ from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
 from lakesql.events import Emit, Noted, StreamEmpty, now_ms
 from lakesql.graph.manifest import Manifest, reads_model
-from lakesql.model.upkeep import maintenance_tasks
+from lakesql.model.upkeep import is_maintained, maintenance_tasks
 from lakesql.names import DEAD_LETTER_SUFFIX
 from lakesql.project.profiles import Target
 from lakesql.run.bind import BoundSelect
@@ -151,8 +151,22 @@ def find_upkeep(manifest: Manifest, select: Select) -> Upkeep:
         if any(found.name == model.name and reads_model(manifest, found.name) for found in other.facts.streams)
     ]
     order = build_table_spec(model.table, compiled_columns(select), model.config, "").order_by
-    tasks, ratio = maintenance_tasks(model), model.config.maintenance.max_time_ratio
-    return Upkeep(model.name, model.table, tasks, order, tuple(readers), ratio)
+    said = model.config.maintenance
+    left = f"{model.table} is left alone: by the model's properties somebody else maintains it"
+    if not said.procedures:
+        left = f"{model.table} is left alone: `maintenance` is false"
+    elif is_maintained(model):
+        left = ""
+    return Upkeep(
+        model.name,
+        model.table,
+        maintenance_tasks(model),
+        order,
+        tuple(readers),
+        said.max_time_ratio,
+        said.max_time.length_ms,
+        left,
+    )
 
 
 def hash_of(select: Select) -> str:

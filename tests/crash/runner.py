@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,15 +27,18 @@ from lakesql.catalog.connect import OpenCatalog
 from lakesql.compile.select import build_selects
 from lakesql.engine.batch.write import Step
 from lakesql.engine.ledger.entry import Entry
+from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.progress.state import Decision, Fresh, ProgressState, Resume
-from lakesql.events import Event
+from lakesql.events import Event, now_ms
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.observe.jsonl import render_json
 from lakesql.project.files import read_project
+from lakesql.project.procedures import DAY_MS
 from lakesql.project.profiles import load_target
 from lakesql.run.bind import bind_selects
 from lakesql.run.interrupt import Interrupt
+from lakesql.run.maintain import maintenance_queries
 from lakesql.run.models import QueriesBy, run_selects
 from lakesql.run.prepare import RebuildStep, RunContext
 from lakesql.run.rebuild import rebuild_queries
@@ -44,20 +48,23 @@ from lakesql.run.spark import open_spark, session_settings
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Run the models of a project, rebuild them, or replay the dead letters of `model`.
+    """Run the models of a project, rebuild them, replay the dead letters of `model`, or run a `procedure` on its table.
 
     The `nth` time that `model` reaches `step`, meet a fate: `kill-both`, `kill-python` and `kill-java` end processes,
-    `pause` stops both, and `go-on` only says so.
+    `pause` stops both, and `go-on` only says so. They are met `after_s` seconds later, whatever goes on then. Snapshots
+    are as old as a procedure needs them.
     """
 
     project: str
     model: str = ""
-    step: Step | RebuildStep = "finish"
+    step: Step | RebuildStep | MaintenanceStep = "finish"
     nth: int = 1
     fate: str = "kill-both"
     has_ledger: bool = True
     rebuilds: bool = False
     replays: bool = False
+    procedure: str = ""
+    after_s: float = 0
 
 
 def main(directory: str) -> None:
@@ -81,7 +88,11 @@ def run_order(session: SparkSession, catalog: OpenCatalog) -> None:
     queries_by: QueriesBy = (
         rebuild_queries(manifest, models, "start", False) if order.rebuilds else lambda leased: leased
     )
-    with nullcontext() if order.has_ledger else without_ledger():
+    if order.procedure:
+        tasks = {order.model: frozenset({f"{order.model}.{order.procedure}"})}
+        selects = {order.model: selects[order.model]}
+        queries_by = maintenance_queries(tasks, at_once=True)
+    with aged(order), nullcontext() if order.has_ledger else without_ledger():
         succeeded = run_selects(context, selects, False, Interrupt(), queries_by=queries_by)
     tell(succeeded=succeeded)
 
@@ -104,6 +115,12 @@ class Fate:
         if self.left != 0:
             return
         tell(reached=asdict(self.order))
+        if self.order.after_s:
+            threading.Timer(self.order.after_s, self.meet).start()
+        else:
+            self.meet()
+
+    def meet(self) -> None:
         match self.order.fate:
             case "kill-both":
                 os.kill(self.java, signal.SIGKILL)
@@ -124,6 +141,16 @@ def pause(process: int, catalog: str) -> None:
         os.kill(process, signal.SIGSTOP)
         time.sleep(0.1)  # all of its threads are to have stopped
         database.execute("ROLLBACK")
+
+
+@contextmanager
+def aged(order: Order) -> Iterator[None]:
+    """An expiry finds snapshots that are old enough. Other procedures have the time that it is."""
+    if order.procedure != "expire_snapshots":
+        yield
+        return
+    with mock.patch("lakesql.run.maintain.Keeper", partial(Keeper, clock=lambda: now_ms() + 10 * DAY_MS)):
+        yield
 
 
 @contextmanager

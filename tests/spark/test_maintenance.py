@@ -10,15 +10,25 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from lakesql.compile.maintenance import _DOTTED, iceberg_options
+from lakesql.catalog.table_facts import read_facts
+from lakesql.compile.maintenance import iceberg_options
 from lakesql.compile.select import build_selects
 from lakesql.engine.maintenance.keeper import Keeper
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.spark.gateway import java_class
 from lakesql.events import BatchCommitted, Event, MaintenanceFailed, Noted, TableMaintained, now_ms
-from lakesql.project.procedures import PROCEDURES, option_names
+from lakesql.model.table_name import TableName
+from lakesql.project.procedures import (
+    ARGUMENTS,
+    DUE_OPTIONS,
+    PROCEDURES,
+    REFUSED_ARGUMENTS,
+    iceberg_names,
+    option_names,
+)
 from lakesql.run.maintain import IS_RUN, maintenance_queries
 from lakesql.run.prepare import find_upkeep
 from tests.spark.project import Project, Row
@@ -202,22 +212,128 @@ def test_tasks_run_by_themselves_and_leave_a_model_that_is_run_alone(project: Pr
     assert [event.records for event in project.run().check().of(BatchCommitted)] == [41]
 
 
+def test_statements_written_by_hand_take_the_places_of_the_appended_tasks(project: Project) -> None:
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance=EAGER)
+    project.write(
+        "models/sorted.sql",
+        """{{ config(mode='maintenance', of='a', trigger='1 millisecond') }}
+        CALL {{ target.catalog }}.system.rewrite_data_files(
+            table => '{{ this }}', strategy => 'sort', sort_order => 'id DESC, n ASC',
+            options => map('rewrite-all', 'true')
+        );
+        CALL {{ target.catalog }}.system.rewrite_manifests(table => '{{ this }}')""",
+    )
+    record(project, 0, 1, 2)
+    ran = project.run().check()
+    told = {event.task for event in ran.of(TableMaintained)}
+    assert told >= {"sorted.rewrite_data_files", "sorted.rewrite_manifests"}
+    assert not {"a.rewrite_data_files", "a.rewrite_manifests"} & told
+    assert "a.remove_orphan_files" in told
+    assert rows(project, "a") == appended(range(3))
+    assert files(project, "a") == (1, 0)
+    (file,) = project.sql(f"SELECT file_path FROM {project.table('a')}.files")
+    written = pq.read_table(file["file_path"].removeprefix("file:")).column("id").to_pylist()
+    assert written == sorted(written, reverse=True) and len(written) == 120
+    # By itself, by its name.
+    queries = maintenance_queries({"a": frozenset({"sorted.rewrite_data_files"})}, at_once=True)
+    assert [event.task for event in project.run(queries_by=queries).check().of(TableMaintained)] == [
+        "sorted.rewrite_data_files"
+    ]
+
+
+TIMES = ["hours(at)", "days(seen)", "months(born)", "years(day)"]
+PARTITIONS = ["kind", "truncate(2, kind)", "bucket(3, id)", "day", "size", *TIMES]
+
+
+def test_recent_rewrites_the_partitions_that_were_written_to_alone(project: Project) -> None:
+    """Each way to partition, at once; a value that is NULL; then one that no condition can name."""
+    recent = {"rewrite_data_files": {"where": "recent", "rewrite_all": True, "trigger": "1 millisecond"}}
+    config = {"mode": "append", "maintenance": {**LAZY, "expire_snapshots": False, **recent}}
+    times = {"at": "timestamp", "seen": "timestamp", "born": "date", "day": "date"}
+    columns = {"id": "int", "kind": "string", "size": "decimal(9,2)", **times}
+    project.stream("e", columns)
+    project.model("a", "SELECT * FROM {e}", partition_by=PARTITIONS, **config)
+    project.model("b", "SELECT *, at AS again FROM {e}", partition_by=["again"], **config)
+    at, day = "2026-03-01T10:00:00Z", "1960-03-01"
+    old = {"id": 1, "kind": "it's", "size": "1.50", "at": at, "seen": at, "born": day, "day": day}
+    empty = {**dict.fromkeys(columns), "id": 2}
+    new = {**old, "id": 3, "kind": "other", "day": "2025-03-01"}
+    project.record("e", [old, empty])
+    project.run().check()
+    kept = paths(project, "a")
+
+    project.record("e", [new])
+    ran = project.run().check()
+    assert {event.task for event in ran.of(TableMaintained)} == {"a.rewrite_data_files", "b.rewrite_data_files"}
+    now = paths(project, "a")
+    assert len(now) == 3 and len(kept & now) == 2, "partitions that nobody has written to were rewritten"
+    assert any("b is rewritten whole" in event.text for event in ran.of(Noted))
+    assert not any("a is rewritten whole" in event.text for event in ran.of(Noted))
+
+    project.record("e", [empty, old])
+    project.run().check()
+    assert len(paths(project, "a") & now) == 1 and len(paths(project, "a")) == 3
+    assert [row["id"] for row in project.rows("a", "id")] == [1, 1, 2, 2, 3]
+    assert not keep(project, "a"), "nothing has come since"
+
+
+def paths(project: Project, name: str) -> set[str]:
+    return {row["file_path"] for row in project.sql(f"SELECT file_path FROM {project.table(name)}.files")}
+
+
+def test_a_table_that_somebody_else_maintains_is_left_alone(project: Project) -> None:
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance=EAGER)
+    record(project, 0)
+    project.run().check()
+    project.sql(f"ALTER TABLE {project.table('a')} SET TBLPROPERTIES ('lakesql.maintenance.enabled' = 'false')")
+    record(project, 1, 2)
+    ran = project.run().check()
+    tasks_of = maintenance_queries({"a": frozenset(f"a.{name}" for name in PROCEDURES)}, at_once=True)
+    for each in (ran, project.run(queries_by=tasks_of).check()):
+        assert not [event for event in each.of(TableMaintained) if event.table == project.table("a")]
+        assert any("somebody else maintains it" in event.text for event in each.of(Noted))
+    assert files(project, "a") == (3, 0)
+    (status,) = [read_facts(project.lake.catalog, TableName(*project.table("a").split(".")))]
+    assert status is not None and status.is_left
+
+
+def test_a_procedure_that_takes_too_long_is_cancelled_and_leaves_the_table(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakesql.engine.maintenance.keeper.CANCELS_EVERY_S", 0.005)
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", maintenance=False)
+    record(project, *range(4))
+    project.run().check()
+    before = files(project, "u")
+    slow = {**EAGER, "max_time": "1 millisecond", "rewrite_manifests": False, "expire_snapshots": False}
+    project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", maintenance=slow)
+    ran = project.run().check()
+    failed = {event.task: event.why for event in ran.of(MaintenanceFailed)}
+    assert "longer than 0.001 seconds" in failed["u.rewrite_data_files"]
+    assert files(project, "u")[0] == before[0] and rows(project, "u") == newest(range(4))
+    project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", maintenance=EAGER)
+    assert "u.rewrite_data_files" in tasks(keep(project, "u"))
+    assert files(project, "u") == (1, 0) and rows(project, "u") == newest(range(4))
+
+
 @pytest.mark.usefixtures("lake")
 def test_options_and_arguments_are_those_that_iceberg_has() -> None:
     """Asked of the procedures themselves: a name that they do not know would fail each call."""
-    own = {"trigger", "small_files", "delete_ratio", "delete_files", "max_bytes", "manifests", "snapshots"}
     for name, kind in PROCEDURES.items():
         camel = "".join(word.capitalize() for word in name.split("_"))
         parameters = static_field(f"org.apache.iceberg.spark.procedures.{camel}Procedure", "PARAMETERS")
         arguments = {str(each.name()) for each in parameters}
-        said = set(option_names(kind)) - own
-        if "options" in arguments:
+        refused = set(REFUSED_ARGUMENTS.get(name, ()))
+        options = iceberg_names(name)
+        assert arguments == {"table", *ARGUMENTS[name], *refused, *(["options"] if options else [])}
+        assert set(option_names(kind)) == {*ARGUMENTS[name], *options} | (set(option_names(kind)) & DUE_OPTIONS)
+        if options:
             known = valid_options(camel)
-            by_iceberg = {_DOTTED.get(each) or each.replace("_", "-") for each in said - arguments}
-            assert {each if each in known else f"{each}-bytes" for each in by_iceberg} <= known
+            assert set(options.values()) <= known
             assert set(iceberg_options(kind())) <= known
-        else:
-            assert said <= arguments
 
 
 def static_field(name: str, field: str) -> Any:

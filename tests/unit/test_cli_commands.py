@@ -294,6 +294,42 @@ def test_the_manifest_holds_every_node(run: Run, shop: Path) -> None:
     assert [column["name"] for column in stream["contract"] if column["required"]] == ["view_id", "viewed_at"]
 
 
+def test_maintenance_written_by_hand_is_a_node_in_the_place_of_the_appended_one(run: Run, shop: Path) -> None:
+    file = shop / "models" / "maintenance" / "orders_sorted.sql"
+    file.parent.mkdir()
+    file.write_text(
+        "{{ config(mode='maintenance', of='orders', trigger='1 hour', tags=['nightly']) }}\n"
+        "CALL {{ target.catalog }}.system.rewrite_data_files(table => '{{ this }}', strategy => 'sort')\n"
+    )
+    name = "shop.maintenance.orders_sorted.rewrite_data_files"
+    for words in (
+        "orders_sorted",
+        "tag:nightly",
+        "path:models/maintenance",
+        "file:orders_sorted.sql",
+        "orders_sorted.*",
+    ):
+        assert run("ls", "--select", words)[1].split() == [name], words
+    assert name in run("ls")[1].split() and name not in run("ls", "--resource-type", "model")[1].split()
+    below = run("ls", "--select", "orders+")[1].split()
+    assert name in below and "shop.orders.expire_snapshots" in below
+    assert "shop.orders.rewrite_data_files" not in below
+    (said,) = map(json.loads, run("ls", "--select", "orders_sorted", "--output", "json")[1].splitlines())
+    assert (said["path"], said["table"]) == ("models/maintenance/orders_sorted.sql", "lake.shop.orders")
+    compiled = run("compile", "--select", "orders_sorted")[1]
+    assert compiled.startswith(
+        "-- orders_sorted.rewrite_data_files: every 1 hour\nCALL lake.system.rewrite_data_files("
+    )
+    assert compiled.rstrip() in (shop / "target" / "compiled" / "models" / "orders.sql").read_text()
+    nodes = json.loads((shop / "target" / "manifest.json").read_text())["nodes"]
+    node = nodes["maintenance.orders_sorted.rewrite_data_files"]
+    assert (node["path"], node["tags"], node["depends_on"]) == (said["path"], ["nightly"], ["model.orders"])
+    assert (node["when"], node["options"]["trigger"]) == ("every 1 hour", "1 hour")
+    assert "maintenance.orders.rewrite_data_files" not in nodes
+    file.write_text(file.read_text().replace("'sort'", "'binpack'"))
+    assert "'binpack'" in run("compile", "--select", "orders_sorted")[1], "an old text was kept"
+
+
 def test_parse_reads_every_select(run: Run, shop: Path) -> None:
     path = shop / "models" / "reports" / "visits_per_day.sql"
     path.write_text(path.read_text().replace("AS views", ""))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from lakesql.compile.maintenance import argument_text, call_text
+from lakesql.compile.maintenance import PartitionValue, argument_text, call_text, partitions_text
 from lakesql.decode import Node
 from lakesql.engine.maintenance.due import count_old, time_left_ms, why_due
 from lakesql.engine.maintenance.figures import (
@@ -22,10 +24,12 @@ from lakesql.engine.maintenance.figures import (
     parse_work,
     render_work,
 )
+from lakesql.engine.maintenance.keeper import left_nothing
 from lakesql.errors import Place, ProjectError
 from lakesql.model.config import SortField
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import MaintenanceTask
+from lakesql.project.duration import Duration
 from lakesql.project.procedures import (
     DAY_MS,
     HOUR_MS,
@@ -35,6 +39,7 @@ from lakesql.project.procedures import (
     RewriteDataFiles,
     RewriteManifests,
     RewritePositionDeleteFiles,
+    name_of,
 )
 from lakesql.project.size import parse_size
 
@@ -137,7 +142,71 @@ def test_what_is_due_by_time() -> None:
     ran = facts(*[commit()] * 2000, properties={"lakesql.maintenance": done})
     assert not due(RemoveOrphanFiles(), ran, now_ms=NOW + DAY_MS - 1)
     assert parse_work(done) == ran.work == Work({"remove_orphan_files": NOW}, ((NOW, 5),))
+    looked = Work({}, (), 7)
+    assert parse_work(render_work(looked)) == looked
     assert parse_work("{") == parse_work('{"done": 3}') == parse_work("[]") == Work()
+
+
+def test_what_is_due_by_its_trigger_alone_has_no_threshold() -> None:
+    hourly = RewriteDataFiles(trigger=Duration("1 hour", HOUR_MS), small_files=1)
+    many = facts(*[commit()] * 50)
+
+    def why(options: Any, found: TableFacts, now_ms: int, factor: float = 1.0) -> str:
+        name = name_of(options)
+        return why_due(name, options, found, level_of(found), 1, now_ms, factor, is_by_time=True)
+
+    start = NOW - 49 * 60_000
+    assert not why(hourly, many, start + HOUR_MS - 1) and why(hourly, many, start + HOUR_MS) == "its time"
+    assert not why(hourly, many, start + HOUR_MS, factor=4.0), "the model is behind"
+    assert why(hourly, many, start, factor=0.0), "somebody has asked for it"
+    assert not why(hourly, facts(*[commit()] * 50, REWRITE), NOW + HOUR_MS), "there is nothing to do"
+    assert why(replace(hourly, rewrite_all=True), facts(*[commit()] * 50, REWRITE), NOW + HOUR_MS)
+    assert not why(ExpireSnapshots(), many, NOW + HOUR_MS), "no snapshot is old enough"
+
+
+def test_a_condition_names_partitions_and_nothing_that_it_cannot_name() -> None:
+    def said(*partitions: list[tuple[str, str, object]]) -> str | None:
+        return partitions_text("my-lake", [tuple(PartitionValue(*each) for each in one) for one in partitions])
+
+    assert said([("kind", "identity", "it's"), ("x y", "bucket[4]", 3)]) == (
+        "kind = 'it\\'s' AND `my-lake`.system.bucket(4, `x y`) = 3"
+    )
+    day = ("at", "day", date(2026, 3, 1))
+    assert said([day]) == "`my-lake`.system.days(at) = DATE '2026-03-01'"
+    assert said([day], [day], [("at", "day", None)]) == (
+        "(`my-lake`.system.days(at) = DATE '2026-03-01') OR (at IS NULL)"
+    )
+    assert said([("gone", "void", None), ("a.b", "truncate[2]", Decimal("1.50"))]) == (
+        "`my-lake`.system.truncate(2, a.b) = 1.50BD"
+    )
+    nothing: list[list[tuple[str, str, object]]] = [
+        [("at", "identity", datetime(2026, 3, 1, tzinfo=UTC))],
+        [("x", "identity", 1.5)],
+        [("x", "identity", b"x")],
+        [("x", "zigzag[3]", 1)],
+        [("x", "void", None)],
+    ]
+    for each in nothing:
+        assert said([day], each) is None
+    assert said() is None
+
+
+@pytest.mark.parametrize(
+    ("options", "narrowing", "counts", "expected"),
+    [
+        (RewriteDataFiles(), {}, {"rewritten_data_files_count": 900}, True),
+        (RewriteDataFiles(where="recent"), {}, {}, True),
+        (RewriteDataFiles(where="id = 3"), {}, {}, False),
+        (RewriteDataFiles(), {"max-files-to-rewrite": "5"}, {"rewritten_data_files_count": 5}, False),
+        (RewriteDataFiles(), {"max-files-to-rewrite": "5"}, {"rewritten_data_files_count": 4}, True),
+        (RewriteDataFiles(max_files_to_rewrite=7), {}, {"rewritten_data_files_count": 7}, False),
+        (RewriteDataFiles(), {}, {"rewritten_data_files_count": 5, "failed_data_files_count": 1}, False),
+    ],
+)
+def test_which_rewrite_has_left_nothing(
+    options: RewriteDataFiles, narrowing: Mapping[str, str], counts: Mapping[str, int], expected: bool
+) -> None:
+    assert left_nothing(options, narrowing, counts) == expected
 
 
 def test_old_snapshots_are_counted_and_those_that_stay_are_not() -> None:
@@ -187,10 +256,12 @@ def test_a_tag_holds_an_entry_whose_history_is_gone() -> None:
 
 def test_a_call_says_its_time_in_utc_and_what_narrows_it() -> None:
     table = TableName("lake", "shop", "o'rders")
-    expiry = MaintenanceTask("orders", "expire_snapshots", table, ExpireSnapshots())
+    expiry = MaintenanceTask("orders", "orders", "expire_snapshots", table, ExpireSnapshots())
     at = datetime(2026, 3, 1, 12, 30, 0, 123_000, UTC)
     assert "older_than => TIMESTAMP '2026-03-01 12:30:00.123Z'" in call_text(expiry, before=at)
-    rewrite = MaintenanceTask("orders", "rewrite_data_files", table, RewriteDataFiles(max_file_size=parse(" 1.5 GB")))
+    rewrite = MaintenanceTask(
+        "orders", "orders", "rewrite_data_files", table, RewriteDataFiles(max_file_size=parse(" 1.5 GB"))
+    )
     said = call_text(rewrite, (SortField("a b", descending=True, nulls_first=False),), options={"rewrite-all": "true"})
     assert "sort_order => '`a b` DESC NULLS LAST'" in said
     assert "'max-file-size-bytes', '1610612736', 'rewrite-all', 'true'" in said

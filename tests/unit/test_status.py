@@ -142,6 +142,16 @@ class TestStatus:
         (line,) = lines(run("status", "-s", "a", "-o", "json")[1])
         assert (line["by_lakesql"], line["health"], line["figures"]["commits_last_hour"]) == (False, "well", 1)
 
+    def test_a_table_that_somebody_else_maintains_says_so(self, run: Run, project: Path, lake: OpenCatalog) -> None:
+        for model in "ab":
+            make_past(lake, ("shop", model), SCHEMA, batches(1))
+        with lake.iceberg.load_table(("shop", "a")).transaction() as change:
+            change.set_properties({"lakesql.maintenance.enabled": "false"})
+        said = {line["model"]: line["remarks"] for line in lines(run("status", "-o", "json")[1])}
+        assert said["a"] == ["not maintained by lakesql: somebody else maintains it"] and said["b"] == []
+        (project / "models" / "b.sql").write_text(SQL.replace("'append'", "'append', maintenance=False"))
+        assert "b: not maintained by lakesql" in run("status")[1]
+
     def test_a_table_that_cannot_be_read_hides_no_other(self, run: Run, project: Path, lake: OpenCatalog) -> None:
         for model in "ab":
             make_past(lake, ("shop", model), SCHEMA, batches(1))

@@ -28,15 +28,27 @@ AT_ONCE = 0.0
 
 
 def why_due(
-    procedure: str, options: Procedure, facts: TableFacts, level: Level, manifests: int, now_ms: int, factor: float
+    procedure: str,
+    options: Procedure,
+    facts: TableFacts,
+    level: Level,
+    manifests: int,
+    now_ms: int,
+    factor: float,
+    is_by_time: bool = False,
 ) -> str:
-    """Why a procedure is due on a table, for people; '' where it is not. Thresholds count `factor` times."""
+    """Why a procedure is due on a table, for people; '' where it is not. Thresholds count `factor` times.
+
+    `is_by_time`: no threshold counts, but the trigger alone.
+    """
     head = facts.head
     if head is None:
         return ""
     last_ms = facts.work.done.get(procedure, facts.first_ms)
     is_time = options.trigger is not None and now_ms - last_ms >= options.trigger.length_ms and factor < URGENT
     is_time = is_time or factor == AT_ONCE
+    if is_by_time:
+        return "its time" if is_time and _has_work(options, facts, level, manifests, now_ms) else ""
     match options:
         case RewriteDataFiles():
             if level.small_files >= options.small_files * factor:
@@ -45,7 +57,7 @@ def why_due(
                 return f"{level.deleted * 100:.0f}% of the rows deleted"
             if facts.version < DELETION_VECTORS and level.delete_files >= options.delete_files * factor:
                 return f"{level.delete_files:,} delete files"
-            return "its time" if is_time and (level.small_files > 1 or level.delete_files) else ""
+            return "its time" if is_time and _has_work(options, facts, level, manifests, now_ms) else ""
         case RewritePositionDeleteFiles():
             if facts.version >= DELETION_VECTORS:
                 return ""
@@ -53,11 +65,11 @@ def why_due(
                 return f"{level.delete_files:,} delete files"
             if level.has_left and factor < URGENT and head.count("total-delete-files"):
                 return "a rewrite of data files has left delete files"
-            return "its time" if is_time and head.count("total-delete-files") > 1 else ""
+            return "its time" if is_time and _has_work(options, facts, level, manifests, now_ms) else ""
         case RewriteManifests():
             if manifests >= max(2, options.manifests * factor):
                 return f"{manifests:,} manifests"
-            return "its time" if is_time and manifests > 1 else ""
+            return "its time" if is_time and _has_work(options, facts, level, manifests, now_ms) else ""
         case ExpireSnapshots() | RemoveOrphanFiles() if facts.is_shared:
             return ""
         case ExpireSnapshots():
@@ -65,6 +77,24 @@ def why_due(
             return f"{old:,} old snapshots" if old and (is_time or old >= options.snapshots * factor) else ""
         case RemoveOrphanFiles():
             return "its time" if is_time else ""
+        case _:
+            assert_never(options)
+
+
+def _has_work(options: Procedure, facts: TableFacts, level: Level, manifests: int, now_ms: int) -> bool:
+    """Whether a procedure would find something to do at its time."""
+    match options:
+        case RewriteDataFiles():
+            return options.rewrite_all is True or level.small_files > 1 or level.delete_files > 0
+        case RewritePositionDeleteFiles():
+            deletes = facts.head.count("total-delete-files") if facts.head else 0
+            return facts.version < DELETION_VECTORS and deletes > 1
+        case RewriteManifests():
+            return manifests > 1
+        case ExpireSnapshots():
+            return not facts.is_shared and count_old(facts, options, now_ms) > 0
+        case RemoveOrphanFiles():
+            return not facts.is_shared
         case _:
             assert_never(options)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT
-from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTENANCE_PROPERTY
+from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
 from lakesql.project.procedures import SMALL_FILE_SHARE
 
@@ -32,10 +32,14 @@ class SnapshotFacts:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What maintenance has done before: when each procedure ran last, and how long the last strokes took."""
+    """What maintenance has done before: when each procedure ran last, and how long the last strokes took.
+
+    `rewritten` is the sequence number of the newest commit whose files a rewrite has looked at, all of them.
+    """
 
     done: Mapping[str, int] = field(default_factory=dict)
     spent: tuple[tuple[int, int], ...] = ()
+    rewritten: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class TableFacts:
     """A table's metadata. `history` goes from the head to the root, as far as it is there; `refs` are by name.
 
     `is_shared`: other tables may have its files too, so that none may be deleted. `is_ordered`: it has a sort order.
+    `is_left`: its property says that somebody else maintains it. `sequence` is the number of its newest commit.
     """
 
     version: int
@@ -54,6 +59,8 @@ class TableFacts:
     size_bytes: int
     is_shared: bool = False
     is_ordered: bool = True
+    is_left: bool = False
+    sequence: int = 0
 
     @property
     def head(self) -> SnapshotFacts | None:
@@ -98,6 +105,8 @@ def parse_facts(text: str) -> TableFacts:
         size_bytes=len(text),
         is_ordered=metadata.get("default-sort-order-id") != UNSORTED,
         is_shared=properties.get("gc.enabled") == "false",
+        is_left=properties.get(MAINTAINED_PROPERTY, "").lower() == "false",
+        sequence=metadata.get("last-sequence-number", 0),
     )
 
 
@@ -173,14 +182,19 @@ def parse_work(text: str) -> Work:
     try:
         found: Any = json.loads(text or "{}")
         done = {str(name): int(at_ms) for name, at_ms in found.get("done", {}).items()}
-        return Work(done, tuple((int(at_ms), int(took_ms)) for at_ms, took_ms in found.get("spent", ())))
+        spent = tuple((int(at_ms), int(took_ms)) for at_ms, took_ms in found.get("spent", ()))
+        rewritten = found.get("rewritten")
+        return Work(done, spent, None if rewritten is None else int(rewritten))
     except (ValueError, TypeError, AttributeError):
         return Work()
 
 
 def render_work(work: Work) -> str:
     """The text of the property."""
-    return json.dumps({"done": dict(work.done), "spent": [list(each) for each in work.spent]}, separators=(",", ":"))
+    said: dict[str, object] = {"done": dict(work.done), "spent": [list(each) for each in work.spent]}
+    if work.rewritten is not None:
+        said["rewritten"] = work.rewritten
+    return json.dumps(said, separators=(",", ":"))
 
 
 def _is_rewrite(snapshot: SnapshotFacts) -> bool:

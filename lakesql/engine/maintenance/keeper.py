@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal, assert_never
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
-from lakesql.compile.maintenance import call_text
+from lakesql.compile.maintenance import call_text, partitions_text
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, table_exists
 from lakesql.engine.maintenance.due import AT_END, AT_ONCE, URGENT, time_left_ms, why_due
 from lakesql.engine.maintenance.figures import (
     Level,
     SnapshotFacts,
     TableFacts,
+    Work,
     added_small,
     deleted_rows,
     level_of,
     parse_facts,
     render_work,
 )
+from lakesql.engine.maintenance.partitions import read_partitions
 from lakesql.engine.maintenance.protect import Reader, find_needed, tag_entries
 from lakesql.engine.spark.failure import read_cause
 from lakesql.events import Emit, MaintenanceFailed, Noted, TableMaintained, now_ms
 from lakesql.model.config import SortField
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import MaintenanceTask
-from lakesql.names import MAINTENANCE_PROPERTY
+from lakesql.names import MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY
 from lakesql.project.procedures import (
     BYTES_PER_MS,
     DELETION_VECTORS,
     HOUR_MS,
+    RECENT,
     RESTS_MS,
     ExpireSnapshots,
     RemoveOrphanFiles,
@@ -54,12 +60,21 @@ MEASURED_BYTES = 32 * 1024**2
 TRIES = 3
 """How often a procedure is called where somebody else's commit comes between."""
 
+CANCELS_EVERY_S = 1.0
+"""How often the jobs of a procedure are cancelled whose time is over: it may begin others."""
+
+MAX_FILES = "max-files-to-rewrite"
+"""The option of Iceberg's by which a rewrite is cut down to the bytes and the time that there are for it."""
+
 CONFLICTS = ("CommitFailedException", "ValidationException", "CommitStateUnknownException")
 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What a model's tables need: its tasks, the order of its own table, and who reads that as a stream."""
+    """What a model's tables need: its tasks, the order of its own table, and who reads that as a stream.
+
+    A procedure is cancelled after `max_time_ms`. `left` says why a table of the model has no tasks, if so.
+    """
 
     model: str
     table: TableName
@@ -67,6 +82,8 @@ class Upkeep:
     order: tuple[SortField, ...] = ()
     readers: tuple[Reader, ...] = ()
     max_time_ratio: float = 0.1
+    max_time_ms: int = 600_000
+    left: str = ""
 
     def tables(self) -> Mapping[TableName, tuple[MaintenanceTask, ...]]:
         """The tasks of each table."""
@@ -82,6 +99,10 @@ class _Watched:
     start: Level
     level: Level
     seen_ms: int
+
+
+class _OvertimeError(Exception):
+    """A procedure has taken longer than it may, and its jobs were cancelled."""
 
 
 class Keeper:
@@ -105,10 +126,12 @@ class Keeper:
         self._watched: dict[TableName, _Watched] = {}
         self._spent: list[tuple[int, int]] | None = None
         self._speed = BYTES_PER_MS
+        self._allowed = 0.0
         self._told: set[str] = set()
         self._not_before: dict[str, int] = {}
         self._absent: dict[TableName, int] = {}
         self._at_once = False
+        self._rewritten: dict[TableName, int] = {}
 
     def after_batch(self, session: SparkSession, head: Mapping[str, str], is_behind: bool) -> None:
         """Run what is due now that a batch is in the table, whose snapshot has the summary `head`.
@@ -128,6 +151,8 @@ class Keeper:
         self._at_once = at_once
         self._watched.clear()
         self._absent.clear()
+        if self.upkeep.left:
+            self._tell_once(self.upkeep.left)
         for table, tasks in self.upkeep.tables().items():
             if not is_ending():
                 self._maintain(session, table, tasks, AT_ONCE if at_once else AT_END)
@@ -145,7 +170,9 @@ class Keeper:
             return
         done: dict[str, int] = {}
         started = self._clock()
-        for task in due:
+        for number, task in enumerate(due):
+            if number and watched is not None and self._time_left(watched.facts) <= 0:
+                break  # what is left is due the next time
             self._reached("maintain")
             if self._call(session, task):
                 done[task.procedure] = self._clock()
@@ -161,7 +188,7 @@ class Keeper:
         if found is not None and now - found.seen_ms < LOOKS_AGAIN_MS:
             rewrites = [task for task in tasks if isinstance(task.options, RewriteDataFiles) and self._may(task)]
             if self._time_left(found.facts) <= 0 or not any(
-                why_due(task.procedure, task.options, found.facts, found.level, 0, now, factor) for task in rewrites
+                _why(task, found.facts, found.level, 0, now, factor) for task in rewrites
             ):
                 return None
         if now - self._absent.get(table, 0) < LOOKS_AGAIN_MS:
@@ -186,6 +213,9 @@ class Keeper:
     ) -> list[MaintenanceTask]:
         """The tasks that are due, as far as there is time for them."""
         facts, now = watched.facts, self._clock()
+        if facts.is_left:
+            self._tell_once(f"{table} is left alone: by its property {MAINTAINED_PROPERTY} somebody else maintains it")
+            return []
         if self._time_left(facts) <= 0:
             return []
         manifests = _count_manifests(load_table(session, table))
@@ -193,8 +223,8 @@ class Keeper:
         for task in tasks:
             if not self._may(task):
                 continue
-            follows = isinstance(task.options, RewritePositionDeleteFiles) and _follows(due, facts)
-            if follows or why_due(task.procedure, task.options, facts, watched.level, manifests, now, factor):
+            is_of_deletes = isinstance(task.options, RewritePositionDeleteFiles) and not task.is_by_time
+            if (is_of_deletes and _follows(due, facts)) or _why(task, facts, watched.level, manifests, now, factor):
                 due.append(task)
         return due
 
@@ -216,6 +246,11 @@ class Keeper:
             try:
                 problem, counts = "", self._run(session, task)
                 break
+            except _OvertimeError:
+                problem = f"it took longer than {self.upkeep.max_time_ms / 1000:g} seconds, and was cancelled"
+                if isinstance(task.options, RewriteDataFiles):
+                    self._speed = min(self._speed, self._allowed / self.upkeep.max_time_ms) / 2
+                break
             except Exception as error:  # whatever a procedure raises: the stream goes on
                 name, what = read_cause(error)
                 problem = what or name
@@ -226,7 +261,8 @@ class Keeper:
         if self._spent is not None:
             self._spent = [each for each in self._spent if at_ms - each[0] < HOUR_MS] + [(at_ms, took_ms)]
         if problem:
-            self._not_before[task.name] = at_ms + LOOKS_AGAIN_MS
+            is_long = took_ms >= self.upkeep.max_time_ms
+            self._not_before[task.name] = at_ms + (RESTS_MS if is_long else LOOKS_AGAIN_MS)
             self._emit(MaintenanceFailed(self.upkeep.model, task.name, str(task.table), problem, took_ms, at_ms))
             return False
         if counts is None:
@@ -248,9 +284,14 @@ class Keeper:
         table = load_table(session, task.table)
         facts = parse_facts(read_json(table))
         order = self.upkeep.order if facts.is_ordered and not task.is_beside else ()
+        bound: Mapping[str, str] = {}
         match task.options:
             case RewriteDataFiles() as options:
-                statement = call_text(task, order, options=self._bound(options, facts))
+                where = self._recent(session, task.table, table, facts) if options.where == RECENT else options.where
+                if where is None:
+                    return None
+                bound = self._bound(options, facts)
+                statement = call_text(replace(task, options=replace(options, where=where)), order, options=bound)
             case RewritePositionDeleteFiles():
                 if not (facts.head and facts.head.count("total-delete-files")):
                     return None
@@ -275,10 +316,66 @@ class Keeper:
                 statement = call_text(task, before=_time(self._clock() - options.older_than.length_ms))
             case _:
                 assert_never(task.options)
-        rows = session.sql(statement).collect()
+        with self._timed(session):
+            rows = session.sql(statement).collect()
         if isinstance(task.options, RemoveOrphanFiles):
             return {"orphan_files_count": len(rows)}
-        return {key: int(value) for key, value in rows[0].asDict().items() if value is not None} if rows else {}
+        counts = {key: int(value) for key, value in rows[0].asDict().items() if value is not None} if rows else {}
+        if isinstance(task.options, RewriteDataFiles) and left_nothing(task.options, bound, counts):
+            self._rewritten[task.table] = facts.sequence
+        return counts
+
+    def _recent(self, session: SparkSession, name: TableName, table: JavaTable, facts: TableFacts) -> str | None:
+        """A condition on the partitions with files of commits that no rewrite has looked at; '' for all, None for none.
+
+        The files are those of the current snapshot: their sequence numbers outlive the snapshots that brought them.
+        """
+        since = facts.work.rewritten
+        if since is None:
+            return ""  # the first one looks at all
+        found = read_partitions(session, name, table, since)
+        if found == []:
+            return None
+        where = None if found is None else partitions_text(name.catalog, found)
+        if where is None:
+            self._tell_once(
+                f"{name} is rewritten whole: no condition can be written for the partitions that were written to"
+            )
+        return where or ""
+
+    @contextmanager
+    def _timed(self, session: SparkSession) -> Iterator[None]:
+        """Cancel the Spark jobs that are begun here once their time is over, and raise `_OvertimeError` then.
+
+        Jobs write files that no version of the table has yet. What is committed by then stays, and a commit itself is
+        no job: it is never cancelled.
+        """
+        if self._at_once:
+            yield
+            return
+        context, tag = session.sparkContext, f"lakesql-maintenance-{uuid4().hex}"
+        done, is_over = threading.Event(), threading.Event()
+
+        def watch() -> None:
+            wait_s = self.upkeep.max_time_ms / 1000
+            while not done.wait(wait_s):
+                is_over.set()
+                context.cancelJobsWithTag(tag)
+                wait_s = CANCELS_EVERY_S
+
+        watcher = threading.Thread(target=watch, name="maintenance time", daemon=True)
+        context.addJobTag(tag)
+        watcher.start()
+        try:
+            yield
+        except Exception as error:
+            if is_over.is_set():
+                raise _OvertimeError from error
+            raise
+        finally:
+            done.set()
+            watcher.join()
+            context.removeJobTag(tag)
 
     def _bound(self, options: RewriteDataFiles, facts: TableFacts) -> dict[str, str]:
         """What bounds one rewrite, in files: by bytes, and by the time that is left."""
@@ -286,10 +383,14 @@ class Keeper:
         if head is None or options.max_files_to_rewrite is not None:
             return {}
         files, size = head.count("total-data-files"), head.count("total-files-size")
-        allowed = min(options.max_bytes.size_bytes, max(0.0, self._time_left(facts)) * self._speed)
+        time_ms = self._time_left(facts)
+        if not self._at_once:
+            time_ms = min(time_ms, self.upkeep.max_time_ms)
+        allowed = min(float(options.max_bytes.size_bytes), max(0.0, time_ms) * self._speed)
+        self._allowed = min(allowed, size)
         if not files or size <= allowed:
             return {}
-        return {"max-files-to-rewrite": str(max(options.min_input_files or 5, int(allowed / (size / files))))}
+        return {MAX_FILES: str(max(options.min_input_files or 5, int(allowed / (size / files))))}
 
     def _note(self, session: SparkSession, table: TableName, done: Mapping[str, int], started: int) -> None:
         """Keep with the table what was done when, for the runs to come."""
@@ -299,7 +400,8 @@ class Keeper:
             loaded = load_table(session, table)
             work = parse_facts(read_json(loaded)).work
             spent = tuple(self._spent or ()) if table == self.upkeep.table else ()
-            said = render_work(replace(work, done={**work.done, **done}, spent=spent))
+            rewritten = self._rewritten.get(table, work.rewritten)
+            said = render_work(Work({**work.done, **done}, spent, rewritten))
             loaded.updateProperties().set(MAINTENANCE_PROPERTY, said).commit()
         except Exception as error:
             self._tell_once(f"what was done on {table} cannot be kept: {read_cause(error)[1]}")
@@ -308,6 +410,13 @@ class Keeper:
         if text not in self._told:
             self._told.add(text)
             self._emit(Noted(f"maintenance: {text}", self._clock(), self.upkeep.model))
+
+
+def left_nothing(options: RewriteDataFiles, narrowing: Mapping[str, str], counts: Mapping[str, int]) -> bool:
+    """Whether a rewrite that was given `narrowing` has looked at all files, or at all that the ones before have not."""
+    limit = narrowing.get(MAX_FILES, options.max_files_to_rewrite)
+    is_cut = limit is not None and counts.get("rewritten_data_files_count", 0) >= int(limit)
+    return options.where in ("", RECENT) and not is_cut and not counts.get("failed_data_files_count")
 
 
 def _count(watched: _Watched, summary: Mapping[str, str]) -> None:
@@ -324,6 +433,10 @@ def _count(watched: _Watched, summary: Mapping[str, str]) -> None:
         deleted=max(0.0, start.deleted + deleted / max(1, snapshot.count("total-records"))),
         delete_files=max(0, start.delete_files + more),
     )
+
+
+def _why(task: MaintenanceTask, facts: TableFacts, level: Level, manifests: int, now_ms: int, factor: float) -> str:
+    return why_due(task.procedure, task.options, facts, level, manifests, now_ms, factor, task.is_by_time)
 
 
 def _follows(due: Iterable[MaintenanceTask], facts: TableFacts) -> bool:
