@@ -56,7 +56,8 @@ def _differing(records: DataFrame) -> list[_Differing]:
 
 
 def _check_declared(model: Model, batch: int, stream: Stream, changes: list[_Differing], emit: Emit) -> None:
-    absent, undeclared = _names(each.gone for each in changes), _names(each.fields for each in changes)
+    absent, beside = _names(each.gone for each in changes), _names(each.fields for each in changes)
+    undeclared = tuple(name for name in beside if not name.startswith("__"))  # the connector's own
     count = sum(each.count for each in changes)
     told = ColumnsAbsent(model.name, stream.name, batch, count, absent, undeclared, now_ms())
     if model.config.on_schema_change == "fail":

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import reduce
+from operator import or_
+from typing import Literal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -33,16 +36,104 @@ SENT_BY = "REPLICA IDENTITY FULL sends it"
 """How one gets it all the same."""
 
 
-def row_columns(row: Column, kinds: Column, contract: Contract) -> list[Column]:
-    """The columns of a row of texts, as their types."""
-    columns = []
+NUMBERS = "_lakesql_numbers"
+"""The JSON numbers of a record with more digits than a double may have; NULL where there are none."""
+
+
+def read_numbers(contract: Contract) -> dict[str, Column]:
+    """The column that reading the decimals of a contract begins with."""
+    if "decimal(" not in " ".join(column.type.simpleString() for column in contract.columns):
+        return {NUMBERS: F.lit(None).cast("array<string>")}
+    record = F.col("value").cast("string")
+    numbers = F.regexp_extract_all(record, F.lit(_FRACTION), F.lit(1))
+    return {NUMBERS: F.when(record.rlike(_LONG_FRACTION), numbers)}
+
+
+def read_values(name: str, row: Column, kinds: Column, contract: Contract) -> dict[str, Column]:
+    """The columns that reading adds: `name` is a row of texts as values of the contract's types.
+
+    A value that is none of its type is NULL, and so is one that was not sent. What is written in code, as few values
+    are, is written out first, for all columns at once: Spark works on lambdas slowly, and what has one in it alone.
+    """
+    plain = f"{name}_plain"
+    coded = {column.name: _coding(column.type) for column in contract.columns}
+    names = [column.name for column in contract.columns if coded[column.name]]
+    each = (
+        F.struct(
+            row[column.name].alias("text"),
+            F.lit(column.name).alias("name"),
+            F.lit(coded[column.name]).alias("coding"),
+            F.lit(column.unit).cast("string").alias("unit"),
+        )
+        for column in contract.columns
+        if coded[column.name]
+    )
+    written = F.transform(F.array(*each), lambda it: _written(it, kinds))
+    values = []
     for column in contract.columns:
         text = row[column.name]
-        value = read_value(text, column.type, hint(column, kinds))
+        if column.name in names:
+            found = F.get(F.col(plain), F.lit(names.index(column.name)))
+            text = F.when(F.col(plain).isNull(), text).otherwise(found)
+        if is_nested(column.type):
+            value = read_value(text, column.type, hint(column, kinds))
+        else:
+            value = _typed(text, column.type, hint(column, kinds))
         if column.name in contract.kept:
-            value = F.when(~is_unavailable(text, column.type), value)
-        columns.append(value.alias(column.name))
-    return columns
+            value = F.when(~is_unavailable(row[column.name], column.type), value)
+        values.append(value.alias(column.name))
+    some = {plain: F.when(row.isNotNull() & _may_be_coded(contract), written)} if names else {}
+    return {**some, name: F.when(row.isNotNull(), F.struct(*values))}
+
+
+Coding = Literal["", "text", "number", "decimal"]
+"""How values of a type may be written in code: not at all, as a time of day or a number in a text, or as a number."""
+
+
+def _coding(wanted: T.DataType) -> Coding:
+    match wanted:
+        case T.DecimalType():
+            return "decimal"
+        case T.NumericType():
+            return "number"
+        case T.StringType():
+            return "text"
+        case _:
+            return ""
+
+
+def _may_be_coded(contract: Contract) -> Column:
+    """Whether a value of a record may be written in code, as cheaply as that can be asked."""
+    if any(column.unit and isinstance(column.type, T.StringType) for column in contract.columns):
+        return F.lit(True)
+    signs = (F.col("value").contains(F.lit(sign)) for sign in _SIGNS)
+    found = reduce(or_, signs, F.col("key").contains(F.lit(_SIGNS[0])) | F.col(NUMBERS).isNotNull())
+    return F.coalesce(found, F.lit(False))
+
+
+_SIGNS = (b'"scale"', b'Time"')
+"""What stands in a record of which a value may be written in code: numbers with a scale, and schemas of times."""
+
+
+def _written(it: Column, kinds: Column) -> Column:
+    """The text of a value of `read_values`, written out."""
+    kind = F.try_element_at(kinds, it["name"])
+    unit = F.coalesce(_unit_of(kind["name"], _TIME_UNITS), it["unit"])
+    found = Hint(unit, *_scale_of(kind["name"], kind["parameters"]["scale"]), None)
+    return _plain(it["text"], it["coding"] == "text", it["coding"] == "decimal", found)
+
+
+def _plain(text: Column, is_text: Column, is_decimal: Column, hint: Hint) -> Column:
+    """The text of a number or of a text, which may be written in code; NULL where a decimal has lost digits."""
+    is_own = hint.is_any_scale | (~is_text & text.startswith('{"scale":'))
+    number = F.when(is_own, _own_scale(text)).when(hint.scale.isNull(), text).otherwise(_written_out(text, hint.scale))
+    time = F.when(is_text & hint.unit.isNotNull() & _is_whole(text), _time_of_day(text, hint.unit))
+    return time.when(~(is_decimal & _is_rounded(text)), number)
+
+
+def has_nested(contract: Contract) -> bool:
+    """Whether a column is an array, a struct or a map."""
+    return any(is_nested(column.type) for column in contract.columns)
 
 
 def is_nested(wanted: T.DataType) -> bool:
@@ -115,8 +206,12 @@ def hint(column: ContractColumn, kinds: Column) -> Hint:
             unit = F.coalesce(_unit_of(name, _UNITS), unit)
         case T.StringType():
             unit = F.coalesce(_unit_of(name, _TIME_UNITS), unit)
-    is_any_scale = F.coalesce(name == _ANY_SCALE, F.lit(False))
-    return Hint(unit, F.when(name == _SCALED, scale), is_any_scale, column.encoding)
+    return Hint(unit, *_scale_of(name, scale), column.encoding)
+
+
+def _scale_of(name: Column, scale: Column) -> tuple[Column, Column]:
+    """`scale` and `is_any_scale` of a hint, of the name of a kind and the scale beside it."""
+    return F.when(name == _SCALED, scale), F.coalesce(name == _ANY_SCALE, F.lit(False))
 
 
 def _unit_of(name: Column, units: Mapping[str, str]) -> Column:
@@ -141,18 +236,23 @@ def is_unavailable(text: Column, wanted: T.DataType) -> Column:
             return F.coalesce(text.isin(UNAVAILABLE, _UNAVAILABLE_BASE64, _UNAVAILABLE_HEX), F.lit(False))
 
 
-def misfits(text: Column, wanted: T.DataType, hint: Hint) -> Column:
-    """Whether a value, or one within it, is no value of its type."""
+def misfits(text: Column, value: Column, wanted: T.DataType, hint: Hint) -> Column:
+    """Whether what was read of a text, or of one within it, is no value of its type."""
+    return _misfits_within(text, wanted, hint) if is_nested(wanted) else text.isNotNull() & value.isNull()
+
+
+def _misfits_within(text: Column, wanted: T.DataType, hint: Hint) -> Column:
     match wanted:
         case T.StructType(fields=fields):
             found = F.lit(False)
             for field in fields:
-                found = found | misfits(text[field.name], field.dataType, hint)
+                found = found | _misfits_within(text[field.name], field.dataType, hint)
             return F.coalesce(found, F.lit(False))
         case T.ArrayType(elementType=element):
-            return F.coalesce(F.exists(text, lambda item: misfits(item, element, hint)), F.lit(False))
+            return F.coalesce(F.exists(text, lambda item: _misfits_within(item, element, hint)), F.lit(False))
         case T.MapType(valueType=element):
-            return F.coalesce(F.exists(F.map_values(text), lambda item: misfits(item, element, hint)), F.lit(False))
+            values = F.map_values(text)
+            return F.coalesce(F.exists(values, lambda item: _misfits_within(item, element, hint)), F.lit(False))
         case _:
             return text.isNotNull() & read_value(text, wanted, hint).isNull()
 
@@ -167,10 +267,17 @@ def read_value(text: Column, wanted: T.DataType, hint: Hint) -> Column:
             return F.transform(text, lambda item: read_value(item, element, hint))
         case T.MapType(valueType=element):
             return F.transform_values(text, lambda _, item: read_value(item, element, hint))
+        case _:
+            coding = _coding(wanted)
+            plain = _plain(text, F.lit(coding == "text"), F.lit(coding == "decimal"), hint) if coding else text
+            return _typed(plain, wanted, hint)
+
+
+def _typed(text: Column, wanted: T.DataType, hint: Hint) -> Column:
+    """A value of a type that holds no others, of its text that nothing is coded in."""
+    match wanted:
         case T.StringType():
-            time = F.when(hint.unit.isNotNull() & _is_whole(text), _time_of_day(text, hint.unit))
-            number = F.when(hint.is_any_scale, _own_scale(text)).otherwise(_scaled(text, hint))
-            return F.when(hint.unit.isNotNull() & _is_whole(text), time).otherwise(number)
+            return text
         case T.BinaryType():
             return _bytes(text, hint.encoding)
         case T.DateType():
@@ -181,12 +288,12 @@ def read_value(text: Column, wanted: T.DataType, hint: Hint) -> Column:
             value = F.when(_is_whole(text), _counted(text, hint.unit)).otherwise(text.try_cast("timestamp"))
             return F.when(F.unix_micros(value).between(*COMMON_TIMES), value.cast(wanted))
         case T.DecimalType():
-            return F.when(~_is_rounded(text), bound(_number(text, hint), lambda number: _decimal(number, wanted)))
+            return _decimal(text, wanted)
         case T.DoubleType() | T.FloatType():
-            value = _number(text, hint).try_cast(wanted)
+            value = text.try_cast(wanted)
             return F.when((F.abs(value) != float("inf")) | F.isnan(value) | text.rlike("(?i)^[-+]?inf"), value)
         case _:
-            return _scaled(text, hint).try_cast(wanted)
+            return text.try_cast(wanted)
 
 
 def _is_whole(text: Column) -> Column:
@@ -258,19 +365,9 @@ def _is_rounded(text: Column) -> Column:
     def is_other(number: Column) -> Column:
         return (number.try_cast("double") == text.try_cast("double")) & (digits(number) != digits(text))
 
-    record = F.col("value").cast("string")
-    is_number = text.contains(".") & ~record.contains(F.concat(F.lit('"'), text, F.lit('"')))
-    found = F.exists(F.regexp_extract_all(record, F.lit(_FRACTION), F.lit(1)), is_other)
-    return F.coalesce(F.when(is_number & record.rlike(_LONG_FRACTION), found), F.lit(False))
-
-
-def _number(text: Column, hint: Hint) -> Column:
-    """The text of a number, which may be written as the bytes of its digits: with the scale of a schema, or its own."""
-    return F.when(text.startswith('{"scale":'), _own_scale(text)).otherwise(_scaled(text, hint))
-
-
-def _scaled(text: Column, hint: Hint) -> Column:
-    return F.when(hint.scale.isNull(), text).otherwise(_written_out(text, hint.scale))
+    is_number = text.contains(".") & ~F.col("value").cast("string").contains(F.concat(F.lit('"'), text, F.lit('"')))
+    found = F.exists(F.col(NUMBERS), is_other)
+    return F.coalesce(F.when(F.col(NUMBERS).isNotNull() & is_number, found), F.lit(False))
 
 
 def _own_scale(text: Column) -> Column:

@@ -12,13 +12,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.change_values import SENT_BY, hint, is_nested, is_unavailable, misfits, row_columns
-from lakesql.engine.records.debezium import kind_text
+from lakesql.engine.records.change_values import SENT_BY, hint, is_nested, is_unavailable, misfits
+from lakesql.engine.records.debezium import compact, kind_text
 from lakesql.engine.records.event import (
     BEFORE,
+    BEFORE_VALUES,
     EVENT,
     NO_EVENT,
     TEXTS,
+    VALUES,
     change_field,
     is_ignored,
     op_of,
@@ -41,6 +43,7 @@ from lakesql.names import CHANGE, FROM, HALF, IGNORED, MOVE, NEW_FIELDS, ROW, UN
 from lakesql.stream.stream import CHANGE_FIELDS
 
 _REASON = "_lakesql_reason"
+_KEY_NAMES = "_lakesql_key_names"
 _CHANGES = "_lakesql_each"
 
 
@@ -55,13 +58,13 @@ def parse_changes(
     messages (`pg_logical_emit_message`) are ignored. An update of DMS that changes the row's key is two changes, as
     in Debezium's feeds. Everything else is as `parse_records` has it.
     """
-    read = with_each(raw, read_event(contract))
+    read = with_each(raw, _read(contract, "before" in keep_change))
     judged = with_each(read, {_REASON: _first(fault.reason for fault in _faults(contract, is_half(contract)))})
     if contract.envelope == "dms" and contract.key:
         judged = _with_former_keys(judged, contract)
     change = [change_field(name, contract).alias(name) for name in (*CHANGE_FIELDS, "before") if name in keep_change]
     return judged.select(
-        *row_columns(F.col(ROW), F.col(EVENT)["kinds"], contract),
+        *(F.col(VALUES)[column.name].alias(column.name) for column in contract.columns),
         *([record_struct(keep)] if keep else []),
         *([F.struct(*change).alias(CHANGE)] if change else []),
         *([raw_struct()] if keep_raw else []),
@@ -73,6 +76,12 @@ def parse_changes(
     )
 
 
+def _read(contract: Contract, has_before: bool) -> dict[str, Column]:
+    """The columns that reading adds."""
+    names = {_KEY_NAMES: _key_names()} if contract.is_mirrored else {}
+    return {**read_event(contract, has_before or contract.envelope == "dms"), **names}
+
+
 def _with_former_keys(judged: DataFrame, contract: Contract) -> DataFrame:
     """The changes, and before each update whose row had another key a delete of that: the update is an insert then.
 
@@ -81,12 +90,23 @@ def _with_former_keys(judged: DataFrame, contract: Contract) -> DataFrame:
     event, row, before = F.col(EVENT), F.col(ROW), F.col(BEFORE)
     is_other = reduce(or_, (F.coalesce(before[name] != row[name], F.lit(False)) for name in contract.key))
     is_moved = F.coalesce((op_of() == "u") & is_other & F.col(_REASON).isNull(), F.lit(False))
-    former = F.struct(*(F.coalesce(before[it.name], row[it.name]).alias(it.name) for it in contract.columns))
-    one = F.struct(event.alias(EVENT), row.alias(ROW), before.alias(BEFORE))
-    gone = F.struct(event.withField("op", F.lit("d")).alias(EVENT), former.alias(ROW), former.alias(BEFORE))
-    new = F.struct(event.withField("op", F.lit("c")).alias(EVENT), row.alias(ROW), before.alias(BEFORE))
+    values, former_values = F.col(VALUES), F.col(BEFORE_VALUES)
+
+    def former(of_before: Column, of_row: Column) -> Column:
+        each = ((it.name, before[it.name].isNotNull()) for it in contract.columns)
+        return F.struct(*(F.when(has, of_before[it]).otherwise(of_row[it]).alias(it) for it, has in each))
+
+    texts, read = former(before, row), former(former_values, values)
+    parts = (EVENT, ROW, BEFORE, VALUES, BEFORE_VALUES)
+
+    def change(*columns: Column) -> Column:
+        return F.struct(*(column.alias(name) for name, column in zip(parts, columns, strict=True)))
+
+    one = change(event, row, before, values, former_values)
+    gone = change(event.withField("op", F.lit("d")), texts, texts, read, read)
+    new = change(event.withField("op", F.lit("c")), row, before, values, former_values)
     found = judged.select("*", F.explode(F.when(is_moved, F.array(gone, new)).otherwise(F.array(one))).alias(_CHANGES))
-    return found.withColumns({name: F.col(_CHANGES)[name] for name in (EVENT, ROW, BEFORE)}).drop(_CHANGES)
+    return found.withColumns({name: F.col(_CHANGES)[name] for name in parts}).drop(_CHANGES)
 
 
 def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
@@ -94,7 +114,7 @@ def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
 
     They have no headers any more: a record that may be a half of a key change is first taken for one.
     """
-    read = read_event(contract)
+    read = _read(contract, False)
     faults = (fault.detail for is_moved in (True, False) for fault in _faults(contract, F.lit(is_moved)))
     return with_each(rejected, {**read, "detail": _first(faults)}).drop(*read)
 
@@ -123,7 +143,7 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
     yield fault(op.isin("c", "u", "r") & row.isNull(), UNPARSABLE, "the event has no `after`")
     yield fault((op == "d") & row.isNull(), UNPARSABLE, "the event has no `before`, and the record no key")
     if contract.is_mirrored:
-        names = _key_names()
+        names = F.col(_KEY_NAMES)
         is_other = names != F.array(*(F.lit(name) for name in sorted(name.lower() for name in contract.key)))
         said = F.concat(F.lit("the record's key has "), F.array_join(names, ", "))
         wanted = F.lit(f", and the stream's `key` says {', '.join(contract.key)}")
@@ -156,14 +176,15 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
         asked = ("c", "u", "r", "d") if is_asked else ("c", "u", "r")
         is_time = isinstance(column.type, T.TimestampType | T.TimestampNTZType) and column.unit is None
         what = f"{column.name}: not a {kind}{', or a number and the contract has no `unit` for it' if is_time else ''}"
-        misfit = misfits(text, column.type, hint(column, kinds))
+        misfit = misfits(text, F.col(VALUES)[column.name], column.type, hint(column, kinds))
         if is_nested(column.type):
             misfit |= text.isNull() & F.col(TEXTS)[column.name].isNotNull()
         yield fault(op.isin(*asked) & (misfit & ~unsent if is_kept else misfit), UNPARSABLE, what)
         if column.required or column.name in contract.key:
             yield fault(op.isin(*asked) & text.isNull(), REQUIRED_MISSING, column.name)
         if contract.envelope == "dms" and column.name in contract.key:
-            former = misfits(F.col(BEFORE)[column.name], column.type, hint(column, kinds))
+            before, value = F.col(BEFORE)[column.name], F.col(BEFORE_VALUES)[column.name]
+            former = misfits(before, value, column.type, hint(column, kinds))
             yield fault((op == "u") & former, UNPARSABLE, f"{column.name}: the row's former key is not a {kind}")
 
 
@@ -180,14 +201,10 @@ def _is_key_alone(contract: Contract) -> Column:
 
 def _key_names() -> Column:
     """The columns of a record's key, in small letters and in their order by name; NULL where it is no JSON object."""
-    key = F.col("key").cast("string")
-
-    def opened(names: Column) -> Column:
-        is_wrapped = F.array_contains(names, "schema") & F.array_contains(names, "payload")
-        found = F.when(is_wrapped, F.json_object_keys(F.get_json_object(key, "$.payload"))).otherwise(names)
-        return F.array_sort(F.transform(found, F.lower))
-
-    return bound(F.json_object_keys(key), opened)
+    key = F.lower(F.col("key").cast("string"))
+    is_wrapped = F.get_json_object(key, "$.schema").isNotNull()
+    inner = F.when(key.contains('"payload"') & is_wrapped, F.get_json_object(key, "$.payload"))
+    return F.array_sort(F.json_object_keys(F.coalesce(inner, key)))
 
 
 def _unsent(contract: Contract) -> Column:
@@ -195,7 +212,7 @@ def _unsent(contract: Contract) -> Column:
     row = F.col(ROW)
     types = {column.name: column.type for column in contract.columns}
     names = (F.when(is_unavailable(row[name], types[name]), F.lit(name)) for name in contract.kept)
-    return F.array_compact(F.array(*names))
+    return compact(*names)
 
 
 def _first(each: Iterator[Column]) -> Column:
@@ -225,14 +242,10 @@ def _absent(contract: Contract) -> Column:
     """
     row, text = F.col(ROW), F.col("value").cast("string")
     names = [column.name for column in contract.columns if json.dumps(column.name) == f'"{column.name}"']
-    looked_for = (F.when(row[it].isNull() & ~text.contains(f'"{it}"'), F.lit(it)) for it in names)
-    gone = F.array_compact(F.array(*looked_for).cast("array<string>"))
+    is_absent = {it: row[it].isNull() & ~text.contains(f'"{it}"') for it in names}
+    gone = compact(F.lit(None).cast("string"), *(F.when(holds, F.lit(it)) for it, holds in is_absent.items()))
     columns = F.array(*(F.lit(column.name) for column in contract.columns))
-    beside = F.filter(F.array_except(row_names(contract), columns), lambda name: ~name.startswith("__"))
+    beside = F.coalesce(F.array_except(row_names(contract), columns), F.array().cast("array<string>"))
     is_change = op_of().isin("c", "u", "r") & F.col(_REASON).isNull()
-
-    def told(absent: Column) -> Column:
-        found = F.struct(F.coalesce(beside, F.array().cast("array<string>")).alias("fields"), absent.alias("gone"))
-        return F.when(F.size(absent) > 0, found)
-
-    return F.when(is_change, bound(gone, told))
+    lacks_some = reduce(or_, is_absent.values(), F.lit(False))
+    return F.when(is_change & lacks_some, F.struct(beside.alias("fields"), gone.alias("gone")))

@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.parse import CORRUPT, bound, from_json
+from lakesql.engine.records.parse import CORRUPT, from_json
 from lakesql.stream.feed_schema import FIELD_PARTS, SEPARATOR
 
 SOURCE = T.StructType(
@@ -19,6 +19,7 @@ SOURCE = T.StructType(
 )
 TRANSACTION = T.StructType([T.StructField("id", T.StringType()), T.StructField("total_order", T.LongType())])
 
+_KINDS = "_lakesql_kinds"
 _PARAMETERS = {"scale": "scale", "precision": "connect.decimal.precision"}
 _KIND = T.StructType([T.StructField(part, T.StringType()) for part in FIELD_PARTS if part not in _PARAMETERS])
 _KIND = _KIND.add("parameters", T.StructType([T.StructField(name, T.StringType()) for name in _PARAMETERS.values()]))
@@ -28,11 +29,15 @@ KINDS = T.MapType(T.StringType(), _KIND)
 _SIDE = T.StructType().add("field", "string").add("fields", T.ArrayType(_KIND))
 _SCHEMA = T.StructType().add("fields", T.ArrayType(_SIDE))
 
+READ = "_lakesql_read"
+"""What stands in a record, as its envelope has it."""
 
-def debezium_event(row: T.StructType) -> Column:
-    """The event, or the one in the `payload` where a schema stands beside it. NULL where there is none.
 
-    Its field `kinds` is what the schema says of the columns of the row after the change, by their names.
+def debezium_event(row: T.StructType) -> tuple[dict[str, Column], Column]:
+    """The event, or the one in the `payload` where a schema stands beside it; before it what is to be read first.
+
+    NULL where there is none. Its field `kinds` is what the schema says of the columns of the row after the change, by
+    their names.
     """
     fields = [
         *(T.StructField(name, row) for name in ("after", "before")),
@@ -46,16 +51,21 @@ def debezium_event(row: T.StructType) -> Column:
         T.StructField("payload", T.StructType(fields)),
         T.StructField(CORRUPT, T.StringType()),
     ]
-    read = from_json(F.col("value").cast("string"), T.StructType([*fields, *added]))
+    found = F.col(READ)
+    is_wrapped = found["op"].isNull()
+    rows = F.filter(found["schema"]["fields"], lambda field: field["field"] == "after")
+    kinds = F.map_from_entries(F.transform(F.get(rows, F.lit(0))["fields"], lambda it: F.struct(it["field"], it)))
+    each = (F.when(is_wrapped, found["payload"][it.name]).otherwise(found[it.name]).alias(it.name) for it in fields)
+    read = {
+        READ: from_json(F.col("value").cast("string"), T.StructType([*fields, *added])),
+        _KINDS: F.when(found["schema"].isNotNull(), kinds),
+    }
+    return read, F.when(found[CORRUPT].isNull(), F.struct(*each, F.col(_KINDS).alias("kinds")))
 
-    def opened(found: Column) -> Column:
-        is_wrapped = found["op"].isNull()
-        rows = F.filter(found["schema"]["fields"], lambda field: field["field"] == "after")
-        kinds = F.map_from_entries(F.transform(F.get(rows, F.lit(0))["fields"], lambda it: F.struct(it["field"], it)))
-        each = (F.when(is_wrapped, found["payload"][it.name]).otherwise(found[it.name]).alias(it.name) for it in fields)
-        return F.when(found[CORRUPT].isNull(), F.struct(*each, kinds.alias("kinds")))
 
-    return bound(read, opened)
+def compact(*values: Column) -> Column:
+    """An array of those values that are not NULL."""
+    return F.concat(*(F.when(value.isNotNull(), F.array(value)).otherwise(F.array()) for value in values))
 
 
 def kind_text(kind: Column) -> Column:
@@ -74,8 +84,8 @@ def debezium_field(event: Column, name: str) -> Column:
             # Postgres: the log's position, then the order in the transaction. MySQL and MariaDB: the number of the
             # log's file, the position and the row in it. As numbers: file 10 comes after file 9.
             number = F.regexp_extract(source["file"], r"([0-9]+)$", 1).try_cast("bigint")
-            lsn = F.array_compact(F.array(source["lsn"], transaction["total_order"]))
-            place = F.array_compact(F.array(number, source["pos"], source["row"]))
+            lsn = compact(source["lsn"], transaction["total_order"])
+            place = compact(number, source["pos"], source["row"])
             return F.when(source["lsn"].isNotNull(), lsn).when(source["pos"].isNotNull(), place)
         case "tx":
             return F.coalesce(source["txId"], transaction["id"])

@@ -6,9 +6,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.debezium import KINDS, SOURCE, TRANSACTION
-from lakesql.engine.records.parse import CORRUPT, bound, from_json
+from lakesql.engine.records.debezium import KINDS, READ, SOURCE, TRANSACTION
+from lakesql.engine.records.parse import CORRUPT, from_json
 
+_KINDS = "_lakesql_kinds"
 _FLAT = {
     **{each.name: (f"__source_{each.name}", f"__{each.name}") for each in SOURCE.fields},
     "total_order": ("__transaction_total_order", "__total_order"),
@@ -16,38 +17,34 @@ _FLAT = {
 """The names that a flat record may have for what happened: the connector's `add.fields`, with its prefix `__`."""
 
 
-def flat_event(row: T.StructType) -> Column:
-    """A flat record as an event of Debezium's. One without a value is a delete, whose row is the record's key.
+def flat_event(row: T.StructType) -> tuple[dict[str, Column], Column]:
+    """A flat record as an event of Debezium's, and before it what is to be read first.
 
-    One that says nothing of what happened was inserted or updated. Where a schema stands beside it, `kinds` is that.
+    One without a value is a delete, whose row is the record's key. One that says nothing of what happened was inserted
+    or updated. Where a schema stands beside it, `kinds` is that.
     """
     names = ["__op", "__deleted", *(alias for aliases in _FLAT.values() for alias in aliases)]
     texts = [T.StructField(name, T.StringType()) for name in (*names, CORRUPT)]
-    read = from_json(flat_text(), T.StructType([*row.fields, *texts]))
+    found = F.col(READ)
+    is_deleted = F.col("value").isNull() | F.coalesce(found["__deleted"] == "true", F.lit(False))
+    op = F.when(is_deleted, "d").otherwise(F.coalesce(found["__op"], F.lit("u")))
+    values = F.when(F.col("value").isNotNull(), F.struct(*(found[each.name].alias(each.name) for each in row.fields)))
 
-    def opened(found: Column) -> Column:
-        is_deleted = F.col("value").isNull() | F.coalesce(found["__deleted"] == "true", F.lit(False))
-        op = F.when(is_deleted, "d").otherwise(F.coalesce(found["__op"], F.lit("u")))
-        values = F.when(
-            F.col("value").isNotNull(), F.struct(*(found[each.name].alias(each.name) for each in row.fields))
-        )
+    def other(name: str, wanted: T.DataType) -> Column:
+        return F.coalesce(*(found[alias].try_cast(wanted) for alias in _FLAT[name])).alias(name)
 
-        def other(name: str, wanted: T.DataType) -> Column:
-            return F.coalesce(*(found[alias].try_cast(wanted) for alias in _FLAT[name])).alias(name)
-
-        transaction = F.struct(F.lit(None).cast("string").alias("id"), other("total_order", T.LongType()))
-        event = F.struct(
-            F.when(op != "d", values).alias("after"),
-            F.when(op == "d", values).alias("before"),
-            op.alias("op"),
-            F.lit(None).cast("bigint").alias("ts_ms"),
-            F.struct(*(other(each.name, each.dataType) for each in SOURCE.fields)).alias("source"),
-            transaction.cast(TRANSACTION).alias("transaction"),
-            _kinds().alias("kinds"),
-        )
-        return F.when(found[CORRUPT].isNull(), event)
-
-    return bound(read, opened)
+    transaction = F.struct(F.lit(None).cast("string").alias("id"), other("total_order", T.LongType()))
+    event = F.struct(
+        F.when(op != "d", values).alias("after"),
+        F.when(op == "d", values).alias("before"),
+        op.alias("op"),
+        F.lit(None).cast("bigint").alias("ts_ms"),
+        F.struct(*(other(each.name, each.dataType) for each in SOURCE.fields)).alias("source"),
+        transaction.cast(TRANSACTION).alias("transaction"),
+        F.col(_KINDS).alias("kinds"),
+    )
+    read = {READ: from_json(flat_text(), T.StructType([*row.fields, *texts])), _KINDS: _kinds()}
+    return read, F.when(found[CORRUPT].isNull(), event)
 
 
 def flat_text() -> Column:

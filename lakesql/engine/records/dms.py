@@ -10,8 +10,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.debezium import KINDS, SOURCE, TRANSACTION
-from lakesql.engine.records.parse import CORRUPT, bound, from_json
+from lakesql.engine.records.debezium import KINDS, READ, SOURCE, TRANSACTION
+from lakesql.engine.records.parse import CORRUPT, from_json
 
 _OPS = {"load": "r", "insert": "c", "update": "u", "delete": "d"}
 _FLAT_OPS = {"I": "c", "U": "u", "D": "d"}
@@ -20,23 +20,23 @@ _METADATA = (
     *("transaction-id", "transaction-record-id", "commit-timestamp", "stream-position"),
 )
 
+_FLAT = "_lakesql_flat"
 
-def dms_event(row: T.StructType, table: str) -> Column:
-    """A record as an event of Debezium's. What is not of `table`, and what is said of tables, has the op `m`.
 
-    A record without `metadata` is flat, and says no table.
+def dms_event(row: T.StructType, table: str) -> tuple[dict[str, Column], Column]:
+    """A record as an event of Debezium's, and before it what is to be read first.
+
+    What is not of `table`, and what is said of tables, has the op `m`. A record without `metadata` is flat, and says no
+    table.
     """
-    text = F.col("value").cast("string")
+    text, found, flat = F.col("value").cast("string"), F.col(READ), F.col(_FLAT)
     metadata = T.StructType([T.StructField(name, T.StringType()) for name in _METADATA])
     fields = T.StructType().add("data", row).add("before-image", row).add("metadata", metadata).add(CORRUPT, "string")
-    flat = from_json(text, T.StructType([*row.fields, T.StructField(CORRUPT, T.StringType())]))
-
-    def opened(found: Column) -> Column:
-        is_native = found["metadata"]["record-type"].isNotNull()
-        native = F.when(found[CORRUPT].isNull(), _native(found, table))
-        return F.when(is_native, native).otherwise(bound(flat, lambda read: _flat(read, row)))
-
-    return bound(from_json(text, fields), opened)
+    is_native = found["metadata"]["record-type"].isNotNull()
+    flat_fields = T.StructType([*row.fields, T.StructField(CORRUPT, T.StringType())])
+    read = {READ: from_json(text, fields), _FLAT: F.when(~is_native, from_json(text, flat_fields))}
+    native = F.when(found[CORRUPT].isNull(), _native(found, table))
+    return read, F.when(is_native, native).otherwise(_flat(flat, row))
 
 
 def _native(found: Column, table: str) -> Column:

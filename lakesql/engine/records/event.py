@@ -6,13 +6,15 @@ A further envelope is a file with its event, and a case in each function here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from typing import assert_never
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.change_values import is_nested, row_columns, row_texts, shaped
+from lakesql.engine.records.change_values import has_nested, read_numbers, read_values, row_texts, shaped
 from lakesql.engine.records.debezium import debezium_event, debezium_field
 from lakesql.engine.records.debezium_flat import flat_event, flat_text
 from lakesql.engine.records.dms import dms_event
@@ -30,13 +32,17 @@ TEXTS = "_lakesql_row_texts"
 BEFORE = "_lakesql_before"
 """The row before the change, as texts."""
 
+VALUES, BEFORE_VALUES = "_lakesql_values", "_lakesql_before_values"
+"""Both rows as values of the contract's types."""
+
 _KEY = "_lakesql_key"
 
 
-def read_event(contract: Contract) -> dict[str, Column]:
-    """The columns that reading adds: the event, the record's key, and the rows after and before as texts.
+def read_event(contract: Contract, has_before: bool) -> dict[str, Column]:
+    """The columns that reading adds: the event, the record's key, and the rows after and before.
 
-    `_lakesql_row` is the row after the change; of a delete it is the one before it, or the key.
+    Of both rows first the texts, then the values. `_lakesql_row` is the row after the change; of a delete it is the one
+    before it, or the key. The values of the row before are read where it `has_before`.
     """
     texts = row_texts(contract)
     key = F.col("key").cast("string")
@@ -44,19 +50,19 @@ def read_event(contract: Contract) -> dict[str, Column]:
     row = F.when(op_of().isin("c", "u", "r"), F.col(EVENT)["after"]).when(
         op_of() == "d", F.coalesce(F.col(EVENT)["before"], F.col(_KEY))
     )
-    read = {EVENT: _event(texts, contract), _KEY: F.when(op_of() == "d", from_json(key, texts))}
-    if not has_nested(contract):
-        return {**read, ROW: row, BEFORE: F.col(EVENT)["before"]}
-    before = shaped(F.col(EVENT)["before"], contract)
-    return {**read, TEXTS: row, ROW: shaped(F.col(TEXTS), contract), BEFORE: before}
+    parts, event = _event(texts, contract)
+    read = {**parts, EVENT: event, _KEY: F.when(op_of() == "d", from_json(key, texts))}
+    before = F.col(EVENT)["before"]
+    if has_nested(contract):
+        read |= {TEXTS: row, ROW: shaped(F.col(TEXTS), contract), BEFORE: shaped(before, contract)}
+    else:
+        read |= {ROW: row, BEFORE: before}
+    rows = {VALUES: ROW, **({BEFORE_VALUES: BEFORE} if has_before else {})}
+    values = [read_values(name, F.col(texts), F.col(EVENT)["kinds"], contract) for name, texts in rows.items()]
+    return reduce(or_, values, {**read, **read_numbers(contract)})
 
 
-def has_nested(contract: Contract) -> bool:
-    """Whether a column is an array, a struct or a map."""
-    return any(is_nested(column.type) for column in contract.columns)
-
-
-def _event(row: T.StructType, contract: Contract) -> Column:
+def _event(row: T.StructType, contract: Contract) -> tuple[dict[str, Column], Column]:
     match contract.envelope:
         case "debezium":
             return debezium_event(row)
@@ -98,8 +104,7 @@ def change_field(name: str, contract: Contract) -> Column:
         case "op":
             return op_of()
         case "before":
-            columns = row_columns(F.col(BEFORE), F.col(EVENT)["kinds"], contract)
-            return F.when(F.col(BEFORE).isNotNull(), F.struct(*columns))
+            return F.col(BEFORE_VALUES)
         case _:
             return debezium_field(F.col(EVENT), name)
 

@@ -23,7 +23,7 @@ def is_half(contract: Contract) -> Column:
         return F.lit(False)
 
     def has(header: str) -> Column:
-        return F.coalesce(F.exists("headers", lambda it: it["key"] == header), F.lit(False))
+        return F.coalesce(F.array_contains(F.col("headers")["key"], header), F.lit(False))
 
     source = F.col(EVENT)["source"]
     is_placed = F.coalesce(source["lsn"], source["pos"]).isNotNull()
