@@ -23,7 +23,7 @@ from lakesql.compile.growth import (
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every
-from lakesql.model.upkeep import is_maintained, maintenance_tasks
+from lakesql.model.upkeep import maintenance_of, maintenance_tasks
 from lakesql.names import COMPILED_FROM, MARKED_AT
 from lakesql.project.procedures import DAY_MS
 from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
@@ -232,8 +232,8 @@ def _progress(select: Select) -> str:
 
 
 def _maintenance(select: Select) -> str:
-    maintenance = select.model.config.maintenance
-    if not maintenance.procedures or not is_maintained(select.model):
+    maintenance = maintenance_of(select.model)
+    if maintenance is None:
         return "none; somebody else maintains the table"
     share = f"{maintenance.max_time_ratio * 100:g}%"
     own = dict.fromkeys(task.name if task.written else task.procedure for task in maintenance_tasks(select.model))
@@ -242,14 +242,14 @@ def _maintenance(select: Select) -> str:
 
 def _day(select: Select) -> str:
     """What a day of batches makes of a new table, by what is assumed of them: `lakesql forecast --offline`."""
-    model, maintenance = select.model, select.model.config.maintenance
+    model, maintenance = select.model, maintenance_of(select.model)
     interval_ms = interval_of(model.trigger, ROWS_PER_SECOND, BATCH_MS)
     writes = assume_writes(model, interval_ms, ROWS_PER_SECOND, ROW_BYTES)
     known = (writes, terms_of(model), sizes_of(model), Stock())
     runs = ", run every hour" if isinstance(model.trigger, AvailableNow) else ""
     unkept = grow(*known, None, DAY_MS)
     said = f"at {ROWS_PER_SECOND:g} rows of {ROW_BYTES:g} bytes a second{runs}, {_grown(unkept, unkept.end)}"
-    if not maintenance.procedures:
+    if maintenance is None:
         return said
     kept = grow(*known, maintenance, DAY_MS)
     return f"{said}; maintained, {_grown(kept, kept.most)} at most"

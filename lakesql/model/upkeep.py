@@ -15,6 +15,7 @@ from lakesql.project.procedures import (
     SORT_OPTIONS,
     ZORDER_OPTIONS,
     ExpireSnapshots,
+    Maintenance,
     Procedure,
     RemoveOrphanFiles,
     RewriteDataFiles,
@@ -53,6 +54,12 @@ class MaintenanceTask:
 def is_maintained(model: Model) -> bool:
     """Whether the model's properties leave the maintenance of its own table to lakesql."""
     return model.config.properties.get(MAINTAINED_PROPERTY) != "false"
+
+
+def maintenance_of(model: Model) -> Maintenance | None:
+    """How lakesql maintains the model's own table; None where it does not."""
+    maintenance = model.config.maintenance
+    return maintenance if maintenance.procedures and is_maintained(model) else None
 
 
 def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:

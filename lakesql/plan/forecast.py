@@ -29,6 +29,7 @@ from lakesql.compile.growth import (
 )
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.model import Model
+from lakesql.model.upkeep import maintenance_of
 from lakesql.model.writing import TASK_RECORDS, build_writing
 from lakesql.plan.health import LAST_COMMITS, Commit, Deletes, LiveFile, MetadataFacts, TableFacts, percentile
 from lakesql.project.duration import Duration
@@ -132,7 +133,7 @@ def forecast(
         sizes = _sizes(facts, facts.metadata, sizes)
         stock = _stock(facts, facts.metadata, now_ms)
     limit = model.properties.freshness.warn_after or model.properties.freshness.error_after
-    maintenance = model.config.maintenance if model.config.maintenance.procedures else None
+    maintenance = maintenance_of(model)
 
     def look(trigger: Trigger) -> Outlook:
         interval_ms = interval_of(trigger, rate, batch_ms)
