@@ -19,6 +19,7 @@ PACKAGE = ROOT / "lakesql"
 LAYERS = (
     ("cli",),
     ("run",),
+    ("review",),
     ("engine", "catalog", "observe"),
     ("plan",),
     ("compile",),

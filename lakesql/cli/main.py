@@ -25,7 +25,7 @@ from lakesql.secrets import find_secrets, guard
 from lakesql.words import answer, suggest
 
 COMMANDS = (
-    *("init", "debug", "parse", "ls", "compile", "run", "show", "status", "freshness", "record"),
+    *("init", "debug", "parse", "ls", "compile", "plan", "run", "show", "status", "freshness", "record"),
     *("maintain", "replay", "rewind", "rebuild", "drop", "clean"),
 )
 

@@ -1,0 +1,141 @@
+"""The two versions of a project that are compared: the files as they are, and as they were."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lakesql.cli.options import Options, find_directory, find_outputs
+from lakesql.cli.project import profile_folders, read_vars
+from lakesql.errors import LakesqlError, Problem, ProjectError, UsageError
+from lakesql.graph.graph import Graph
+from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.graph.parse_cache import FileCache
+from lakesql.graph.selector import Selection, parse_selection, select_nodes
+from lakesql.project.files import ProjectFiles, read_project
+from lakesql.project.profiles import PROFILES_FILE, Target, find_output, load_target
+from lakesql.review.compare import compare, refuse_all
+from lakesql.review.verdicts import Review
+from lakesql.review.version import LoadFiles, Version, read_version
+from lakesql.run.columns import find_recorded
+from lakesql.run.former import Former, open_commit, open_state
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """What a project is compared with: a commit by its name, the folder of a manifest, or else the main branch."""
+
+    ref: str | None = None
+    state: Path | None = None
+
+
+def review_project(
+    options: Options, against: Against, select: Sequence[str] = (), exclude: Sequence[str] = ()
+) -> tuple[Review, tuple[str, ...]]:
+    """What the change of the selected models does, and the words of the selection that mean nothing.
+
+    Raises `UsageError` where there is nothing to compare with, and `LakesqlError` for what the target has wrong.
+    """
+    selection = parse_selection(select, exclude)
+    with _open_former(options, against) as former:
+        files = read_project(find_directory(options), find_outputs(options))
+        try:
+            new = load_new(options, files)
+        except ProjectError as error:
+            return refuse_all(files, error.problems, former.called), ()
+        old = load_former(options, former, new)
+        names, unmatched = _select(selection, old, new)
+        return compare(old, new, names, former.called), unmatched
+
+
+def load_new(options: Options, files: ProjectFiles) -> Version:
+    """The project as it is. Its models are compiled, so that each that compiles is known to."""
+    folders = profile_folders(options, find_directory(options))
+    profile, environ = files.settings.profile, StandIns(os.environ)
+    target = load_target(profile, options.target, folders, environ)
+    place = find_output(profile, options.target, folders, environ)
+    cache = FileCache(files.outputs.cache / "files.json")
+    version = read_version(files, _loader(target, read_vars(options.vars), cache), place)
+    cache.save()
+    version = replace(version, schemas=_read_schemas(version.manifest, files.directory))
+    with suppress(ProjectError):  # each model says its own problems
+        version.compiled().check(name for name in version.manifest.models if name not in version.problems)
+    return version
+
+
+def load_former(options: Options, former: Former, new: Version) -> Version | None:
+    """The project as it was, read by this version of lakesql; None where there was none.
+
+    Raises `UsageError` (`old-unreadable`) where more is wrong with it than its models.
+    """
+    if not former.has_project:
+        return None
+    directory = new.files.directory
+    cache = FileCache(new.files.outputs.cache / "files.json")  # what has not changed since was parsed just now
+    try:
+        files = replace(read_project(former.folder), directory=directory, outputs=new.files.outputs)
+        target = _former_target(options, former, files, new)
+        version = read_version(files, _loader(target, read_vars(options.vars), cache))
+    except LakesqlError as error:
+        raise UsageError(_unreadable(former, problem) for problem in error.problems) from None
+    return replace(version, schemas=_read_schemas(version.manifest, former.folder))
+
+
+def _unreadable(former: Former, problem: Problem) -> Problem:
+    where = f" at {problem.place}" if problem.place else ""
+    what = f"The project as it was in {former.called} cannot be read ({problem.condition}{where}): {problem.what}"
+    return Problem("old-unreadable", what)
+
+
+@contextmanager
+def _open_former(options: Options, against: Against) -> Iterator[Former]:
+    if against.ref is not None and against.state is not None:
+        raise UsageError.of("usage", "--against and --state both say what is compared with.", fix="Leave out one.")
+    opened = open_commit(find_directory(options), against.ref) if against.state is None else open_state(against.state)
+    with opened as former:
+        yield former
+
+
+def _former_target(options: Options, former: Former, files: ProjectFiles, new: Version) -> Target:
+    """The target as it was; as it is, where profiles.yml is not kept beside the project."""
+    folders = profile_folders(options, find_directory(options))
+    if options.profiles_dir is None and (former.folder / PROFILES_FILE).is_file():
+        folders = [former.folder]
+    return load_target(files.settings.profile, options.target, folders, StandIns(os.environ))
+
+
+def _loader(target: Target, overrides: Mapping[str, Any], cache: FileCache) -> LoadFiles:
+    def load(files: ProjectFiles) -> Manifest:
+        return find_recorded(load_manifest(files, target, overrides, cache.read_declarations, cache.read_model))
+
+    return load
+
+
+def _read_schemas(manifest: Manifest, folder: Path) -> dict[str, str]:
+    paths = {stream.schema for stream in manifest.streams.values() if stream.schema}
+    files = {path: folder / path for path in paths}
+    return {path: file.read_text("utf-8", errors="replace") for path, file in files.items() if file.is_file()}
+
+
+def _select(selection: Selection, old: Version | None, new: Version) -> tuple[Collection[str], tuple[str, ...]]:
+    """The names of the selected models, those that are gone among them, and the words that mean nothing in either."""
+    graphs: list[Graph] = [version.manifest.graph for version in (new, old) if version is not None]
+    selected = [select_nodes(selection, graph) for graph in graphs]
+    ids = [it for found in selected for it in found.ids if it.startswith("model.")]
+    unmatched = [word for word in selected[0].unmatched if all(word in found.unmatched for found in selected)]
+    return sorted({id_.partition(".")[2] for id_ in ids}), tuple(unmatched)
+
+
+class StandIns(dict[str, str]):
+    """The environment, in which a variable that is not set is called by its name.
+
+    What is compared needs no secret, and both versions are read with the same.
+    """
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The variable's value, its default, or what stands for it."""
+        return super().get(key, f"${{{key}}}" if default is None else default)
