@@ -106,6 +106,13 @@ def target_place(version: Version, key: str) -> Place:
     return version.target.key_place(key) if version.target is not None else Place("profiles.yml")
 
 
+def connection_place(version: Version, name: str) -> Place:
+    """Where the target says a connection."""
+    connections = version.target.get("connections") if version.target is not None else None
+    known = connections is not None and isinstance(connections.value, dict) and name in connections.value
+    return connections.key_place(name) if connections and known else target_place(version, "connections")
+
+
 def stream_place(version: Version, stream: Stream, *keys: str) -> Place:
     """Where a stream says a key, or one of its columns (`columns`, the name); the stream where it does not."""
     return _find_key(version, stream.place, "streams", stream.name, keys) or stream.place

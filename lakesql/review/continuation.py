@@ -18,7 +18,15 @@ from lakesql.engine.progress.state import Checkpoint, Origin, ProgressState
 from lakesql.errors import Place, Problem, RunError
 from lakesql.graph.manifest import reads_model
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
-from lakesql.review.causes import Change, changed_option_place, option_place, sql_place, stream_place, target_place
+from lakesql.review.causes import (
+    Change,
+    changed_option_place,
+    connection_place,
+    option_place,
+    sql_place,
+    stream_place,
+    target_place,
+)
 from lakesql.review.verdicts import Reason, Verdict
 from lakesql.review.version import Version
 from lakesql.select.differences import first_change
@@ -47,6 +55,14 @@ def find_refusals(change: Change) -> Iterator[Reason]:
         place = _place(change, problem.condition)
         do = " ".join(filter(None, (problem.fix, _COSTS.get(problem.condition, ""))))
         yield Reason(verdict, problem.condition, _what(change, problem), place, do)
+    olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
+    for name, read in news.items():
+        former, stream = olds.get(name), change.new.manifest.streams.get(name)
+        if former is None or stream is None or former.kind != read.kind or not set(former.names) < set(read.names):
+            continue
+        what = f"Stream '{name}' reads {', '.join(it for it in read.names if it not in former.names)} too."
+        place = stream_place(change.new, stream, _origin_key(stream))
+        yield Reason("next-batch", "topic-added", what, place, "It is read from its beginning, with the next batch.")
 
 
 def old_progress(change: Change) -> ProgressState:
@@ -296,7 +312,7 @@ def _stream_place(change: Change) -> Place:
             was = change.old.manifest.streams.get(name)
             if was is not None and was.connection != stream.connection:
                 return stream_place(change.new, stream, "connection")
-            return target_place(change.new, "connections")
+            return connection_place(change.new, stream.connection)
     references = change.model.facts.streams
     return references[0].place if references else change.model.place
 

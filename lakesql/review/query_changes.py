@@ -8,7 +8,7 @@ from dataclasses import replace
 from lakesql.decode import node_of
 from lakesql.errors import Place
 from lakesql.project.duration import parse_duration
-from lakesql.review.causes import Change, sql_place, stream_place, target_place
+from lakesql.review.causes import Change, connection_place, sql_place, stream_place
 from lakesql.review.verdicts import Reason
 from lakesql.select.differences import Difference, find_differences
 from lakesql.stream.stream import Column, Stream, Watermark
@@ -127,8 +127,9 @@ _READ = ("format", "schema", "envelope", "key", "csv", "source_table")
 
 
 def _other_changes(change: Change, before: Stream, after: Stream) -> Iterator[Reason]:
+    uses_key = any(it.writing.is_mirror or it.writing.takes_tombstones for it in (change.before, change.after))
     for option in _READ:
-        if getattr(before, option) != getattr(after, option):
+        if getattr(before, option) != getattr(after, option) and (option != "key" or uses_key):
             what = (
                 f"Stream '{after.name}': {option} is other than before, and records are read so from the next batch on."
             )
@@ -162,7 +163,9 @@ def _connection_changes(change: Change, before: Stream, after: Stream) -> Iterat
     if was == now or type(was) is not type(now):
         return
     is_other = before.connection != after.connection
-    place = stream_place(change.new, after, "connection") if is_other else target_place(change.new, "connections")
+    place = (
+        stream_place(change.new, after, "connection") if is_other else connection_place(change.new, after.connection)
+    )
     what = f"Stream '{after.name}' is read through another connection, or the same one with other options."
     do = (
         "If it leads to the same records, the checkpoint goes on. If it leads to others, the next run refuses "

@@ -154,12 +154,13 @@ def _column_units(change: Change, before: TableSpec, after: TableSpec) -> Iterat
 def _shape_units(change: Change, before: TableSpec, after: TableSpec) -> Iterator[_Shaped]:
     if before.partition_by != after.partition_by:
         yield _Shaped("partitions-changed", "partition_by", replace(before, partition_by=after.partition_by))
+    was, now = change.before.model.config, change.model.config
+    by_mode = "mode" if change.before.writing.mode != change.after.writing.mode else ""
     if before.order_by != after.order_by:
-        is_said = change.before.model.config.order_by != change.after.model.config.order_by
-        yield _Shaped("order-changed", "order_by" if is_said else "keys", replace(before, order_by=after.order_by))
+        option = "order_by" if was.order_by != now.order_by else by_mode or "keys"
+        yield _Shaped("order-changed", option, replace(before, order_by=after.order_by))
     if before.properties != after.properties:
-        is_said = change.before.model.config.properties != change.after.model.config.properties
-        option = "properties" if is_said else "partition_by"
+        option = "properties" if was.properties != now.properties else by_mode or "partition_by"
         yield _Shaped("properties-changed", option, replace(before, properties=after.properties))
 
 
@@ -247,8 +248,8 @@ def _steps(change: Change, before: TableSpec | None, after: TableSpec) -> tuple[
     state = _state(change, before) if before is not None else None
     steps = plan_table(model.name, after, policy, state, namespaces, change.after.compared)
     was, now = (
-        tombstones_spec(select, columns)
-        for select, columns in ((change.before, _columns(change.before)), (change.after, _columns(change.after)))
+        tombstones_spec(select, _selected(select, spec))
+        for select, spec in ((change.before, before or after), (change.after, after))
     )
     if now is None:
         return steps
@@ -257,5 +258,7 @@ def _steps(change: Change, before: TableSpec | None, after: TableSpec) -> tuple[
     return (*steps, *beside)
 
 
-def _columns(select: Select) -> tuple[TableColumn, ...]:
-    return tuple(replace(column, type=column.type or UNKNOWN_TYPE) for column in table_columns(select))
+def _selected(select: Select, spec: TableSpec) -> tuple[TableColumn, ...]:
+    """The columns of the SELECT, with the types that the table has."""
+    added = {column.name for column in select.writing.added}
+    return tuple(column for column in spec.columns if column.name not in added)

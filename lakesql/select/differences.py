@@ -126,12 +126,12 @@ def _is_same_tree(before: _Select, after: _Select) -> bool:
 def _plain(tree: exp.Query) -> exp.Expr:
     """The tree without what is spelling: capitals and quotes of names, brackets, the order of the outermost columns."""
 
-    def plain(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Identifier):
-            return exp.to_identifier(node.name.lower(), quoted=False)
-        return node.this if isinstance(node, exp.Paren) else node
-
-    copy = tree.copy().transform(plain)
+    copy = tree.copy()
+    while (bracket := copy.find(exp.Paren)) is not None:
+        bracket.replace(bracket.this)
+    for name in copy.find_all(exp.Identifier):
+        name.set("this", name.name.lower())
+        name.set("quoted", False)
     if isinstance(copy, exp.Select) and _is_unordered(copy):
         copy.set("expressions", sorted(copy.expressions, key=lambda it: (it.alias_or_name, it.sql())))
     return copy
