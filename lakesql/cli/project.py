@@ -62,8 +62,15 @@ def write_manifest(manifest: Manifest, compiled: CompiledFiles) -> Path:
     from lakesql.compile.manifest_file import render_manifest
 
     path = manifest.outputs.target / "manifest.json"
-    write_atomically(path, render_manifest(manifest, compiled))
+    write_atomically(path, render_manifest(manifest, compiled, read_schemas(manifest, manifest.directory)))
     return path
+
+
+def read_schemas(manifest: Manifest, folder: Path) -> dict[str, str]:
+    """The texts of the Avro schemas that streams name and that are below `folder`, by their paths."""
+    paths = {stream.schema for stream in manifest.streams.values() if stream.schema}
+    files = {path: folder / path for path in paths}
+    return {path: file.read_text("utf-8", errors="replace") for path, file in files.items() if file.is_file()}
 
 
 def profile_folders(options: Options, directory: Path) -> list[Path]:

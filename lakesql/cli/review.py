@@ -10,19 +10,32 @@ from pathlib import Path
 from typing import Any
 
 from lakesql.cli.options import Options, find_directory, find_outputs
-from lakesql.cli.project import profile_folders, read_vars
-from lakesql.errors import LakesqlError, Problem, ProjectError, UsageError
+from lakesql.cli.project import profile_folders, read_schemas, read_vars
+from lakesql.decode import node_of
+from lakesql.errors import LakesqlError, Place, Problem, ProjectError, UsageError
 from lakesql.graph.graph import Graph
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.graph.parse_cache import FileCache
 from lakesql.graph.selector import Selection, parse_selection, select_nodes
+from lakesql.project.duration import parse_duration
 from lakesql.project.files import ProjectFiles, read_project
-from lakesql.project.profiles import PROFILES_FILE, Target, find_output, load_target
+from lakesql.project.profiles import (
+    PROFILES_FILE,
+    Connection,
+    Files,
+    Kafka,
+    Rate,
+    Recorded,
+    Target,
+    connection_type,
+    find_output,
+    load_target,
+)
 from lakesql.review.compare import compare, refuse_all
 from lakesql.review.verdicts import Review
 from lakesql.review.version import LoadFiles, Version, read_version
 from lakesql.run.columns import find_recorded
-from lakesql.run.former import Former, open_commit, open_state
+from lakesql.run.former import Former, NamedTarget, open_commit, open_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +74,7 @@ def load_new(options: Options, files: ProjectFiles) -> Version:
     cache = FileCache(files.outputs.cache / "files.json")
     version = read_version(files, _loader(target, read_vars(options.vars), cache), place)
     cache.save()
-    version = replace(version, schemas=_read_schemas(version.manifest, files.directory))
+    version = replace(version, schemas=read_schemas(version.manifest, files.directory))
     with suppress(ProjectError):  # each model says its own problems
         version.compiled().check(name for name in version.manifest.models if name not in version.problems)
     return version
@@ -82,7 +95,7 @@ def load_former(options: Options, former: Former, new: Version) -> Version | Non
         version = read_version(files, _loader(target, read_vars(options.vars), cache))
     except LakesqlError as error:
         raise UsageError(_unreadable(former, problem) for problem in error.problems) from None
-    return replace(version, schemas=_read_schemas(version.manifest, former.folder))
+    return replace(version, schemas=read_schemas(version.manifest, former.folder))
 
 
 def _unreadable(former: Former, problem: Problem) -> Problem:
@@ -101,11 +114,37 @@ def _open_former(options: Options, against: Against) -> Iterator[Former]:
 
 
 def _former_target(options: Options, former: Former, files: ProjectFiles, new: Version) -> Target:
-    """The target as it was; as it is, where profiles.yml is not kept beside the project."""
+    """The target as it was; as it is, where profiles.yml is not kept beside the project.
+
+    A manifest names what its target has; where that leads, and how, is taken to be as it is now.
+    """
+    if former.target is not None:
+        return _named_target(former.target, new.manifest.target)
     folders = profile_folders(options, find_directory(options))
     if options.profiles_dir is None and (former.folder / PROFILES_FILE).is_file():
         folders = [former.folder]
     return load_target(files.settings.profile, options.target, folders, StandIns(os.environ))
+
+
+def _named_target(named: NamedTarget, now: Target) -> Target:
+    place, known = Place(PROFILES_FILE), now.connections
+    connections = {
+        name: it if (it := known.get(name)) is not None and connection_type(it) == word else _STAND_INS[word]
+        for name, word in named.connections.items()
+    }
+    return replace(
+        now,
+        name=named.name,
+        namespace=named.namespace,
+        catalog=replace(now.catalog, name=named.catalog),
+        trigger=parse_duration(node_of(named.trigger, place)),
+        maintenance=node_of(named.maintenance, place) if named.maintenance is not None else None,
+        connections=connections,
+    )
+
+
+_STAND_INS: Mapping[str, Connection] = {"recorded": Recorded(""), "files": Files(), "rate": Rate(), "kafka": Kafka("")}
+"""What stands for a connection of which the type alone is known."""
 
 
 def _loader(target: Target, overrides: Mapping[str, Any], cache: FileCache) -> LoadFiles:
@@ -113,12 +152,6 @@ def _loader(target: Target, overrides: Mapping[str, Any], cache: FileCache) -> L
         return find_recorded(load_manifest(files, target, overrides, cache.read_declarations, cache.read_model))
 
     return load
-
-
-def _read_schemas(manifest: Manifest, folder: Path) -> dict[str, str]:
-    paths = {stream.schema for stream in manifest.streams.values() if stream.schema}
-    files = {path: folder / path for path in paths}
-    return {path: file.read_text("utf-8", errors="replace") for path, file in files.items() if file.is_file()}
 
 
 def _select(selection: Selection, old: Version | None, new: Version) -> tuple[Collection[str], tuple[str, ...]]:

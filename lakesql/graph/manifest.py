@@ -66,7 +66,8 @@ class Manifest:
     """A project on a target, whose local paths are absolute.
 
     `outputs` are the folders that it is written to, `warnings` what somebody should know and what ends no command.
-    `streams` and `models` are by name; `vars` are the settings' with --vars over them.
+    `streams` and `models` are by name; `vars` are the settings' with --vars over them. `texts` are those of the files
+    that it was read from, by their paths.
     """
 
     directory: Path
@@ -79,6 +80,7 @@ class Manifest:
     models: Mapping[str, Model]
     graph: Graph
     warnings: tuple[Problem, ...]
+    texts: Mapping[str, str]
 
 
 def load_manifest(
@@ -135,6 +137,7 @@ def load_manifest(
         models=models,
         graph=build_graph(_graph_nodes(files.settings.name, streams, models)),
         warnings=tuple(warnings),
+        texts=files.texts,
     )
 
 

@@ -61,6 +61,11 @@ Connection = Recorded | Files | Rate | Kafka
 CONNECTIONS: Mapping[str, type[Connection]] = {"recorded": Recorded, "files": Files, "rate": Rate, "kafka": Kafka}
 
 
+def connection_type(connection: Connection) -> str:
+    """The word for a connection's type."""
+    return next(name for name, kind in CONNECTIONS.items() if kind is type(connection))
+
+
 @dataclass(frozen=True, slots=True)
 class Spark:
     """How Spark is started. `places` are those of the keys of `conf`, and of `spark.master`."""

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from lakesql.errors import UsageError
+from lakesql.project.profiles import CONNECTIONS
 from lakesql.project.settings import SETTINGS_FILE
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
@@ -24,12 +25,27 @@ _LINK, _FILES = "120000", ("100644", "100755")
 
 
 @dataclass(frozen=True, slots=True)
+class NamedTarget:
+    """What a manifest says of the target that it was written for. `connections` are their types, by their names."""
+
+    name: str
+    catalog: str
+    namespace: str
+    trigger: str
+    maintenance: object
+    connections: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Former:
-    """A project as it was: its files in a folder, and what to call it. Without a project, there was none."""
+    """A project as it was: its files in a folder, and what to call it. `target` is that of a manifest.
+
+    A folder without a project's settings is that of a commit in which there was no project.
+    """
 
     folder: Path
     called: str
-    state: Mapping[str, object] | None = None
+    target: NamedTarget | None = None
 
     @property
     def has_project(self) -> bool:
@@ -167,14 +183,14 @@ def open_state(folder: Path) -> Iterator[Former]:
         raise UsageError.of("state-missing", f"There is no manifest.json in {folder}.")
     try:
         manifest = json.loads(path.read_bytes())
-        metadata, files = manifest["metadata"], manifest["files"]
-        state = metadata["target"]
-        texts = {str(name): str(text) for name, text in files.items()}
-        written = str(metadata["lakesql_version"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError.of("state-outdated", f"{path} does not hold the files of a project.") from None
-    if "connections" not in state or SETTINGS_FILE not in texts:
-        raise UsageError.of("state-outdated", f"{path} was written by lakesql {written}, which kept less.")
+        target = NamedTarget(**manifest["metadata"]["target"])
+        texts = {str(name): str(text) for name, text in manifest["files"].items()}
+        settings = texts[SETTINGS_FILE]
+        unknown = set(target.connections.values()) - CONNECTIONS.keys()
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise UsageError.of("state-outdated", _say_version(path)) from None
+    if not settings or unknown:
+        raise UsageError.of("state-outdated", _say_version(path))
     with TemporaryDirectory(prefix="lakesql-plan-") as name:
         root = Path(name).resolve()
         for relative, text in texts.items():
@@ -183,4 +199,15 @@ def open_state(folder: Path) -> Iterator[Former]:
                 raise UsageError.of("state-outdated", f"{path} names a file outside of its project: {relative}.")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(text.encode())
-        yield Former(root, f"{path}", state)
+        yield Former(root, f"{path}", target)
+
+
+def _say_version(path: Path) -> str:
+    """By what a manifest was written that cannot be compared with."""
+    try:
+        metadata = json.loads(path.read_bytes())["metadata"]
+        version, dbt = metadata.get("lakesql_version"), metadata.get("dbt_version")
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return f"{path} is not what lakesql writes."
+    by = f"lakesql {version}" if version else f"dbt {dbt}" if dbt else "something else than lakesql"
+    return f"{path} was written by {by}, and does not hold the files of a project as this version reads them."
