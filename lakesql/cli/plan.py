@@ -6,25 +6,13 @@ from pathlib import Path
 
 import click
 
-from lakesql.cli.options import Command, Filled, Given, select_options
+from lakesql.cli.options import Command, Given, select_options, state_options
 from lakesql.review.verdicts import VERDICTS, Verdict
 
 
 @click.command("plan", cls=Command)
 @select_options
-@click.option(
-    "--against",
-    metavar="REF",
-    type=Filled(str),
-    help="Commit to compare with: a branch, a tag, a hash. If left out, the one at which this branch has left the main "
-    "branch.",
-)
-@click.option(
-    "--state",
-    metavar="DIR",
-    type=Filled(click.Path(file_okay=False, path_type=Path)),
-    help="Folder of a manifest.json to compare with, as `lakesql parse` has written it.",
-)
+@state_options
 @click.option(
     "--output",
     "-o",
@@ -51,7 +39,8 @@ def command(
 ) -> int:
     """Say what a change does to tables and streams, before it is run.
 
-    The project as it is, with what is not committed, is compared with what it was. Neither Java nor Spark is needed,
+    The project as it is, with what is not committed, is compared with what it was: without --against and --state at the
+    commit at which this branch has left the main branch. Neither Java nor Spark is needed,
     and nothing is asked but the files.
     """
     from lakesql.cli.report import say

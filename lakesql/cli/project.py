@@ -17,7 +17,7 @@ from lakesql.errors import ProjectError, UsageError, did_you_mean
 from lakesql.graph.graph import GraphNode
 from lakesql.graph.manifest import Manifest, graph_with_tasks, load_manifest
 from lakesql.graph.parse_cache import FileCache
-from lakesql.graph.selector import parse_selection, select_nodes
+from lakesql.graph.selector import asks_for_states, parse_selection, select_nodes
 from lakesql.project.files import ProjectFiles, read_project, write_atomically
 from lakesql.project.profiles import Target, load_target
 from lakesql.project.yaml import parse_yaml
@@ -107,6 +107,9 @@ def select(manifest: Manifest, words: Sequence[str], exclude: Sequence[str], opt
     Raises `UsageError` (`bad-selector`).
     """
     selection = parse_selection(words, exclude)
+    if asks_for_states(selection) and all(node.states is None for node in manifest.graph.nodes.values()):
+        fix = "Name it: --state DIR or --against REF, which `lakesql ls` has."
+        raise UsageError.of("bad-selector", "state: compares with another version of the project.", fix=fix)
     graph = graph_with_tasks(manifest) if any(_MEANS_TASKS.search(word) for word in words) else manifest.graph
     selected = select_nodes(selection, graph)
     for word in selected.unmatched:

@@ -13,10 +13,10 @@ from lakesql.cli.options import Options, find_directory, find_outputs
 from lakesql.cli.project import profile_folders, read_schemas, read_vars
 from lakesql.decode import node_of
 from lakesql.errors import LakesqlError, Place, Problem, ProjectError, UsageError
-from lakesql.graph.graph import Graph
+from lakesql.graph.graph import Graph, with_states
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.graph.parse_cache import FileCache
-from lakesql.graph.selector import Selection, parse_selection, select_nodes
+from lakesql.graph.selector import Selection, asks_for_states, parse_selection, select_nodes
 from lakesql.project.duration import parse_duration
 from lakesql.project.files import ProjectFiles, read_project
 from lakesql.project.profiles import (
@@ -32,6 +32,7 @@ from lakesql.project.profiles import (
     load_target,
 )
 from lakesql.review.compare import compare, refuse_all
+from lakesql.review.states import find_states
 from lakesql.review.verdicts import Review
 from lakesql.review.version import LoadFiles, Version, read_version
 from lakesql.run.columns import find_recorded
@@ -54,6 +55,9 @@ def review_project(
     Raises `UsageError` where there is nothing to compare with, and `LakesqlError` for what the target has wrong.
     """
     selection = parse_selection(select, exclude)
+    if asks_for_states(selection):
+        why = "A plan has the models that are modified, whatever is selected."
+        raise UsageError.of("bad-selector", "A plan is not selected by state:.", why=why, fix="Leave state: out.")
     with _open_former(options, against) as former:
         files = read_project(find_directory(options), find_outputs(options))
         try:
@@ -63,6 +67,16 @@ def review_project(
         old = load_former(options, former, new)
         names, unmatched = _select(selection, old, new)
         return compare(old, new, names, former.called), unmatched
+
+
+def compared_graph(options: Options, against: Against) -> Graph:
+    """The project's graph, whose nodes know what they are, compared with another version. Raises as `review_project`,
+    and `ProjectError` where something else than models is wrong."""
+    with _open_former(options, against) as former:
+        new = load_new(options, read_project(find_directory(options), find_outputs(options)))
+        old = load_former(options, former, new)
+        review = compare(old, new, list(new.manifest.models), former.called)
+        return with_states(new.manifest.graph, find_states(old, new, review))
 
 
 def load_new(options: Options, files: ProjectFiles) -> Version:

@@ -30,7 +30,6 @@ OPTION_VERDICTS: Mapping[str, Verdict] = {
 """What another value of an option means by itself."""
 
 _CONDITIONS = {
-    **dict.fromkeys(("tags", "meta"), "description-changed"),
     "sequence_by": "sequence-changed",
     **dict.fromkeys(("track_columns", "valid_from", "valid_to", "is_current"), "history-changed"),
 }
