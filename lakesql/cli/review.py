@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -66,7 +67,11 @@ def review_project(
             return refuse_all(files, error.problems, former.called), ()
         old = load_former(options, former, new)
         names, unmatched = _select(selection, old, new)
-        return compare(old, new, names, former.called), unmatched
+        gc.disable()  # what is made here stays: the search for garbage would walk through all of it again and again
+        try:
+            return compare(old, new, names, former.called), unmatched
+        finally:
+            gc.enable()
 
 
 def compared_graph(options: Options, against: Against) -> Graph:

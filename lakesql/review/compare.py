@@ -38,10 +38,10 @@ def compare(old: Version | None, new: Version, names: Collection[str], against: 
     }
     if old is not None:
         reviews = _follow_rebuilds(new, reviews)
-    readers = ReadersOf((new, old) if old is not None else (new,))
+    readers = ReadersOf(new, old)
     for name, review in reviews.items():
         if review.columns.names:
-            reviews[name] = replace(review, downstream=readers.find(name, review.columns.names))
+            reviews[name] = replace(review, downstream=readers.find(name, review.columns))
     return Review(against, tuple(sorted(reviews.values(), key=lambda it: (-VERDICTS.index(it.verdict), it.name))))
 
 

@@ -9,7 +9,7 @@ from lakesql.compile.select import Select
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.review.table_changes import table_columns
-from lakesql.review.verdicts import Reader
+from lakesql.review.verdicts import ColumnChanges, Reader
 from lakesql.review.version import Version
 from lakesql.select.lineage import Lineage, read_lineage
 
@@ -18,25 +18,30 @@ from lakesql.select.lineage import Lineage, read_lineage
 class ReadersOf:
     """Finds the readers of columns in both versions of a project; the lineage of a model is worked out once."""
 
-    versions: tuple[Version, ...]
+    new: Version
+    old: Version | None
     lineages: dict[tuple[int, str], Lineage] = field(default_factory=dict)
 
-    def find(self, name: str, columns: tuple[str, ...]) -> tuple[Reader, ...]:
-        """The models that read these columns of a model, directly or in what another one makes of them."""
+    def find(self, name: str, columns: ColumnChanges) -> tuple[Reader, ...]:
+        """The models that read the changed columns of a model, directly or in what another one makes of them.
+
+        Who has read a column that is gone, the former version knows.
+        """
         found: dict[str, Reader] = {}
-        for number, version in enumerate(self.versions):
-            if name in version.manifest.models and columns:
-                for reader in self._walk(number, name, {column.lower() for column in columns}):
+        for number, names in enumerate((columns.names, [column.name for column in columns.dropped])):
+            version = (self.new, self.old)[number]
+            if version is not None and name in version.manifest.models and names:
+                for reader in self._walk(number, name, {column.lower() for column in names}):
                     former = found.get(reader.name)
                     names = (*(former.columns if former else ()), *reader.columns)
                     found[reader.name] = Reader(reader.name, tuple(dict.fromkeys(names)), reader.through)
         return tuple(found.values())
 
     def _walk(self, number: int, name: str, columns: set[str]) -> Iterator[Reader]:
-        version = self.versions[number]
-        changed = {name: columns}
-        below = version.manifest.graph.downstream([node_id("model", name)])
-        for id_ in version.manifest.graph.order(below):
+        version = self._version(number)
+        changed, graph = {name: columns}, version.manifest.graph
+        below = graph.downstream([node_id("model", name)])
+        for id_ in (id_ for id_ in graph.nodes if id_ in below) if below else ():
             reader = id_.partition(".")[2]
             for upstream, relation in _relations(version.manifest, reader):
                 lineage = self._lineage(number, reader) if changed.get(upstream) else None
@@ -49,9 +54,14 @@ class ReadersOf:
                     made = {output for output, made_of in lineage.made_of.items() if made_of & touched}
                     changed[reader] = changed.get(reader, set()) | made
 
+    def _version(self, number: int) -> Version:
+        version = (self.new, self.old)[number]
+        assert version is not None
+        return version
+
     def _lineage(self, number: int, name: str) -> Lineage | None:
         if (number, name) not in self.lineages:
-            version = self.versions[number]
+            version = self._version(number)
             select = version.select(name)
             if not isinstance(select, Select):
                 return None

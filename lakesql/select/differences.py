@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import Literal
 
 from sqlglot import exp
@@ -31,6 +32,7 @@ class Difference:
     offset: int
 
 
+@lru_cache(maxsize=4096)
 def find_differences(old: str, new: str) -> tuple[Difference, ...]:
     """How `new` differs from `old`, both read by `read_query` without a problem; nothing where only spelling does.
 
