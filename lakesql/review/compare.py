@@ -30,7 +30,7 @@ def compare(old: Version | None, new: Version, names: Collection[str], against: 
     """
     renamed = find_renames(old, new) if old is not None else {}
     gone = set(renamed.values())
-    unchanged = _find_unchanged(old, new) if old is not None else frozenset()
+    unchanged = find_unchanged(old, new) if old is not None else frozenset()
     reviews = {
         name: ModelReview(name) if name in unchanged else _review(old, new, name, renamed)
         for name in names
@@ -131,7 +131,7 @@ def _text(version: Version | None, name: str) -> str | None:
     return compiled_text(select) if isinstance(select, Select) else None
 
 
-def _find_unchanged(old: Version, new: Version) -> frozenset[str]:
+def find_unchanged(old: Version, new: Version) -> frozenset[str]:
     """The models that are made from the same in both versions, and that are known to compile."""
     olds, news = old.compiled(), new.compiled()
     targets = old.manifest.target, new.manifest.target

@@ -30,7 +30,7 @@ class TableChanges:
 
 def find_table_changes(change: Change) -> TableChanges:
     """What `run` does to the table of the old version, or refuses to do."""
-    before, after = _specs(change)
+    before, after = table_specs(change)
     columns = _column_changes(change, before, after)
     if before.name != after.name:
         return TableChanges((), columns, _steps(change, None, after))
@@ -86,7 +86,7 @@ _Unit = _Added | _Dropped | _Retyped | _Shaped
 """One difference, and the old table with that one alone."""
 
 
-def _specs(change: Change) -> tuple[TableSpec, TableSpec]:
+def table_specs(change: Change) -> tuple[TableSpec, TableSpec]:
     """The tables of both versions. A type that Spark alone knows is the one that the other version says, if it does."""
     specs = [_spec(select) for select in (change.before, change.after)]
     types = [{column.name.lower(): column.type for column in spec.columns} for spec in specs]
@@ -172,7 +172,7 @@ def _judge(change: Change, before: TableSpec, unit: _Unit) -> Iterator[Reason]:
             change.model.name,
             unit.spec,
             change.model.config.on_schema_change,
-            _state(change, before),
+            former_table(change, before),
             frozenset({before.name.namespace}),
             change.after.compared if isinstance(unit, _Added) else {},
         )
@@ -228,7 +228,7 @@ def _place_of(change: Change, unit: _Unit) -> Place:
             assert_never(unit)
 
 
-def _state(change: Change, spec: TableSpec) -> TableState:
+def former_table(change: Change, spec: TableSpec) -> TableState:
     """The table as `run` has made it for this spec, with rows in it."""
     return TableState(
         name=spec.name,
@@ -245,7 +245,7 @@ def _steps(change: Change, before: TableSpec | None, after: TableSpec) -> tuple[
     model = change.model
     policy: SchemaChange = model.config.on_schema_change
     namespaces = frozenset({change.before.model.table.namespace})
-    state = _state(change, before) if before is not None else None
+    state = former_table(change, before) if before is not None else None
     steps = plan_table(model.name, after, policy, state, namespaces, change.after.compared)
     was, now = (
         tombstones_spec(select, _selected(select, spec))
@@ -253,7 +253,7 @@ def _steps(change: Change, before: TableSpec | None, after: TableSpec) -> tuple[
     )
     if now is None:
         return steps
-    there = _state(change, was) if was is not None and before is not None else None
+    there = former_table(change, was) if was is not None and before is not None else None
     beside = plan_table(model.name, now, "sync_all_columns", there, namespaces | {after.name.namespace}, {})
     return (*steps, *beside)
 
