@@ -36,6 +36,7 @@ def find_table_changes(change: Change) -> TableChanges:
         return TableChanges((), columns, _steps(change, None, after))
     units = [*_column_units(change, before, after), *_shape_units(change, before, after)]
     reasons = [reason for unit in units for reason in _judge(change, before, unit)]
+    reasons += _untyped(change, columns)
     if any(reason.verdict == "refused" for reason in reasons):
         return TableChanges(tuple(reasons), columns, ())
     try:
@@ -181,6 +182,16 @@ def _judge(change: Change, before: TableSpec, unit: _Unit) -> Iterator[Reason]:
             yield Reason("refused", problem.condition, problem.what, problem.place or place, _fix(change, problem.fix))
         return
     yield _reason(change, unit, steps, place)
+
+
+def _untyped(change: Change, columns: ColumnChanges) -> Iterator[Reason]:
+    """Columns that are worked out in another way, of a type that only Spark's analyzer will tell."""
+    known = {column.name.lower(): column.type for column in table_columns(change.after)}
+    for name in columns.recomputed:
+        if known.get(name.lower()) is None:
+            what = f"Which type column '{name}' has now is known to Spark's analyzer alone, and is taken to be the same."
+            do = "If it is a wider one, the run widens the column; if it is another one, the run refuses (type-change)."
+            yield Reason("next-batch", "column-untyped", what, column_place(change, name), do)
 
 
 def _fix(change: Change, fix: str) -> str:
