@@ -22,6 +22,11 @@ from lakesql.review.verdicts import VERDICTS, Verdict
     help="Output format; markdown: for a comment on a pull request.",
 )
 @click.option(
+    "--live",
+    is_flag=True,
+    help="Look at the tables in the catalog too: what is there, and by what its rows were written.",
+)
+@click.option(
     "--fail-on",
     type=click.Choice(VERDICTS),
     metavar="VERDICT",
@@ -35,19 +40,20 @@ def command(
     against: str | None,
     state: Path | None,
     output: str,
+    live: bool,
     fail_on: Verdict | None,
 ) -> int:
     """Say what a change does to tables and streams, before it is run.
 
     The project as it is, with what is not committed, is compared with what it was: without --against and --state at the
     commit at which this branch has left the main branch. Neither Java nor Spark is needed,
-    and nothing is asked but the files.
+    and nothing is asked but the files; with --live the catalog is.
     """
     from lakesql.cli.report import say
     from lakesql.cli.review import Against, review_project
     from lakesql.review.verdicts import reaches
 
-    review, unmatched = review_project(given.options, Against(against, state), select, exclude)
+    review, unmatched = review_project(given.options, Against(against, state), select, exclude, live)
     for word in unmatched:
         say(f"'{word}' matches nothing.", given.options)
     match output:

@@ -31,6 +31,7 @@ from lakesql.project.profiles import (
     connection_type,
     find_output,
     load_target,
+    resolve_paths,
 )
 from lakesql.review.compare import compare, refuse_all
 from lakesql.review.states import find_states
@@ -49,11 +50,16 @@ class Against:
 
 
 def review_project(
-    options: Options, against: Against, select: Sequence[str] = (), exclude: Sequence[str] = ()
+    options: Options,
+    against: Against,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    is_live: bool = False,
 ) -> tuple[Review, tuple[str, ...]]:
     """What the change of the selected models does, and the words of the selection that mean nothing.
 
-    Raises `UsageError` where there is nothing to compare with, and `LakesqlError` for what the target has wrong.
+    With `is_live` the tables in the catalog are looked at, which needs the login that a run needs. Raises `UsageError`
+    where there is nothing to compare with, and `LakesqlError` for what the target has wrong.
     """
     selection = parse_selection(select, exclude)
     if asks_for_states(selection):
@@ -69,9 +75,22 @@ def review_project(
         names, unmatched = _select(selection, old, new)
         gc.disable()  # what is made here stays: the search for garbage would walk through all of it again and again
         try:
-            return compare(old, new, names, former.called), unmatched
+            review = compare(old, new, names, former.called)
+            return _with_live(options, review, old, new) if is_live else review, unmatched
         finally:
             gc.enable()
+
+
+def _with_live(options: Options, review: Review, old: Version | None, new: Version) -> Review:
+    # Only here: what reads a catalog is not loaded where the files alone are compared.
+    from lakesql.review.tables_now import add_live
+    from lakesql.run.live import read_live_tables
+
+    folders = profile_folders(options, find_directory(options))
+    target = load_target(new.files.settings.profile, options.target, folders, os.environ)
+    names = [it.name for it in review.models if it.name in new.manifest.models and it.name not in new.problems]
+    live = read_live_tables(new.manifest, resolve_paths(target, new.files.directory), names)
+    return add_live(review, old, new, live)
 
 
 def compared_graph(options: Options, against: Against) -> Graph:

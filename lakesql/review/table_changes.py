@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import assert_never
 
 from lakesql.compile.select import Select
@@ -98,10 +99,10 @@ def table_specs(change: Change) -> tuple[TableSpec, TableSpec]:
     return before, after
 
 
-def created_spec(select: Select) -> TableSpec:
-    """The table of a model that is made now, as far as its types are known."""
+def created_spec(select: Select, types: Mapping[str, str | None] = MappingProxyType({})) -> TableSpec:
+    """The table of a model, as far as its types are known: else those of `types`, by the names in small letters."""
     spec = _spec(select)
-    return replace(spec, columns=tuple(_typed(column, {}) for column in spec.columns))
+    return replace(spec, columns=tuple(_typed(column, types) for column in spec.columns))
 
 
 def _spec(select: Select) -> TableSpec:
@@ -189,7 +190,9 @@ def _untyped(change: Change, columns: ColumnChanges) -> Iterator[Reason]:
     known = {column.name.lower(): column.type for column in table_columns(change.after)}
     for name in columns.recomputed:
         if known.get(name.lower()) is None:
-            what = f"Which type column '{name}' has now is known to Spark's analyzer alone, and is taken to be the same."
+            what = (
+                f"Which type column '{name}' has now is known to Spark's analyzer alone, and is taken to be the same."
+            )
             do = "If it is a wider one, the run widens the column; if it is another one, the run refuses (type-change)."
             yield Reason("next-batch", "column-untyped", what, column_place(change, name), do)
 

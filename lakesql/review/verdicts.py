@@ -54,6 +54,8 @@ CAUSES: Mapping[str, str] = {
     "source-changed": "The SELECT reads something else, or joins it in another way.",
     "start-changed": "A new checkpoint would start elsewhere in a stream.",
     "statement-changed": "The SELECT has changed elsewhere than in a column or a filter.",
+    "table-absent": "There is no table of the model (`--live`).",
+    "table-drifted": "The table is not as the former version leaves it (`--live`).",
     "topic-added": "A stream reads one more topic.",
     "upstream-refused": "It reads a model that is refused.",
     "watermark-changed": "A stream has another watermark.",
