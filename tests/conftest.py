@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 from hypothesis import settings
 
+from tests.share import choose_share
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -30,13 +32,13 @@ TIERS = ("long", "services", "crash")
 
 MARKERS: dict[str, tuple[str, ...]] = {
     "spark": ("spark",),
-    "feeds": ("spark", "long"),
+    "feeds": ("spark", "long", "whole"),
     "flights": ("long",),
     "types": ("long",),
     "kafka": ("spark", "services"),
     "catalogs": ("spark", "services"),
     "cluster": ("spark", "services"),
-    "cdc": ("spark", "services"),
+    "cdc": ("spark", "services", "whole"),
     "crash": ("spark", "crash"),
 }
 """The markers of all tests of a folder."""
@@ -56,8 +58,10 @@ settings.load_profile("quick")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--crash-rounds", type=int, default=1, help="How often tests/crash tries each case.")
     seed = int(time.time())
-    parser.addoption("--crash-seed", type=int, default=seed, help="The seed of the first round of tests/crash.")
-    parser.addoption("--crash-share", default="1/1", help="How many of the cases of tests/crash, chosen by the seed.")
+    parser.addoption(
+        "--seed", type=int, default=seed, help="Chooses the share, and what is left to chance in tests/crash."
+    )
+    parser.addoption("--share", default="1/1", help="How many of the tests of each file of a tier are taken.")
     parser.addoption("--feed-seeds", type=int, default=200, help="How many random feeds tests/feeds takes.")
     parser.addoption("--feed-seed", type=int, help="The one random feed that tests/feeds takes.")
     parser.addoption("--mirror-seeds", type=int, default=1, help="How many random feeds a test of tests/spark takes.")
@@ -85,7 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     promised = find_promised()
     for item in items:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
@@ -94,6 +98,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         test = f"{item.path.name}::{getattr(item, 'originalname', item.name)}"
         if folder == "spark" and item.path.name not in SHORT and test not in promised:
             item.add_marker("long")
+    left_out = find_left_out(items, config.getoption("--share"), config.getoption("--seed"))
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+    items[:] = [item for item in items if item.nodeid not in left_out]
+
+
+def find_left_out(items: list[pytest.Item], share: str, seed: int) -> frozenset[str]:
+    """The tests of tiers that are not of the share: of each file as many as it says are taken, and `whole` ones all."""
+    files: dict[Path, list[str]] = {}
+    for item in items:
+        if any(item.get_closest_marker(tier) for tier in TIERS) and not item.get_closest_marker("whole"):
+            files.setdefault(item.path, []).append(item.nodeid)
+    return frozenset(
+        node for path, nodes in files.items() for node in {*nodes} - {*choose_share(nodes, share, seed, path.name)}
+    )
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Say how the same tests are run again."""
+    seed, share = config.getoption("--seed"), config.getoption("--share")
+    return [f"the tests of --seed {seed} --share {share}"] if share != "1/1" else []
 
 
 def find_promised() -> frozenset[str]:

@@ -10,7 +10,14 @@ from lakesql.catalog.manifests import list_manifests, read_live_files
 from lakesql.catalog.tables import load_table, reading
 from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT
 from lakesql.model.table_name import TableName
-from lakesql.names import LEDGER_EVENT_TIME, LEDGER_LATE, LEDGER_MODEL, REPLAY_SUFFIX
+from lakesql.names import (
+    LEDGER_BACKLOG,
+    LEDGER_EVENT_TIME,
+    LEDGER_LATE,
+    LEDGER_MODEL,
+    LEDGER_PREVIOUS_EVENT_TIME,
+    REPLAY_SUFFIX,
+)
 from lakesql.plan.health import Commit, LiveFile, TableFacts, Totals, event_ms
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
 
@@ -36,11 +43,13 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
     branch = [*_walk(table, snapshots)]
     summaries = [_summary(snapshot, snapshots) for snapshot in branch]
     is_ours = any(LEDGER_MODEL in summary for summary in summaries)
-    commits = tuple(
-        _commit(snapshot, summary)
+    batches = [
+        (snapshot, summary)
         for snapshot, summary in zip(branch, summaries, strict=True)
         if (_is_batch(summary) if is_ours else _brings_rows(summary))
-    )
+    ]
+    following = [*(summary.get(LEDGER_PREVIOUS_EVENT_TIME, "") for _, summary in batches[1:]), ""][: len(batches)]
+    commits = tuple(_commit(*batch, known) for batch, known in zip(batches, following, strict=True))
     with reading(name, "manifests"):
         metadata_bytes, files = _read_files(table, snapshots)
     return TableFacts(
@@ -90,13 +99,15 @@ def _brings_rows(summary: Summary) -> bool:
     return summary.get("operation") in ("append", "overwrite")
 
 
-def _commit(snapshot: Snapshot, summary: Summary) -> Commit:
+def _commit(snapshot: Snapshot, summary: Summary, known_since: str) -> Commit:
+    """A batch. `known_since` is its newest event, where only the commit after it knows that."""
     return Commit(
         at_ms=snapshot.timestamp_ms,
         rows=_whole(summary, "added-records") or 0,
         files=_whole(summary, "added-data-files") or 0,
         size_bytes=_whole(summary, "added-files-size") or 0,
-        event_ms=event_ms(summary.get(LEDGER_EVENT_TIME, "")),
+        event_ms=event_ms(summary.get(LEDGER_EVENT_TIME, "") or known_since),
+        backlog=summary.get(LEDGER_BACKLOG, ""),
         late=_whole(summary, LEDGER_LATE) or 0,
     )
 

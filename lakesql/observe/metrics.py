@@ -46,6 +46,7 @@ TABLE_METRICS: tuple[tuple[Metric, str], ...] = (
         Metric("lakesql_table_latency_p95_seconds", "Its 95th percentile over 100 commits."),
         "latency_p95_ms",
     ),
+    (Metric("lakesql_table_backlog", "Records, or files, that the source still had at the last commit."), "backlog"),
     (Metric("lakesql_table_commits_last_hour", "Commits that brought rows, in the last hour."), "commits_last_hour"),
     (Metric("lakesql_table_rows_last_hour", "Rows that these have written."), "rows_last_hour"),
     (Metric("lakesql_table_rows", "Rows in data files, deleted ones among them."), "rows"),

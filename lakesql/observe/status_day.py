@@ -72,6 +72,7 @@ def _pairs(known: Known) -> list[tuple[str, str]]:
         ("last commit", age(figures.age_ms) if figures.age_ms is not None else "none"),
         ("last hour", _last_hour(figures)),
         ("latency", f"{_time(figures.latency_ms)} of the last commit, p95 {_time(figures.latency_p95_ms)}"),
+        ("backlog", f"{number(figures.backlog)} {figures.backlog_unit}" if figures.backlog is not None else "-"),
         ("rows", number(figures.rows)),
         ("data files", f"{number(figures.data_files)} in {count(figures.partitions, 'partition')}, {_bytes(figures)}"),
         (

@@ -42,8 +42,9 @@ Figure = Literal[
 class Commit:
     """A commit of a table's main branch that brought rows: how many, in how many data files of how many bytes.
 
-    `event_ms` is the newest event, where the ledger knows it before the commit; `late` the rows that a watermark has
-    dropped, as far as the ledger knows them.
+    `event_ms` is the newest event, where the ledger knows it, which may be by the next commit only; `late` the rows
+    that a watermark has dropped, as far as the ledger knows them. `backlog` is what the source had that was not read,
+    when Spark had last looked: `1200 records`, or files; '' where nothing was heard.
     """
 
     at_ms: int
@@ -52,6 +53,7 @@ class Commit:
     size_bytes: int
     event_ms: int | None = None
     late: int = 0
+    backlog: str = ""
 
     @property
     def latency_ms(self) -> int | None:
@@ -110,13 +112,14 @@ class Figures:
     """A table in figures, at one moment. Times are in milliseconds, sizes in bytes; None where nothing is known.
 
     `age` is since the last commit, `freshness` since the newest event where the last commit's ledger entry knows it
-    (`is_by_event`), else the same as `age`. `latency` is from a commit's newest event to the commit: of the last one,
-    and the 95th percentile over the last 100. `small_files` are data files below 75 % of the target size,
-    `average_small_files` those of a partition. `delete_ratio` is deleted rows to all rows that data files hold.
-    `compaction_lag` is the age of the oldest, `uncompacted_bytes` the size of all that is not compacted: small data
-    files of partitions that have five or more, but for those that a compaction wrote, and delete files. The ratios of
-    dead letters and late events are to themselves and the rows written, in the last hour. `files_read` of the data and
-    delete files are what sizes are known of.
+    (`is_by_event`), else the same as `age`. `latency` is from a commit's newest event to the commit: of the last one of
+    which it is known, and the 95th percentile over the last 100. `backlog` is what the source had that was not read,
+    as the last commit says it, in records or files (`backlog_unit`). `small_files` are data files below 75 % of the
+    target size, `average_small_files` those of a partition. `delete_ratio` is deleted rows to all rows that data files
+    hold. `compaction_lag` is the age of the oldest, `uncompacted_bytes` the size of all that is not compacted: small
+    data files of partitions that have five or more, but for those that a compaction wrote, and delete files. The ratios
+    of dead letters and late events are to themselves and the rows written, in the last hour. `files_read` of the data
+    and delete files are what sizes are known of.
     """
 
     age_ms: int | None
@@ -124,6 +127,8 @@ class Figures:
     is_by_event: bool
     latency_ms: int | None
     latency_p95_ms: int | None
+    backlog: int | None
+    backlog_unit: str
     commits_last_hour: int
     rows_last_hour: int
     rows: int
@@ -180,14 +185,17 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
     recent = [commit for commit in facts.commits if commit.at_ms > now_ms - HOUR_MS]
     written, late = sum(commit.rows for commit in recent), sum(commit.late for commit in recent)
     letters = sum(count for at_ms, count in facts.dead_letters if at_ms > now_ms - HOUR_MS)
-    latencies = sorted(ms for commit in facts.commits[-LAST_COMMITS:] if (ms := commit.latency_ms) is not None)
+    latencies = [ms for commit in facts.commits[-LAST_COMMITS:] if (ms := commit.latency_ms) is not None]
+    backlog, _, unit = (last.backlog if last else "").partition(" ")
     age_ms = max(0, now_ms - last.at_ms) if last else None
     return Figures(
         age_ms=age_ms,
         freshness_ms=max(0, now_ms - newest) if newest is not None else age_ms,
         is_by_event=newest is not None,
-        latency_ms=last.latency_ms if last else None,
-        latency_p95_ms=percentile(latencies, 0.95),
+        latency_ms=latencies[-1] if latencies else None,
+        latency_p95_ms=percentile(sorted(latencies), 0.95),
+        backlog=int(backlog) if backlog.isascii() and backlog.isdigit() else None,
+        backlog_unit=unit,
         commits_last_hour=len(recent),
         rows_last_hour=written,
         rows=rows,

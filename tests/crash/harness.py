@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -16,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Any, TypeVar
+from typing import Any
 
 from lakesql.engine.progress.lease import Process
 from lakesql.errors import render_problem
@@ -26,7 +25,6 @@ from tests.spark.project import Fields, Lake, Project
 from tests.spark.test_ledger import commands, rewind
 
 REPOSITORY = Path(__file__).parents[2]
-T = TypeVar("T")
 Conditions = tuple[str, ...]
 NO_REFUSAL: Conditions = ("",)
 PATIENCE_S = 180.0
@@ -322,17 +320,6 @@ def recover(project: Project, model: str, conditions: Conditions) -> None:
         rewind(project, commands(ran, model)[0])
         ran = project.run()
     ran.check()
-
-
-def choose_share(cases: Sequence[T], share: str, seed: int) -> list[T]:
-    """As many of the cases as a share like `1/2` says."""
-    part, whole = map(int, share.split("/"))
-    return choose(seed, "share").sample(cases, -(-len(cases) * part // whole))
-
-
-def choose(seed: int, *words: str) -> random.Random:
-    """Chance that is the same each time."""
-    return random.Random(f"{seed} {' '.join(words)}")
 
 
 def _remove(project: Project, model: str, parts: tuple[str, ...]) -> int:

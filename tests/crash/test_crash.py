@@ -1,7 +1,7 @@
 """Runners that die or sleep at each step of a batch: no row is lost and none stands twice, whatever happens then.
 
 What is left to chance follows from the seed in the name of the test, which is another one each time:
-`pytest 'tests/crash/test_crash.py::test_…[…]' --crash-seed N` repeats a case, and `--crash-rounds 20` tries each twenty
+`pytest 'tests/crash/test_crash.py::test_…[…]' --seed N` repeats a case, and `--crash-rounds 20` tries each twenty
 times.
 """
 
@@ -22,13 +22,13 @@ from tests.crash.harness import (
     MODELS,
     SPARK,
     Runners,
-    choose,
     find_faults,
     make_project,
     record,
     recover,
 )
 from tests.crash.runner import Order
+from tests.share import choose
 from tests.spark.project import Project
 from tests.spark.test_replay_letters import letters, replay
 

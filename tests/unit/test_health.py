@@ -79,7 +79,7 @@ class TestMeasure:
 
     def test_freshness_is_by_the_commit_where_the_last_one_has_no_event(self) -> None:
         found = measure(facts(commits=(commit(30, latency_s=1), commit(2))), NOW)
-        assert (found.freshness_ms, found.is_by_event, found.latency_ms) == (2 * MINUTE, False, None)
+        assert (found.freshness_ms, found.is_by_event, found.latency_ms) == (2 * MINUTE, False, 1000)
 
     def test_an_older_event_in_the_last_commit_does_not_age_the_table(self) -> None:
         found = measure(facts(commits=(commit(30, latency_s=1), commit(2, latency_s=7200))), NOW)

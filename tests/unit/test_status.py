@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from pyiceberg.types import LongType, NestedField
 
 from lakesql.catalog.connect import OpenCatalog, open_catalog
 from lakesql.cli.main import run_command
-from lakesql.names import LEDGER_BATCH, LEDGER_EVENT_TIME, LEDGER_MODEL
+from lakesql.names import LEDGER_BACKLOG, LEDGER_BATCH, LEDGER_EVENT_TIME, LEDGER_MODEL, LEDGER_PREVIOUS_EVENT_TIME
 from lakesql.observe.metrics import LABELS, TABLE_METRICS
 from lakesql.project.profiles import Catalog
 from tests.long_tables import Past, make_past
@@ -177,7 +178,7 @@ class TestStatus:
         assert (c["health"], c["figures"], c["problems"]) == ("missing", None, [])
 
     def test_prometheus_can_read_it(self, run: Run, project: Path, lake: OpenCatalog) -> None:
-        make_past(lake, ("shop", "a"), SCHEMA, batches(2, latency_s=3))
+        make_past(lake, ("shop", "a"), SCHEMA, batches(2, latency_s=3, **{LEDGER_BACKLOG: "1200 records"}))
         make_past(lake, ("shop", "b"), SCHEMA, batches(2))
         spoil(lake, "b")
         code, out, _ = run("status", "--output", "prometheus")
@@ -194,9 +195,22 @@ class TestStatus:
         assert readable == {"a": 1, "b": 0}
         (latency,) = families["lakesql_table_latency_seconds"].samples
         assert latency.value == 3
+        assert [each.value for each in families["lakesql_table_backlog"].samples] == [1200]
         assert latency.labels == dict(zip(LABELS, ("lake", "shop", "a", "a"), strict=True))
         (at,) = families["lakesql_table_last_commit_timestamp_seconds"].samples
         assert abs(time.time() - 120 - at.value) < 60
+
+    def test_a_commit_may_say_the_newest_event_of_the_one_before(
+        self, run: Run, project: Path, lake: OpenCatalog
+    ) -> None:
+        first, second = batches(3, 2)
+        event = datetime.fromtimestamp(first.at_ms / 1000 - 7, UTC).isoformat()
+        second = replace(second, summary={**second.summary, LEDGER_PREVIOUS_EVENT_TIME: event})
+        make_past(lake, ("shop", "a"), SCHEMA, [first, second])
+        _, out, _ = run("status", "--output", "json")
+        figures = lines(out)[0]["figures"]
+        assert (figures["latency_ms"], figures["latency_p95_ms"]) == (7_000, 7_000)
+        assert figures["freshness_ms"] == figures["age_ms"]
 
     def test_one_model_has_its_day(self, run: Run, project: Path, lake: OpenCatalog) -> None:
         hours = [60 * hour + 30 for hour in range(30, -1, -1)]

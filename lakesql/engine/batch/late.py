@@ -16,6 +16,7 @@ from lakesql.engine.batch.arrivals import dropping_nodes, find_nodes
 from lakesql.engine.batch.dead_letter import LATE, DeadLetters, letters_at
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import as_given, good_records, name_raw, parse_binding, with_position
+from lakesql.engine.spark.gateway import java_class
 from lakesql.names import EVENT_TIME, POSITION
 
 _CHECK = "spark.sql.streaming.unsupportedOperationCheck"
@@ -50,9 +51,8 @@ def late_letters(
 
 def _raw_records(session: SparkSession, execution: Any, binding: StreamBinding) -> DataFrame:
     """The raw records of a stream that the batch has read."""
-    jvm: Any = session._jvm
     named = _named_plans(execution.analyzed(), name_raw(binding.stream))
-    raw = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, next(named).child())
+    raw = java_class("org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, next(named).child())
     session.conf.set(_CHECK, "false")
     try:
         return as_given(DataFrame(raw, session))

@@ -166,7 +166,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             return _prepare_write(sink, snapshots.load_table(session, model.table), rows, entry, stack)
 
         head = _publish(sink, session, write, snapshot, prepare_again)
-    sink.progress.note_written(entry)
+    sink.progress.note_written(entry, _iso(counts))
     sink.reached("finish")
     sink.emit(
         BatchCommitted(

@@ -14,6 +14,7 @@ from typing import Any
 from lakesql.errors import RunError
 from lakesql.names import (
     LEDGER_ACCEPTED,
+    LEDGER_BACKLOG,
     LEDGER_BATCH,
     LEDGER_CHECKPOINT,
     LEDGER_DELETES,
@@ -23,6 +24,7 @@ from lakesql.names import (
     LEDGER_MODE,
     LEDGER_MODEL,
     LEDGER_OFFSETS,
+    LEDGER_PREVIOUS_EVENT_TIME,
     LEDGER_QUERY,
     LEDGER_REMEMBERED,
     LEDGER_STATE,
@@ -43,7 +45,9 @@ class Entry:
     Kafka's topics, `accepted` the records that somebody has accepted to lose. `mode` and `keys` are the model's
     when it wrote the batch, both empty where dead letters are written. `late` are the rows that a watermark has
     dropped, as far as the batch's own pass knows them before the commit. `remembered` are the rows that the batch has
-    put into the tombstones. `marks_deletes`: what the source had deleted stayed, marked.
+    put into the tombstones. `marks_deletes`: what the source had deleted stayed, marked. `previous_event_time` is that
+    of the batch written before. `backlog` is what its source still had when Spark last looked: `1200 records`, or
+    files.
     """
 
     model: str
@@ -60,6 +64,8 @@ class Entry:
     late: int = 0
     remembered: int = 0
     marks_deletes: bool = False
+    previous_event_time: str = ""
+    backlog: str = ""
 
     @property
     def positions(self) -> dict[str, Any]:
@@ -117,6 +123,8 @@ def summary_of(entry: Entry) -> dict[str, str]:
         LEDGER_QUERY: entry.query,
         LEDGER_STATE: entry.state,
         LEDGER_EVENT_TIME: entry.event_time,
+        LEDGER_PREVIOUS_EVENT_TIME: entry.previous_event_time,
+        LEDGER_BACKLOG: entry.backlog,
         LEDGER_TOPICS: json.dumps(entry.topics, separators=(",", ":"), sort_keys=True) if entry.topics else "",
         LEDGER_ACCEPTED: entry.accepted,
         LEDGER_MODE: entry.mode,
@@ -150,6 +158,8 @@ def newest_entry(
                 query=summary.get(LEDGER_QUERY, ""),
                 state=summary.get(LEDGER_STATE, ""),
                 event_time=summary.get(LEDGER_EVENT_TIME, ""),
+                previous_event_time=summary.get(LEDGER_PREVIOUS_EVENT_TIME, ""),
+                backlog=summary.get(LEDGER_BACKLOG, ""),
                 topics=json.loads(summary.get(LEDGER_TOPICS, "{}")),
                 accepted=summary.get(LEDGER_ACCEPTED, ""),
                 mode=summary.get(LEDGER_MODE, ""),

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from lakesql.engine.progress.position import Position, is_position_of, spark_position
 from lakesql.engine.progress.state import Batch, Checkpoint, Origin
 from lakesql.engine.sources.globs import find_files
+from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
 from lakesql.project.files import write_atomically
 
@@ -60,8 +61,6 @@ class CheckpointFiles:
     """The files of one checkpoint. A file that is written is there whole, or not at all."""
 
     def __init__(self, session: SparkSession, folder: str) -> None:
-        jvm: Any = session._jvm
-        self._jvm = jvm
         self.folder = folder
         path = self._path("")
         self._conf = session._jsparkSession.sessionState().newHadoopConf()
@@ -82,7 +81,7 @@ class CheckpointFiles:
                 return None
             raise
         try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            return str(java_class("org.apache.commons.io.IOUtils").toString(stream, "UTF-8"))
         finally:
             stream.close()
 
@@ -149,11 +148,11 @@ class CheckpointFiles:
             self.remove("metadata")
             self.remove_all()
             return
-        if not self._system.rename(self._path(""), self._jvm.org.apache.hadoop.fs.Path(folder)):
+        if not self._system.rename(self._path(""), java_class(_PATH)(folder)):
             raise OSError(f"{self.folder} cannot be renamed to {folder}")
 
     def _copy_to(self, folder: str) -> None:
-        path, copy = self._jvm.org.apache.hadoop.fs.Path, self._jvm.org.apache.hadoop.fs.FileUtil.copy
+        path, copy = java_class(_PATH), java_class("org.apache.hadoop.fs.FileUtil").copy
         base, files = self._path("").toUri().getPath().rstrip("/"), self._system.listFiles(self._path(""), True)
         while files.hasNext():
             file = files.next().getPath()
@@ -164,11 +163,10 @@ class CheckpointFiles:
         """A stream whose file appears as it is closed: object stores work so; elsewhere Spark renames one."""
         if self._system.getScheme() in _OBJECT_STORES:
             return self._system.create(path, True)
-        streaming = self._jvm.org.apache.spark.sql.execution.streaming.checkpointing
-        return streaming.FileContextBasedCheckpointFileManager(path, self._conf).createAtomic(path, True)
+        return java_class(_FILE_MANAGER)(path, self._conf).createAtomic(path, True)
 
     def _path(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{name}" if name else self.folder)
+        return java_class(_PATH)(f"{self.folder}/{name}" if name else self.folder)
 
 
 def _create_local(file: Path, text: str) -> bool:
@@ -183,6 +181,9 @@ def _create_local(file: Path, text: str) -> bool:
         beside.unlink()
     return True
 
+
+_PATH = "org.apache.hadoop.fs.Path"
+_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
 
 _OBJECT_STORES = ("s3a", "s3", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "oss")
 
@@ -333,15 +334,13 @@ def rename_seen(files: CheckpointFiles, source: int, rename: Callable[[str], str
 
 def file_exists(session: SparkSession, file: SeenFile) -> bool:
     """Whether the file is still there."""
-    jvm: Any = session._jvm
-    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file.path))
+    path = java_class(_PATH)(java_class("java.net.URI")(file.path))
     return bool(path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).exists(path))
 
 
 def list_files(session: SparkSession, glob: str) -> list[SeenFile]:
     """The files that Spark reads for a pattern of Hadoop's, in order of their URIs."""
-    jvm: Any = session._jvm
-    encode = jvm.org.apache.spark.paths.SparkPath.fromFileStatus
+    encode = java_class("org.apache.spark.paths.SparkPath").fromFileStatus
     # Of a local file Spark writes `file:///…` and Hadoop `file:/…`.
     encoded = ((str(encode(status).urlEncoded()), status) for status in find_files(session, glob))
     uris = ((re.sub("^file:/(?!/)", "file:///", uri), status) for uri, status in encoded)

@@ -25,12 +25,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
 from lakesql.engine.progress.checkpoint import CheckpointFiles
+from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError, TransientError, first_line
 
 RENEW_EVERY_S = 3.0
@@ -346,8 +346,7 @@ def _lost(model: str, holder: str) -> RunError:
 
 
 def _this_runner(session: SparkSession) -> Holder:
-    jvm: Any = session._jvm
-    java = int(jvm.java.lang.ProcessHandle.current().pid())
+    java = int(java_class("java.lang.ProcessHandle").current().pid())
     processes = tuple(map(Process.now, (os.getpid(), java)))
     return Holder("", socket.gethostname(), _machine(), processes, "")
 

@@ -68,6 +68,8 @@ class Progress:
         self.identity = identity
         self.last = last
         self.planned: int | None = None
+        self.backlog = ""
+        """What the source has beside what was read, as the ledger's entry says it."""
         self._files = CheckpointFiles(session, identity.folder)
         self._checkpoint = checkpoint
         self._origin = origin
@@ -75,6 +77,7 @@ class Progress:
         self._look = look
         self._query_hash = query_hash
         self._positions = positions or {}
+        self._previous_event_time = ""
 
     @property
     def checkpoint(self) -> str:
@@ -115,6 +118,8 @@ class Progress:
             mode=self.identity.mode,
             keys=self.identity.keys,
             marks_deletes=self.identity.marks_deletes,
+            previous_event_time=self._previous_event_time,
+            backlog=self.backlog,
         )
 
     def holds(self, table: JavaTable, entry: Entry) -> bool:
@@ -150,9 +155,10 @@ class Progress:
             else f"Run it again, to hear which command continues: lakesql run --select {model}",
         )
 
-    def note_written(self, entry: Entry) -> None:
-        """The batch is in the table."""
+    def note_written(self, entry: Entry, event_time: str = "") -> None:
+        """The batch is in the table; `event_time` is that of its newest event, which is known by now."""
         self.last = max(self.last, entry.batch)
+        self._previous_event_time = event_time
 
     def note_empty(self, entry: Entry) -> None:
         """The batch has no row, so the table will say nothing of it: the checkpoint does."""

@@ -54,7 +54,7 @@ class ReplayProgress:
             raise overtaken(f"Another runner has replayed the dead letters of model '{self.identity.model}' meanwhile.")
         return False
 
-    def note_written(self, entry: Entry) -> None:
+    def note_written(self, entry: Entry, event_time: str = "") -> None:
         """Nothing: the table says it."""
 
     def note_empty(self, entry: Entry) -> None:

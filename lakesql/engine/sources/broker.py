@@ -21,6 +21,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from lakesql.engine.spark.address import first_reachable
+from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.jars import spark_jars
 from lakesql.engine.spark.java import Java
 from lakesql.errors import LakesqlError, Place, Problem, ProfileError, RunError, TransientError, did_you_mean
@@ -37,6 +38,8 @@ Offsets = Mapping[str, Mapping[int, int]]
 REQUEST_TIMEOUT_MS = 4_000
 ANSWER_TIMEOUT_MS = 8_000
 """How long a request and a question may take. Brokers answer in milliseconds."""
+
+_KAFKA = "org.apache.kafka."
 
 MAX_SHOWN = 600
 """How many characters of the client's own words an error shows."""
@@ -58,7 +61,7 @@ class Broker:
         self._jvm = jvm
         self._connection = connection
         self._admin = admin
-        self._milliseconds = jvm.java.util.concurrent.TimeUnit.MILLISECONDS  # finding it takes longer than an answer
+        self._milliseconds = java_class("java.util.concurrent.TimeUnit", jvm).MILLISECONDS
 
     def __enter__(self) -> Self:
         return self
@@ -66,7 +69,10 @@ class Broker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._admin.close(self._jvm.java.time.Duration.ZERO)
+        self._admin.close(self._class("java.time.Duration").ZERO)
+
+    def _class(self, name: str) -> Any:
+        return java_class(name, self._jvm)
 
     def topic_names(self) -> frozenset[str]:
         """All topics that the connection's user may see, without Kafka's own."""
@@ -113,25 +119,23 @@ class Broker:
 
     def beginning_offsets(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
         """The first offset that each partition still holds: those before it are gone."""
-        return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
+        return self._offsets(topics, self._class(f"{_KAFKA}clients.admin.OffsetSpec").earliest())
 
     def end_offsets(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
         """The offset behind the last one that a reader may see: of committed records, unless the options say else."""
-        return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
+        return self._offsets(topics, self._class(f"{_KAFKA}clients.admin.OffsetSpec").latest())
 
     def log_ends(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
         """The offset behind the last one of each partition, whether a reader may see that one or not yet."""
-        return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest(), "read_uncommitted")
+        return self._offsets(topics, self._class(f"{_KAFKA}clients.admin.OffsetSpec").latest(), "read_uncommitted")
 
     def _offsets(self, topics: Collection[Topic], spec: Any, level: str = "") -> dict[str, dict[int, int]]:
-        kafka = self._jvm.org.apache.kafka
+        place, isolation = self._class(f"{_KAFKA}common.TopicPartition"), self._class(f"{_KAFKA}common.IsolationLevel")
         wanted = {
-            (topic.name, partition): kafka.common.TopicPartition(topic.name, partition)
-            for topic in topics
-            for partition in topic.partitions
+            (topic.name, partition): place(topic.name, partition) for topic in topics for partition in topic.partitions
         }
         level = level or client_options(self._connection)["isolation.level"]
-        options = kafka.clients.admin.ListOffsetsOptions(kafka.common.IsolationLevel.valueOf(level.upper()))
+        options = self._class(f"{_KAFKA}clients.admin.ListOffsetsOptions")(isolation.valueOf(level.upper()))
         request = dict.fromkeys(wanted.values(), spec)
         try:
             answers = self._ask(lambda: self._admin.listOffsets(request, options).all())
@@ -156,13 +160,13 @@ class Broker:
             for partition, at in partitions.items()
             if at < end[topic][partition]
         ]
-        kafka, deserializer = self._jvm.org.apache.kafka, "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+        deserializer = f"{_KAFKA}common.serialization.ByteArrayDeserializer"
         settings = {"key.deserializer": deserializer, "value.deserializer": deserializer, "enable.auto.commit": "false"}
         properties = _properties(self._jvm, {**client_options(self._connection), **settings})
-        consumer = kafka.clients.consumer.KafkaConsumer(properties)
+        consumer = self._class(f"{_KAFKA}clients.consumer.KafkaConsumer")(properties)
         try:
             for topic, partition, at, until in wanted:
-                place = kafka.common.TopicPartition(topic, partition)
+                place = self._class(f"{_KAFKA}common.TopicPartition")(topic, partition)
                 consumer.assign([place])
                 consumer.seek(place, at)
                 yield from self._read_until(consumer, place, until)
@@ -172,7 +176,7 @@ class Broker:
             consumer.close()
 
     def _read_until(self, consumer: Any, place: Any, until: int) -> Iterator[RawRecord]:
-        wait = self._jvm.java.time.Duration.ofMillis(500)
+        wait = self._class("java.time.Duration").ofMillis(500)
         deadline = time.monotonic() + ANSWER_TIMEOUT_MS / 1000
         while consumer.position(place) < until:
             for record in consumer.poll(wait).records(place):
@@ -217,7 +221,7 @@ def open_broker(jvm: Any, connection: Kafka) -> Broker:
     timeouts = {"request.timeout.ms": REQUEST_TIMEOUT_MS, "default.api.timeout.ms": ANSWER_TIMEOUT_MS - 1_000}
     settings = {**client_options(connection), **{key: str(each) for key, each in timeouts.items()}}
     try:
-        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(_properties(jvm, settings))
+        admin = java_class(f"{_KAFKA}clients.admin.AdminClient", jvm).create(_properties(jvm, settings))
     except Py4JJavaError as error:
         raise _explain(error.java_exception, connection) from None
     broker = Broker(jvm, connection, admin)
@@ -323,7 +327,7 @@ def _id_of(described: Any) -> str:
 
 
 def _properties(jvm: Any, settings: Mapping[str, str]) -> Any:
-    properties = jvm.java.util.Properties()
+    properties = java_class("java.util.Properties", jvm)()
     for key, value in settings.items():
         properties.setProperty(key, value)
     return properties

@@ -11,6 +11,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from lakesql.engine.spark.gateway import java_class
+
 _SPECIAL = re.compile(r"[*?\[{\\]")
 
 
@@ -55,8 +57,7 @@ def as_pattern(session: SparkSession, path: str) -> str:
 
 
 def _file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
-    jvm: Any = session._jvm
-    place = jvm.org.apache.hadoop.fs.Path(path)
+    place = java_class("org.apache.hadoop.fs.Path")(path)
     return place.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()), place
 
 

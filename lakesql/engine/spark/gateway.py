@@ -4,12 +4,42 @@ from __future__ import annotations
 
 from typing import Any
 
-from py4j.java_gateway import JavaClass
+from py4j.java_gateway import JavaClass, JavaMember
 from pyspark import SparkContext
 
+_BARE = {
+    "PythonForeachBatchHelper": "org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchHelper",
+    "PythonSQLUtils": "org.apache.spark.sql.api.python.PythonSQLUtils",
+    "PythonUtils": "org.apache.spark.api.python.PythonUtils",
+}
+_WHOLE = ("org.apache.spark.sql.functions", "org.apache.spark.sql.classic.SparkSession")
+"""The classes that pyspark asks for again and again: by their bare names, and by their whole ones."""
 
-def java_class(name: str) -> Any:
-    """A class of Java's by its whole name. `session._jvm.org.apache…` asks Java at each dot, and Java all its jars."""
-    gateway = SparkContext._gateway
-    assert gateway is not None
-    return JavaClass(name, gateway._gateway_client)
+
+def java_class(name: str, jvm: Any = None) -> Any:
+    """A class of Java's by its whole name, in the session's Java or in that of a `jvm`.
+
+    `jvm.org.apache…` asks Java at each dot, and Java all its jars.
+    """
+    if jvm is None:
+        assert SparkContext._gateway is not None
+        jvm = SparkContext._gateway.jvm
+    return JavaClass(name, jvm._gateway_client)
+
+
+def remember_classes() -> None:
+    """Let pyspark ask once for the classes that each expression needs: Java looks a bare name up in all jars."""
+    assert SparkContext._gateway is not None
+    jvm = SparkContext._gateway.jvm
+    names = {**_BARE, **{name: name for name in _WHOLE}}
+    vars(jvm).update({name: _Remembering(whole, jvm._gateway_client) for name, whole in names.items()})
+
+
+class _Remembering(JavaClass):  # type: ignore[misc]
+    """A class that asks Java once for each static method."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if isinstance(found, JavaMember):
+            self.__dict__[name] = found
+        return found

@@ -103,6 +103,8 @@ def open_session(
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    from lakesql.engine.spark.gateway import remember_classes
+
     _redirect_python_logs(settings.log_file.with_suffix(".out"))
     meanwhile()
     if jvm:
@@ -113,6 +115,7 @@ def open_session(
         try:
             SparkContext._ensure_initialized()
             _check_sql_settings(settings)
+            remember_classes()
             spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()
         finally:
             for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.crash.harness import choose_share
+from tests.share import choose_share
 
 CASES = tuple(range(19))
 
