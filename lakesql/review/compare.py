@@ -13,7 +13,7 @@ from lakesql.graph.manifest import reads_model
 from lakesql.plan.steps import plan_table
 from lakesql.project.files import ProjectFiles
 from lakesql.review.causes import Change
-from lakesql.review.continuation import find_refusals
+from lakesql.review.continuation import find_refusals, is_refusal
 from lakesql.review.option_changes import find_option_changes, resolved
 from lakesql.review.query_changes import find_contract_changes, find_query_changes
 from lakesql.review.readers import ReadersOf
@@ -71,9 +71,9 @@ def _review(old: Version | None, new: Version, name: str, renamed: Mapping[str, 
 
 
 def _review_both(change: Change) -> ModelReview:
-    table = find_table_changes(change)
+    table, refusals = find_table_changes(change), tuple(find_refusals(change))
     reasons = (
-        *find_refusals(change),
+        *refusals,
         *table.reasons,
         *find_query_changes(change),
         *find_contract_changes(change, table.columns.names),
@@ -81,7 +81,8 @@ def _review_both(change: Change) -> ModelReview:
     )
     ordered = sorted(dict.fromkeys(reasons), key=lambda it: -VERDICTS.index(it.verdict))
     texts = Statements(compiled_text(change.before), compiled_text(change.after))
-    return ModelReview(change.model.name, tuple(ordered), table.columns, texts, table.steps)
+    steps = () if any(map(is_refusal, refusals)) else table.steps  # a run refuses before it alters anything
+    return ModelReview(change.model.name, tuple(ordered), table.columns, texts, steps)
 
 
 def _review_added(after: Select) -> ModelReview:

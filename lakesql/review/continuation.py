@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from lakesql.compile.select import Select
+from lakesql.conditions import CONDITIONS
 from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.progress.decide import decide
 from lakesql.engine.progress.position import THROUGH, Position, Source, SourceKind
@@ -63,6 +64,14 @@ def find_refusals(change: Change) -> Iterator[Reason]:
         what = f"Stream '{name}' reads {', '.join(it for it in read.names if it not in former.names)} too."
         place = stream_place(change.new, stream, _origin_key(stream))
         yield Reason("next-batch", "topic-added", what, place, "It is read from its beginning, with the next batch.")
+
+
+def is_refusal(reason: Reason) -> bool:
+    """Whether a reason that is no verdict of `refused` keeps a run from going on, and so from altering the table.
+
+    That a table upstream is to be rebuilt does so once it is.
+    """
+    return reason.condition in CONDITIONS and reason.condition != "upstream-rebuilt"
 
 
 def old_progress(change: Change) -> ProgressState:

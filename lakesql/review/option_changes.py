@@ -121,7 +121,7 @@ def _key_changes(change: Change) -> Iterator[Reason]:
     if not _is_same("keys", before.keys, after.keys):
         what = "keys are other than before: rows that are in the table were told apart by the former ones."
         place = changed_option_place(change, "keys")
-        yield Reason("rebuild", "keys-changed", what, place, _do("rebuild", change.model.name))
+        yield Reason("rebuild", "option-changed", what, place, _do("rebuild", change.model.name))
 
 
 def _property_changes(change: Change) -> Iterator[Reason]:

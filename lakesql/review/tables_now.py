@@ -13,7 +13,7 @@ from lakesql.engine.progress.decide import check_identity
 from lakesql.engine.progress.state import ProgressState
 from lakesql.errors import RunError
 from lakesql.plan.steps import Step, plan_table
-from lakesql.review.continuation import REBUILD
+from lakesql.review.continuation import REBUILD, is_refusal
 from lakesql.review.table_changes import created_spec
 from lakesql.review.verdicts import VERDICTS, ModelReview, Reason, Review
 from lakesql.review.version import Version
@@ -37,8 +37,9 @@ def _judge(model: ModelReview, old: Version | None, new: Version, table: LiveTab
         return _absent(model, after)
     kept = [it for it in model.reasons if table.has_rows or it.condition not in REBUILD]
     found = list(_identity(after, table))
+    is_refused = bool(found) or any(it.verdict in ("rebuild", "breaks") and is_refusal(it) for it in kept)
     try:
-        steps = _plan(after, table)
+        steps = () if is_refused else _plan(after, table)
     except RunError as error:
         steps, place = (), after.model.place
         found += [Reason("refused", it.condition, it.what, it.place or place, it.fix) for it in error.problems]

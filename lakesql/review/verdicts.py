@@ -126,7 +126,8 @@ class Statements:
 
 @dataclass(frozen=True, slots=True)
 class ModelReview:
-    """What a change does to one model. `steps` are what `lakesql run` does to a table as the old version made it."""
+    """What a change does to one model. `steps` are what `lakesql run` does to a table as the old version made it;
+    none where it refuses."""
 
     name: str
     reasons: tuple[Reason, ...] = ()

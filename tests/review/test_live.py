@@ -124,3 +124,11 @@ def test_a_type_that_no_widening_leads_to_is_refused(plan: Plan, project: Path) 
     columns = (COLUMNS[0], NestedField(2, "size", StringType()))
     make_table(project, *columns).append(pa.table({"id": pa.array([1], pa.int64()), "size": ["2"]}))
     assert ("refused", "type-change") in reasons(plan())
+
+
+def test_nothing_is_altered_where_the_run_refuses(plan: Plan, project: Path) -> None:
+    write(ordered(make_table(project)), **{**BY_ID, LEDGER_MODE: "append"})
+    apply("-SELECT id, size\n+SELECT id, CAST(size AS bigint) AS size", project / "models/sizes.sql")
+    found = plan()
+    assert reasons(found)[0] == ("rebuild", "mode-changed")
+    assert found["steps"] == []
