@@ -14,6 +14,9 @@ from lakesql.errors import Problem
 
 Status = Literal["success", "error", "skipped"]
 
+Word = Literal["well", "watch", "ill"]
+"""How well a table is."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
@@ -113,13 +116,29 @@ class Retrying:
 
 
 @dataclass(frozen=True, slots=True)
+class TableTotals:
+    """What a table holds, as the summary of its current snapshot says; None where it does not.
+
+    `rows` are those in data files, of which delete files delete `deletes`.
+    """
+
+    data_files: int | None = None
+    delete_files: int | None = None
+    rows: int | None = None
+    deletes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BatchCommitted:
     """A batch is in the table.
 
     `records` arrived, `rows` were written (inserted or updated), `rejected` are dead letters (none where an earlier
     try at the batch wrote them), `late` those that a watermark has dropped, `ignored` the messages and tombstones of a
     change feed. `remembered` are the deletes, and what else made no row, that were put into the tombstones.
-    `event_time` is the newest event, ISO 8601 in UTC, or empty.
+    `event_time` is the newest event, ISO 8601 in UTC, or empty; `is_event_in_ledger` where `lakesql status` finds it
+    too. `table` is what the table holds now. `small_files` are
+    the data files of the commit, of `small_bytes` together, if they are small (`lakesql status`): in each of the
+    `partitions` that it has written to, on average. None of a table without partitions.
     """
 
     model: str
@@ -134,6 +153,11 @@ class BatchCommitted:
     late: int = 0
     ignored: int = 0
     remembered: int = 0
+    table: TableTotals = TableTotals()
+    small_files: float = 0
+    small_bytes: int = 0
+    partitions: int | None = None
+    is_event_in_ledger: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +219,35 @@ class Progress:
     left_unit: Literal["records", "files"]
     at_ms: int
     lag: tuple[PartitionLag, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a table is not well: a figure of it, what that is, and the limit that it exceeds. `text` says so in words.
+
+    Times are in milliseconds, sizes in bytes: the findings of `lakesql status --output json`.
+    """
+
+    figure: str
+    word: Word
+    value: float | None
+    limit: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class HealthJudged:
+    """How well the table of a running model is, by what the run knows of its commits: `well`, `watch` or `ill`.
+
+    `findings` are the figures that are not well, the worst first: each with its `figure`, `word`, `value`, `limit` and
+    `text`. Told where `health`, which `was` another before, or a finding changes, and each minute while it is not well.
+    """
+
+    model: str
+    health: Word
+    was: Word
+    findings: tuple[Reason, ...]
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +322,7 @@ Event = (
     | BatchEmpty
     | RecordsRejected
     | Progress
+    | HealthJudged
     | TableMaintained
     | MaintenanceFailed
     | ModelFinished

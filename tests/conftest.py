@@ -39,6 +39,7 @@ MARKERS: dict[str, tuple[str, ...]] = {
     "catalogs": ("spark", "services"),
     "cluster": ("spark", "services"),
     "cdc": ("spark", "services", "whole"),
+    "monitoring": ("spark", "services", "whole"),
     "crash": ("spark", "crash"),
 }
 """The markers of all tests of a folder."""
@@ -50,8 +51,8 @@ PROMISES = Path(__file__).parents[1] / "docs" / "guarantees.md"
 """Where it names the tests of what is promised."""
 
 
-settings.register_profile("quick", settings(), max_examples=50)
-settings.register_profile("night", settings(), max_examples=2_000, deadline=None)
+settings.register_profile("quick", max_examples=50, deadline=None)
+settings.register_profile("night", max_examples=2_000, deadline=None)
 settings.load_profile("quick")
 
 

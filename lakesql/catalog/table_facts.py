@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.manifests import list_manifests, read_live_files
 from lakesql.catalog.tables import load_table, reading
-from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT
+from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, totals_of, whole
+from lakesql.events import TableTotals
 from lakesql.model.table_name import TableName
 from lakesql.names import (
     LEDGER_BACKLOG,
@@ -18,7 +19,7 @@ from lakesql.names import (
     LEDGER_PREVIOUS_EVENT_TIME,
     REPLAY_SUFFIX,
 )
-from lakesql.plan.health import Commit, LiveFile, TableFacts, Totals, event_ms
+from lakesql.plan.health import Commit, LiveFile, TableFacts, event_ms
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
         commits=commits,
         snapshots=len(snapshots),
         metadata_bytes=metadata_bytes,
-        target_file_bytes=_whole(table.metadata.properties, "write.target-file-size-bytes") or TARGET_FILE_SIZE_BYTES,
-        totals=_totals(summaries[-1]) if summaries else Totals(),
+        target_file_bytes=whole(table.metadata.properties, "write.target-file-size-bytes") or TARGET_FILE_SIZE_BYTES,
+        totals=totals_of(summaries[-1]) if summaries else TableTotals(),
         files=files,
         dead_letters=tuple(_letters(letters)) if letters is not None else (),
     )
@@ -103,29 +104,13 @@ def _commit(snapshot: Snapshot, summary: Summary, known_since: str) -> Commit:
     """A batch. `known_since` is its newest event, where only the commit after it knows that."""
     return Commit(
         at_ms=snapshot.timestamp_ms,
-        rows=_whole(summary, "added-records") or 0,
-        files=_whole(summary, "added-data-files") or 0,
-        size_bytes=_whole(summary, "added-files-size") or 0,
+        rows=whole(summary, "added-records") or 0,
+        files=whole(summary, "added-data-files") or 0,
+        size_bytes=whole(summary, "added-files-size") or 0,
         event_ms=event_ms(summary.get(LEDGER_EVENT_TIME, "") or known_since),
         backlog=summary.get(LEDGER_BACKLOG, ""),
-        late=_whole(summary, LEDGER_LATE) or 0,
+        late=whole(summary, LEDGER_LATE) or 0,
     )
-
-
-def _totals(summary: Summary) -> Totals:
-    deletes = [_whole(summary, key) for key in ("total-position-deletes", "total-equality-deletes")]
-    return Totals(
-        data_files=_whole(summary, "total-data-files"),
-        delete_files=_whole(summary, "total-delete-files"),
-        rows=_whole(summary, "total-records"),
-        deletes=None if None in deletes else sum(filter(None, deletes)),
-    )
-
-
-def _whole(summary: Summary, key: str) -> int | None:
-    """A number that others wrote; None where it is none."""
-    text = summary.get(key, "")
-    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def _read_files(table: Table, snapshots: Mapping[int, Snapshot]) -> tuple[int, tuple[LiveFile, ...]]:
@@ -145,4 +130,4 @@ def _letters(table: Table) -> Iterator[tuple[int, int]]:
     for snapshot in table.metadata.snapshots:
         summary = _plain(snapshot)
         if LEDGER_MODEL in summary and summary["operation"] == "append":
-            yield snapshot.timestamp_ms, _whole(summary, "added-records") or 0
+            yield snapshot.timestamp_ms, whole(summary, "added-records") or 0

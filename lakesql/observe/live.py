@@ -17,6 +17,7 @@ from lakesql.events import (
     BatchSkipped,
     ColumnsAbsent,
     Event,
+    HealthJudged,
     ModelFinished,
     Noted,
     RecordsRejected,
@@ -31,7 +32,18 @@ from lakesql.observe.layout import Column, Row, fit_table
 from lakesql.observe.plain import name_cell
 from lakesql.observe.summary import ReadLine, render_closing, render_failures, render_remarks, render_totals
 from lakesql.observe.tally import ModelTally, Phase, RunTally
-from lakesql.observe.text import GAP, STYLES, age, describe, number, printable, stopwatch, time_left, wall_time
+from lakesql.observe.text import (
+    GAP,
+    STYLES,
+    WORD_TONES,
+    age,
+    describe,
+    number,
+    printable,
+    stopwatch,
+    time_left,
+    wall_time,
+)
 
 REFRESHES_PER_SECOND = 8
 
@@ -104,6 +116,8 @@ class LiveView:
         match event:
             case Noted() | StreamEmpty() | ColumnsAbsent() | StepApplied() | BatchSkipped() | Retrying():
                 return True
+            case HealthJudged():
+                return event.health != event.was
             case ModelFinished():
                 return event.status != "success"
             case RecordsRejected():
@@ -171,8 +185,9 @@ PHASE_STYLES: Mapping[Phase, tuple[str, str]] = {
 COLUMNS = (
     Column("", words=True),
     Column("model", words=True),
+    Column("health", words=True, least=6, rank=4),
     Column("batch", least=5, rank=2),
-    Column("records/s", least=9, rank=2),
+    Column("records/s", least=9, rank=3),
     Column("records", least=10, rank=1),
     Column("rows", least=10),
     Column("dead letters", rank=1),
@@ -198,9 +213,11 @@ def render_live(run: RunTally, width: int, height: int, now_ms: int, signs: Sign
     spare = height - LINES_BESIDE_MODELS - len(models)
     for model, line in zip(models, table, strict=True):
         lines.append(line)
-        if spare > 0 and (lag := _lag(model, width - BEFORE_NAME - len(GAP), signs)):
-            lines.append(Text(f"{' ' * BEFORE_NAME}{GAP}{lag}", style="dim"))
-            spare -= 1
+        room = width - BEFORE_NAME - len(GAP)
+        for text, style in ((_reasons(model, room, signs), "yellow"), (_lag(model, room, signs), "dim")):
+            if spare > 0 and text:
+                lines.append(Text(f"{' ' * BEFORE_NAME}{GAP}{text}", style=style))
+                spare -= 1
     view = Text("\n").join((Text(), *lines, Text(), _foot(run, len(models), now_ms, signs)))
     view.no_wrap, view.overflow = True, "crop"
     return view
@@ -231,6 +248,7 @@ def _row(model: ModelTally, signs: Signs, now_ms: int) -> Row:
     sign = signs.phases.get(model.phase) or _turning(signs, now_ms)
     sign_style, style = PHASE_STYLES[model.phase]
     figures = (
+        Text(model.health, f"not dim {STYLES[WORD_TONES[model.health]]}") if has_run else "",
         "" if model.batch is None else str(model.batch),
         f"{speed:,.0f}" if runs and speed is not None else "",
         number(model.records) if has_run else "",
@@ -241,6 +259,14 @@ def _row(model: ModelTally, signs: Signs, now_ms: int) -> Row:
         age(now_ms - committed_at_ms) if runs and committed_at_ms is not None else "",
     )
     return Row((Text(sign, sign_style), printable(model.name), *figures), style)
+
+
+def _reasons(model: ModelTally, width: int, signs: Signs) -> str:
+    """Why the model's table is not well, the worst first, in what `width` has room for; '' of a model that is done."""
+    if model.phase not in ("running", "retrying"):
+        return ""
+    text = printable(signs.between.join(f"{reason.word}: {reason.text}" for reason in model.judged_because))
+    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def _lag(model: ModelTally, width: int, signs: Signs) -> str:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from lakesql.errors import render_problem
-from lakesql.events import Event, ModelFinished, Progress
+from lakesql.events import Event, HealthJudged, ModelFinished, Progress
 from lakesql.observe.plain import render_line
 from lakesql.observe.tally import RunTally
 from lakesql.observe.text import iso_time, printable
@@ -21,7 +21,9 @@ KEPT_FILES = 5
 
 
 class LogFile:
-    """Appends a line for each event but the figures between batches; a failure's problems follow it in full.
+    """Appends a line for each event but the figures between batches, and a health that is no news.
+
+    A failure's problems follow it in full.
 
     A file that would grow past `max_bytes` becomes `<path>.1`, the former `.1` becomes `.2`, and so on up to `kept`
     files. The file is opened with the first event, and its directory is made if it is not there.
@@ -36,7 +38,8 @@ class LogFile:
 
     def __call__(self, event: Event, run: RunTally) -> None:
         """Appends what the event says."""
-        if not isinstance(event, Progress):
+        is_repeated = isinstance(event, HealthJudged) and event.health == event.was
+        if not is_repeated and not isinstance(event, Progress):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._handler.emit(logging.makeLogRecord({"msg": _render(event, run)}))
 

@@ -14,7 +14,7 @@ from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Event, Quer
 from lakesql.model.table_name import TableName
 from lakesql.observe.tally import ModelTally, RunTally
 from lakesql.observe.text import duration
-from lakesql.plan.health import WORDS, event_ms
+from lakesql.plan.health import WORDS
 from lakesql.plan.table_status import TableStatus
 
 LABELS = ("catalog", "namespace", "table", "model")
@@ -100,10 +100,11 @@ BACKLOG_RECORDS = Metric("lakesql_backlog_records", "Records that are left to re
 BACKLOG_FILES = Metric("lakesql_backlog_files", "Files that are left to read, of one that reads none.")
 MODEL_RUNNING = Metric("lakesql_model_running", "1 while the model's query runs.")
 MODEL_FAILED = Metric("lakesql_model_failed", "1 from when the model has failed for good.")
+MODEL_HEALTH = Metric("lakesql_model_health", "0 well, 1 watch, 2 ill, by what the run knows of it.")
 
 RUN_METRICS = (
     *(BATCHES, RECORDS, ROWS, DEAD_LETTERS, LATE_EVENTS, RETRIES, BATCH_DURATION, BACKLOG_RECORDS, BACKLOG_FILES),
-    *(MODEL_RUNNING, MODEL_FAILED, LAST_COMMIT, LAST_EVENT),
+    *(MODEL_RUNNING, MODEL_FAILED, MODEL_HEALTH, LAST_COMMIT, LAST_EVENT),
 )
 """What a run with `--metrics-port` says of each of its models."""
 
@@ -142,7 +143,6 @@ class _Seen:
     retries: int = 0
     timed: int = 0
     duration_ms: int = 0
-    event_ms: int | None = None
     moved_at_ms: int | None = None
 
 
@@ -199,12 +199,10 @@ class RunMetrics:
 def _see(seen: _Seen, event: BatchCommitted | BatchEmpty | BatchSkipped | Retrying | QueryStarted) -> _Seen:
     match event:
         case BatchCommitted():
-            newest = event_ms(event.event_time)
             return replace(
                 seen,
                 timed=seen.timed + 1,
                 duration_ms=seen.duration_ms + event.duration_ms,
-                event_ms=seen.event_ms if newest is None else max(newest, seen.event_ms or newest),
                 moved_at_ms=event.at_ms,
             )
         case BatchEmpty() | BatchSkipped():
@@ -229,8 +227,9 @@ def _run_values(model: ModelTally, seen: _Seen) -> Iterable[tuple[Metric, float 
         (BACKLOG_RECORDS if model.backlog_unit == "records" else BACKLOG_FILES, model.backlog),
         (MODEL_RUNNING, int(is_running)),
         (MODEL_FAILED, int(model.phase == "error")),
+        (MODEL_HEALTH, WORDS.index(model.health)),
         (LAST_COMMIT, None if model.committed_at_ms is None else model.committed_at_ms / 1000),
-        (LAST_EVENT, None if seen.event_ms is None else seen.event_ms / 1000),
+        (LAST_EVENT, None if model.known.newest_ms is None else model.known.newest_ms / 1000),
     )
 
 

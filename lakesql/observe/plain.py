@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import tzinfo
 from typing import TextIO
 
-from lakesql.events import BatchEmpty, Event, Progress, RunFinished
+from lakesql.events import BatchEmpty, Event, HealthJudged, Progress, RunFinished
 from lakesql.observe.summary import ReadLine, render_closing, render_failures, render_remarks, render_totals
 from lakesql.observe.tally import RunTally
 from lakesql.observe.text import GAP, describe, shorten, wall_time
@@ -44,6 +44,8 @@ class PlainLines:
         match event:
             case BatchEmpty():
                 return event.rejected + event.late > 0
+            case HealthJudged():
+                return event.health != event.was
             case Progress():
                 last = self._progress_at_ms.setdefault(event.model, event.at_ms)
                 if not event.left or event.at_ms - last < PROGRESS_EVERY_MS:

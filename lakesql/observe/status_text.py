@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from lakesql.observe.text import Tone, count, duration, percent, size
-from lakesql.plan.health import Figure, Figures, Finding, Word, check
+from lakesql.events import Word
+from lakesql.observe.text import WORD_TONES, Tone, count, duration, percent, size
+from lakesql.plan.health import Figure, Finding, Judged, check
 from lakesql.plan.table_status import Health, Known, Missing, TableStatus, Unknown
 
 FOREIGN = "* not written by lakesql: none of its snapshots has a ledger entry"
 
 TONES: dict[Health, Tone] = {
-    "well": "good",
-    "watch": "warning",
-    "ill": "bad",
+    "well": WORD_TONES["well"],
+    "watch": WORD_TONES["watch"],
+    "ill": WORD_TONES["ill"],
     "missing": "plain",
     "unreadable": "bad",
     "unreachable": "bad",
@@ -42,19 +43,24 @@ def remarks(status: TableStatus) -> tuple[str, ...]:
             assert_never(status.state)
 
 
-def sentence(finding: Finding, figures: Figures | None) -> str:
-    """A figure beside the limit that it was compared with: `63 small data files in a partition (limit 50)`."""
+def sentence(finding: Finding, figures: Judged | None, *, has_commit: bool = True) -> str:
+    """A figure beside the limit that it was compared with: `63 small data files in a partition (limit 50)`.
+
+    Without `has_commit` nobody knows of a commit, and the table's age is how long none has come.
+    """
     value, limit = finding.value, finding.limit
     match finding.figure:
         case "freshness" if value is None:
             return f"no commit yet (limit {duration(round(limit))})"
+        case "freshness" if not has_commit:
+            return f"no commit for {duration(round(value or 0))} (limit {duration(round(limit))})"
         case "freshness":
             newest = "newest event" if figures and figures.is_by_event else "last commit"
             return f"{newest} {duration(round(value or 0))} ago (limit {duration(round(limit))})"
         case "average_small_files":
             return f"{value or 0:,.4g} small data files in a partition (limit {limit:g})"
         case "compaction_lag":
-            left = size(figures.uncompacted_bytes if figures else 0)
+            left = size(figures.uncompacted_bytes) if figures and figures.uncompacted_bytes else "delete files"
             return f"{left} not compacted, for {duration(round(value or 0))} (limit {duration(round(limit))})"
         case "dead_letter_ratio" | "late_ratio":
             is_late = finding.figure == "late_ratio"

@@ -15,12 +15,14 @@ from lakesql.events import (
     BatchSkipped,
     ColumnsAbsent,
     Event,
+    HealthJudged,
     MaintenanceFailed,
     ModelFinished,
     Noted,
     PartitionLag,
     Progress,
     QueryStarted,
+    Reason,
     RecordsRejected,
     Retrying,
     RunFinished,
@@ -30,7 +32,10 @@ from lakesql.events import (
     StepApplied,
     StreamEmpty,
     TableMaintained,
+    Word,
 )
+from lakesql.plan.health import WORDS
+from lakesql.plan.run_health import Known, count_batch, count_commit, count_letters, count_rewrite
 
 Phase = Literal["waiting", "running", "retrying", "success", "error", "skipped"]
 
@@ -54,7 +59,8 @@ class ModelTally:
     `lag` is the backlog of each partition of its topics. `rejected` are dead letters, `reasons` counts them. `late`
     are rows that a watermark has dropped, `ignored` messages and tombstones of a change feed, and `remembered` what was
     put into the model's tombstones. `warnings` are of its streams that had nothing to read; `has_nothing` if that
-    goes for all of them. `maintenance` is by the names of the tasks that have run.
+    goes for all of them. `maintenance` is by the names of the tasks that have run. `known` is what its commits say
+    of its table, `judged` how well that is.
     """
 
     name: str
@@ -79,7 +85,16 @@ class ModelTally:
     warnings: tuple[str, ...] = ()
     has_nothing: bool = False
     maintenance: Mapping[str, TaskTally] = field(default_factory=dict)
+    known: Known = Known()
+    judged: Word = "well"
+    judged_because: tuple[Reason, ...] = ()
     finished: ModelFinished | None = None
+
+    @property
+    def health(self) -> Word:
+        """How well the model is: its table, and whether it gets on. One that has failed is ill."""
+        own: dict[Phase, Word] = {"error": "ill", "retrying": "watch"}
+        return max(self.judged, own.get(self.phase, "well"), key=WORDS.index)
 
     def finish(
         self, status: Status, duration_ms: int, at_ms: int, problems: tuple[Problem, ...] = (), because: str = ""
@@ -171,10 +186,12 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 late=model.late + event.late,
                 ignored=model.ignored + event.ignored,
                 remembered=model.remembered + event.remembered,
+                known=count_commit(model.known, event),
             )
         case BatchSkipped():
             skipped = model.skipped_batches + 1
-            return replace(model, phase="running", retries=0, batch=event.batch, skipped_batches=skipped)
+            known = count_batch(model.known, event.at_ms)
+            return replace(model, phase="running", retries=0, batch=event.batch, skipped_batches=skipped, known=known)
         case BatchEmpty():
             return replace(
                 model,
@@ -184,10 +201,12 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 records=model.records + event.records,
                 late=model.late + event.late,
                 ignored=model.ignored + event.ignored,
+                known=count_batch(model.known, event.at_ms, late=event.late),
             )
         case RecordsRejected():
             return replace(
                 model,
+                known=count_letters(model.known, event.count),
                 rejected=model.rejected + event.count,
                 dead_letter_table=event.table,
                 reasons=tuple((Counter(dict(model.reasons)) + Counter(dict(event.reasons))).most_common()),
@@ -201,7 +220,10 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 backlog_unit=event.left_unit,
                 lag=event.lag,
             )
+        case HealthJudged():
+            return replace(model, judged=event.health, judged_because=event.findings)
         case TableMaintained():
+            known = count_rewrite(model.known) if event.task in _rewrites(model.name) else model.known
             task = model.maintenance.get(event.task, TaskTally())
             task = replace(
                 task,
@@ -209,7 +231,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 duration_ms=task.duration_ms + event.duration_ms,
                 counts=tuple((Counter(dict(task.counts)) + Counter(dict(event.counts))).items()),
             )
-            return replace(model, maintenance={**model.maintenance, event.task: task})
+            return replace(model, known=known, maintenance={**model.maintenance, event.task: task})
         case MaintenanceFailed():
             task = model.maintenance.get(event.task, TaskTally())
             task = replace(
@@ -236,3 +258,8 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
             )
         case _:
             assert_never(event)
+
+
+def _rewrites(model: str) -> tuple[str, ...]:
+    """The tasks that rewrite files of the model's own table."""
+    return f"{model}.rewrite_data_files", f"{model}.rewrite_position_delete_files"

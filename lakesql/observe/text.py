@@ -15,6 +15,7 @@ from lakesql.events import (
     BatchSkipped,
     ColumnsAbsent,
     Event,
+    HealthJudged,
     MaintenanceFailed,
     ModelFinished,
     Noted,
@@ -28,11 +29,14 @@ from lakesql.events import (
     StepApplied,
     StreamEmpty,
     TableMaintained,
+    Word,
 )
 
 Tone = Literal["plain", "good", "warning", "bad"]
 
 STYLES: Mapping[Tone, str] = {"plain": "", "good": "green", "warning": "yellow", "bad": "red"}
+
+WORD_TONES: Mapping[Word, Tone] = {"well": "good", "watch": "warning", "ill": "bad"}
 
 GAP = "  "
 """What is between two columns."""
@@ -90,6 +94,9 @@ def _describe(event: Event) -> Line:
             left = time_left(event.left, event.left_unit, event.records_per_second)
             figures = (backlog, rate(event.records_per_second), f"about {left} left" if left else "")
             return Line(event.model, _join(*figures) or "no figures yet")
+        case HealthJudged():
+            why = "; ".join(finding.text for finding in event.findings)
+            return Line(event.model, f"{event.health}: {why}" if why else event.health, WORD_TONES[event.health])
         case TableMaintained():
             done = [f"{name.removesuffix('_count').replace('_', ' ')} {number(n)}" for name, n in event.counts if n]
             return Line(event.model, f"{event.task}: {_join(*done, duration(event.duration_ms))}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
+from lakesql.events import TableTotals, Word
 from lakesql.model.properties import Freshness
 from lakesql.model.table_name import TableName
 from lakesql.plan import thresholds
@@ -19,8 +20,6 @@ HOUR_MS = 3_600_000
 
 LAST_COMMITS = 100
 """Over so many commits the latency's p95 is taken."""
-
-Word = Literal["well", "watch", "ill"]
 
 WORDS: tuple[Word, ...] = ("well", "watch", "ill")
 """From good to bad."""
@@ -77,16 +76,6 @@ class LiveFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """What the current snapshot's summary says; None where it does not."""
-
-    data_files: int | None = None
-    delete_files: int | None = None
-    rows: int | None = None
-    deletes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TableFacts:
     """What a table's metadata holds, as it was read.
 
@@ -102,29 +91,49 @@ class TableFacts:
     snapshots: int
     metadata_bytes: int
     target_file_bytes: int
-    totals: Totals
+    totals: TableTotals
     files: tuple[LiveFile, ...]
     dead_letters: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """A table in figures, at one moment. Times are in milliseconds, sizes in bytes; None where nothing is known.
+class Judged:
+    """The figures by which a table is judged. Times are in milliseconds, sizes in bytes.
 
-    `age` is since the last commit, `freshness` since the newest event where the last commit's ledger entry knows it
-    (`is_by_event`), else the same as `age`. `latency` is from a commit's newest event to the commit: of the last one of
-    which it is known, and the 95th percentile over the last 100. `backlog` is what the source had that was not read,
-    as the last commit says it, in records or files (`backlog_unit`). `small_files` are data files below 75 % of the
-    target size, `average_small_files` those of a partition. `delete_ratio` is deleted rows to all rows that data files
-    hold. `compaction_lag` is the age of the oldest, `uncompacted_bytes` the size of all that is not compacted: small
-    data files of partitions that have five or more, but for those that a compaction wrote, and delete files. The ratios
-    of dead letters and late events are to themselves and the rows written, in the last hour. `files_read` of the data
-    and delete files are what sizes are known of.
+    `freshness` is since the newest event where the last commit's ledger entry knows it (`is_by_event`), else since that
+    commit; None where there is none. `average_small_files` are the data files of a partition below 75 % of the target
+    size. `delete_ratio` is deleted rows to all rows that data files hold. `compaction_lag` is the age of the oldest,
+    `uncompacted_bytes` the size of all that is not compacted: small data files of partitions that have five or more,
+    but for those that a compaction wrote, and delete files. The ratios of dead letters and late events are to
+    themselves and the rows written, in the last hour.
+    """
+
+    freshness_ms: int | None
+    is_by_event: bool
+    average_small_files: float
+    delete_files: int
+    delete_ratio: float
+    delete_files_per_data_file: float
+    metadata_bytes: int
+    compaction_lag_ms: int
+    uncompacted_bytes: int
+    dead_letters_last_hour: int
+    dead_letter_ratio: float
+    late_last_hour: int
+    late_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figures(Judged):
+    """A table in figures, at one moment; None where nothing is known.
+
+    `age` is since the last commit. `latency` is from a commit's newest event to the commit: of the last one of which it
+    is known, and the 95th percentile over the last 100. `backlog` is what the source had that was not read, as the last
+    commit says it, in records or files (`backlog_unit`). `files_read` of the data and delete files are what sizes are
+    known of.
     """
 
     age_ms: int | None
-    freshness_ms: int | None
-    is_by_event: bool
     latency_ms: int | None
     latency_p95_ms: int | None
     backlog: int | None
@@ -141,18 +150,7 @@ class Figures:
     file_bytes_p90: int | None
     small_files: int
     small_file_ratio: float
-    average_small_files: float
-    delete_files: int
-    delete_ratio: float
-    delete_files_per_data_file: float
     snapshots: int
-    metadata_bytes: int
-    compaction_lag_ms: int
-    uncompacted_bytes: int
-    dead_letters_last_hour: int
-    dead_letter_ratio: float
-    late_last_hour: int
-    late_ratio: float
     files_read: int
 
 
@@ -207,24 +205,24 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
         file_bytes_p50=percentile(sizes, 0.5),
         file_bytes_p90=percentile(sizes, 0.9),
         small_files=len(small),
-        small_file_ratio=_share(len(small), len(data)),
-        average_small_files=_share(len(small), partitions),
+        small_file_ratio=share_of(len(small), len(data)),
+        average_small_files=share_of(len(small), partitions),
         delete_files=delete_files,
-        delete_ratio=min(1.0, _share(deletes, rows)),
-        delete_files_per_data_file=_share(delete_files, data_files),
+        delete_ratio=min(1.0, share_of(deletes, rows)),
+        delete_files_per_data_file=share_of(delete_files, data_files),
         snapshots=facts.snapshots,
         metadata_bytes=facts.metadata_bytes,
         compaction_lag_ms=max(0, now_ms - min((file.written_ms for file in uncompacted), default=now_ms)),
         uncompacted_bytes=sum(file.size_bytes for file in uncompacted),
         dead_letters_last_hour=letters,
-        dead_letter_ratio=_share(letters, letters + written),
+        dead_letter_ratio=share_of(letters, letters + written),
         late_last_hour=late,
-        late_ratio=_share(late, late + written),
+        late_ratio=share_of(late, late + written),
         files_read=len(facts.files),
     )
 
 
-def judge(figures: Figures, limits: Freshness) -> tuple[Finding, ...]:
+def judge(figures: Judged, limits: Freshness) -> tuple[Finding, ...]:
     """Every figure that is not well, the worst first. `limits` of the model stand in the place of the usual ones."""
     own = check(figures, limits)
     named = {finding.figure for finding in own}
@@ -237,7 +235,7 @@ def judge(figures: Figures, limits: Freshness) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda finding: -WORDS.index(finding.word)))
 
 
-def check(figures: Figures | None, limits: Freshness) -> tuple[Finding, ...]:
+def check(figures: Judged | None, limits: Freshness) -> tuple[Finding, ...]:
     """Each figure that `limits` say something of: `watch` above a warning's limit, `ill` above an error's.
 
     No figures, of a table that is not there, and a table without a commit are older than any limit.
@@ -292,7 +290,7 @@ USUAL_BOUNDS: Mapping[Figure, Bound] = {
 """What is judged without a word of the model. How fresh a table must be, only its model can say."""
 
 
-def _usual(figures: Figures) -> dict[Figure, float | None]:
+def _usual(figures: Judged) -> dict[Figure, float | None]:
     has_deletes = figures.delete_files > thresholds.FEW_DELETE_FILES
     return {
         "average_small_files": figures.average_small_files,
@@ -327,5 +325,6 @@ def _known(said: int | None, counted: int) -> int:
     return counted if said is None else said
 
 
-def _share(part: float, whole: float) -> float:
+def share_of(part: float, whole: float) -> float:
+    """The part of a whole, 0 of nothing."""
     return part / whole if whole else 0.0

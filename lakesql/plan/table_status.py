@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from lakesql.errors import Problem
+from lakesql.events import Word
 from lakesql.model.model import Model
-from lakesql.plan.health import Figures, Finding, TableFacts, Word, worst
+from lakesql.plan.health import Figures, Finding, TableFacts, worst
 
 Health = Word | Literal["missing", "unreadable", "unreachable"]
 """How a table is, or why nobody can tell."""

@@ -93,6 +93,7 @@ def run_selects(
         interrupt=interrupt,
         fail_fast=fail_fast,
         fail_if_empty=fail_if_empty,
+        limits={name: context.manifest.models[name].properties.freshness for name in selects},
     )
     try:
         runs = supervisor.run(waits_for)

@@ -12,9 +12,24 @@ from typing import Protocol
 from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.engine.spark.failure import UNREACHABLE
 from lakesql.errors import LakesqlError, Problem, TransientError
-from lakesql.events import Emit, Event, Noted, Progress, QueryStarted, Retrying, Status, now_ms
+from lakesql.events import (
+    Emit,
+    Event,
+    HealthJudged,
+    Noted,
+    Progress,
+    QueryStarted,
+    Reason,
+    Retrying,
+    Status,
+    now_ms,
+)
+from lakesql.model.properties import NO_LIMITS, Freshness
+from lakesql.observe.status_text import sentence
 from lakesql.observe.tally import ModelTally, count_model_event
 from lakesql.observe.text import duration, headline, is_up_to_date
+from lakesql.plan.health import judge, worst
+from lakesql.plan.run_health import measure_run
 from lakesql.project.profiles import Retries
 from lakesql.run.interrupt import Interrupt
 
@@ -27,6 +42,9 @@ ENDING = (
     f"ending once the batches that are under way are done, in {GIVES_UP_AFTER_S:.0f} s at most; if asked again, at "
     "once. Nothing is lost"
 )
+JUDGES_EVERY_MS = 1_000
+TELLS_EVERY_MS = 60_000
+"""How often it is judged how well a table is, and how often that is told of one that stays as it is and is not well."""
 REMINDS_EVERY_MS = 600_000
 """How often a continuous run says which models it is without."""
 UNFINISHED = f"its batch was not done within {GIVES_UP_AFTER_S:.0f} s; the next run writes it"
@@ -94,6 +112,8 @@ class ModelRun:
     retry_at: int | None = None
     started: int | None = None
     reported: int = 0
+    judged: int = 0
+    told: int = 0
     lock: Lock = field(default_factory=Lock)
 
     @property
@@ -113,7 +133,7 @@ class Supervisor:
 
     At most `limit` models run at once. With `continuous` a model starts as soon as those that it reads have begun. With
     `fail_fast` the first model that fails for good ends the run. With `fail_if_empty` a model has failed that has read
-    nothing, as none of its streams has anything to read.
+    nothing, as none of its streams has anything to read. `limits` are what models hold their tables to.
     """
 
     queries: Queries
@@ -124,6 +144,7 @@ class Supervisor:
     interrupt: Interrupt
     fail_fast: bool = False
     fail_if_empty: bool = False
+    limits: Mapping[str, Freshness] = field(default_factory=dict)
     clock: Clock = Clock()
 
     def run(self, waits_for: Mapping[str, frozenset[str]]) -> Mapping[str, ModelRun]:
@@ -236,6 +257,28 @@ class Supervisor:
             speed, backlog = query.progress()
             now = self.clock.epoch()
             self._emit(run, Progress(run.tally.name, speed, backlog.count, backlog.unit, now, backlog.lag))
+        if self.clock.since() - run.judged >= JUDGES_EVERY_MS:
+            run.judged = self.clock.since()
+            self._judge(run)
+
+    def _judge(self, run: ModelRun) -> None:
+        """Say how well the table is, where that has changed, and from time to time where it is not well."""
+        was, now = run.tally, self.clock.epoch()
+        # A run that ends by itself looks at what is there: when something came before, it does not know.
+        since_ms = now - (self.clock.since() - run.started) if self.continuous and run.started is not None else None
+        figures = measure_run(was.known, since_ms, now)
+        findings = judge(figures, self.limits.get(was.name, NO_LIMITS))
+        before = {(reason.figure, reason.word) for reason in was.judged_because}
+        is_news = before != {(finding.figure, finding.word) for finding in findings}
+        if not is_news and (not findings or self.clock.since() - run.told < TELLS_EVERY_MS):
+            return
+        run.told = self.clock.since()
+        has_commit = was.known.committed_at_ms is not None
+        reasons = tuple(
+            Reason(each.figure, each.word, each.value, each.limit, sentence(each, figures, has_commit=has_commit))
+            for each in findings
+        )
+        self._emit(run, HealthJudged(was.name, worst(findings), was.judged, reasons, now))
 
     def _fail(self, run: ModelRun, raised: Exception, ending: str = "") -> None:
         """End the model, or let it be started again, where the failure is transient."""

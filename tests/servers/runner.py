@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ Event = dict[str, Any]
 
 
 class Runner:
-    """Runs models of the project in `directory`; its events are in `runs`, a list for each start."""
+    """Runs models of the project in `directory`, with more `options`; `runs` has the events of each start."""
 
-    def __init__(self, directory: Path, *models: str) -> None:
+    def __init__(self, directory: Path, *models: str, options: Sequence[str] = ()) -> None:
         self.directory = directory
         self.models = models
+        self.options = options
         self.runs: list[list[Event]] = []
         self.started_at = 0.0
         self._process: subprocess.Popen[bytes] | None = None
@@ -32,7 +33,7 @@ class Runner:
         command = [sys.executable, "-m", "lakesql", "--log-format", "json", "run", "--continuous"]
         with self._output.open("wb") as out, self.errors.open("ab") as err:
             self._process = subprocess.Popen(
-                [*command, "--select", *self.models],
+                [*command, *self.options, "--select", *self.models],
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=out,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import date
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ import pytest
 from lakesql.catalog.table_facts import read_facts
 from lakesql.events import now_ms
 from lakesql.model.table_name import TableName
-from lakesql.plan.health import Figures, TableFacts, measure
-from tests.spark.project import Lake, Project
+from lakesql.observe.tally import RunTally, count_event
+from lakesql.plan.health import Figures, Judged, TableFacts, measure
+from lakesql.plan.run_health import measure_run
+from tests.spark.project import Lake, Project, Ran
 
 DOCS = Path(__file__).parents[2] / "docs"
 QUERIES: dict[str, str] = dict(
@@ -28,7 +32,7 @@ BATCHES = 7
 
 
 @pytest.fixture(scope="module")
-def project(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def ran(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, Ran]:
     """A table of two partitions, in seven batches of which each updates rows of the one before; with bad records."""
     project = Project(lake, tmp_path_factory.mktemp("monitoring"), "monitoring")
     project.stream("orders", COLUMNS, max_per_batch=1)
@@ -40,8 +44,12 @@ def project(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Project:
             for number in range(batch, batch + 4)
         ]
         project.record("orders", [*rows, {"day": "2026-03-01"}])
-    project.run().check()
-    return project
+    return project, project.run().check()
+
+
+@pytest.fixture(scope="module")
+def project(ran: tuple[Project, Ran]) -> Project:
+    return ran[0]
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +103,21 @@ def test_each_batch_is_a_commit_with_its_newest_event(project: Project, facts: T
     # The first one is appended to an empty table before its newest event is known: the next one says it.
     assert all(commit.latency_ms is not None for commit in facts.commits)
     assert sum(count for _, count in facts.dead_letters) == BATCHES
+
+
+def test_the_run_knows_of_the_table_what_its_metadata_says(ran: tuple[Project, Ran], facts: TableFacts) -> None:
+    """But for when its files were written, and what is in its manifests."""
+    tally = reduce(count_event, ran[1].events, RunTally()).models["orders"]
+    now = now_ms()
+    by_run, by_table = measure_run(tally.known, None, now), measure(facts, now)
+    same = {field.name for field in fields(Judged)} - LESS
+    assert {name: getattr(by_run, name) for name in same} == {name: getattr(by_table, name) for name in same}
+    assert (by_run.delete_files, by_run.dead_letters_last_hour, by_run.is_by_event) > (0, 0, False)
+    assert all(getattr(by_run, name) <= getattr(by_table, name) for name in LESS)
+    assert abs(by_run.compaction_lag_ms - by_table.compaction_lag_ms) < 600_000
+
+
+LESS = {"average_small_files", "uncompacted_bytes", "metadata_bytes", "compaction_lag_ms"}
 
 
 def test_spark_finds_the_same(project: Project, figures: Figures) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lakesql.events import TableTotals
 from lakesql.model.properties import NO_LIMITS, Freshness
 from lakesql.model.table_name import TableName
 from lakesql.plan.health import (
@@ -16,7 +17,6 @@ from lakesql.plan.health import (
     Finding,
     LiveFile,
     TableFacts,
-    Totals,
     check,
     judge,
     measure,
@@ -31,7 +31,7 @@ TARGET = 1_000
 
 
 def facts(**given: Any) -> TableFacts:
-    empty = TableFacts(TableName("lake", "shop", "orders"), True, (), 0, 100, TARGET, Totals(), (), ())
+    empty = TableFacts(TableName("lake", "shop", "orders"), True, (), 0, 100, TARGET, TableTotals(), (), ())
     return replace(empty, **given)
 
 
@@ -117,13 +117,13 @@ class TestMeasure:
         assert (found.compaction_lag_ms, found.uncompacted_bytes) == (30 * MINUTE, 7)
 
     def test_totals_of_the_summary_go_before_what_was_read(self) -> None:
-        totals = Totals(data_files=200, delete_files=50, rows=1000, deletes=250)
+        totals = TableTotals(data_files=200, delete_files=50, rows=1000, deletes=250)
         found = measure(facts(files=(file(10),), totals=totals), NOW)
         assert (found.data_files, found.delete_files, found.rows, found.delete_ratio) == (200, 50, 1000, 0.25)
         assert (found.delete_files_per_data_file, found.files_read) == (0.25, 1)
 
     def test_rows_deleted_twice_are_no_more_than_all(self) -> None:
-        assert measure(facts(totals=Totals(1, 1, 10, 25)), NOW).delete_ratio == 1
+        assert measure(facts(totals=TableTotals(1, 1, 10, 25)), NOW).delete_ratio == 1
 
     def test_dead_letters_are_compared_with_rows_of_the_same_hour(self) -> None:
         letters = ((NOW - 2 * HOUR_MS, 500), (NOW - MINUTE, 3), (NOW, 2))

@@ -23,12 +23,15 @@ from lakesql.events import (
     BatchEmpty,
     BatchSkipped,
     Event,
+    HealthJudged,
     ModelFinished,
     Noted,
     PartitionLag,
     Progress,
     QueryStarted,
+    Reason,
     RecordsRejected,
+    Retrying,
     RunFinished,
     RunStarted,
     SessionStarted,
@@ -224,6 +227,41 @@ def test_the_backlog_is_shown_by_partition_the_largest_first(width: int, said: s
     assert lags(9, *BEHIND) == lags(24, PartitionLag("shop.orders", 0, 0)) == []
 
 
+OLD = Reason("freshness", "ill", 900_000, 600_000, "last commit 15 min 00 s ago (limit 10 min 00 s)")
+MANY = Reason("delete_ratio", "watch", 0.2, 0.1, "20 % of the rows in its data files are deleted (limit 10 %)")
+
+
+def test_the_health_of_each_model_is_shown_with_its_reasons() -> None:
+    away = Retrying("b", 1, 10, 1_000, (PROBLEM,), AT)
+    names = ("orders", "b", "c", "waits")
+    run = tally(
+        RunStarted("dev", names, True, AT),
+        *(QueryStarted(name, AT) for name in names[:3]),
+        HealthJudged("orders", "ill", "well", (OLD, MANY), AT),
+        away,
+        ModelFinished("c", "error", 0, 0, 0, 0, 0, 1, AT, (PROBLEM,)),
+    )
+
+    def words(run: RunTally, width: int = 120, height: int = 24) -> list[list[str]]:
+        return [line.split() for line in render_live(run, width, height, AT, LETTERS).plain.split("\n")[2:-2]]
+
+    found = words(run)
+    assert [line[1:3] for line in (found[0], found[2], found[3])] == [["orders", "ill"], ["b", "watch"], ["c", "ill"]]
+    assert " ".join(found[1]).startswith(f"ill: {OLD.text}, watch: {MANY.text}"[:100])
+    assert found[4] == [".", "waits"]
+    assert len(words(run, height=9)) == 3, "no room for reasons"
+    assert max(len(line) for line in render_live(run, 60, 24, AT, LETTERS).plain.split("\n")) <= 60
+    well = count_event(run, HealthJudged("orders", "well", "ill", (), AT))
+    assert [line[1:3] for line in words(well)[:2]] == [["orders", "well"], ["b", "watch"]]
+
+
+def test_a_health_that_is_no_news_gets_no_line() -> None:
+    told = [HealthJudged("a", "ill", was, (OLD,), AT) for was in ("well", "ill", "ill")]
+    lines, _ = plain(RunStarted("dev", ("a",), True, AT), *told, HealthJudged("a", "well", "ill", (), AT))
+    assert [line.split(" ", 1)[1].strip() for line in lines[1:]] == [f"a  ill: {OLD.text}", "a  well"]
+    assert shown_live((RUN[0], *told)).count(OLD.text) >= 1
+
+
 def test_every_phase_has_its_sign_and_its_style() -> None:
     assert set(PHASE_STYLES) == set(ATTENTION) == set(get_args(Phase))
     for signs in (PICTURES, LETTERS):
@@ -233,9 +271,10 @@ def test_every_phase_has_its_sign_and_its_style() -> None:
 def test_a_wide_screen_shows_every_figure_and_an_80_column_one_the_important() -> None:
     run = tally(*RUN[:8])
     head = {width: render_live(run, width, 24, AT, PICTURES).plain.split("\n")[1].split() for width in (80, 120)}
-    assert head[80] == ["model", "batch", "records/s", "rows", "backlog", "last", "commit"]
+    assert head[80] == ["model", "health", "batch", "records/s", "rows", "backlog", "last", "commit"]
     assert head[120] == [
-        *("model", "batch", "records/s", "records", "rows", "dead", "letters", "late", "backlog", "last", "commit")
+        *("model", "health", "batch", "records/s", "records", "rows"),
+        *("dead", "letters", "late", "backlog", "last", "commit"),
     ]
 
 

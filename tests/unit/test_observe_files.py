@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -14,14 +15,17 @@ from lakesql.errors import Place, Problem
 from lakesql.events import (
     BatchCommitted,
     Event,
+    HealthJudged,
     ModelFinished,
     Noted,
     Progress,
     QueryStarted,
+    Reason,
     RecordsRejected,
     RunFinished,
     RunStarted,
     SessionStarted,
+    TableTotals,
 )
 from lakesql.observe.emitter import Emitter, Renderer
 from lakesql.observe.jsonl import JsonLines
@@ -56,9 +60,32 @@ def json_of(event: Event) -> dict[str, Any]:
     return loaded
 
 
+def test_why_a_table_is_not_well_is_a_list_of_objects() -> None:
+    why = Reason("freshness", "ill", 7_000, 5_000, "last commit 7.0 s ago (limit 5.0 s)")
+    assert json_of(HealthJudged("orders", "ill", "well", (why,), AT)) == {
+        "event": "health_judged",
+        "at": AT_ISO,
+        "model": "orders",
+        "health": "ill",
+        "was": "well",
+        "findings": [{"figure": "freshness", "word": "ill", "value": 7_000, "limit": 5_000, "text": why.text}],
+    }
+
+
+@pytest.mark.parametrize("kind", get_args(Event))
+def test_every_event_can_be_written(kind: type[Event]) -> None:
+    """With an empty value of each field, or a list of nothing."""
+    given = {field.name: EMPTY.get(str(field.type).partition("[")[0], "x") for field in fields(kind)}
+    assert set(json_of(kind(**given))) == {"event", "at", *given} - {"at_ms"}
+
+
+EMPTY: dict[str, Any] = {"int": 0, "float": 0.0, "bool": False, "tuple": (), "TableTotals": TableTotals()}
+
+
 def test_an_event_is_one_line_of_json() -> None:
     snapshot = 2**63 - 1
-    event = BatchCommitted("orders", 3, 400, 371, 2, snapshot, 812, "2026-03-01T00:00:00Z", AT)
+    given = ("orders", 3, 400, 371, 2, snapshot, 812, "2026-03-01T00:00:00Z", AT)
+    event = BatchCommitted(*given, table=TableTotals(7, 2, 1_000, 9), small_files=1, small_bytes=400)
     assert json_of(event) == {
         "event": "batch_committed",
         "at": AT_ISO,
@@ -73,6 +100,11 @@ def test_an_event_is_one_line_of_json() -> None:
         "late": 0,
         "ignored": 0,
         "remembered": 0,
+        "table": {"data_files": 7, "delete_files": 2, "rows": 1_000, "deletes": 9},
+        "small_files": 1,
+        "small_bytes": 400,
+        "partitions": None,
+        "is_event_in_ledger": False,
     }
 
 

@@ -16,6 +16,7 @@ from lakesql.events import (
     BatchCommitted,
     BatchEmpty,
     Event,
+    HealthJudged,
     ModelFinished,
     Progress,
     QueryStarted,
@@ -72,6 +73,7 @@ def test_counters_add_up_and_gauges_are_the_last() -> None:
         BatchEmpty("orders", 2, 10, 0, START),
         progress(400),
         progress(300),
+        HealthJudged("orders", "watch", "well", (), START),
     ).render()
     assert samples(text) == {
         "lakesql_batches_total": 2,
@@ -85,6 +87,7 @@ def test_counters_add_up_and_gauges_are_the_last() -> None:
         "lakesql_backlog_records": 300,
         "lakesql_model_running": 1,
         "lakesql_model_failed": 0,
+        "lakesql_model_health": 1,
         "lakesql_table_last_commit_timestamp_seconds": (START + 2 * MINUTE) / 1000,
         "lakesql_table_last_event_timestamp_seconds": 1772359200,  # the newest, not the last
     }

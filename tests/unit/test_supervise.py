@@ -18,12 +18,14 @@ from lakesql.events import (
     BatchSkipped,
     Emit,
     Event,
+    HealthJudged,
     ModelFinished,
     Noted,
     QueryStarted,
     Retrying,
     StreamEmpty,
 )
+from lakesql.model.properties import Freshness
 from lakesql.project.duration import Duration
 from lakesql.project.profiles import Retries
 from lakesql.run.interrupt import Interrupt
@@ -133,6 +135,7 @@ class World:
         limit: int = 9,
         fail_fast: bool = False,
         fail_if_empty: bool = False,
+        limits: Mapping[str, Freshness] | None = None,
         **retries: int,
     ) -> Mapping[str, ModelRun]:
         supervisor = Supervisor(
@@ -144,6 +147,7 @@ class World:
             interrupt=self.interrupt,
             fail_fast=fail_fast,
             fail_if_empty=fail_if_empty,
+            limits=limits or {},
             clock=Clock(lambda: self.now, lambda: self.now, self.pause),
         )
         waiting = waits_for or {}
@@ -156,6 +160,32 @@ class World:
 
     def of(self, kind: type) -> list[Event]:
         return [event for event in self.events if isinstance(event, kind)]
+
+
+def test_a_table_that_is_not_well_is_told_when_that_changes_and_each_minute() -> None:
+    """And of one that is well nothing is said."""
+    limits = {"a": Freshness(warn_after=Duration("", 60_000), error_after=Duration("", 600_000))}
+    life = [0, *["wait"] * 12_000, 1, *["wait"] * 100]  # a commit, 20 minutes without one, another one
+    world = World({"a": [life], "b": [["wait"] * 12_200]}, at={1_220_000: lambda: world.interrupt.set()})
+    world.run(continuous=True, limits=limits)
+    told = [event for event in world.events if isinstance(event, HealthJudged)]
+    assert {event.model for event in told} == {"a"}
+    assert [(event.was, event.health) for event in told if event.was != event.health] == [
+        *(("well", "watch"), ("watch", "ill"), ("ill", "well")),
+    ]
+    assert [round(event.at_ms / 60_000) for event in told] == list(range(1, 21))
+    assert {(reason.figure, reason.limit) for event in told for reason in event.findings} == {
+        *(("freshness", 60_000), ("freshness", 600_000)),
+    }
+    assert told[-1].findings == ()
+
+
+def test_a_run_that_ends_by_itself_does_not_know_how_old_a_table_is_before_it_commits() -> None:
+    limits = {"a": Freshness(error_after=Duration("", 60_000))}
+    for is_continuous, health in ((False, []), (True, ["ill"])):
+        world = World({"a": [["wait"] * 900]})
+        world.run(continuous=is_continuous, limits=limits)
+        assert [event.health for event in world.events if isinstance(event, HealthJudged)] == health
 
 
 def test_a_query_that_lost_its_lease_is_stopped_while_idle() -> None:

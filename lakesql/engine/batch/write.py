@@ -48,7 +48,8 @@ from lakesql.engine.batch.new_columns import Follow, check_schemas
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.ledger import snapshots
-from lakesql.engine.ledger.entry import Entry, Snapshot, summary_of
+from lakesql.engine.ledger.entry import Entry, Snapshot, summary_of, totals_of, whole
+from lakesql.engine.maintenance.figures import SnapshotFacts, added_small
 from lakesql.engine.maintenance.keeper import Keeper
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.progress.replay import ReplayProgress
@@ -168,6 +169,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         head = _publish(sink, session, write, snapshot, prepare_again)
     sink.progress.note_written(entry, _iso(counts))
     sink.reached("finish")
+    commit = SnapshotFacts(head.id, head.parent, now_ms(), head.summary)
+    small_files, small_bytes = added_small(commit, snapshots.target_file_bytes(table))
     sink.emit(
         BatchCommitted(
             model=model.name,
@@ -182,6 +185,11 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             late=arrivals.late,
             ignored=counts.ignored,
             remembered=write.entry.remembered,
+            table=totals_of(head.summary),
+            small_files=small_files,
+            small_bytes=small_bytes,
+            partitions=whole(head.summary, "changed-partition-count") if snapshots.is_partitioned(table) else None,
+            is_event_in_ledger=bool(write.entry.event_time),
         )
     )
     return head

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakesql.errors import RunError
+from lakesql.events import TableTotals
 from lakesql.names import (
     LEDGER_ACCEPTED,
     LEDGER_BACKLOG,
@@ -111,6 +112,23 @@ class Snapshot:
         """How many rows a reader sees. A table that something else writes may count a row as deleted twice."""
         deletes = ("total-position-deletes", "total-equality-deletes")
         return max(0, self.total - sum(int(self.summary.get(each, 0)) for each in deletes))
+
+
+def totals_of(summary: Mapping[str, str]) -> TableTotals:
+    """What a table holds with the snapshot that has this summary, whoever wrote it."""
+    deletes = [whole(summary, key) for key in ("total-position-deletes", "total-equality-deletes")]
+    return TableTotals(
+        data_files=whole(summary, "total-data-files"),
+        delete_files=whole(summary, "total-delete-files"),
+        rows=whole(summary, "total-records"),
+        deletes=None if None in deletes else sum(filter(None, deletes)),
+    )
+
+
+def whole(summary: Mapping[str, str], key: str) -> int | None:
+    """A number of a summary that others wrote; None where it is none."""
+    text = summary.get(key, "")
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def summary_of(entry: Entry) -> dict[str, str]:

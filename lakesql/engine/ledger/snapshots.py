@@ -16,6 +16,7 @@ from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import TransientError
 from lakesql.model.table_name import TableName
 from lakesql.names import TAG_PREFIX
+from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
 
 JavaTable = Any
 """An `org.apache.iceberg.Table` behind py4j."""
@@ -148,6 +149,16 @@ def head_of(table: JavaTable) -> int | None:
 def rewrites_files(table: JavaTable) -> bool:
     """Whether a MERGE writes each data file anew that has one of its rows, as it does unless the table says no."""
     return str(table.properties().getOrDefault("write.merge.mode", "copy-on-write")) == "copy-on-write"
+
+
+def target_file_bytes(table: JavaTable) -> int:
+    """The size of data files that the table asks its writers for."""
+    return int(table.properties().getOrDefault("write.target-file-size-bytes", str(TARGET_FILE_SIZE_BYTES)))
+
+
+def is_partitioned(table: JavaTable) -> bool:
+    """Whether the table has partitions."""
+    return bool(table.spec().isPartitioned())
 
 
 def is_empty(table: JavaTable) -> bool:

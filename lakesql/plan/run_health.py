@@ -1,0 +1,129 @@
+"""What a run knows of a model's table by its own commits, and how well the table is by that: no metadata is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lakesql.events import BatchCommitted, TableTotals
+from lakesql.plan.health import HOUR_MS, Judged, event_ms, share_of
+from lakesql.plan.thresholds import GROUP_FILES
+
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Minute:
+    """What a minute of the run brought: rows written, dead letters, and events that a watermark has dropped."""
+
+    at_ms: int
+    rows: int = 0
+    dead_letters: int = 0
+    late: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the commits of a run have told of a table.
+
+    `minutes` are those of the last hour in which something came, oldest first; `letters` the dead letters of a batch
+    that is not done. `newest_ms` is the newest event, `is_by_event` whether the ledger has the last commit's.
+    `small_files` of `small_bytes` have come to a table without partitions since `small_since_ms`, when its data files
+    were last seen to become fewer, or the run began. Delete files have been there since `deletes_since_ms`, at least.
+    """
+
+    minutes: tuple[Minute, ...] = ()
+    letters: int = 0
+    committed_at_ms: int | None = None
+    newest_ms: int | None = None
+    is_by_event: bool = False
+    totals: TableTotals = TableTotals()
+    small_files: float = 0
+    small_bytes: int = 0
+    small_since_ms: int | None = None
+    deletes_since_ms: int | None = None
+
+
+def count_commit(known: Known, event: BatchCommitted) -> Known:
+    """What is known after a commit."""
+    known = count_batch(known, event.at_ms, rows=event.rows, late=event.late)
+    newest, before, now = event_ms(event.event_time), known.totals, event.table
+    files, size, since = known.small_files, known.small_bytes, known.small_since_ms
+    if _fell(before.data_files, now.data_files):  # rewritten, by this run or by somebody else
+        files, size, since = 0, 0, None
+    if event.partitions is None and event.small_files:
+        files, size, since = files + event.small_files, size + event.small_bytes, since or event.at_ms
+    deletes_since = known.deletes_since_ms
+    if not now.delete_files or _fell(before.delete_files, now.delete_files):
+        deletes_since = None
+    if now.delete_files and deletes_since is None:
+        deletes_since = event.at_ms
+    return replace(
+        known,
+        committed_at_ms=event.at_ms,
+        newest_ms=known.newest_ms if newest is None else max(newest, known.newest_ms or newest),
+        is_by_event=newest is not None and event.is_event_in_ledger,
+        totals=now,
+        small_files=files,
+        small_bytes=size,
+        small_since_ms=since,
+        deletes_since_ms=deletes_since,
+    )
+
+
+def count_batch(known: Known, at_ms: int, *, rows: int = 0, late: int = 0) -> Known:
+    """What is known after a batch of so many rows and late events, and the dead letters that came before its end."""
+    letters = known.letters
+    if not rows + late + letters:
+        return known
+    kept = [minute for minute in known.minutes if minute.at_ms > at_ms - HOUR_MS]
+    last = kept.pop() if kept and at_ms - kept[-1].at_ms < MINUTE_MS else Minute(at_ms)
+    last = Minute(last.at_ms, last.rows + rows, last.dead_letters + letters, last.late + late)
+    return replace(known, minutes=(*kept, last), letters=0)
+
+
+def count_letters(known: Known, count: int) -> Known:
+    """What is known after dead letters were written: they count once their batch is done, and beside its rows."""
+    return replace(known, letters=known.letters + count)
+
+
+def count_rewrite(known: Known) -> Known:
+    """What is known after the run has rewritten files: what the table holds now, the next commit says."""
+    return replace(
+        known, totals=TableTotals(), small_files=0, small_bytes=0, small_since_ms=None, deletes_since_ms=None
+    )
+
+
+def measure_run(known: Known, since_ms: int | None, now_ms: int) -> Judged:
+    """The figures at `now_ms`: each as the table's metadata would give it, or less where the run cannot tell.
+
+    So whatever is not well by them is not well. Of a table with partitions the run does not know in which of them the
+    small files are, and of none how large its manifests are. A table without a commit since `since_ms` is as old.
+    """
+    totals = known.totals
+    data_files, delete_files = totals.data_files or 0, totals.delete_files or 0
+    small_files = min(known.small_files, data_files)
+    small_since = known.small_since_ms if small_files >= GROUP_FILES else None
+    oldest = min((at_ms for at_ms in (small_since, known.deletes_since_ms) if at_ms is not None), default=now_ms)
+    recent = [minute for minute in known.minutes if minute.at_ms > now_ms - HOUR_MS]
+    rows, letters = sum(minute.rows for minute in recent), sum(minute.dead_letters for minute in recent)
+    late = sum(minute.late for minute in recent)
+    last_ms = known.newest_ms if known.is_by_event else known.committed_at_ms or since_ms
+    return Judged(
+        freshness_ms=0 if last_ms is None else max(0, now_ms - last_ms),
+        is_by_event=known.is_by_event,
+        average_small_files=small_files,
+        compaction_lag_ms=max(0, now_ms - oldest),
+        uncompacted_bytes=known.small_bytes if small_since is not None else 0,
+        delete_files=delete_files,
+        delete_ratio=min(1.0, share_of(totals.deletes or 0, totals.rows or 0)),
+        delete_files_per_data_file=share_of(delete_files, data_files),
+        dead_letters_last_hour=letters,
+        dead_letter_ratio=share_of(letters, letters + rows),
+        late_last_hour=late,
+        late_ratio=share_of(late, late + rows),
+        metadata_bytes=0,
+    )
+
+
+def _fell(before: int | None, now: int | None) -> bool:
+    return before is not None and now is not None and now < before
