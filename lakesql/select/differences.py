@@ -158,10 +158,17 @@ def _bare(tokens: tuple[Token, ...], without_brackets: bool = False) -> list[str
 
 
 def _changed_tokens(before: Text, after: Text) -> list[int]:
-    """The offsets in the newer text at which its words begin to differ."""
-    matcher = SequenceMatcher(None, _spelling(before), _spelling(after), autojunk=False)
-    last = len(after.tokens) - 1
+    """The offsets in the newer text at which its words begin to differ; of very long texts the first one."""
+    old, new, last = _spelling(before), _spelling(after), len(after.tokens) - 1
+    if len(old) + len(new) > _MOST_WORDS:
+        pairs = zip(old, new, strict=False)
+        return [after.tokens[next((at for at, (was, now) in enumerate(pairs) if was != now), last)].start]
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
     return [after.tokens[min(j, last)].start for tag, _, _, j, _ in matcher.get_opcodes() if tag != "equal"]
+
+
+_MOST_WORDS = 6_000
+"""Matching words takes a time that grows with the square of their number."""
 
 
 _FILTERS = frozenset({TokenType.WHERE, TokenType.HAVING, TokenType.QUALIFY})
