@@ -22,13 +22,26 @@ ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
+class Edit:
+    """A text of a file that stands there otherwise while a command is measured."""
+
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
 class Figure:
-    """A command to measure: with nothing kept from before (`cold`) or with nothing changed, and what it may take."""
+    """A command to measure: with nothing kept from before (`cold`) or with nothing changed, and what it may take.
+
+    With an `edit` the project is another one than that which is committed.
+    """
 
     name: str
     arguments: tuple[str, ...]
     cold: bool
     limit_s: float
+    edit: Edit | None = None
 
 
 @dataclass(frozen=True)
@@ -51,19 +64,36 @@ def figures(models: int) -> tuple[Figure, ...]:
         Figure(f"compile --select {one}", ("compile", "--select", one), False, 0.4),
         Figure("parse, cold", ("parse",), True, 3.0),
         Figure("parse, nothing changed", ("parse",), False, 0.5),
+        Figure("plan, cold", ("plan",), True, 6.0),
+        Figure("plan, nothing changed", ("plan",), False, 1.5),
+        Figure("plan, a macro of most models", ("plan",), False, 12.0, Edit("macros/text.sql", "trim", "ltrim")),
     )
 
 
 def measure(figure: Figure, project: Path, runs: int) -> Taken:
     """The medians of `runs` runs."""
     taken = []
+    if (edit := figure.edit) is not None:
+        file = project / edit.path
+        committed = file.read_text()
+        file.write_text(committed.replace(edit.before, edit.after))
     if not figure.cold:
         run(figure.arguments, project)
     for _ in range(runs):
         if figure.cold:
             shutil.rmtree(project / "target", ignore_errors=True)
         taken.append(run(figure.arguments, project))
+    if edit is not None:
+        file.write_text(committed)
     return Taken(statistics.median(it.cpu_s for it in taken), statistics.median(it.wall_s for it in taken))
+
+
+def commit(project: Path) -> None:
+    """Make the project a git repository, whose one commit is what a plan compares with."""
+    (project / ".gitignore").write_text("target/\nlogs/\n")
+    who = ("-c", "user.name=bench", "-c", "user.email=bench@example.invalid")
+    for arguments in (("init", "-b", "main"), ("add", "--all"), (*who, "commit", "--message", "a project")):
+        subprocess.run(["git", *arguments], cwd=project, check=True, stdout=subprocess.DEVNULL)
 
 
 def run(arguments: tuple[str, ...], project: Path) -> Taken:
@@ -88,6 +118,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="lakesql-bench-") as name:
         project = Path(name)
         generate_project(project, models)
+        commit(project)
         print(f"{models} models, median of {runs} runs, Python {sys.version.split()[0]}, {os.cpu_count()} cores")
         print(f"{'':32} {'CPU s':>7} {'wall s':>7} {'limit s':>7}")
         for figure in figures(models):

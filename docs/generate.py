@@ -37,6 +37,7 @@ from lakesql.project.procedures import PROCEDURES, Maintenance
 from lakesql.project.profiles import CONNECTIONS, Catalog, Retries, Spark, Target
 from lakesql.project.settings import Paths, Settings
 from lakesql.project.size import Size
+from lakesql.review.verdicts import CAUSES, MEANINGS, VERDICTS
 from lakesql.stream.stream import RECORD_FIELDS, Column, Csv, Watermark, _ColumnOptions, _StreamOptions
 from lakesql.template.library import FILTERS, TESTS
 from lakesql.template.library import METHODS as VALUE_METHODS
@@ -352,6 +353,16 @@ def word_sections() -> str:
     return "\n\n".join(parts)
 
 
+def verdict_table() -> str:
+    """The verdicts of a plan."""
+    return table(("Verdict", "Means"), [(f"`{name}`", MEANINGS[name]) for name in VERDICTS])
+
+
+def cause_table() -> str:
+    """The causes of a plan's reasons that are conditions of no error."""
+    return table(("Condition", "Means"), [(f"`{name}`", meaning) for name, meaning in sorted(CAUSES.items())])
+
+
 SECTIONS: Mapping[str, Callable[[], str]] = {
     "config": config_sections,
     "maintenance": maintenance_sections,
@@ -384,6 +395,8 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "events": event_table,
     "commands": command_sections,
     "methods": selector_methods,
+    "verdicts": verdict_table,
+    "causes": cause_table,
     "words": word_sections,
 }
 

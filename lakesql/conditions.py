@@ -294,6 +294,14 @@ CONDITIONS: dict[str, Condition] = {
         "Read files with `path:` through a connection of type `files`, or use a format of a topic's values: `json`, "
         "`csv`, `string`, `bytes`, or `avro` with `schema:`.",
     ),
+    "git-missing": Condition(
+        "A plan compares the project with a commit, and the project is in no git repository, or there is no git.",
+        "Run it in a clone, or compare with a manifest.json: `lakesql plan --state DIR`.",
+    ),
+    "git-ref": Condition(
+        "The commit that a project is to be compared with is not there.",
+        "Correct the name after --against, or fetch it.",
+    ),
     "group-not-in-keys": Condition(
         "A model groups by something that its `keys` do not tell apart: several rows would have one key.",
         "Select it and add it to `keys`, use `any_value(…)` of it instead of grouping by it, or name `sequence_by`.",
@@ -457,6 +465,10 @@ CONDITIONS: dict[str, Condition] = {
         "`--accept-data-loss` was given, and no record is lost.",
         "Leave the option out.",
     ),
+    "old-unreadable": Condition(
+        "The version that a project is compared with cannot be read by this version of lakesql.",
+        "Compare with a later version: `lakesql plan --against REF`. Nothing is guessed of one that cannot be read.",
+    ),
     "order-over-stream": Condition(
         "ORDER BY, SORT BY, CLUSTER BY, LIMIT or OFFSET stands over a stream, of which it would see one batch.",
         "Leave it out. `order_by` of `config(...)` orders the rows within the table's files.",
@@ -585,6 +597,10 @@ CONDITIONS: dict[str, Condition] = {
         "INTERSECT, EXCEPT or MINUS compares a stream with something; a stream is never complete.",
         "Use a LEFT SEMI JOIN or LEFT ANTI JOIN with a table.",
     ),
+    "shallow-clone": Condition(
+        "A clone lacks the commit that a project is to be compared with, as it has the newest ones alone.",
+        "Fetch the others: `git fetch --unshallow`; in CI, check out with `fetch-depth: 0`.",
+    ),
     "spark-missing": Condition(
         "pyspark is not installed, so nothing can be run.",
         "In a checkout of lakesql: `pip install '.[spark]'`.",
@@ -609,6 +625,14 @@ CONDITIONS: dict[str, Condition] = {
     "state-changed": Condition(
         "A model keeps other state between batches than its checkpoint holds.",
         "`lakesql rebuild MODEL` fills the table again: rows of groups that are no more would stay otherwise.",
+    ),
+    "state-missing": Condition(
+        "The folder after --state has no manifest.json.",
+        "Name the folder that `lakesql parse` has written, such as a copy of target/.",
+    ),
+    "state-outdated": Condition(
+        "The manifest.json after --state was written by a version of lakesql that kept less in it, or by another tool.",
+        "Write it anew from that version of the project, by `lakesql parse` of this version of lakesql.",
     ),
     "storage-unreachable": Condition(
         "The tables' warehouse cannot be used: there is no such bucket or folder, no answer, or no right to it.",

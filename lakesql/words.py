@@ -63,7 +63,7 @@ _SMALL_TABLE = "A small table comes of a file in a folder, which a stream reads 
 WORDS: Mapping[Kind, Mapping[str, str]] = {
     "command": {
         **dict.fromkeys(("build", "apply", "retry", "submit", "execute", "backfill"), _RUN),
-        **dict.fromkeys(("plan", "render", "explain", "diff"), _COMPILE),
+        **dict.fromkeys(("render", "explain"), _COMPILE),
         **dict.fromkeys(("evaluate", "preview"), _PREVIEW),
         **dict.fromkeys(("validate", "check", "lint", "info"), _PARSE),
         **dict.fromkeys(("start", "serve", "watch", "daemon"), _CONTINUOUS),
@@ -71,6 +71,7 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         **dict.fromkeys(("snapshot", "snapshots"), _HISTORY),
         **dict.fromkeys(("deps", "install"), _NO_PACKAGES),
         **dict.fromkeys(("compact", "optimize", "vacuum", "expire", "janitor"), _NO_MAINTENANCE),
+        "diff": "`lakesql plan` says what a change does to tables and streams.",
         "seed": _SMALL_TABLE,
         "docs": "`lakesql parse` writes target/manifest.json: models, columns, their docs, and who reads whom.",
         "source": "`lakesql debug` asks each connection for what is read; `lakesql freshness` checks tables.",
@@ -107,7 +108,7 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         "model": "A model's name stands by itself: `orders`.",
         "package": "There are no packages: `path:models/reports` selects a folder.",
         **dict.fromkeys(
-            ("state", "result", "source_status"),
+            ("result", "source_status"),
             "Nothing of an earlier run can be selected by: use names, tags, paths.",
         ),
         **dict.fromkeys(("test_type", "test_name"), _NO_TESTS),

@@ -19,6 +19,7 @@ PACKAGE = ROOT / "lakesql"
 LAYERS = (
     ("cli",),
     ("run",),
+    ("review",),
     ("engine", "catalog", "observe"),
     ("plan",),
     ("compile",),
@@ -175,6 +176,7 @@ def test_compiling_loads_neither_spark_nor_iceberg(tmp_path: Path) -> None:
         "import sys\n"
         "from lakesql.cli.main import run_command\n"
         "codes = [run_command([name]) for name in ('parse', 'ls', 'compile')]\n"
+        "codes.append(run_command(['plan', '--state', 'target']))\n"
         "loaded = {'pyspark', 'py4j', 'pyiceberg', 'pyarrow', 'rich'} & set(sys.modules)\n"
         "sys.exit(f'{codes} {loaded}' if any(codes) or loaded else 0)\n"
     )

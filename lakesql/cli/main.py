@@ -25,7 +25,7 @@ from lakesql.secrets import find_secrets, guard
 from lakesql.words import answer, suggest
 
 COMMANDS = (
-    *("init", "debug", "parse", "ls", "compile", "run", "show", "status", "freshness", "forecast", "record"),
+    *("init", "debug", "parse", "ls", "compile", "plan", "run", "show", "status", "freshness", "forecast", "record"),
     *("maintain", "replay", "rewind", "rebuild", "drop", "clean"),
 )
 
@@ -41,6 +41,7 @@ Selecting models, as in dbt:
   2+orders+1, @orders   reads, what reads  config.mode:upsert   by any option
   a,b                   what both mean     stream:orders        a stream
   "a b"                 what either means  stream:orders+       all that reads it
+  state:modified        what has changed (ls --state, --against)
 
 \b
 Completion with Tab: add the line for your shell to its start-up file.
@@ -49,7 +50,7 @@ Completion with Tab: add the line for your shell to its start-up file.
   fish  _LAKESQL_COMPLETE=fish_source lakesql | source
 
 \b
-Exit codes: 0 fine, 1 a model failed, 2 the project or the command line is wrong.
+Exit codes: 0 fine, 1 a model failed, 2 the project or the command line is wrong, 3 plan --fail-on.
 """
 
 

@@ -201,6 +201,23 @@ def select_options(function: F) -> F:
     return function
 
 
+def state_options(function: F) -> F:
+    """Gives a command `--against` and `--state`: the version of the project that it is compared with."""
+    state = click.option(
+        "--state",
+        metavar="DIR",
+        type=Filled(click.Path(file_okay=False, path_type=Path)),
+        help="Folder of a manifest.json to compare with, as `lakesql parse` has written it.",
+    )
+    against = click.option(
+        "--against",
+        metavar="REF",
+        type=Filled(str),
+        help="Commit to compare with: a branch, a tag, a hash.",
+    )
+    return against(state(function))
+
+
 def read_interval(_context: click.Context, _parameter: click.Parameter, text: str) -> Duration:
     """The interval that an option gives, as files write it. Raises `BadParameter` for anything else."""
     from lakesql.decode import node_of

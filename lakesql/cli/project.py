@@ -17,7 +17,7 @@ from lakesql.errors import ProjectError, UsageError, did_you_mean
 from lakesql.graph.graph import GraphNode
 from lakesql.graph.manifest import Manifest, graph_with_tasks, load_manifest
 from lakesql.graph.parse_cache import FileCache
-from lakesql.graph.selector import parse_selection, select_nodes
+from lakesql.graph.selector import asks_for_states, parse_selection, select_nodes
 from lakesql.project.files import ProjectFiles, read_project, write_atomically
 from lakesql.project.profiles import Target, load_target
 from lakesql.project.yaml import parse_yaml
@@ -62,8 +62,15 @@ def write_manifest(manifest: Manifest, compiled: CompiledFiles) -> Path:
     from lakesql.compile.manifest_file import render_manifest
 
     path = manifest.outputs.target / "manifest.json"
-    write_atomically(path, render_manifest(manifest, compiled))
+    write_atomically(path, render_manifest(manifest, compiled, read_schemas(manifest, manifest.directory)))
     return path
+
+
+def read_schemas(manifest: Manifest, folder: Path) -> dict[str, str]:
+    """The texts of the Avro schemas that streams name and that are below `folder`, by their paths."""
+    paths = {stream.schema for stream in manifest.streams.values() if stream.schema}
+    files = {path: folder / path for path in paths}
+    return {path: file.read_text("utf-8", errors="replace") for path, file in files.items() if file.is_file()}
 
 
 def profile_folders(options: Options, directory: Path) -> list[Path]:
@@ -100,6 +107,9 @@ def select(manifest: Manifest, words: Sequence[str], exclude: Sequence[str], opt
     Raises `UsageError` (`bad-selector`).
     """
     selection = parse_selection(words, exclude)
+    if asks_for_states(selection) and all(node.states is None for node in manifest.graph.nodes.values()):
+        fix = "Name it: --state DIR or --against REF, which `lakesql ls` has."
+        raise UsageError.of("bad-selector", "state: compares with another version of the project.", fix=fix)
     has_tasks = bool(manifest.written) or any(_MEANS_TASKS.search(word) for word in words)
     graph = graph_with_tasks(manifest) if has_tasks else manifest.graph
     selected = select_nodes(selection, graph)

@@ -71,8 +71,29 @@ class CompiledFiles:
 
     def known(self, name: str) -> Compiled | None:
         """What was said of a model when it was compiled last, if nothing has changed since."""
-        found = self._cache.get(name, self._key(name))
+        found = self._cache.get(name, self.key(name))
         return None if found is None else self._decode(found)
+
+    def key(self, name: str) -> str:
+        """What the text of a model is made from, as a digest."""
+        if name in self._keys:
+            return self._keys[name]
+        manifest, model = self._manifest, self._manifest.models[name]
+        facts = model.facts
+        read_values = [[var, manifest.vars[var]] for var in sorted(facts.vars) if var in manifest.vars]
+        target = manifest.target
+        parts = [
+            *(model.path, model.fqn, str(model.table), model.options, encode(model.trigger), encode(model.calls)),
+            digest_macros(facts.macros, manifest.macros),
+            [target.name, target.namespace, target.catalog.name] if "target" in facts.reads else [],
+            {found.name: self.key(found.name) for found in facts.refs},
+            {found.name: self._contract(found.name) for found in facts.streams},
+            adds_functions(target.spark),
+            [model.properties.description, [[it.name, it.description] for it in model.properties.columns]],
+        ]
+        # A template sees the entries of a mapping in their order.
+        self._keys[name] = digest(model.source, json.dumps(read_values), _text_of(parts))
+        return self._keys[name]
 
     def _path(self, name: str) -> Path:
         return self.folder / self._manifest.models[name].path
@@ -119,34 +140,14 @@ class CompiledFiles:
         select = build_select(self._manifest, name, self._built)
         text = compiled_text(select)
         columns = output_columns(select) if select.columns is not None else None
-        self._cache.put(name, self._key(name), encode(Compiled(digest(text), columns, select.query.stateful)))
+        self._cache.put(name, self.key(name), encode(Compiled(digest(text), columns, select.query.stateful)))
         return text
-
-    def _key(self, name: str) -> str:
-        if name in self._keys:
-            return self._keys[name]
-        manifest, model = self._manifest, self._manifest.models[name]
-        facts = model.facts
-        read_values = [[var, manifest.vars[var]] for var in sorted(facts.vars) if var in manifest.vars]
-        target = manifest.target
-        parts = [
-            *(model.path, model.fqn, str(model.table), model.options, encode(model.trigger), encode(model.calls)),
-            digest_macros(facts.macros, manifest.macros),
-            [target.name, target.namespace, target.catalog.name] if "target" in facts.reads else [],
-            {found.name: self._key(found.name) for found in facts.refs},
-            {found.name: self._contract(found.name) for found in facts.streams},
-            adds_functions(target.spark),
-            [model.properties.description, [[it.name, it.description] for it in model.properties.columns]],
-        ]
-        # A template sees the entries of a mapping in their order.
-        self._keys[name] = digest(model.source, json.dumps(read_values), _text_of(parts))
-        return self._keys[name]
 
     def _contract(self, stream: str) -> str:
         """What a reader of the stream depends on."""
         read = reads_model(self._manifest, stream)
         if read is not None:
-            return self._key(read.name)
+            return self.key(read.name)
         if stream not in self._contracts:
             declared = self._manifest.streams[stream]
             self._contracts[stream] = digest(_text_of(encode(replace(declared, place=Place("")))))

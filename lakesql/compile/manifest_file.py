@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -19,11 +19,16 @@ from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
 from lakesql.project.duration import Duration
 from lakesql.project.files import shorten
 from lakesql.project.procedures import DEFAULTS, Procedure
+from lakesql.project.profiles import connection_type
 from lakesql.stream.stream import Column, FilePath, Generated, Stream, TopicPattern, Topics
 
 
-def render_manifest(manifest: Manifest, compiled: CompiledFiles) -> str:
-    """The text of the file. A model whose SELECT is not known to be right has the contract null."""
+def render_manifest(manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]) -> str:
+    """The text of the file. A model whose SELECT is not known to be right has the contract null.
+
+    The project's files stand in it, and `schemas`, the Avro schemas by their paths, so that a later version can be
+    compared with this one. What profiles.yml says is there by its names alone: it may hold what nobody else is to see.
+    """
     target, folder = manifest.target, shorten(compiled.folder, manifest.directory)
     nodes = {
         id_: {**_node(node), **_details(manifest, compiled, folder, node)}
@@ -32,12 +37,20 @@ def render_manifest(manifest: Manifest, compiled: CompiledFiles) -> str:
     metadata = {
         "lakesql_version": __version__,
         "project": manifest.settings.name,
-        "target": {"name": target.name, "catalog": target.catalog.name, "namespace": target.namespace},
+        "target": {
+            "name": target.name,
+            "catalog": target.catalog.name,
+            "namespace": target.namespace,
+            "trigger": target.trigger.text,
+            "maintenance": target.maintenance.plain() if target.maintenance is not None else None,
+            "connections": {name: connection_type(it) for name, it in target.connections.items()},
+        },
     }
     # A node a line: as easy to compare as one with indents, and written ten times faster.
     tasks = [f'"{id_}": {text}' for id_, text in sorted(_task_lines(manifest, folder))]
     lines = ",\n".join([*tasks, *(f"{_text(id_)}: {_text(node)}" for id_, node in nodes.items())])
-    return f'{{"metadata": {_text(metadata)},\n"nodes": {{\n{lines}\n}}}}\n'
+    files = ",\n".join(f"{_text(path)}: {_text(text)}" for path, text in sorted({**manifest.texts, **schemas}.items()))
+    return f'{{"metadata": {_text(metadata)},\n"nodes": {{\n{lines}\n}},\n"files": {{\n{files}\n}}}}\n'
 
 
 def _text(value: object) -> str:

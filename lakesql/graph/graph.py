@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal, get_args
 
@@ -21,7 +21,8 @@ class GraphNode:
     `path` is the file's, from the project's directory, with slashes. `fqn` is the project's name, the folders below
     `models/`, the name. `config` holds every option as a plain value (scalars, lists, dicts). `depends_on` are the
     ids that the node reads, and `references` says where it names them. `is_appended`: it has no file of its own, and
-    `path` is that of its model.
+    `path` is that of its model. `states` are the words after `state:` that hold for it; None where it is not compared
+    with another version of the project.
     """
 
     id: str
@@ -35,6 +36,7 @@ class GraphNode:
     place: Place
     references: Mapping[str, Place] = field(default_factory=dict)
     is_appended: bool = False
+    states: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,12 @@ class Graph:
             direct = (frozenset((read,)) if read in wanted else before[read] for read in node.depends_on)
             before[id_] = frozenset().union(*direct)
         return {id_: before[id_] for id_ in self.nodes if id_ in wanted}
+
+
+def with_states(graph: Graph, states: Mapping[str, frozenset[str]]) -> Graph:
+    """The graph whose nodes know what they are, compared with another version of the project."""
+    nodes = {id_: replace(node, states=states.get(id_, frozenset())) for id_, node in graph.nodes.items()}
+    return replace(graph, nodes=nodes)
 
 
 def node_id(resource_type: ResourceType, name: str) -> str:

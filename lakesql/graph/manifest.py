@@ -71,7 +71,7 @@ class Manifest:
 
     `outputs` are the folders that it is written to, `warnings` what somebody should know and what ends no command.
     `streams`, `models` and the maintenance models, `written`, are by name; `vars` are the settings' with --vars over
-    them.
+    them. `texts` are those of the files that it was read from, by their paths.
     """
 
     directory: Path
@@ -85,6 +85,7 @@ class Manifest:
     written: Mapping[str, MaintenanceModel]
     graph: Graph
     warnings: tuple[Problem, ...]
+    texts: Mapping[str, str]
 
 
 def load_manifest(
@@ -147,6 +148,7 @@ def load_manifest(
         written=written,
         graph=build_graph(_graph_nodes(files.settings.name, streams, models)),
         warnings=tuple(warnings),
+        texts=files.texts,
     )
 
 

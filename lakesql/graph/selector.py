@@ -140,6 +140,8 @@ def _check_method(text: str, method: str, key: str, value: str) -> None:
         raise _bad(f"'{text}': '{method}' takes no key.", fix=f"Write {method}:{value}.")
     if method == "resource_type" and value not in RESOURCE_TYPES:
         raise _bad(f"'{text}': there is no resource type '{value}'.", fix=did_you_mean(value, RESOURCE_TYPES))
+    if method == "state" and value not in STATES:
+        raise _bad(f"'{text}': there is no state '{value}'.", fix=did_you_mean(value, STATES))
     if method == "path" and posixpath.normpath(value).startswith(("/", "..")):
         why = "A path is relative to the project's directory."
         raise _bad(f"'{text}' is not a path in the project.", why, "Write it as models/orders.sql.")
@@ -267,12 +269,23 @@ def _is_value(value: object, text: str) -> bool:
             return False
 
 
+STATES = ("new", "modified", *(f"modified.{part}" for part in ("body", "configs", "contract", "macros")))
+"""What a node may be, compared with another version of the project."""
+
+
+def asks_for_states(selection: Selection) -> bool:
+    """Whether a selection names nodes by what they are compared with another version of the project."""
+    parts = (*selection.select, *selection.exclude)
+    return any(criterion.method == "state" for part in parts for criterion in part.criteria)
+
+
 METHODS: Mapping[str, Callable[[GraphNode, Criterion], bool]] = {
     "config": _matches_config,
     "file": _matches_file,
     "fqn": _matches_fqn,
     "path": _matches_path,
     "resource_type": lambda node, criterion: node.resource_type == criterion.value,
+    "state": lambda node, criterion: criterion.value in (node.states or ()),
     "stream": lambda node, criterion: node.resource_type == "stream" and fnmatchcase(node.name, criterion.value),
     "tag": lambda node, criterion: any(fnmatchcase(tag, criterion.value) for tag in node.tags),
 }

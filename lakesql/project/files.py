@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -68,6 +68,13 @@ class ProjectFiles:
     macros: tuple[SourceFile, ...]
     properties: tuple[SourceFile, ...]
     outputs: Outputs
+    settings_text: str = ""
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """All files by their paths, the settings among them."""
+        files = (*self.models, *self.streams, *self.macros, *self.properties)
+        return {SETTINGS_FILE: self.settings_text, **{file.path: file.text for file in files}}
 
 
 def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFiles:
@@ -80,13 +87,15 @@ def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFile
     if not settings_path.is_file():
         why = answer("settings", DBT_FILE) if (directory / DBT_FILE).exists() else ""
         raise UsageError.of("no-project", f"There is no {SETTINGS_FILE} in {directory}.", why=why)
-    settings = parse_settings(SETTINGS_FILE, read_text(settings_path, SETTINGS_FILE))
+    settings_text = read_text(settings_path, SETTINGS_FILE)
+    settings = parse_settings(SETTINGS_FILE, settings_text)
     paths = settings.paths
     problems: list[Problem] = []
     files = ProjectFiles(
         directory=directory,
         outputs=outputs or outputs_of(directory),
         settings=settings,
+        settings_text=settings_text,
         models=_read_folder(directory, paths.models, (".sql",), problems),
         streams=_read_folder(directory, paths.streams, PROPERTIES_SUFFIXES, problems),
         macros=_read_folder(directory, paths.macros, (".sql",), problems),

@@ -61,6 +61,11 @@ Connection = Recorded | Files | Rate | Kafka
 CONNECTIONS: Mapping[str, type[Connection]] = {"recorded": Recorded, "files": Files, "rate": Rate, "kafka": Kafka}
 
 
+def connection_type(connection: Connection) -> str:
+    """The word for a connection's type."""
+    return next(name for name, kind in CONNECTIONS.items() if kind is type(connection))
+
+
 @dataclass(frozen=True, slots=True)
 class Spark:
     """How Spark is started. `places` are those of the keys of `conf`, and of `spark.master`."""
@@ -194,18 +199,35 @@ def load_target(profile: str, target: str | None, directories: list[Path], envir
     Raises `ProfileError` for every problem: `no-profiles`, `unknown-profile`, `unknown-target`, `env-var-missing`
     and what decoding finds.
     """
+    try:
+        root = _read_profiles(directories)
+        name, output = _find_output(root, profile, target, environ)
+        found = decode(
+            render_env(output, environ), Target, what=f"target '{name}'", words="target", given={"name": name}
+        )
+        return found if found.namespace else replace(found, namespace=check_name(Node(profile, root.keys[profile])))
+    except ProjectError as error:
+        raise ProfileError(error.problems) from None
+
+
+def find_output(profile: str, target: str | None, directories: list[Path], environ: Mapping[str, str]) -> Node:
+    """The entry of the target that `load_target` reads, as the file has it. Raises the same."""
+    try:
+        return _find_output(_read_profiles(directories), profile, target, environ)[1]
+    except ProjectError as error:
+        raise ProfileError(error.problems) from None
+
+
+def _read_profiles(directories: list[Path]) -> Node:
     path = next((found for folder in directories if (found := folder / PROFILES_FILE).is_file()), None)
     if path is None:
         looked = ", ".join(str(folder / PROFILES_FILE) for folder in directories)
         raise ProfileError.of("no-profiles", f"There is no {PROFILES_FILE}.", why=f"Looked for: {looked}.")
     shown = os.path.relpath(path)
-    try:
-        return _read_target(parse_yaml(shown, read_text(path, shown)), profile, target, environ)
-    except ProjectError as error:
-        raise ProfileError(error.problems) from None
+    return parse_yaml(shown, read_text(path, shown))
 
 
-def _read_target(root: Node, profile: str, wanted: str | None, environ: Mapping[str, str]) -> Target:
+def _find_output(root: Node, profile: str, wanted: str | None, environ: Mapping[str, str]) -> tuple[str, Node]:
     profiles = root.entries()
     if profile not in profiles:
         raise ProfileError.of(
@@ -225,12 +247,7 @@ def _read_target(root: Node, profile: str, wanted: str | None, environ: Mapping[
             fix=did_you_mean(name, outputs),
             place=found.target.place if found.target and not wanted else found.outputs.place,
         )
-    target = decode(
-        render_env(outputs[name], environ), Target, what=f"target '{name}'", words="target", given={"name": name}
-    )
-    if target.namespace:
-        return target
-    return replace(target, namespace=check_name(Node(profile, root.keys[profile])))
+    return name, outputs[name]
 
 
 def _who_names(name: str, wanted: str | None, default: Node | None, environ: Mapping[str, str]) -> str:

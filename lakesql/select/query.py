@@ -145,7 +145,7 @@ def _read(
     findings: Findings,
 ) -> Query:
     text = read_text(sql, findings)
-    tree = _parse(text, sql, findings)
+    tree = parse_query(text, sql, findings)
     if ":" in sql:
         _refuse_markers(tree, text, findings)
     if functions_are_known:
@@ -200,7 +200,7 @@ def _refuse_markers(tree: exp.Query, text: Text, findings: Findings) -> None:
             refuse_marker(f":{name.text}", colon.start, findings)
 
 
-def _parse(text: Text, sql: str, findings: Findings) -> exp.Query:
+def parse_query(text: Text, sql: str, findings: Findings) -> exp.Query:
     """The tree of the one SELECT that the tokens are."""
     tokens = text.tokens
     # Databricks' grammar is Spark's with `v:field`, which Spark has too by now, and sqlglot's Spark has not.
@@ -275,7 +275,7 @@ def _read_condition(text: str, columns: Collection[str] | None, sides: Collectio
         return "It holds a query."
     if read.aggregates or read.windows:
         return "It reads other rows than its own: aggregates and windows have no place here."
-    tree = _parse(read, prefix + text, findings)
+    tree = parse_query(read, prefix + text, findings)
     given = {key for key, value in tree.args.items() if value}
     if not isinstance(tree, exp.Select) or given != {"expressions"} or len(tree.expressions) != 1:
         return "It is not one expression."

@@ -118,13 +118,18 @@ def read_text(sql: str, findings: Findings) -> Text:
 
 def clause(text: Text, select: int, kinds: frozenset[TokenType]) -> tuple[int, int] | None:
     """The tokens of the last clause of these kinds which stands in the SELECT itself: first, and one past the last."""
-    _, *clauses = _clauses(text, select)
-    return next((span for span in reversed(clauses) if text.tokens[span[0]].token_type in kinds), None)
+    return next((it for it in reversed(clauses(text, select)) if text.tokens[it[0]].token_type in kinds), None)
+
+
+def clauses(text: Text, select: int) -> list[tuple[int, int]]:
+    """The tokens of each clause that stands in the SELECT itself, FROM among them: first, and one past the last."""
+    _, *found = _spans(text, select)
+    return found
 
 
 def projections(text: Text, select: int) -> list[tuple[int, int]]:
     """The tokens of each expression between SELECT and FROM: first, and one past the last."""
-    return split_list(text, *next(_clauses(text, select)))
+    return split_list(text, *next(_spans(text, select)))
 
 
 def split_list(text: Text, first: int, last: int) -> list[tuple[int, int]]:
@@ -137,7 +142,7 @@ def split_list(text: Text, first: int, last: int) -> list[tuple[int, int]]:
     return list(zip([first, *(index + 1 for index in commas)], [*commas, last], strict=True))
 
 
-def _clauses(text: Text, select: int) -> Iterator[tuple[int, int]]:
+def _spans(text: Text, select: int) -> Iterator[tuple[int, int]]:
     """The tokens of a SELECT's expressions, then those of each of its clauses."""
     start = end = select + 1
     while end < len(text.tokens) and (inside := text.depths[end] - text.depths[select]) >= 0:
@@ -156,10 +161,21 @@ def words(text: Text, first: int, last: int, owner: int | None = None) -> str:
     With an `owner`, only the tokens that stand in this SELECT itself.
     """
     return " ".join(
-        token.text if token.token_type in _TEXTS else token.text.lower()
+        spelled(token)
         for index, token in enumerate(text.tokens[first:last], first)
         if owner is None or text.owners[index] == owner
     )
+
+
+def spelled(token: Token) -> str:
+    """A token in one spelling: capitals matter in texts alone."""
+    return token.text if token.token_type in _TEXTS else token.text.lower()
+
+
+def hints(sql: str) -> list[str]:
+    """The hints of a text, in one spelling."""
+    found = (match[0] for match in _LEXEMES.finditer(sql) if match.lastgroup == "hint")
+    return ["".join(hint.lower().split()) for hint in found]
 
 
 def _read_tokens(sql: str, findings: Findings) -> list[Token]:

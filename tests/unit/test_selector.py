@@ -263,7 +263,7 @@ def test_words_that_match_nothing_are_named_as_they_were_written() -> None:
 @pytest.mark.parametrize(
     "word",
     [
-        "state:modified",
+        "state:modifid",
         "source:orders",
         "selector:nightly",
         "package:shop",

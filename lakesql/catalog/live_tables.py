@@ -1,0 +1,50 @@
+"""What a model's table is now, and what its ledger says of the model's newest batch. No row is read. No JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakesql.catalog.connect import OpenCatalog
+from lakesql.catalog.tables import load_table, load_table_state
+from lakesql.engine.ledger.entry import Entry, Snapshot, newest_entry
+from lakesql.model.table_name import TableName
+from lakesql.plan.table_state import TableState
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTable:
+    """A table as its catalog has it. `entry` is the model's newest batch; `has_rows`: it has some, of whomever."""
+
+    state: TableState
+    entry: Entry | None
+    has_rows: bool
+
+
+def read_live_table(opened: OpenCatalog, name: TableName, model: str) -> LiveTable | None:
+    """The table of a model, None if there is no table of that name. Raises what `load_table_state` raises."""
+    state, table = load_table_state(opened, name), load_table(opened, name)
+    if state is None or table is None:
+        return None
+    snapshots = {snapshot.id: snapshot for snapshot in _snapshots(table)}
+    head = table.metadata.current_snapshot_id
+    history = [*_walk(snapshots, head)]
+    entry = newest_entry(history, model, snapshots.get)
+    return LiveTable(state, entry, bool(history) and not history[0].is_empty)
+
+
+def _snapshots(table: Table) -> Iterator[Snapshot]:
+    for found in table.metadata.snapshots:
+        summary = found.summary.additional_properties if found.summary is not None else {}
+        yield Snapshot(found.snapshot_id, summary, found.parent_snapshot_id)
+
+
+def _walk(snapshots: dict[int, Snapshot], head: int | None) -> Iterator[Snapshot]:
+    """From the head of the main branch to its root, as far as the snapshots are left."""
+    while head is not None and (snapshot := snapshots.get(head)) is not None:
+        yield snapshot
+        head = snapshot.parent

@@ -1,0 +1,72 @@
+"""`lakesql plan`: what a change of the project does to its tables and streams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lakesql.cli.options import Command, Given, select_options, state_options
+from lakesql.review.verdicts import VERDICTS, Verdict
+
+
+@click.command("plan", cls=Command)
+@select_options
+@state_options
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["text", "markdown", "json"]),
+    default="text",
+    show_default=True,
+    help="Output format; markdown: for a comment on a pull request.",
+)
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Look at the tables in the catalog too: what is there, and by what its rows were written.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(VERDICTS),
+    metavar="VERDICT",
+    help=f"Exit with 3 where a model has this verdict or a harder one: {', '.join(VERDICTS)}.",
+)
+@click.pass_obj
+def command(
+    given: Given,
+    select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    against: str | None,
+    state: Path | None,
+    output: str,
+    live: bool,
+    fail_on: Verdict | None,
+) -> int:
+    """Say what a change does to tables and streams, before it is run.
+
+    The project as it is, with what is not committed, is compared with what it was: without --against and --state at the
+    commit at which this branch has left the main branch. Neither Java nor Spark is needed,
+    and nothing is asked but the files; with --live the catalog is.
+    """
+    from lakesql.cli.report import say
+    from lakesql.cli.review import Against, review_project
+    from lakesql.review.verdicts import reaches
+
+    review, unmatched = review_project(given.options, Against(against, state), select, exclude, live)
+    for word in unmatched:
+        say(f"'{word}' matches nothing.", given.options)
+    match output:
+        case "json":
+            from lakesql.review.as_json import render_json
+
+            click.echo(render_json(review))
+        case "markdown":
+            from lakesql.review.as_markdown import render_markdown
+
+            click.echo(render_markdown(review), nl=False)
+        case _:
+            from lakesql.review.as_text import render_text
+
+            click.echo(render_text(review), nl=False)
+    return 3 if fail_on is not None and reaches(review.verdict, fail_on) else 0

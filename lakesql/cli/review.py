@@ -1,0 +1,212 @@
+"""The two versions of a project that are compared: the files as they are, and as they were."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lakesql.cli.options import Options, find_directory, find_outputs
+from lakesql.cli.project import profile_folders, read_schemas, read_vars
+from lakesql.decode import node_of
+from lakesql.errors import LakesqlError, Place, Problem, ProjectError, UsageError
+from lakesql.graph.graph import Graph, with_states
+from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.graph.parse_cache import FileCache
+from lakesql.graph.selector import Selection, asks_for_states, parse_selection, select_nodes
+from lakesql.project.duration import parse_duration
+from lakesql.project.files import ProjectFiles, read_project
+from lakesql.project.profiles import (
+    PROFILES_FILE,
+    Connection,
+    Files,
+    Kafka,
+    Rate,
+    Recorded,
+    Target,
+    connection_type,
+    find_output,
+    load_target,
+    resolve_paths,
+)
+from lakesql.review.compare import compare, refuse_all
+from lakesql.review.states import find_states
+from lakesql.review.verdicts import Review
+from lakesql.review.version import LoadFiles, Version, read_version
+from lakesql.run.columns import find_recorded
+from lakesql.run.former import Former, NamedTarget, open_commit, open_state
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """What a project is compared with: a commit by its name, the folder of a manifest, or else the main branch."""
+
+    ref: str | None = None
+    state: Path | None = None
+
+
+def review_project(
+    options: Options,
+    against: Against,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    is_live: bool = False,
+) -> tuple[Review, tuple[str, ...]]:
+    """What the change of the selected models does, and the words of the selection that mean nothing.
+
+    With `is_live` the tables in the catalog are looked at, which needs the login that a run needs. Raises `UsageError`
+    where there is nothing to compare with, and `LakesqlError` for what the target has wrong.
+    """
+    selection = parse_selection(select, exclude)
+    if asks_for_states(selection):
+        why = "A plan has the models that are modified, whatever is selected."
+        raise UsageError.of("bad-selector", "A plan is not selected by state:.", why=why, fix="Leave state: out.")
+    with _open_former(options, against) as former:
+        files = read_project(find_directory(options), find_outputs(options))
+        try:
+            new = load_new(options, files)
+        except ProjectError as error:
+            return refuse_all(files, error.problems, former.called), ()
+        old = load_former(options, former, new)
+        names, unmatched = _select(selection, old, new)
+        gc.disable()  # what is made here stays: the search for garbage would walk through all of it again and again
+        try:
+            review = compare(old, new, names, former.called)
+            return _with_live(options, review, old, new) if is_live else review, unmatched
+        finally:
+            gc.enable()
+
+
+def _with_live(options: Options, review: Review, old: Version | None, new: Version) -> Review:
+    # Only here: what reads a catalog is not loaded where the files alone are compared.
+    from lakesql.review.tables_now import add_live
+    from lakesql.run.live import read_live_tables
+
+    folders = profile_folders(options, find_directory(options))
+    target = load_target(new.files.settings.profile, options.target, folders, os.environ)
+    names = [it.name for it in review.models if it.name in new.manifest.models and it.name not in new.problems]
+    live = read_live_tables(new.manifest, resolve_paths(target, new.files.directory), names)
+    return add_live(review, old, new, live)
+
+
+def compared_graph(options: Options, against: Against) -> Graph:
+    """The project's graph, whose nodes know what they are, compared with another version. Raises as `review_project`,
+    and `ProjectError` where something else than models is wrong."""
+    with _open_former(options, against) as former:
+        new = load_new(options, read_project(find_directory(options), find_outputs(options)))
+        old = load_former(options, former, new)
+        review = compare(old, new, list(new.manifest.models), former.called)
+        return with_states(new.manifest.graph, find_states(old, new, review))
+
+
+def load_new(options: Options, files: ProjectFiles) -> Version:
+    """The project as it is. Its models are compiled, so that each that compiles is known to."""
+    folders = profile_folders(options, find_directory(options))
+    profile, environ = files.settings.profile, StandIns(os.environ)
+    target = load_target(profile, options.target, folders, environ)
+    place = find_output(profile, options.target, folders, environ)
+    cache = FileCache(files.outputs.cache / "files.json")
+    version = read_version(files, _loader(target, read_vars(options.vars), cache), place)
+    cache.save()
+    version = replace(version, schemas=read_schemas(version.manifest, files.directory))
+    with suppress(ProjectError):  # each model says its own problems
+        version.compiled().check(name for name in version.manifest.models if name not in version.problems)
+    return version
+
+
+def load_former(options: Options, former: Former, new: Version) -> Version | None:
+    """The project as it was, read by this version of lakesql; None where there was none.
+
+    Raises `UsageError` (`old-unreadable`) where more is wrong with it than its models.
+    """
+    if not former.has_project:
+        return None
+    directory = new.files.directory
+    cache = FileCache(new.files.outputs.cache / "files.json")  # what has not changed since was parsed just now
+    try:
+        files = replace(read_project(former.folder), directory=directory, outputs=new.files.outputs)
+        target = _former_target(options, former, files, new)
+        version = read_version(files, _loader(target, read_vars(options.vars), cache))
+    except LakesqlError as error:
+        raise UsageError(_unreadable(former, problem) for problem in error.problems) from None
+    return replace(version, schemas=read_schemas(version.manifest, former.folder))
+
+
+def _unreadable(former: Former, problem: Problem) -> Problem:
+    where = f" at {problem.place}" if problem.place else ""
+    what = f"The project as it was in {former.called} cannot be read ({problem.condition}{where}): {problem.what}"
+    return Problem("old-unreadable", what)
+
+
+@contextmanager
+def _open_former(options: Options, against: Against) -> Iterator[Former]:
+    if against.ref is not None and against.state is not None:
+        raise UsageError.of("usage", "--against and --state both say what is compared with.", fix="Leave out one.")
+    opened = open_commit(find_directory(options), against.ref) if against.state is None else open_state(against.state)
+    with opened as former:
+        yield former
+
+
+def _former_target(options: Options, former: Former, files: ProjectFiles, new: Version) -> Target:
+    """The target as it was; as it is, where profiles.yml is not kept beside the project.
+
+    A manifest names what its target has; where that leads, and how, is taken to be as it is now.
+    """
+    if former.target is not None:
+        return _named_target(former.target, new.manifest.target)
+    folders = profile_folders(options, find_directory(options))
+    if options.profiles_dir is None and (former.folder / PROFILES_FILE).is_file():
+        folders = [former.folder]
+    return load_target(files.settings.profile, options.target, folders, StandIns(os.environ))
+
+
+def _named_target(named: NamedTarget, now: Target) -> Target:
+    place, known = Place(PROFILES_FILE), now.connections
+    connections = {
+        name: it if (it := known.get(name)) is not None and connection_type(it) == word else _STAND_INS[word]
+        for name, word in named.connections.items()
+    }
+    return replace(
+        now,
+        name=named.name,
+        namespace=named.namespace,
+        catalog=replace(now.catalog, name=named.catalog),
+        trigger=parse_duration(node_of(named.trigger, place)),
+        maintenance=node_of(named.maintenance, place) if named.maintenance is not None else None,
+        connections=connections,
+    )
+
+
+_STAND_INS: Mapping[str, Connection] = {"recorded": Recorded(""), "files": Files(), "rate": Rate(), "kafka": Kafka("")}
+"""What stands for a connection of which the type alone is known."""
+
+
+def _loader(target: Target, overrides: Mapping[str, Any], cache: FileCache) -> LoadFiles:
+    def load(files: ProjectFiles) -> Manifest:
+        return find_recorded(load_manifest(files, target, overrides, cache.read_declarations, cache.read_model))
+
+    return load
+
+
+def _select(selection: Selection, old: Version | None, new: Version) -> tuple[Collection[str], tuple[str, ...]]:
+    """The names of the selected models, those that are gone among them, and the words that mean nothing in either."""
+    graphs: list[Graph] = [version.manifest.graph for version in (new, old) if version is not None]
+    selected = [select_nodes(selection, graph) for graph in graphs]
+    ids = [it for found in selected for it in found.ids if it.startswith("model.")]
+    unmatched = [word for word in selected[0].unmatched if all(word in found.unmatched for found in selected)]
+    return sorted({id_.partition(".")[2] for id_ in ids}), tuple(unmatched)
+
+
+class StandIns(dict[str, str]):
+    """The environment, in which a variable that is not set is called by its name.
+
+    What is compared needs no secret, and both versions are read with the same.
+    """
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The variable's value, its default, or what stands for it."""
+        return super().get(key, f"${{{key}}}" if default is None else default)

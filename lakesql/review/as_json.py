@@ -1,0 +1,54 @@
+"""A review as other tools read it: docs/plan.schema.json says its shape."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lakesql.review.verdicts import ColumnChanges, ModelReview, Reason, Review
+
+
+def render_json(review: Review) -> str:
+    """The review as one object of JSON, every selected model in it."""
+    fields = {
+        "verdict": review.verdict,
+        "against": review.against,
+        "models": [_model(model) for model in review.models],
+    }
+    return json.dumps(fields, ensure_ascii=False, indent=2)
+
+
+def _model(model: ModelReview) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "verdict": model.verdict,
+        "reasons": [_reason(reason) for reason in model.reasons],
+        "columns": _columns(model.columns),
+        "statements": {"before": model.statements.before, "after": model.statements.after},
+        "steps": [{"text": step.text, "statements": list(step.statements)} for step in model.steps],
+        "downstream": [
+            {"name": reader.name, "columns": list(reader.columns), "through": reader.through}
+            for reader in model.downstream
+        ],
+    }
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    return {
+        "verdict": reason.verdict,
+        "condition": reason.condition,
+        "what": reason.what,
+        "place": str(reason.place) if reason.place else None,
+        "do": reason.do,
+    }
+
+
+def _columns(columns: ColumnChanges) -> dict[str, Any]:
+    return {
+        "added": [{"name": column.name, "type": column.type or None} for column in columns.added],
+        "dropped": [{"name": column.name, "type": column.type or None} for column in columns.dropped],
+        "retyped": [
+            {"name": column.name, "before": column.before or None, "after": column.after or None}
+            for column in columns.retyped
+        ],
+    }

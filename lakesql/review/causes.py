@@ -1,0 +1,233 @@
+"""Where the cause of a difference stands: in the model, a macro, a variable, a folder, a stream, a target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lakesql.compile.select import Select
+from lakesql.decode import Node
+from lakesql.errors import Place, ProjectError
+from lakesql.graph.manifest import reads_model
+from lakesql.model.config import folder_defaults
+from lakesql.model.model import Model
+from lakesql.project.settings import SETTINGS_FILE
+from lakesql.project.yaml import parse_yaml
+from lakesql.review.version import Version
+from lakesql.select.differences import first_change
+from lakesql.select.query import Output
+from lakesql.stream.stream import Stream
+from lakesql.template.reader import Macro
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A model in both versions, each with its SELECT."""
+
+    old: Version
+    new: Version
+    before: Select
+    after: Select
+
+    @property
+    def model(self) -> Model:
+        """The model as it is now."""
+        return self.after.model
+
+
+def sql_place(change: Change, offset: int) -> Place:
+    """Where the cause of the newer SELECT's word at `offset` stands.
+
+    A word that a macro, a variable or the target has brought stands there, if that has changed and the model's own text
+    has not.
+    """
+    rendered, source = change.after.rendered, change.model.source
+    here = rendered.place(offset)
+    is_edited = source != change.before.model.source
+    piece = max((it for it in rendered.pieces if it.start <= offset), key=lambda it: it.start, default=None)
+    text = rendered.lines.text
+    if is_edited and (piece is None or piece.verbatim):
+        return here
+    written = text[piece.origin : text.find("}}", piece.origin) + 2] if piece and not piece.verbatim else text
+    if is_edited and written not in change.before.rendered.lines.text:
+        return here
+    words = set(re.findall(r"\w+", written))
+    found = next(_outside(change, words), None) or (None if is_edited else next(_outside(change, None), None))
+    return found or here
+
+
+def column_place(change: Change, name: str) -> Place:
+    """Where the cause of a column that is new, gone or of another type stands."""
+    is_edited = change.model.source != change.before.model.source
+    for version, select in ((change.new, change.after), (change.old, change.before)):
+        output = _output(select, name)
+        if output is None:
+            continue
+        if not is_edited and (found := _upstream_place(change, version, select, output)):
+            return found
+        if select is change.after:
+            return sql_place(change, output.offset)
+    if not is_edited and (found := _joined_place(change, name)):
+        return found
+    if any(added.name.lower() == name.lower() for added in change.after.writing.added):
+        return option_place(change.new, change.model, "mode")
+    return sql_place(change, first_change(change.before.query.sql, change.after.query.sql))
+
+
+def option_place(version: Version, model: Model, option: str) -> Place:
+    """Where a model's option is said: by itself, by its folder, or by the target; the model's `config` where nowhere.
+
+    An option of the target's is one of its keys.
+    """
+    if model.facts.config.get(option):
+        return model.option_place(option)
+    folders = folder_defaults(version.files.settings.models, model.fqn)
+    if folders.get(option):
+        return folders.key_place(option)
+    if version.target is not None and version.target.get(option):
+        return version.target.key_place(option)
+    return model.option_place(option)
+
+
+def changed_option_place(change: Change, option: str) -> Place:
+    """Where the cause of an option's other value stands; where it was said by a folder, the settings' defaults."""
+    before = option_place(change.old, change.before.model, option)
+    after = option_place(change.new, change.model, option)
+    is_said = after != change.model.facts.config.place
+    if not is_said and before.path != change.before.model.path:
+        in_settings = before.path == SETTINGS_FILE
+        return change.new.files.settings.models.place if in_settings else target_place(change.new, option)
+    return after
+
+
+def target_place(version: Version, key: str) -> Place:
+    """Where the target says a key; the target, where it does not."""
+    return version.target.key_place(key) if version.target is not None else Place("profiles.yml")
+
+
+def connection_place(version: Version, name: str) -> Place:
+    """Where the target says a connection."""
+    connections = version.target.get("connections") if version.target is not None else None
+    known = connections is not None and isinstance(connections.value, dict) and name in connections.value
+    return connections.key_place(name) if connections and known else target_place(version, "connections")
+
+
+def stream_place(version: Version, stream: Stream, *keys: str) -> Place:
+    """Where a stream says a key, or one of its columns (`columns`, the name); the stream where it does not."""
+    return _find_key(version, stream.place, "streams", stream.name, keys) or stream.place
+
+
+def properties_place(version: Version, model: Model, *keys: str) -> Place:
+    """Where the properties of a model say a key; their entry, or the model, where they do not."""
+    place = model.properties.place
+    return _find_key(version, place, "models", model.name, keys) or place
+
+
+def _find_key(version: Version, place: Place, section: str, name: str, keys: Iterable[str]) -> Place | None:
+    try:
+        node = parse_yaml(place.path, version.text(place.path)).get(section)
+    except ProjectError:
+        return None
+    entries = node.value if node is not None and isinstance(node.value, tuple) else ()
+    at = next((it for it in entries if _says(it, name)), None)
+    found = None
+    for key in keys:
+        if at is None:
+            return found
+        if isinstance(at.value, tuple):
+            at = next((it for it in at.value if _says(it, key)), None)
+            found = at.key_place("name") if at else found
+            continue
+        found = at.keys.get(key, found) if isinstance(at.value, dict) else found
+        at = at.value.get(key) if isinstance(at.value, dict) else None
+    return found
+
+
+def _says(node: Node, name: str) -> bool:
+    said = node.value.get("name") if isinstance(node.value, dict) else None
+    return said is not None and str(said.value).lower() == name.lower()
+
+
+def _output(select: Select, name: str) -> Output | None:
+    return next((it for it in select.query.outputs or () if it.name.lower() == name.lower()), None)
+
+
+def _upstream_place(change: Change, version: Version, select: Select, output: Output) -> Place | None:
+    """Of a column that is plainly one of a stream: its contract, or the model whose table is streamed."""
+    if not (output.stream and output.column):
+        return None
+    read = reads_model(version.manifest, output.stream)
+    if read is None:
+        stream = change.new.manifest.streams.get(output.stream)
+        return stream_place(change.new, stream, "columns", output.column) if stream else None
+    upstream = find_change(change.old, change.new, read.name)
+    return column_place(upstream, output.column) if upstream else None
+
+
+def _joined_place(change: Change, name: str) -> Place | None:
+    """Of a column that `*` takes from the table of another model: what has changed there."""
+    for reference in change.model.facts.refs:
+        upstream = find_change(change.old, change.new, reference.name)
+        if upstream is None:
+            continue
+        names = [{it.name.lower() for it in select.query.outputs or ()} for select in (upstream.before, upstream.after)]
+        if name.lower() in names[0] ^ names[1]:
+            return column_place(upstream, name)
+    return None
+
+
+def find_change(old: Version, new: Version, name: str) -> Change | None:
+    """A model in both versions; None where one of them lacks it, or cannot read it."""
+    if name not in old.manifest.models or name not in new.manifest.models:
+        return None
+    before, after = old.select(name), new.select(name)
+    return Change(old, new, before, after) if isinstance(before, Select) and isinstance(after, Select) else None
+
+
+def _outside(change: Change, words: set[str] | None) -> Iterator[Place]:
+    """Where what a template takes from outside has changed, as far as `words` reach it; None for all of it."""
+    macros, there = change.new.manifest.macros.by_name, change.old.manifest.macros.by_name
+    reached = _reach(macros, change.model.facts.macros if words is None else words & macros.keys())
+    for name in sorted(reached):
+        former = there.get(name)
+        if former is None or former.text != macros[name].text:
+            yield _macro_place(macros[name], former)
+    for var in sorted(change.model.facts.vars):
+        values = [version.manifest.vars.get(var) for version in (change.old, change.new)]
+        if (words is None or var in words) and values[0] != values[1]:
+            said = change.new.files.settings.vars
+            yield said.key_place(var) if said.get(var) else said.place
+    for reference in change.model.facts.refs:
+        models = [version.manifest.models.get(reference.name) for version in (change.old, change.new)]
+        if models[0] and models[1] and models[0].table != models[1].table:
+            option = "table" if models[0].table.name != models[1].table.name else "namespace"
+            yield option_place(change.new, models[1], option)
+    targets = [version.manifest.target for version in (change.old, change.new)]
+    if "target" in change.model.facts.reads:
+        if targets[0].namespace != targets[1].namespace:
+            yield target_place(change.new, "namespace")
+        if targets[0].catalog.name != targets[1].catalog.name:
+            yield target_place(change.new, "catalog")
+
+
+def _reach(macros: dict[str, Macro] | object, names: Iterable[str]) -> set[str]:
+    assert isinstance(macros, dict)
+    reached: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in macros and name not in reached:
+            reached.add(name)
+            waiting.extend(macros[name].calls)
+    return reached
+
+
+def _macro_place(macro: Macro, former: Macro | None) -> Place:
+    """Where a macro begins to differ from what it was."""
+    start = macro.source.text.find(macro.text)
+    same = 0
+    if former is not None:
+        pairs = zip(macro.text, former.text, strict=False)
+        same = next((number for number, (one, other) in enumerate(pairs) if one != other), 0)
+    return macro.source.place(max(start, 0) + same)

@@ -1,0 +1,181 @@
+"""Two versions of a project, model by model: how hard each change is, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from lakesql.compile.select import Select
+from lakesql.compile.statements import compiled_text
+from lakesql.errors import Place, Problem, RunError
+from lakesql.graph.graph import node_id
+from lakesql.graph.manifest import reads_model
+from lakesql.plan.steps import plan_table
+from lakesql.project.files import ProjectFiles
+from lakesql.review.causes import Change
+from lakesql.review.continuation import find_refusals, is_refusal
+from lakesql.review.option_changes import find_option_changes, resolved
+from lakesql.review.query_changes import find_contract_changes, find_query_changes
+from lakesql.review.readers import ReadersOf
+from lakesql.review.renames import find_renames, judge_rename
+from lakesql.review.table_changes import created_spec, find_table_changes
+from lakesql.review.verdicts import VERDICTS, ModelReview, Reason, Review, Statements
+from lakesql.review.version import Version, model_name
+
+
+def compare(old: Version | None, new: Version, names: Collection[str], against: str) -> Review:
+    """What the change from `old` to `new` does to the models `names`, of either version; None where there was none.
+
+    `against` says what `old` is, for people.
+    """
+    renamed = find_renames(old, new) if old is not None else {}
+    gone = set(renamed.values())
+    unchanged = find_unchanged(old, new) if old is not None else frozenset()
+    reviews = {
+        name: ModelReview(name) if name in unchanged else _review(old, new, name, renamed)
+        for name in names
+        if name not in gone or name in new.manifest.models
+    }
+    if old is not None:
+        reviews = _follow_rebuilds(new, reviews)
+    readers = ReadersOf(new, old)
+    for name, review in reviews.items():
+        if review.columns.names:
+            reviews[name] = replace(review, downstream=readers.find(name, review.columns))
+    return Review(against, tuple(sorted(reviews.values(), key=lambda it: (-VERDICTS.index(it.verdict), it.name))))
+
+
+def refuse_all(files: ProjectFiles, problems: Iterable[Problem], against: str) -> Review:
+    """The review of a project of which nothing runs, because something else than a model is wrong with it."""
+    reasons = tuple(Reason("refused", it.condition, it.what, it.place, it.fix) for it in problems)
+    names = sorted(model_name(file) for file in files.models)
+    return Review(against, tuple(ModelReview(name, reasons) for name in names))
+
+
+def _review(old: Version | None, new: Version, name: str, renamed: Mapping[str, str]) -> ModelReview:
+    if name not in new.manifest.models:
+        assert old is not None
+        return _review_removed(old, name)
+    after = new.select(name)
+    if not isinstance(after, Select):
+        return ModelReview(name, tuple(_refused(new, name, after)), statements=Statements(_text(old, name), None))
+    if name in renamed:
+        assert old is not None
+        return judge_rename(old, new, renamed[name], name)
+    if old is None or name not in old.manifest.models:
+        return _review_added(after)
+    before = old.select(name)
+    if not isinstance(before, Select):
+        return ModelReview(name, (_not_compared(after, before),), statements=Statements(None, compiled_text(after)))
+    return _review_both(Change(old, new, before, after))
+
+
+def _review_both(change: Change) -> ModelReview:
+    table, refusals = find_table_changes(change), tuple(find_refusals(change))
+    reasons = (
+        *refusals,
+        *table.reasons,
+        *find_query_changes(change),
+        *find_contract_changes(change, table.columns.names),
+        *find_option_changes(change),
+    )
+    ordered = sorted(dict.fromkeys(reasons), key=lambda it: -VERDICTS.index(it.verdict))
+    texts = Statements(compiled_text(change.before), compiled_text(change.after))
+    steps = () if any(map(is_refusal, refusals)) else table.steps  # a run refuses before it alters anything
+    return ModelReview(change.model.name, tuple(ordered), table.columns, texts, steps)
+
+
+def _review_added(after: Select) -> ModelReview:
+    model, spec = after.model, created_spec(after)
+    what = f"Table {model.table} is made, and its streams are read from their `start`."
+    do = f"lakesql run --select {model.name}"
+    reasons = [Reason("added", "model-added", what, model.place, do)]
+    try:
+        steps = plan_table(model.name, spec, model.config.on_schema_change, None, frozenset(), after.compared)
+    except RunError as error:
+        steps = ()
+        reasons += [Reason("refused", it.condition, it.what, it.place or model.place, it.fix) for it in error.problems]
+    return ModelReview(model.name, tuple(reasons), statements=Statements(None, compiled_text(after)), steps=steps)
+
+
+def _review_removed(old: Version, name: str) -> ModelReview:
+    model = old.manifest.models[name]
+    what = f"Table {model.table} stays as it is, with its checkpoint, and is kept fresh no longer."
+    do = f"To remove them: lakesql drop {name}"
+    reason = Reason("removed", "model-removed", what, Place(model.path), do)
+    return ModelReview(name, (reason,), statements=Statements(_text(old, name), None))
+
+
+def _refused(new: Version, name: str, problems: Iterable[Problem]) -> Iterator[Reason]:
+    own = new.manifest.models[name].path
+    for problem in problems:
+        place = problem.place or Place(own)
+        is_own = place.path == own or not any(place.path == model.path for model in new.manifest.models.values())
+        if is_own:
+            yield Reason("refused", problem.condition, problem.what, place, problem.fix)
+        else:
+            what = f"It reads a model that is refused ({problem.condition}): {problem.what}"
+            yield Reason("refused", "upstream-refused", what, place, problem.fix)
+
+
+def _not_compared(after: Select, problems: tuple[Problem, ...]) -> Reason:
+    said = "; ".join(f"{it.condition}{f' at {it.place}' if it.place else ''}: {it.what}" for it in problems)
+    what = f"Nothing is known of the old version, which this version of lakesql cannot read ({said})."
+    do = f"If the table has rows, compare them with a rebuild: lakesql rebuild {after.model.name} --dry-run"
+    return Reason("breaks", "not-compared", what, after.model.place, do)
+
+
+def _text(version: Version | None, name: str) -> str | None:
+    if version is None or name not in version.manifest.models:
+        return None
+    select = version.select(name)
+    return compiled_text(select) if isinstance(select, Select) else None
+
+
+def find_unchanged(old: Version, new: Version) -> frozenset[str]:
+    """The models that are made from the same in both versions, and that are known to compile."""
+    olds, news = old.compiled(), new.compiled()
+    targets = old.manifest.target, new.manifest.target
+    if targets[0].checkpoints != targets[1].checkpoints or old.schemas != new.schemas:
+        return frozenset()
+    graph = new.manifest.graph
+    wrong = graph.downstream(node_id("model", name) for name in new.problems)
+    return frozenset(
+        name
+        for name, model in new.manifest.models.items()
+        if (former := old.manifest.models.get(name)) is not None
+        and name not in new.problems
+        and name not in old.problems
+        and node_id("model", name) not in wrong
+        and news.known(name) is not None
+        and olds.key(name) == news.key(name)
+        and resolved(replace(former.properties, place=model.properties.place)) == resolved(model.properties)
+        and _connections(old, name) == _connections(new, name)
+    )
+
+
+def _connections(version: Version, name: str) -> list[object]:
+    manifest = version.manifest
+    read = [manifest.streams.get(it.name) for it in manifest.models[name].facts.streams]
+    return [manifest.target.connections.get(stream.connection) for stream in read if stream is not None]
+
+
+def _follow_rebuilds(new: Version, reviews: dict[str, ModelReview]) -> dict[str, ModelReview]:
+    """The reviews, where a model that is to be rebuilt is streamed by others with what becomes of these."""
+    rebuilt = {name for name, review in reviews.items() if review.verdict == "rebuild"}
+    for id_ in new.manifest.graph.nodes:
+        model = new.manifest.models.get(id_.partition(".")[2]) if id_.startswith("model.") else None
+        if model is None or model.name not in reviews:
+            continue
+        for reference in model.facts.streams:
+            read = reads_model(new.manifest, reference.name)
+            if read is None or read.name not in rebuilt:
+                continue
+            what = f"It streams the table of '{read.name}', whose rows others replace when that is rebuilt."
+            do = f"Rebuild it too: lakesql rebuild {read.name}+"
+            reason = Reason("rebuild", "upstream-rebuilt", what, reference.place, do)
+            review = reviews[model.name]
+            if review.verdict not in ("added", "refused"):
+                reviews[model.name] = replace(review, reasons=(*review.reasons, reason))
+                rebuilt.add(model.name)
+    return reviews

@@ -1,0 +1,338 @@
+"""Whether the running query of a model can go on after a change: what `run` will decide, asked of it beforehand.
+
+`decide` compares a checkpoint and a ledger with a model. Here it is given those that the old version leaves behind: a
+table with rows, and a checkpoint that has written all of them. So a refusal is the engine's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from lakesql.compile.select import Select
+from lakesql.conditions import CONDITIONS
+from lakesql.engine.ledger.entry import Entry
+from lakesql.engine.progress.decide import decide
+from lakesql.engine.progress.position import THROUGH, Position, Source, SourceKind
+from lakesql.engine.progress.state import Checkpoint, Origin, ProgressState
+from lakesql.errors import Place, Problem, RunError
+from lakesql.graph.manifest import reads_model
+from lakesql.project.profiles import Files, Kafka, Rate, Recorded
+from lakesql.review.causes import (
+    Change,
+    changed_option_place,
+    connection_place,
+    option_place,
+    sql_place,
+    stream_place,
+    target_place,
+)
+from lakesql.review.verdicts import Reason, Verdict
+from lakesql.review.version import Version
+from lakesql.select.differences import first_change
+from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
+
+REBUILD = frozenset({"mode-changed", "keys-changed"})
+"""Refusals after which the table is filled again, and the checkpoint with it. All others are of the checkpoint."""
+
+_COSTS: Mapping[str, str] = {
+    "mode-changed": "It reads the streams again from their start; what they do not hold any more is lost to the table.",
+    "keys-changed": "It reads the streams again from their start; what they do not hold any more is lost to the table.",
+    "streams-changed": "What stays is read on, a new stream from its `start`, and nothing more of one that is gone.",
+    "state-changed": "It reads the streams again from their start; groups whose records they do not hold any more are "
+    "lost to the table.",
+    "data-lost": "What was not read yet of the former topic is lost to the model.",
+    "files-moved": "Taken for others, all files that are there are read, and their rows may stand twice.",
+    "table-recreated": "The former table stays as it is, and is kept fresh no longer.",
+}
+"""What it costs to go on after a refusal."""
+
+
+def find_refusals(change: Change) -> Iterator[Reason]:
+    """Why the query cannot be continued; nothing where it can."""
+    for problem in _decide(change):
+        verdict: Verdict = "rebuild" if problem.condition in REBUILD else "breaks"
+        place = _place(change, problem.condition)
+        do = " ".join(filter(None, (problem.fix, _COSTS.get(problem.condition, ""))))
+        yield Reason(verdict, problem.condition, _what(change, problem), place, do)
+    olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
+    for name, read in news.items():
+        former, stream = olds.get(name), change.new.manifest.streams.get(name)
+        if former is None or stream is None or former.kind != read.kind or not set(former.names) < set(read.names):
+            continue
+        what = f"Stream '{name}' reads {', '.join(it for it in read.names if it not in former.names)} too."
+        place = stream_place(change.new, stream, _origin_key(stream))
+        yield Reason("next-batch", "topic-added", what, place, "It is read from its beginning, with the next batch.")
+
+
+def is_refusal(reason: Reason) -> bool:
+    """Whether a reason that is no verdict of `refused` keeps a run from going on, and so from altering the table.
+
+    That a table upstream is to be rebuilt does so once it is.
+    """
+    return reason.condition in CONDITIONS and reason.condition != "upstream-rebuilt"
+
+
+def old_progress(change: Change) -> ProgressState:
+    """What the old version's query leaves behind, and what the new version is, as `decide` compares them."""
+    before, after = change.before, change.after
+    model, writing = after.model, after.writing
+    is_same_table = before.model.table == model.table
+    olds, news = _reads(change.old, before), _reads(change.new, after)
+    positions = {name: _position(_kind(olds[name], news.get(name)), olds[name]) for name in olds}
+    names = tuple(olds)
+    spark = tuple({key: value for key, value in each.items() if key != THROUGH} for each in positions.values())
+    entry = Entry(
+        model=model.name,
+        checkpoint=_CHECKPOINT,
+        batch=0,
+        offsets=json.dumps(positions),
+        query="",
+        state=before.query.state,
+        mode=before.writing.mode,
+        keys=before.identity,
+        marks_deletes=before.writing.marks_deletes,
+    )
+    checkpoint = Checkpoint(
+        id=_CHECKPOINT,
+        planned=frozenset({0}),
+        committed=frozenset({0}),
+        positions={0: spark},
+        origin=Origin(model.name, str(before.model.table), names, before.query.state),
+    )
+    checkpoints = change.old.manifest.target.checkpoints, change.new.manifest.target.checkpoints
+    return ProgressState(
+        model=model.name,
+        owner=model.name,
+        table=str(model.table),
+        table_id=str(model.table) if is_same_table else "",
+        folder=f"{checkpoints[1].rstrip('/')}/{model.name}",
+        sources=tuple(_source(name, _kind(news[name], olds.get(name)), news[name]) for name in news),
+        shape=after.query.state,
+        checkpoint=checkpoint if checkpoints[0] == checkpoints[1] else None,
+        entry=entry if is_same_table else None,
+        mode=writing.mode,
+        keys=after.identity,
+        is_idempotent=writing.is_idempotent,
+        has_rows=is_same_table,
+        marks_deletes=writing.marks_deletes,
+    )
+
+
+_CHECKPOINT = "former"
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a stream is read from: its kind, and its topics or what else names its records."""
+
+    kind: SourceKind
+    names: tuple[str, ...]
+
+
+def _reads(version: Version, select: Select) -> dict[str, _Read]:
+    return {name: _read(version, select.streams[name], name) for name in select.query.streams_read}
+
+
+def _read(version: Version, stream: Stream, name: str) -> _Read:
+    read = reads_model(version.manifest, name)
+    if read is not None:
+        return _Read("table", (str(read.table),))
+    connections = version.manifest.target.connections
+    connection = connections.get(stream.connection, Files())
+    kinds: dict[type, SourceKind] = {Kafka: "kafka", Recorded: "recorded", Files: "files", Rate: "rate"}
+    match stream.origin:
+        case Topics(names):
+            return _Read(kinds[type(connection)], names)
+        case TopicPattern(pattern):
+            return _Read(kinds[type(connection)], (pattern,))
+        case FilePath(path):
+            return _Read(kinds[type(connection)], (path,))
+        case Generated():
+            return _Read(kinds[type(connection)], ())
+
+
+def _kind(read: _Read, other: _Read | None) -> SourceKind:
+    """Recorded topics stand for those of a broker: what another topic does is asked as of one."""
+    is_recorded = read.kind == "recorded" and (other is None or other.kind == "recorded")
+    return "kafka" if is_recorded else read.kind
+
+
+def _position(kind: SourceKind, read: _Read) -> dict[str, Position]:
+    match kind:
+        case "kafka":
+            return {name: {"0": 1} for name in read.names}
+        case "table":
+            return {"version": 1, "snapshot_id": 1, "position": 0, "scan_all_files": False}
+        case "recorded":
+            return {"logOffset": 0, THROUGH: {}}
+        case "files":
+            return {"logOffset": 0}
+        case "rate":
+            return {}
+
+
+def _source(name: str, kind: SourceKind, read: _Read) -> Source:
+    if kind != "kafka":
+        return Source(name, kind)
+    return Source(name, kind, {it: it for it in read.names}, {it: {0: 0} for it in read.names})
+
+
+def _decide(change: Change) -> Iterator[Problem]:
+    """Each refusal, as if those before it had been settled."""
+    state, seen = old_progress(change), set[str]()
+    while True:
+        try:
+            decide(state)
+            break
+        except RunError as error:
+            (problem, *_) = error.problems
+        if problem.condition in seen:
+            return
+        seen.add(problem.condition)
+        yield problem
+        settled = _settle(state, problem.condition)
+        if settled is None:
+            return
+        state = settled
+    yield from _moved_names(change)
+
+
+def _settle(state: ProgressState, condition: str) -> ProgressState | None:
+    """The state in which this refusal has been answered; None where nothing is left to be continued."""
+    entry, checkpoint = state.entry, state.checkpoint
+    if entry is None or checkpoint is None or checkpoint.origin is None:
+        return None
+    origin = checkpoint.origin
+    match condition:
+        case "mode-changed" | "keys-changed":
+            entry = replace(entry, mode=state.mode, keys=state.keys, marks_deletes=state.marks_deletes)
+        case "state-changed":
+            entry, origin = replace(entry, state=state.shape), replace(origin, state=state.shape)
+        case "streams-changed" | "data-lost":
+            reads = {source.name: _Read(source.kind, tuple(source.topics)) for source in state.sources}
+            positions = {name: _position(read.kind, read) for name, read in reads.items()}
+            entry = replace(entry, offsets=json.dumps(positions))
+            spark = tuple({key: at for key, at in each.items() if key != THROUGH} for each in positions.values())
+            checkpoint = replace(checkpoint, positions={0: spark})
+            origin = replace(origin, streams=tuple(reads))
+        case _:
+            return None
+    return replace(state, entry=entry, checkpoint=replace(checkpoint, origin=origin))
+
+
+def _moved_names(change: Change) -> Iterator[Problem]:
+    """Streams of the same kind whose records have another place, of which a position says nothing."""
+    olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
+    for name, read in news.items():
+        former = olds.get(name)
+        if former is None or former.kind != read.kind or former.names == read.names:
+            continue
+        model = change.model.name
+        if read.kind == "table":
+            what = f"Stream '{name}' is table {read.names[0]} now; model '{model}' has read {former.names[0]}."
+            fix = f"To read it from its start: lakesql rewind {model} --to start"
+            yield Problem("streams-changed", what, fix=fix)
+        elif read.kind == "files":
+            what = f"Stream '{name}' reads {read.names[0]} now; model '{model}' has read {former.names[0]}."
+            fix = f"If they are the same files: lakesql rewind {model} --files same. If they are others: "
+            yield Problem("files-moved", what, fix=f"{fix}lakesql rewind {model} --files new")
+
+
+def _what(change: Change, problem: Problem) -> str:
+    """What a refusal says, without the places of a checkpoint that is only supposed."""
+    before, after, name = change.before, change.after, change.model.name
+    match problem.condition:
+        case "table-recreated":
+            return f"Model '{name}' writes {after.model.table} now, and its checkpoint has filled {before.model.table}."
+        case "streams-changed" if problem.what.find("was made for") > 0:
+            old, new = ", ".join(before.query.streams_read), ", ".join(after.query.streams_read)
+            return f"Model '{name}' reads {new} now, and its checkpoint was made for {old}."
+        case "streams-changed" if " reads " in problem.what and "something else" in problem.what:
+            return f"{problem.what.split(';')[0]}, and its checkpoint was made for another kind."
+        case "state-changed":
+            kept, keeps = bool(before.query.state), bool(after.query.state)
+            if kept and keeps:
+                return f"Model '{name}' keeps other state between batches than its checkpoint has."
+            return f"Model '{name}' keeps {'state between batches now' if keeps else 'no state between batches now'}."
+        case "data-lost":
+            lost, found = _topics(change)
+            return f"Model '{name}' reads {found} now, and its checkpoint stands in {lost}."
+        case "checkpoint-lost":
+            return f"There is no checkpoint of model '{name}' at the target's new `checkpoints`."
+        case _:
+            return problem.what
+
+
+def _topics(change: Change) -> tuple[str, str]:
+    olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
+    names = [name for name in news if name in olds and set(olds[name].names) - set(news[name].names)]
+    lost = [topic for name in names for topic in olds[name].names if topic not in news[name].names]
+    return ", ".join(lost), ", ".join(topic for name in names for topic in news[name].names)
+
+
+def _place(change: Change, condition: str) -> Place:
+    model = change.model
+    match condition:
+        case "mode-changed":
+            is_other = change.before.writing.mode != change.after.writing.mode
+            return changed_option_place(change, "mode" if is_other else "apply_deletes")
+        case "keys-changed":
+            is_other = set(change.before.writing.keys) != set(change.after.writing.keys)
+            return changed_option_place(change, "keys" if is_other else "sequence_by")
+        case "table-recreated":
+            return _table_place(change)
+        case "checkpoint-lost":
+            return target_place(change.new, "checkpoints")
+        case "state-changed":
+            old, new = change.before.query.sql, change.after.query.sql
+            return sql_place(change, first_change(old, new)) if old != new else model.place
+        case _:
+            return _stream_place(change)
+
+
+def _table_place(change: Change) -> Place:
+    before, after = change.before.model, change.model
+    if before.table.name != after.table.name:
+        return changed_option_place(change, "table")
+    if before.table.namespace != after.table.namespace:
+        return option_place(change.new, after, "namespace")
+    return target_place(change.new, "catalog")
+
+
+def _stream_place(change: Change) -> Place:
+    """Where a stream is named that is new, or says from where it is read now."""
+    olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
+    for name, read in news.items():
+        reference = next((it for it in change.model.facts.streams if it.name == name), None)
+        former = olds.get(name)
+        if former is None and reference is not None:
+            return reference.place
+        if former is None or former == read:
+            continue
+        stream = change.new.manifest.streams.get(name)
+        upstream = reads_model(change.new.manifest, name)
+        if upstream is not None:
+            return option_place(change.new, upstream, "namespace")
+        if stream is not None:
+            if former.names != read.names:
+                return stream_place(change.new, stream, _origin_key(stream))
+            was = change.old.manifest.streams.get(name)
+            if was is not None and was.connection != stream.connection:
+                return stream_place(change.new, stream, "connection")
+            return connection_place(change.new, stream.connection)
+    references = change.model.facts.streams
+    return references[0].place if references else change.model.place
+
+
+def _origin_key(stream: Stream) -> str:
+    match stream.origin:
+        case Topics(names):
+            return "topic" if len(names) == 1 else "topics"
+        case TopicPattern():
+            return "pattern"
+        case FilePath():
+            return "path"
+        case Generated():
+            return "name"

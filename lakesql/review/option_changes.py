@@ -1,0 +1,140 @@
+"""What other options and properties of a model mean for its table and its stream. Values are compared, not texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from lakesql.project.duration import Duration
+from lakesql.project.size import Size
+from lakesql.review.causes import Change, changed_option_place, properties_place
+from lakesql.review.verdicts import Reason, Verdict
+from lakesql.select.differences import is_same_expression
+
+JUDGED_ELSEWHERE = frozenset({"namespace", "table", "partition_by", "order_by", "properties", "keys", "trigger"})
+"""Options of which the table, the checkpoint or the trigger says what they do."""
+
+OPTION_VERDICTS: Mapping[str, Verdict] = {
+    **dict.fromkeys(("tags", "meta"), "docs"),
+    **dict.fromkeys(
+        (
+            *("on_schema_change", "max_dead_letter_ratio", "late", "maintenance", "within", "delete_when"),
+            *("tombstone_retention", "max_delete_ratio", "update_columns", "exclude_columns", "when_matched"),
+            *("ignore_null_updates", "apply_deletes", "on_truncate"),
+        ),
+        "next-batch",
+    ),
+    **dict.fromkeys(("sequence_by", "track_columns", "valid_from", "valid_to", "is_current"), "rebuild"),
+}
+"""What another value of an option means by itself."""
+
+_CONDITIONS = {
+    "sequence_by": "sequence-changed",
+    **dict.fromkeys(("track_columns", "valid_from", "valid_to", "is_current"), "history-changed"),
+}
+
+_EXPRESSIONS = frozenset({"delete_when", "when_matched"})
+_COLUMNS = frozenset({"sequence_by", "valid_from", "valid_to", "is_current"})
+_SETS_OF_COLUMNS = frozenset({"keys", "track_columns", "update_columns", "exclude_columns"})
+
+
+def find_option_changes(change: Change) -> Iterator[Reason]:
+    """The options that have another value; of another mode, those that both modes have."""
+    before, after, model = change.before.model.config, change.model.config, change.model
+    common = {field.name for field in fields(before)} & {field.name for field in fields(after)}
+    for option in sorted(common & OPTION_VERDICTS.keys()):
+        if _is_same(option, getattr(before, option), getattr(after, option)):
+            continue
+        verdict = OPTION_VERDICTS[option]
+        condition = _CONDITIONS.get(option, "option-changed")
+        place = changed_option_place(change, option)
+        yield Reason(verdict, condition, _say(option, verdict), place, _do(verdict, model.name))
+    if resolved(change.before.model.trigger) != resolved(model.trigger):
+        was, now = _trigger(change.before.model.trigger), _trigger(model.trigger)
+        what = f"A continuous run takes a batch {now}, and not {was}."
+        yield Reason("next-batch", "option-changed", what, changed_option_place(change, "trigger"))
+    yield from _key_changes(change)
+    yield from _property_changes(change)
+
+
+def resolved(value: Any) -> Any:
+    """A value of the configuration as it counts: an interval in milliseconds, a size in bytes, whatever the words."""
+    match value:
+        case Duration(length_ms=length_ms):
+            return length_ms
+        case Size(size_bytes=size_bytes):
+            return size_bytes
+        case Mapping():
+            return {key: resolved(item) for key, item in value.items()}
+        case tuple() | list():
+            return tuple(map(resolved, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        if hasattr(value, "interval_ms"):
+            return value.interval_ms
+        return (type(value).__name__, {it.name: resolved(getattr(value, it.name)) for it in fields(value)})
+    return value
+
+
+def _is_same(option: str, before: Any, after: Any) -> bool:
+    if option in _EXPRESSIONS:
+        return is_same_expression(before, after)
+    if option in _COLUMNS:
+        return _folded(before) == _folded(after)
+    if option in _SETS_OF_COLUMNS:
+        return before is after or (None not in (before, after) and set(_folded(before)) == set(_folded(after)))
+    if option == "tags":
+        return set(before) == set(after)
+    return bool(resolved(before) == resolved(after))
+
+
+def _folded(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.casefold() for name in ((names,) if isinstance(names, str) else names))
+
+
+def _say(option: str, verdict: Verdict) -> str:
+    match verdict:
+        case "docs":
+            return f"{option} is other than before."
+        case "rebuild":
+            return f"{option} is other than before: rows that are in the table were written by the former one."
+        case _:
+            return f"{option} is other than before, from the next batch on."
+
+
+def _do(verdict: Verdict, model: str) -> str:
+    return (
+        f"To fill the table again from what the streams have: lakesql rebuild {model}" if verdict == "rebuild" else ""
+    )
+
+
+def _trigger(trigger: object) -> str:
+    text = getattr(trigger, "text", None)
+    return f"every {text}" if text else "of what is there"
+
+
+def _key_changes(change: Change) -> Iterator[Reason]:
+    """Keys of rows that no batch changes, so that the ledger does not tell them: the first row of each key stays."""
+    before, after = change.before.writing, change.after.writing
+    if before.mode != after.mode or before.is_changing or after.is_changing:
+        return
+    if not _is_same("keys", before.keys, after.keys):
+        what = "keys are other than before: rows that are in the table were told apart by the former ones."
+        place = changed_option_place(change, "keys")
+        yield Reason("rebuild", "option-changed", what, place, _do("rebuild", change.model.name))
+
+
+def _property_changes(change: Change) -> Iterator[Reason]:
+    before, after = change.before.model.properties, change.model.properties
+    if before.description != after.description:
+        place = properties_place(change.new, change.model, "description")
+        yield Reason("docs", "description-changed", "The description of the table is another one.", place)
+    columns = [{it.name.lower(): it for it in each.columns} for each in (before, after)]
+    for key in sorted(columns[0].keys() | columns[1].keys()):
+        if columns[0].get(key) != columns[1].get(key):
+            name = (columns[1].get(key) or columns[0][key]).name
+            place = properties_place(change.new, change.model, "columns", name)
+            yield Reason("docs", "description-changed", f"What is said of column '{name}' is other than before.", place)
+    if resolved(before.freshness) != resolved(after.freshness):
+        place = properties_place(change.new, change.model, "freshness")
+        yield Reason("next-batch", "freshness-changed", "lakesql freshness holds the table to other limits.", place)

@@ -1,0 +1,174 @@
+"""What another SELECT, or another contract of what it reads, means for the rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from lakesql.decode import node_of
+from lakesql.errors import Place
+from lakesql.project.duration import parse_duration
+from lakesql.review.causes import Change, connection_place, sql_place, stream_place
+from lakesql.review.verdicts import Reason
+from lakesql.select.differences import Difference, find_differences
+from lakesql.stream.stream import Column, Stream, Watermark
+
+
+def find_query_changes(change: Change) -> Iterator[Reason]:
+    """The parts of the SELECT that differ, each with what becomes of the rows that are in the table."""
+    for difference in find_differences(change.before.query.sql, change.after.query.sql):
+        yield _judge(change, difference)
+
+
+def _judge(change: Change, difference: Difference) -> Reason:
+    writing, name = change.after.writing, change.model.name
+    place = sql_place(change, difference.offset)
+    fix = f"lakesql rebuild {name}"
+    condition, what = _say(difference)
+    if writing.is_mirror or writing.is_history:
+        kind = "a history" if writing.is_history else "a mirror"
+        what = f"{what} Rows of {kind} that are in the table stay as they were until their source changes."
+        return Reason("rebuild", condition, what, place, f"To fill the table again from what the streams have: {fix}")
+    do = f"To have it in all rows: {fix}"
+    return Reason("next-batch", condition, f"{what} Rows that are in the table stay as they were.", place, do)
+
+
+def _say(difference: Difference) -> tuple[str, str]:
+    match difference.kind:
+        case "column":
+            return "expression-changed", f"Column '{difference.name}' is worked out in another way."
+        case "filter":
+            return "filter-changed", f"{difference.name} lets other rows pass."
+        case "source":
+            return "source-changed", "FROM reads something else, or joins it in another way."
+        case "rest":
+            return "statement-changed", f"The SELECT differs in {difference.name}."
+
+
+def find_contract_changes(change: Change, told: Collection[str]) -> Iterator[Reason]:
+    """What differs in the declared streams that the SELECT reads. `told` are columns of which is told already."""
+    for name in change.after.query.streams_read:
+        before = change.old.manifest.streams.get(name)
+        after = change.new.manifest.streams.get(name)
+        if before is not None and after is not None and name in change.before.query.streams_read:
+            yield from _column_changes(change, before, after, {it.lower() for it in told})
+            yield from _watermark_changes(change, before, after)
+            yield from _other_changes(change, before, after)
+            yield from _connection_changes(change, before, after)
+
+
+def _column_changes(change: Change, before: Stream, after: Stream, told: set[str]) -> Iterator[Reason]:
+    old = {column.name.lower(): column for column in before.columns}
+    new = {column.name.lower(): column for column in after.columns}
+    for key in (*new, *(key for key in old if key not in new)):
+        was, now = old.get(key), new.get(key)
+        if was == now or (key in told and _kind(was) != _kind(now)):
+            continue
+        column = now or was
+        assert column is not None
+        place = stream_place(change.new, after, "columns", column.name)
+        if was is not None and now is not None and replace(was, description="") == replace(now, description=""):
+            what = f"The description of column '{column.name}' of stream '{after.name}' is another one."
+            yield Reason("docs", "description-changed", what, place)
+            continue
+        what = f"Stream '{after.name}': {_say_column(was, now)}. Records are held to it from the next batch on."
+        do = "Records that do not fit it are dead letters; `lakesql replay` reads those again that do now."
+        yield Reason("next-batch", "contract-changed", what, place, do)
+
+
+def _kind(column: Column | None) -> str | None:
+    return column.type if column else None
+
+
+def _say_column(was: Column | None, now: Column | None) -> str:
+    if was is None and now is not None:
+        return f"column '{now.name}' {now.type} is new"
+    if now is None and was is not None:
+        return f"column '{was.name}' is not read any more"
+    assert was is not None
+    assert now is not None
+    if was.type != now.type:
+        return f"column '{now.name}' is {now.type}, and was {was.type}"
+    if was.required != now.required:
+        return f"column '{now.name}' is {'required now' if now.required else 'required no longer'}"
+    return f"column '{now.name}' is read in another way"
+
+
+def _watermark_changes(change: Change, before: Stream, after: Stream) -> Iterator[Reason]:
+    """Of a stateful SELECT: what it keeps is kept by the watermark's column, and for its delay."""
+    was, now, name = before.watermark, after.watermark, change.model.name
+    if not (change.before.query.stateful and change.after.query.stateful) or _seen(was) == _seen(now):
+        return
+    place = stream_place(change.new, after, "watermark")
+    if was is not None and now is not None and was.column.lower() == now.column.lower():
+        what = f"Stream '{after.name}' waits {now.delay} for late events, and not {was.delay}."
+        do = "Groups that were finished stay so. A longer delay keeps more state."
+        yield Reason("next-batch", "watermark-changed", what, place, do)
+        return
+    what = f"Stream '{after.name}' has {_say_watermark(now)}, and the checkpoint was made by {_say_watermark(was)}."
+    do = (
+        f"To fill the table again from what the streams have: lakesql rebuild {name}. Continued as it is, events would "
+        "be held against the former watermark, and dropped as late."
+    )
+    yield Reason("breaks", "watermark-changed", what, place, do)
+
+
+def _seen(watermark: Watermark | None) -> tuple[str, int] | None:
+    if watermark is None:
+        return None
+    return watermark.column.lower(), parse_duration(node_of(watermark.delay, Place(""))).length_ms
+
+
+def _say_watermark(watermark: Watermark | None) -> str:
+    return f"a watermark on {watermark.column}" if watermark else "no watermark"
+
+
+_READ = ("format", "schema", "envelope", "key", "csv", "source_table")
+
+
+def _other_changes(change: Change, before: Stream, after: Stream) -> Iterator[Reason]:
+    uses_key = any(it.writing.is_mirror or it.writing.takes_tombstones for it in (change.before, change.after))
+    for option in _READ:
+        if getattr(before, option) != getattr(after, option) and (option != "key" or uses_key):
+            what = (
+                f"Stream '{after.name}': {option} is other than before, and records are read so from the next batch on."
+            )
+            yield Reason("next-batch", "contract-changed", what, stream_place(change.new, after, option))
+    if (
+        after.schema
+        and before.schema == after.schema
+        and change.old.schemas.get(after.schema) != change.new.schemas.get(after.schema)
+    ):
+        what = f"Stream '{after.name}': values are read by another schema from the next batch on."
+        yield Reason("next-batch", "contract-changed", what, Place(after.schema))
+    if before.max_per_batch != after.max_per_batch:
+        what = f"A batch takes {_limit(after)} of stream '{after.name}', and not {_limit(before)}."
+        yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "max_per_batch"))
+    if before.start != after.start:
+        what = f"Stream '{after.name}' has another `start`. It counts for a new checkpoint; this one goes on."
+        yield Reason("none", "start-changed", what, stream_place(change.new, after, "start"))
+    if before.description != after.description:
+        what = f"The description of stream '{after.name}' is another one."
+        yield Reason("docs", "description-changed", what, stream_place(change.new, after, "description"))
+
+
+def _limit(stream: Stream) -> str:
+    return f"{stream.max_per_batch:,} records at most" if stream.max_per_batch else "all records"
+
+
+def _connection_changes(change: Change, before: Stream, after: Stream) -> Iterator[Reason]:
+    """Connections of one type that lead elsewhere, which no position tells apart."""
+    was = change.old.manifest.target.connections.get(before.connection)
+    now = change.new.manifest.target.connections.get(after.connection)
+    if was == now or type(was) is not type(now):
+        return
+    is_other = before.connection != after.connection
+    place = (
+        stream_place(change.new, after, "connection") if is_other else connection_place(change.new, after.connection)
+    )
+    what = f"Stream '{after.name}' is read through another connection, or the same one with other options."
+    do = (
+        "If it leads to the same records, the checkpoint goes on. If it leads to others, the next run refuses "
+        "(topic-recreated, data-lost, files-moved), and says what to do."
+    )
+    yield Reason("next-batch", "connection-changed", what, place, do)

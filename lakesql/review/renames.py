@@ -1,0 +1,88 @@
+"""Models that have another name now, and do what one did that is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lakesql.compile.select import Select
+from lakesql.compile.statements import compiled_text
+from lakesql.engine.progress.advice import fix_by_time
+from lakesql.engine.progress.decide import decide
+from lakesql.engine.progress.state import Fresh
+from lakesql.model.model import Model
+from lakesql.review.causes import Change, changed_option_place
+from lakesql.review.continuation import old_progress
+from lakesql.review.option_changes import resolved
+from lakesql.review.table_changes import find_table_changes
+from lakesql.review.verdicts import ModelReview, Reason, Statements
+from lakesql.review.version import Version
+from lakesql.select.differences import find_differences
+
+
+def find_renames(old: Version, new: Version) -> Mapping[str, str]:
+    """The names of models that are new, each with the one that it had: the same table, or the same SELECT and options.
+
+    One of which two could be the former has none.
+    """
+    gone = [name for name in old.manifest.models if name not in new.manifest.models]
+    added = [name for name in new.manifest.models if name not in old.manifest.models]
+    found: dict[str, str] = {}
+    for name in added:
+        same = [former for former in gone if _is_same(old, new, former, name)]
+        if len(same) == 1 and same[0] not in found.values():
+            found[name] = same[0]
+    return found
+
+
+def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelReview:
+    """What becomes of a table whose model has another name. A checkpoint and a ledger are those of a name."""
+    before, after = old.select(former), new.select(name)
+    assert isinstance(before, Select)
+    assert isinstance(after, Select)
+    change, texts = Change(old, new, before, after), Statements(compiled_text(before), compiled_text(after))
+    table = find_table_changes(change)
+    if before.model.table != after.model.table:
+        what = (
+            f"It was '{former}'. It begins anew: {after.model.table} is filled from the start of the streams, and "
+            f"{before.model.table} stays as it is, with its checkpoint."
+        )
+        do = (
+            f"To keep the table for its readers: table='{before.model.table.name}'. To remove it: lakesql drop {former}"
+        )
+        return ModelReview(name, (Reason("renamed", "model-renamed", what, after.model.place, do),), statements=texts)
+    place = changed_option_place(change, "table")
+    state = replace(old_progress(change), checkpoint=None, entry=None, has_rows=True)
+    begins = isinstance(decide(state), Fresh)
+    if begins and state.would_duplicate:
+        what = (
+            f"It was '{former}', and begins a new checkpoint: it reads the streams from their start, and the rows that "
+            f"{after.model.table} has would stand there twice."
+        )
+        do = f"Keep the name of the file, {former}.sql: checkpoint and ledger go by it. {fix_by_time(state)}"
+        return ModelReview(
+            name,
+            (Reason("breaks", "model-renamed", what, place, do), *table.reasons),
+            table.columns,
+            texts,
+            table.steps,
+        )
+    what = (
+        f"It was '{former}', and begins a new checkpoint: it reads the streams from their start. No row stands twice."
+    )
+    do = f"To read nothing twice, keep the name of the file, {former}.sql."
+    reasons = (Reason("renamed", "model-renamed", what, place, do), *table.reasons)
+    return ModelReview(name, reasons, table.columns, texts, table.steps)
+
+
+def _is_same(old: Version, new: Version, former: str, name: str) -> bool:
+    before, after = old.select(former), new.select(name)
+    if not (isinstance(before, Select) and isinstance(after, Select)):
+        return False
+    if before.model.table == after.model.table:
+        return True
+    return _options(before.model) == _options(after.model) and not find_differences(before.query.sql, after.query.sql)
+
+
+def _options(model: Model) -> object:
+    return resolved(replace(model.config, table="", tags=(), meta={}))

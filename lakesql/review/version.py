@@ -1,0 +1,102 @@
+"""One of the two versions of a project that are compared, as far as it can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+
+from lakesql.compile.compiled import CompiledFiles, compiled_files
+from lakesql.compile.select import Select, build_select
+from lakesql.decode import Node
+from lakesql.errors import Problem, ProjectError
+from lakesql.graph.manifest import Manifest
+from lakesql.project.files import ProjectFiles, SourceFile
+
+LoadFiles = Callable[[ProjectFiles], Manifest]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A project as its files say. `problems` are those of the models that cannot be read, by their names.
+
+    Such a model stands in the manifest as one that reads nothing, so that the others can be read. `target` is the
+    target's entry in profiles.yml, for its places; None where it is not known. `schemas` are the texts of the files of
+    Avro schemas, by their paths.
+    """
+
+    files: ProjectFiles
+    manifest: Manifest
+    problems: Mapping[str, tuple[Problem, ...]]
+    target: Node | None = None
+    schemas: Mapping[str, str] = field(default_factory=dict)
+    built: dict[str, Select] = field(default_factory=dict)
+    refused: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
+
+    def select(self, name: str) -> Select | tuple[Problem, ...]:
+        """The SELECT of a model, or why there is none."""
+        if name in self.problems:
+            return self.problems[name]
+        if name not in self.built and name not in self.refused:
+            try:
+                build_select(self.manifest, name, self.built)
+            except ProjectError as error:
+                self.refused[name] = self._explain(error.problems)
+        return self.built.get(name) or self.refused[name]
+
+    def text(self, path: str) -> str:
+        """The text of a file of the project; '' where there is none."""
+        files = (*self.files.models, *self.files.streams, *self.files.macros, *self.files.properties)
+        return next((file.text for file in files if file.path == path), "")
+
+    def compiled(self) -> CompiledFiles:
+        """What knows from what each model is made."""
+        return compiled_files(self.manifest)
+
+    def _explain(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+        """The problems, where one stands in a model that cannot be read that one's own instead."""
+        by_path = {self.manifest.models[name].path: found for name, found in self.problems.items()}
+        explained = (by_path.get(problem.place.path if problem.place else "", (problem,)) for problem in problems)
+        return tuple(dict.fromkeys(problem for found in explained for problem in found))
+
+
+def read_version(files: ProjectFiles, load: LoadFiles, target: Node | None = None) -> Version:
+    """The version that `files` hold. A model that is wrong by itself keeps no other one from being read.
+
+    Raises `ProjectError` where something else than models is wrong.
+    """
+    problems: dict[str, tuple[Problem, ...]] = {}
+    while True:
+        try:
+            return Version(files, load(files), problems, target)
+        except ProjectError as error:
+            wrong = _by_model(files, error.problems)
+            again = wrong.keys() & problems.keys()
+            problems |= {name: found for name, found in wrong.items() if name not in problems}
+            models = [
+                file if model_name(file) not in wrong else SourceFile(file.path, _STUB)
+                for file in files.models
+                if model_name(file) not in again
+            ]
+            files = replace(files, models=tuple(models))
+
+
+_STUB = "{{ config(mode='append') }}\nSELECT 1 AS unread"
+"""What stands in the place of a model that cannot be read."""
+
+
+def _by_model(files: ProjectFiles, problems: tuple[Problem, ...]) -> dict[str, tuple[Problem, ...]]:
+    """The problems by the models in whose files they stand. Raises them all where some stand elsewhere."""
+    names = {file.path: model_name(file) for file in files.models}
+    found: dict[str, tuple[Problem, ...]] = {}
+    for problem in problems:
+        path = problem.place.path if problem.place else ""
+        if path not in names:
+            raise ProjectError(problems)
+        found[names[path]] = (*found.get(names[path], ()), problem)
+    return found
+
+
+def model_name(file: SourceFile) -> str:
+    """The name of the model in a file."""
+    return PurePosixPath(file.path).stem

@@ -1,0 +1,213 @@
+"""The files of a project as they were: in a commit of its git repository, or in the manifest of an earlier command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+
+from lakesql.errors import UsageError
+from lakesql.project.profiles import CONNECTIONS
+from lakesql.project.settings import SETTINGS_FILE
+
+MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+"""What may be the main branch, in the order in which it is looked for."""
+
+_SUFFIXES = (".sql", ".yml", ".yaml", ".toml", ".avsc")
+"""What the names of a project's files end in; nothing else of a repository is read."""
+
+_LINK, _FILES = "120000", ("100644", "100755")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTarget:
+    """What a manifest says of the target that it was written for. `connections` are their types, by their names."""
+
+    name: str
+    catalog: str
+    namespace: str
+    trigger: str
+    maintenance: object
+    connections: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """A project as it was: its files in a folder, and what to call it. `target` is that of a manifest.
+
+    A folder without a project's settings is that of a commit in which there was no project.
+    """
+
+    folder: Path
+    called: str
+    target: NamedTarget | None = None
+
+    @property
+    def has_project(self) -> bool:
+        """Whether there is a project in it."""
+        settings = self.folder / SETTINGS_FILE
+        return settings.is_file() and "[tool.lakesql" in settings.read_text("utf-8", errors="replace")
+
+
+@contextmanager
+def open_commit(directory: Path, ref: str | None) -> Iterator[Former]:
+    """The project of `directory` as it was in a commit: that of `ref`, or the merge base with the main branch.
+
+    Its files are in a temporary folder while this is open. Raises `UsageError` (`git-missing`, `git-ref`,
+    `shallow-clone`).
+    """
+    top = Path(_ask(directory, "rev-parse", "--show-toplevel").strip())
+    commit, called = _commit(directory, ref) if ref is not None else _merge_base(directory)
+    prefix = PurePosixPath(_ask(directory, "rev-parse", "--show-prefix").strip() or ".")
+    with TemporaryDirectory(prefix="lakesql-plan-") as name:
+        folder = Path(name)
+        _write_files(top, commit, prefix, folder)
+        yield Former(folder, called)
+
+
+def _commit(directory: Path, ref: str) -> tuple[str, str]:
+    commit = _try(directory, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    if commit is None:
+        fix = "Name a branch, a tag or a commit that `git rev-parse` knows; `git fetch` brings those of the remote."
+        if _is_shallow(directory):
+            raise _shallow(f"There is no commit '{ref}' in this clone.")
+        raise UsageError.of("git-ref", f"There is no commit '{ref}' in the repository of {directory}.", fix=fix)
+    return commit.strip(), f"{ref} ({commit.strip()[:7]})"
+
+
+def _merge_base(directory: Path) -> tuple[str, str]:
+    main = next((it for it in MAIN_BRANCHES if _try(directory, "rev-parse", "--verify", "--quiet", it)), None)
+    if main is None:
+        if _is_shallow(directory):
+            raise _shallow("There is no main branch in this clone.")
+        looked = ", ".join(MAIN_BRANCHES)
+        fix = "Name what to compare with: --against REF, or --state with the folder of a manifest.json."
+        raise UsageError.of("git-ref", "There is no main branch.", why=f"Looked for: {looked}.", fix=fix)
+    base = _try(directory, "merge-base", "HEAD", main)
+    if base is None:
+        if _is_shallow(directory):
+            raise _shallow(f"The commit at which this branch has left {main} is not in this clone.")
+        fix = f"Name the commit to compare with: --against {main}"
+        raise UsageError.of("git-ref", f"This branch and {main} have no commit in common.", fix=fix)
+    return base.strip(), f"{main} ({base.strip()[:7]}, where this branch has left it)"
+
+
+def _is_shallow(directory: Path) -> bool:
+    return (_try(directory, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
+
+
+def _shallow(what: str) -> UsageError:
+    return UsageError.of("shallow-clone", what)
+
+
+def _ask(directory: Path, *arguments: str) -> str:
+    """What git says of the project's repository. Raises `UsageError` (`git-missing`) where there is none."""
+    done = _git(directory, arguments)
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        what = f"{directory} is in no git repository: {said}"
+        raise UsageError.of("git-missing", what)
+    return done.stdout.decode(errors="replace")
+
+
+def _try(directory: Path, *arguments: str) -> str | None:
+    done = _git(directory, arguments)
+    return done.stdout.decode(errors="replace") if done.returncode == 0 and done.stdout else None
+
+
+def _git(directory: Path, arguments: Sequence[str], given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    environ = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    try:
+        return subprocess.run(
+            ["git", "-C", str(directory), *arguments], input=given, env=environ, capture_output=True, check=False
+        )
+    except OSError as error:
+        raise UsageError.of("git-missing", f"git cannot be started: {error.strerror}.") from None
+
+
+def _write_files(top: Path, commit: str, prefix: PurePosixPath, folder: Path) -> None:
+    """Write the project's files below `prefix` of a commit into `folder`, as the repository has them.
+
+    They are read one by one and not by `git archive`, which leaves out and rewrites what .gitattributes says.
+    """
+    listed = _git(top, ("ls-tree", "-r", "-z", "--full-tree", commit, "--", str(prefix))).stdout
+    entries = [_entry(line) for line in listed.decode(errors="surrogateescape").split("\0") if line]
+    wanted = [it for it in entries if it.mode in (*_FILES, _LINK) and it.path.suffix in _SUFFIXES]
+    hashes = "".join(f"{it.hash}\n" for it in wanted).encode()
+    contents = _contents(_git(top, ("cat-file", "--batch"), hashes).stdout) if wanted else iter(())
+    for it, content in zip(wanted, contents, strict=True):
+        path = folder / it.path.relative_to(prefix)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if it.mode == _LINK:
+            path.symlink_to(content.decode(errors="surrogateescape"))
+        else:
+            path.write_bytes(content)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    mode: str
+    hash: str
+    path: PurePosixPath
+
+
+def _entry(line: str) -> _Entry:
+    facts, _, path = line.partition("\t")
+    mode, _, hash_ = facts.split(" ")
+    return _Entry(mode, hash_, PurePosixPath(path))
+
+
+def _contents(answer: bytes) -> Iterator[bytes]:
+    """The contents in what `git cat-file --batch` says: a line that ends in the size, as many bytes, and a line end."""
+    at = 0
+    while at < len(answer):
+        end = answer.index(b"\n", at)
+        size = int(answer[at:end].split(b" ")[2])
+        yield answer[end + 1 : end + 1 + size]
+        at = end + size + 2
+
+
+@contextmanager
+def open_state(folder: Path) -> Iterator[Former]:
+    """The project as the `manifest.json` in a folder has it, with what that says of its target.
+
+    Raises `UsageError` (`state-missing`, `state-outdated`).
+    """
+    path = folder / "manifest.json"
+    if not path.is_file():
+        raise UsageError.of("state-missing", f"There is no manifest.json in {folder}.")
+    try:
+        manifest = json.loads(path.read_bytes())
+        target = NamedTarget(**manifest["metadata"]["target"])
+        texts = {str(name): str(text) for name, text in manifest["files"].items()}
+        settings = texts[SETTINGS_FILE]
+        unknown = set(target.connections.values()) - CONNECTIONS.keys()
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise UsageError.of("state-outdated", _say_version(path)) from None
+    if not settings or unknown:
+        raise UsageError.of("state-outdated", _say_version(path))
+    with TemporaryDirectory(prefix="lakesql-plan-") as name:
+        root = Path(name).resolve()
+        for relative, text in texts.items():
+            file = (root / relative).resolve()
+            if not file.is_relative_to(root):
+                raise UsageError.of("state-outdated", f"{path} names a file outside of its project: {relative}.")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(text.encode())
+        yield Former(root, f"{path}", target)
+
+
+def _say_version(path: Path) -> str:
+    """By what a manifest was written that cannot be compared with."""
+    try:
+        metadata = json.loads(path.read_bytes())["metadata"]
+        version, dbt = metadata.get("lakesql_version"), metadata.get("dbt_version")
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return f"{path} is not what lakesql writes."
+    by = f"lakesql {version}" if version else f"dbt {dbt}" if dbt else "something else than lakesql"
+    return f"{path} was written by {by}, and does not hold the files of a project as this version reads them."

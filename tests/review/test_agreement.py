@@ -1,0 +1,108 @@
+"""What a plan supposes of a run is what a run does: the engine's own functions are asked about every case."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakesql.cli.options import Options
+from lakesql.cli.review import load_new
+from lakesql.conditions import CONDITIONS
+from lakesql.decode import fields_of
+from lakesql.engine.progress.decide import decide
+from lakesql.engine.progress.state import Resume
+from lakesql.errors import ProjectError, RunError
+from lakesql.model.config import MODES
+from lakesql.plan.steps import plan_table
+from lakesql.project.files import read_project
+from lakesql.review.causes import Change, find_change
+from lakesql.review.compare import find_unchanged
+from lakesql.review.continuation import REBUILD, find_refusals, old_progress
+from lakesql.review.option_changes import JUDGED_ELSEWHERE, OPTION_VERDICTS
+from lakesql.review.table_changes import find_table_changes, former_table, table_specs
+from lakesql.review.verdicts import CAUSES
+from lakesql.run.prepare import checkpoint_of, query_identities
+from tests.review.corpus import CASES, apply, parse_case
+
+
+def changes(path: Path, project: Path) -> Iterator[Change]:
+    """The models of a case that can be compared."""
+    options = Options(project_dir=project)
+    old = load_new(options, read_project(project))
+    for name, edit in parse_case(path.read_text("utf-8")).edits.items():
+        apply(edit, project / name)
+    try:
+        new = load_new(options, read_project(project))
+    except ProjectError:
+        return
+    unchanged = find_unchanged(old, new)
+    for name in new.manifest.models.keys() - unchanged:
+        change = find_change(old, new, name)
+        if change is not None and name not in old.problems and name not in new.problems:
+            yield change
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_a_plan_says_what_a_run_decides(path: Path, project: Path) -> None:
+    for change in changes(path, project):
+        check_progress(change)
+        check_table(change)
+
+
+def check_progress(change: Change) -> None:
+    """The engine is asked about what it will meet, and its refusal is the plan's."""
+    state = old_progress(change)
+    folder = checkpoint_of(change.new.manifest.target, change.model.name)
+    now = query_identities(change.after, folder)[0]
+    assert (state.model, state.owner, state.folder) == (now.model, now.owner, now.folder)
+    assert (state.shape, state.mode, state.keys) == (now.shape, now.mode, now.keys)
+    assert (state.is_idempotent, state.marks_deletes) == (now.is_idempotent, now.marks_deletes)
+    was = query_identities(change.before, folder)[0]
+    if state.entry is not None:
+        assert (state.entry.state, state.entry.mode, state.entry.keys) == (was.shape, was.mode, was.keys)
+        assert state.entry.marks_deletes == was.marks_deletes
+    said = [it for it in find_refusals(change) if it.condition in CONDITIONS]
+    try:
+        decision = decide(state)
+    except RunError as error:
+        assert said[0].condition == error.problems[0].condition
+        assert said[0].verdict == ("rebuild" if said[0].condition in REBUILD else "breaks")
+        assert error.problems[0].fix in said[0].do
+    else:
+        assert isinstance(decision, Resume) or state.checkpoint is None
+        assert {it.condition for it in said} <= {"files-moved"}
+
+
+def check_table(change: Change) -> None:
+    """The table is altered as the planning of a run says, or refused as it is."""
+    before, after = table_specs(change)
+    found = find_table_changes(change)
+    state = former_table(change, before) if before.name == after.name else None
+    policy, namespaces = change.model.config.on_schema_change, frozenset({before.name.namespace})
+    try:
+        steps = plan_table(change.model.name, after, policy, state, namespaces, change.after.compared)
+    except RunError as error:
+        told = {it.condition for it in found.reasons if it.verdict == "refused"}
+        assert {problem.condition for problem in error.problems} <= told
+        return
+    assert found.steps[: len(steps)] == steps
+    assert not [it for it in found.reasons if it.verdict == "refused"]
+    assert any(it.verdict == "alter" for it in found.reasons) == bool(steps) or state is None
+
+
+def test_every_option_of_every_mode_has_a_verdict() -> None:
+    options = {field.name for kind in MODES.values() for field in fields_of(kind)}
+    assert options == OPTION_VERDICTS.keys() | JUDGED_ELSEWHERE
+    assert not OPTION_VERDICTS.keys() & JUDGED_ELSEWHERE
+
+
+def test_every_condition_of_a_case_is_known() -> None:
+    lines = [line for path in CASES for line in parse_case(path.read_text("utf-8")).plan.splitlines()]
+    met = Counter(line.split(" ")[2] for line in lines)
+    assert met.keys() <= CONDITIONS.keys() | CAUSES.keys()
+    elsewhere = {"not-compared", "table-absent", "table-drifted"}  # test_plan_command.py and test_live.py have these
+    assert CAUSES.keys() - met.keys() == elsewhere
+    assert not CAUSES.keys() & CONDITIONS.keys()

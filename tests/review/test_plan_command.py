@@ -1,0 +1,341 @@
+"""`lakesql plan` and `state:` as commands, in a repository of its own, and what may be wrong with what is compared."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakesql.cli.main import run_command
+from lakesql.review.verdicts import CAUSES, VERDICTS
+
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parents[1]
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = run_command(arguments)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def git(directory: Path, *arguments: str) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(directory), "GIT_CONFIG_NOSYSTEM": "1"}
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.invalid", "-c", "protocol.file.allow=always")
+    subprocess.run(["git", *who, *arguments], cwd=directory, env=environ, check=True, capture_output=True)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project in a folder of a repository, committed on the branch `main`, and the working directory in it."""
+    project = tmp_path / "repository" / "shop"
+    shutil.copytree(FOLDER / "project", project)
+    (project / ".gitignore").write_text("target/\nlogs/\n")
+    git(project.parent, "init", "--initial-branch", "main")
+    commit(project)
+    monkeypatch.chdir(project)
+    return project
+
+
+def commit(project: Path) -> None:
+    git(project, "add", "--all", "..")
+    git(project, "commit", "--message", "a step")
+
+
+def edit(path: Path, before: str, after: str) -> None:
+    text = path.read_text("utf-8")
+    assert before in text
+    path.write_text(text.replace(before, after), "utf-8")
+
+
+def conditions(stderr: str) -> list[str]:
+    return [line["condition"] for line in map(json.loads, stderr.splitlines()) if line["event"] == "problem"]
+
+
+def test_nothing_changes(run: Run, shop: Path) -> None:
+    code, out, err = run("plan")
+    assert (code, err) == (0, "")
+    assert out.startswith("Compared with main (") and out.endswith("15 none.\n")
+
+
+def test_what_is_not_committed_is_compared_with_the_merge_base(run: Run, shop: Path) -> None:
+    git(shop, "checkout", "-b", "feature")
+    edit(shop / "models/products.sql", "stock > 0", "stock > 1")
+    commit(shop)
+    git(shop, "checkout", "main")
+    edit(shop / "models/orders.sql", "30 seconds", "1 minute")
+    commit(shop)
+    git(shop, "checkout", "feature")
+    edit(shop / "models/clicks.sql", "'days(viewed_at)'", "'hours(viewed_at)'")
+    plan = json.loads(run("plan", "--output", "json")[1])
+    assert {it["name"]: it["verdict"] for it in plan["models"] if it["verdict"] != "none"} == {
+        "clicks": "alter",
+        "products": "rebuild",
+    }
+    against_main = json.loads(run("plan", "--against", "main", "-o", "json")[1])
+    assert [it["name"] for it in against_main["models"] if it["verdict"] == "next-batch"] == ["orders"]
+
+
+def test_the_exit_code_is_3_where_the_worst_verdict_reaches_the_limit(run: Run, shop: Path) -> None:
+    edit(shop / "models/clicks.sql", "'days(viewed_at)'", "'hours(viewed_at)'")
+    reached = {verdict: run("plan", "--fail-on", verdict)[0] for verdict in VERDICTS}
+    hard = VERDICTS.index("alter")
+    assert reached == {verdict: 3 if index <= hard else 0 for index, verdict in enumerate(VERDICTS)}
+    assert run("plan", "--select", "orders", "--fail-on", "docs")[0] == 0
+    assert run("plan", "--fail-on", "worse")[0] == 2
+
+
+def test_the_json_has_the_shape_of_its_schema(run: Run, shop: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((ROOT / "docs/plan.schema.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    edit(shop / "models/softly.sql", "CAST(price AS double)", "CAST(price AS string)")
+    edit(shop / "models/clicks.sql", "visitor, customer_id,", "customer_id, length(url) AS url_length,")
+    edit(shop / "streams/shop.yml", "product_id: {type: int", "product_id: {type: bigint")
+    (shop / "models/everything.sql").unlink()
+    code, out, _ = run("plan", "--output", "json")
+    plan = json.loads(out)
+    jsonschema.validate(plan, schema)
+    assert code == 0 and plan["verdict"] == "refused"
+    assert schema["$defs"]["verdict"]["enum"] == list(VERDICTS)
+    broken = json.loads(out)
+    broken["models"][0]["verdict"] = "worse"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, schema)
+
+
+def test_columns_steps_and_readers_are_told(run: Run, shop: Path) -> None:
+    edit(shop / "models/customers.sql", "    on_schema_change='fail',\n", "")
+    edit(
+        shop / "models/customers.sql",
+        "    name,\n",
+        "    name,\n    upper(name) AS loud,\n    CAST(customer_id AS int) AS n,\n",
+    )
+    plan = {it["name"]: it for it in json.loads(run("plan", "-o", "json")[1])["models"]}
+    found = plan["customers"]
+    assert found["columns"]["added"] == [{"name": "loud", "type": "string"}, {"name": "n", "type": "int"}]
+    (step,) = found["steps"]
+    assert step["statements"][0].startswith("ALTER TABLE lake.shop.customers ADD COLUMNS (loud")
+    assert found["downstream"] == [{"name": "joined", "columns": ["loud", "n"], "through": "customers"}]
+    assert "upper(name) AS loud" in found["statements"]["after"] and "loud" not in found["statements"]["before"]
+
+
+def test_readers_of_a_column_are_named_through_others(run: Run, shop: Path) -> None:
+    (shop / "models/paid.sql").write_text(
+        "{{ config(mode='append') }}\nSELECT view_id, page AS where_paid FROM {{ stream('clicks') }}\n"
+    )
+    (shop / "models/payers.sql").write_text(
+        "{{ config(mode='append') }}\nSELECT where_paid, view_id FROM {{ stream('paid') }}\n"
+    )
+    commit(shop)
+    edit(shop / "macros/text.sql", "(/[^?#]*)", "(/[^?#;]*)")
+    plan = {it["name"]: it for it in json.loads(run("plan", "-o", "json")[1])["models"]}
+    assert plan["clicks"]["downstream"] == [
+        {"name": "checkouts", "columns": ["page"], "through": "clicks"},
+        {"name": "paid", "columns": ["page"], "through": "clicks"},
+        {"name": "payers", "columns": ["where_paid"], "through": "paid"},
+    ]
+
+
+def test_markdown_has_a_table_first_and_folds_the_rest(run: Run, shop: Path) -> None:
+    edit(shop / "models/products.sql", "stock > 0", "/* | <b> ``` */ stock > 1")
+    out = run("plan", "-o", "markdown")[1]
+    lines = out.splitlines()
+    assert lines[0] == "<!-- lakesql plan -->"
+    rows = [line for line in lines if line.startswith("| `")]
+    assert len(rows) == 1 and rows[0].startswith("| `products` | 🟠 rebuild | WHERE")
+    assert lines.index(rows[0]) < lines.index(next(it for it in lines if it.startswith("<details>")))
+    assert out.count("````") == 2 and out.count("<details>") == out.count("</details>") == 1
+
+
+def test_text_quotes_the_places(run: Run, shop: Path) -> None:
+    edit(shop / "pyproject.toml", "big_order = 500", "big_order = 400")
+    out = run("plan")[1]
+    assert "next-batch  order_states" in out
+    assert "pyproject.toml:6:1 [expression-changed]" in out
+    assert "-    o.amount >= 500 AS is_big," in out and "+    o.amount >= 400 AS is_big," in out
+
+
+def test_secrets_that_are_not_set_are_not_needed(run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SPARK_MASTER", "CATALOG_URI", "LAKESQL_SECRET_CATALOG", "CHECKPOINTS", "KAFKA_BOOTSTRAP"):
+        monkeypatch.delenv(name, raising=False)
+    assert run("parse", "--target", "prod")[0] == 2
+    edit(shop / "streams/shop.yml", "topic: shop.orders", "topic: shop.orders.v2")
+    code, out, err = run("plan", "--target", "prod", "-o", "json")
+    assert (code, err) == (0, "")
+    assert {it["name"] for it in json.loads(out)["models"] if it["verdict"] == "breaks"} == {
+        *("joined", "order_states", "orders", "pairs", "totals")
+    }
+
+
+def test_a_project_that_was_not_there_is_all_added(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "README.md").write_text("nothing yet\n")
+    git(tmp_path, "init", "--initial-branch", "main")
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "commit", "--message", "first")
+    shutil.copytree(FOLDER / "project", tmp_path / "shop")
+    monkeypatch.chdir(tmp_path / "shop")
+    plan = json.loads(run("plan", "-o", "json")[1])
+    assert {it["verdict"] for it in plan["models"]} == {"added"}
+
+
+def test_an_old_model_that_cannot_be_read_is_said_and_not_guessed(run: Run, shop: Path) -> None:
+    good = (shop / "models/clicks.sql").read_text("utf-8")
+    edit(shop / "models/clicks.sql", "mode='append'", "mode='appnd'")
+    edit(shop / "models/orders.sql", "SELECT order_id", "SELECT no_such_column")
+    commit(shop)
+    (shop / "models/clicks.sql").write_text(good)
+    edit(shop / "models/orders.sql", "SELECT no_such_column", "SELECT order_id")
+    plan = {it["name"]: it for it in json.loads(run("plan", "-o", "json")[1])["models"]}
+    for name, condition in (("clicks", "unknown-mode"), ("orders", "unknown-column")):
+        (reason,) = plan[name]["reasons"]
+        assert (reason["verdict"], reason["condition"]) == ("breaks", "not-compared")
+        assert condition in reason["what"]
+    assert plan["customers"]["verdict"] == "none"
+
+
+def test_an_old_project_that_cannot_be_read_is_an_error(run: Run, shop: Path) -> None:
+    edit(shop / "streams/landing.yml", "size: int", "size: integr")
+    commit(shop)
+    edit(shop / "streams/landing.yml", "size: integr", "size: int")
+    code, out, err = run("plan", "--log-format", "json")
+    assert (code, out, conditions(err)) == (2, "", ["old-unreadable"])
+    assert "streams/landing.yml:6:13" in err
+
+
+def test_a_ref_that_is_not_there(run: Run, shop: Path) -> None:
+    for ref in ("no-such-branch", "--help", "HEAD:models"):
+        code, out, err = run("plan", f"--against={ref}", "--log-format", "json")
+        assert (code, out, conditions(err)) == (2, "", ["git-ref"]), ref
+
+
+def test_no_main_branch_and_nothing_in_common(run: Run, shop: Path) -> None:
+    git(shop, "checkout", "--orphan", "other")
+    edit(shop / "models/orders.sql", "30 seconds", "1 minute")
+    commit(shop)
+    assert conditions(run("plan", "--log-format", "json")[2]) == ["git-ref"]
+    git(shop, "branch", "--delete", "--force", "main")
+    assert conditions(run("plan", "--log-format", "json")[2]) == ["git-ref"]
+
+
+def test_no_repository(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(FOLDER / "project", tmp_path / "shop")
+    monkeypatch.chdir(tmp_path / "shop")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    assert conditions(run("plan", "--log-format", "json")[2]) == ["git-missing"]
+    monkeypatch.setenv("PATH", "")
+    assert conditions(run("plan", "--log-format", "json")[2]) == ["git-missing"]
+
+
+def test_a_shallow_clone(run: Run, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edit(shop / "models/orders.sql", "30 seconds", "1 minute")
+    commit(shop)
+    git(shop, "checkout", "-b", "feature", "HEAD~1")
+    edit(shop / "models/products.sql", "stock > 0", "stock > 1")
+    commit(shop)
+    git(shop, "checkout", "main")
+    origin = f"file://{shop.parent}"
+    git(tmp_path, "clone", "--depth", "1", "--no-single-branch", "--branch", "feature", origin, "shallow")
+    monkeypatch.chdir(tmp_path / "shallow" / "shop")
+    assert conditions(run("plan", "--log-format", "json")[2]) == ["shallow-clone"]
+    assert conditions(run("plan", "--against", "HEAD~1", "--log-format", "json")[2]) == ["shallow-clone"]
+    git(tmp_path / "shallow", "fetch", "--unshallow")
+    plan = json.loads(run("plan", "-o", "json")[1])
+    assert [it["name"] for it in plan["models"] if it["verdict"] != "none"] == ["products"]
+
+
+def test_a_state_is_compared_as_a_commit_is(run: Run, shop: Path) -> None:
+    assert run("parse")[0] == 0
+    shutil.copytree("target", "before")
+    edit(shop / "models/products.sql", "stock > 0", "stock > 1")
+    edit(shop / "pyproject.toml", 'trigger = "1 minute"', 'trigger = "5 minutes"')
+    of_state, of_commit = (
+        json.loads(run("plan", *words, "-o", "json")[1]) for words in (("--state", "before"), ("--against", "HEAD"))
+    )
+    assert of_state["models"] == of_commit["models"]
+    assert of_state["verdict"] == "rebuild"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"metadata": {"dbt_version": "1.9"}, "nodes": {}}', None, "older"])
+def test_a_state_that_is_none(run: Run, shop: Path, text: str | None) -> None:
+    Path("before").mkdir()
+    if text == "older":
+        run("parse")
+        manifest = json.loads(Path("target/manifest.json").read_text("utf-8"))
+        del manifest["files"]
+        text = json.dumps(manifest)
+    if text is not None:
+        Path("before/manifest.json").write_text(text)
+    code, out, err = run("plan", "--state", "before", "--log-format", "json")
+    assert (code, out, conditions(err)) == (2, "", ["state-missing" if text is None else "state-outdated"])
+
+
+def test_a_state_writes_no_file_outside_of_its_folder(run: Run, shop: Path) -> None:
+    run("parse")
+    manifest = json.loads(Path("target/manifest.json").read_text("utf-8"))
+    manifest["files"]["../../escaped.sql"] = "SELECT 1"
+    Path("before").mkdir()
+    Path("before/manifest.json").write_text(json.dumps(manifest))
+    assert conditions(run("plan", "--state", "before", "--log-format", "json")[2]) == ["state-outdated"]
+
+
+def test_a_manifest_holds_nothing_of_the_profile_but_names(run: Run, shop: Path) -> None:
+    edit(
+        shop / "profiles.yml",
+        "shop: {type: recorded, path: streams/recorded}",
+        "shop: {type: kafka, bootstrap_servers: 'hidden:1'}",
+    )
+    assert run("parse")[0] == 0
+    assert "hidden" not in Path("target/manifest.json").read_text("utf-8")
+
+
+STATES = {
+    "new": ["shop.fresh"],
+    "modified": ["shop.clicks", "shop.everything", "shop.order_states", "shop.orders", "stream:shop.page_views"],
+    "modified.body": ["shop.order_states"],
+    "modified.macros": ["shop.clicks"],
+    "modified.configs": ["shop.orders"],
+    "modified.contract": ["shop.clicks", "shop.everything", "stream:shop.page_views"],
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_models_are_selected_by_what_has_changed(run: Run, shop: Path, state: str) -> None:
+    (shop / "models/fresh.sql").write_text("{{ config(mode='append') }}\nSELECT order_id FROM {{ stream('orders') }}\n")
+    edit(shop / "models/shop.yml", "description: Customers as they are now.", "description: Customers.")
+    edit(shop / "models/orders.sql", "30 seconds", "1 minute")
+    edit(shop / "models/order_states.sql", "o.status,", "upper(o.status) AS status,")
+    edit(
+        shop / "models/reports/views_per_10_minutes.sql",
+        "{{ page_of('url') }}",
+        "regexp_extract(url, '^https?://[^/]+(/[^?#]*)', 1)",
+    )
+    edit(shop / "macros/text.sql", "(/[^?#]*)", "(/[^?#;]*)")
+    edit(shop / "streams/shop.yml", "      view_id: {type: string, required: true}", "      view_id: {type: string}")
+    listed = run("ls", "--select", f"state:{state}", "--against", "main")[1].splitlines()
+    readers = {"shop.views_per_10_minutes", "shop.reports.views_per_10_minutes", "shop.reports.visits_per_day"}
+    assert sorted(set(listed) - readers) == STATES[state]
+
+
+def test_a_state_needs_something_to_compare_with(run: Run, shop: Path) -> None:
+    assert conditions(run("ls", "--select", "state:new", "--log-format", "json")[2]) == ["bad-selector"]
+    assert conditions(run("ls", "--select", "state:nwe", "--against", "main", "--log-format", "json")[2]) == [
+        "bad-selector"
+    ]
+    assert run("ls", "--select", "state:modified+", "--against", "main")[:2] == (0, "")
+
+
+def test_every_cause_is_documented_and_met() -> None:
+    page = (ROOT / "docs/plan.md").read_text("utf-8")
+    assert {cause for cause in CAUSES if f"`{cause}`" not in page} == set()
+    assert {verdict for verdict in VERDICTS if f"| `{verdict}` |" not in page} == set()

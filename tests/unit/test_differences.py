@@ -1,0 +1,78 @@
+"""What is a difference of two SELECTs, and what is their spelling."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from lakesql.select.differences import find_differences, first_change, is_same_expression
+
+
+def found(old: str, new: str) -> list[tuple[str, str, str]]:
+    """Each difference with the word of the newer text at which it stands."""
+    return [(it.kind, it.name, new[it.offset :].split(" ")[0]) for it in find_differences(old, new)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("SELECT a, b FROM s", "select  a ,/* x */ `b`\nFROM S -- y"),
+        ("SELECT a AS x FROM s WHERE a <> 1 AND b = 2", "SELECT a x FROM s WHERE ((a != 1) AND (b == 2))"),
+        ("SELECT a, b + 1 AS c FROM s", "SELECT b + 1 AS c, a FROM s"),
+    ],
+)
+def test_spelling_is_no_difference(old: str, new: str) -> None:
+    assert found(old, new) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("SELECT a, 'x' AS b FROM s", "SELECT a, 'X' AS b FROM s", [("column", "b", "'X'")]),
+        ("SELECT nvl(a, 1) AS b FROM s", "SELECT coalesce(a, 1) AS b FROM s", [("column", "b", "coalesce(a,")]),
+        ("SELECT a - (b - c) AS d FROM s", "SELECT (a - b) - c AS d FROM s", [("column", "d", "(a")]),
+        ("SELECT a FROM s WHERE a > 1", "SELECT a FROM s WHERE a > 2", [("filter", "WHERE", "2")]),
+        ("SELECT a FROM s WHERE a > 1", "SELECT a FROM s", [("filter", "WHERE", "s")]),
+        ("SELECT a FROM s JOIN t ON a = b", "SELECT a FROM s JOIN t ON a = c", [("source", "FROM", "c")]),
+        ("SELECT a FROM s", "SELECT DISTINCT a FROM s", [("rest", "DISTINCT", "DISTINCT")]),
+        ("SELECT a FROM s", "SELECT /*+ BROADCAST(s) */ a FROM s", [("rest", "a hint", "SELECT")]),
+        (
+            "SELECT a + 1 AS b, b * 2 AS c FROM s",
+            "SELECT b * 2 AS c, a + 1 AS b FROM s",
+            [("rest", "the order of the columns", "b")],
+        ),
+        (
+            "SELECT a, b, count(*) AS n FROM s GROUP BY 1",
+            "SELECT b, a, count(*) AS n FROM s GROUP BY 1",
+            [("rest", "the order of the columns", "b,")],
+        ),
+        (
+            "SELECT a FROM s UNION ALL SELECT b FROM t",
+            "SELECT a FROM s UNION ALL SELECT c FROM t",
+            [("rest", "the query", "c")],
+        ),
+    ],
+)
+def test_a_difference_is_named_with_its_place(old: str, new: str, expected: list[tuple[str, str, str]]) -> None:
+    assert found(old, new) == expected
+
+
+def test_columns_that_one_of_the_two_lacks_are_not_told() -> None:
+    assert found("SELECT a FROM s", "SELECT a, b FROM s") == []
+    assert first_change("SELECT a FROM s", "SELECT a, b FROM s") == len("SELECT a")
+
+
+def test_conditions() -> None:
+    assert is_same_expression("status = 'x'", "(STATUS == 'x')")
+    assert not is_same_expression("status = 'x'", "status = 'X'")
+    assert not is_same_expression("", "a = 1")
+
+
+def test_a_very_long_select_is_compared_in_seconds() -> None:
+    columns = [f"coalesce(c{number}, 0) + 1 AS d{number}" for number in range(3_000)]
+    old = f"SELECT {', '.join(columns)} FROM s"
+    new = f"SELECT {', '.join(['1 AS e', *reversed(columns)])} FROM s WHERE c1 = 1"
+    started = time.process_time()
+    assert ("filter", "WHERE") in [(it.kind, it.name) for it in find_differences(old, new)]
+    assert time.process_time() - started < 5
