@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from lakesql.model.model import WrittenCall
 from lakesql.project.duration import Duration
 from lakesql.project.size import Size
 from lakesql.review.causes import Change, changed_option_place, properties_place
@@ -55,6 +56,7 @@ def find_option_changes(change: Change) -> Iterator[Reason]:
         what = f"A continuous run takes a batch {now}, and not {was}."
         yield Reason("next-batch", "option-changed", what, changed_option_place(change, "trigger"))
     yield from _key_changes(change)
+    yield from _call_changes(change)
     yield from _property_changes(change)
 
 
@@ -122,6 +124,27 @@ def _key_changes(change: Change) -> Iterator[Reason]:
         what = "keys are other than before: rows that are in the table were told apart by the former ones."
         place = changed_option_place(change, "keys")
         yield Reason("rebuild", "option-changed", what, place, _do("rebuild", change.model.name))
+
+
+def _call_changes(change: Change) -> Iterator[Reason]:
+    """CALL statements of maintenance models that are other than before, come, or go."""
+    before = {call.name: call for call in change.before.model.calls}
+    after = {call.name: call for call in change.model.calls}
+    for name in sorted(before.keys() | after.keys()):
+        was, now = before.get(name), after.get(name)
+        if was is None and now is not None:
+            what = f"{name} takes the place of the appended {now.procedure}, from the next batch on."
+        elif was is not None and now is None:
+            what = f"{name} is gone: the appended {was.procedure} is back, from the next batch on."
+        elif was is not None and now is not None and _call(was) != _call(now):
+            what = f"{name} is other than before, from the next batch on."
+        else:
+            continue
+        yield Reason("next-batch", "option-changed", what, now.place if now is not None else change.model.place)
+
+
+def _call(call: WrittenCall) -> Any:
+    return (call.procedure, resolved(call.options), call.is_by_time)
 
 
 def _property_changes(change: Change) -> Iterator[Reason]:
