@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +28,7 @@ from lakesql.events import Event
 from lakesql.graph.selector import METHODS
 from lakesql.model.config import ALL_MODES, PartitionField, SortField, TableConfig, Trigger
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
+from lakesql.model.unit_tests import Expect, GivenRef, GivenStream, GivenTable, Overrides, Rows, UnitTest
 from lakesql.model.writing import PARTITIONED_APPEND_PROPERTIES, PARTITIONED_UPSERT_PROPERTIES
 from lakesql.observe.jsonl import event_name
 from lakesql.observe.metrics import RUN_METRICS, TABLE_METRICS, TABLE_STATES, Metric
@@ -111,6 +113,25 @@ def properties_table() -> str:
     return option_table(field for field in fields_of(ModelProperties) if field.name != "place")
 
 
+def unit_test_sections() -> str:
+    """The keys of a unit test, and those within it."""
+    parts = [_keys_of(UnitTest)]
+    heads: dict[str, type] = {
+        "`overrides`": Overrides,
+        "`given`: the model's own table": GivenTable,
+        "`given`: a stream": GivenStream,
+        "`given`: the table of a model that is joined": GivenRef,
+        "`expect`": Expect,
+    }
+    parts += [f"### {head}\n\n{_keys_of(kind)}" for head, kind in heads.items()]
+    return "\n\n".join(parts)
+
+
+def _keys_of(kind: type) -> str:
+    """The keys of a part of a unit test; its place is no key."""
+    return option_table(field for field in fields_of(kind) if field.name != "place")
+
+
 def option_table(fields: Iterable[Field]) -> str:
     """One row a key: name, what it takes, default, meaning."""
     rows = [(f"`{field.name}`", kind_text(field.kind), default_text(field), field.doc) for field in fields]
@@ -124,6 +145,8 @@ def option_doc(kind: type) -> str:
 
 
 KINDS: Mapping[Any, str] = {
+    datetime: "time",
+    Rows: "list, or path",
     str: "text",
     int: "whole number",
     float: "number",
@@ -367,6 +390,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "config": config_sections,
     "maintenance": maintenance_sections,
     "properties": properties_table,
+    "unit-tests": unit_test_sections,
     "column-properties": lambda: option_table(fields_of(ColumnProperties)),
     "freshness": lambda: option_table(fields_of(Freshness)),
     "thresholds": threshold_table,

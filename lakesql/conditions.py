@@ -38,6 +38,11 @@ CONDITIONS: dict[str, Condition] = {
         "An SQL expression in the configuration is not one scalar expression over the model's columns.",
         "Correct it as the message says. Queries, aggregates and window functions have no place in it.",
     ),
+    "bad-fixture": Condition(
+        "A row or a record of a unit test does not fit the contract of its stream or the columns of its table, or a "
+        "fixture file cannot be read as rows.",
+        "Correct the value at the place. A record that is meant to be bad is a text: its raw value in quotes.",
+    ),
     "bad-interval": Condition(
         "A text is not an interval of fixed length.",
         "Write a number and a unit, or several: `30 seconds`, `10 minutes`, `1 hour 30 minutes`.",
@@ -387,6 +392,10 @@ CONDITIONS: dict[str, Condition] = {
     "metrics-port": Condition(
         "The address and the port that `--metrics-address` and `--metrics-port` name cannot be listened on.",
         "Choose another port, or end the program that has it.",
+    ),
+    "missing-fixture": Condition(
+        "A unit test names a fixture file that does not exist.",
+        "Correct the path, which is relative to the project's folder, or write the file.",
     ),
     "missing-option": Condition(
         "An option that must be given is missing.",

@@ -114,6 +114,7 @@ class InternalError(LakesqlError):
 
 EXTRAS = {
     **dict.fromkeys(("pyspark", "py4j", "pyiceberg", "pyarrow", "sqlalchemy", "prometheus_client"), "spark"),
+    "duckdb": "unit",
     "psycopg": "postgres",
     "boto3": "glue",
     **dict.fromkeys(("thrift", "thrift_sasl"), "hive"),

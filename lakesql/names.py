@@ -81,6 +81,17 @@ ROW = "_lakesql_row"
 DELETE = "_lakesql_delete"
 """Whether a row of a keyed batch deletes its key (`delete_when`)."""
 
+UNPARSABLE = "unparsable"
+REQUIRED_MISSING = "required-missing"
+NO_VALUE = "tombstone"
+KEY_MISSING = "key-missing"
+SEQUENCE_MISSING = "sequence-missing"
+LATE = "late"
+"""Why a record, or a row of the SELECT, is a dead letter: its `reason`. A watermark has dropped what is `late`."""
+
+REASONS = (UNPARSABLE, REQUIRED_MISSING, NO_VALUE, KEY_MISSING, SEQUENCE_MISSING, LATE)
+"""All that `reason` may say."""
+
 RANK = "_lakesql_rank"
 """1 on the newest row of its key in a batch."""
 

@@ -36,7 +36,8 @@ _TARGET = "`--target` names a target of profiles.yml."
 _CONTINUOUS = "`lakesql run --continuous` runs until it is ended by Ctrl-C or SIGTERM."
 _ALL_NEW = "Leave it out: a batch holds the records that have not been read, and nothing else."
 _NO_TESTS = (
-    "Tests are not run in this version. A stream's contract is checked in every batch; bad records are dead letters."
+    "Data tests are not run in this version. A stream's contract is checked in every batch; bad records are dead "
+    "letters. What a model makes of records is tested by `unit_tests:` and `lakesql test --unit`."
 )
 _NO_PACKAGES = "There are no packages: write the macro into macros/, or the SQL that it would make."
 _HISTORY = "mode='scd2' keeps a row for each version, by keys and sequence_by."
@@ -67,7 +68,7 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         **dict.fromkeys(("evaluate", "preview"), _PREVIEW),
         **dict.fromkeys(("validate", "check", "lint", "info"), _PARSE),
         **dict.fromkeys(("start", "serve", "watch", "daemon"), _CONTINUOUS),
-        **dict.fromkeys(("test", "audit", "unit_test"), _NO_TESTS),
+        **dict.fromkeys(("audit", "unit_test"), _NO_TESTS),
         **dict.fromkeys(("snapshot", "snapshots"), _HISTORY),
         **dict.fromkeys(("deps", "install"), _NO_PACKAGES),
         **dict.fromkeys(("compact", "optimize", "vacuum", "expire", "janitor"), _NO_MAINTENANCE),
@@ -220,7 +221,7 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         "tables": _STREAMS,
         "seeds": _SMALL_TABLE,
         "snapshots": _HISTORY,
-        **dict.fromkeys(("tests", "data_tests", "unit_tests"), _NO_TESTS),
+        **dict.fromkeys(("tests", "data_tests"), _NO_TESTS),
         **dict.fromkeys(("macros", "analyses"), "Macros are described by comments in their files."),
         **dict.fromkeys(("exposures", "metrics", "semantic_models", "groups", "saved_queries"), _META),
     },

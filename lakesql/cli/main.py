@@ -25,8 +25,8 @@ from lakesql.secrets import find_secrets, guard
 from lakesql.words import answer, suggest
 
 COMMANDS = (
-    *("init", "debug", "parse", "ls", "compile", "plan", "run", "show", "status", "freshness", "forecast", "record"),
-    *("maintain", "replay", "rewind", "rebuild", "drop", "clean"),
+    *("init", "debug", "parse", "ls", "compile", "plan", "test", "run", "show", "status", "freshness", "forecast"),
+    *("record", "maintain", "replay", "rewind", "rebuild", "drop", "clean"),
 )
 
 REMOVING = ("rebuild", "drop", "clean")
@@ -50,7 +50,7 @@ Completion with Tab: add the line for your shell to its start-up file.
   fish  _LAKESQL_COMPLETE=fish_source lakesql | source
 
 \b
-Exit codes: 0 fine, 1 a model failed, 2 the project or the command line is wrong, 3 plan --fail-on.
+Exit codes: 0 fine, 1 a model failed, 2 the project or the command line is wrong, 3 --fail-on (plan, test).
 """
 
 

@@ -384,6 +384,23 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
             assert_never(config)
 
 
+def named_steps(select: Select, conditions: Mapping[str, str]) -> tuple[Step, ...]:
+    """The steps of each batch, in which these texts stand for the configuration's conditions, by their options.
+
+    A condition is the author's SQL; without it, all of a step's text is lakesql's own.
+    """
+    config = select.model.config
+    match config:
+        case Upsert():
+            delete_when, when_matched = conditions.get("delete_when", ""), conditions.get("when_matched", "")
+            config = replace(config, delete_when=delete_when, when_matched=when_matched)
+        case Append() | Cdc() | Scd2():
+            pass
+        case _:
+            assert_never(config)
+    return batch_steps(replace(select, model=replace(select.model, config=config)), select.columns)
+
+
 def _fill_unsent(select: Select, columns: tuple[str, ...] | None) -> tuple[FillUnsent, ...]:
     landing = {column.lower() for column in columns or ()}
     kept = {

@@ -27,6 +27,7 @@ from lakesql.model.config import (
 from lakesql.model.model import MaintenanceModel, Model, TemplateFacts
 from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
 from lakesql.model.table_name import TableName
+from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest, read_unit_test
 from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
 from lakesql.model.writing import build_writing
 from lakesql.names import check_name
@@ -48,6 +49,7 @@ class Declarations:
 
     streams: tuple[Stream, ...] = ()
     models: tuple[ModelProperties, ...] = ()
+    unit_tests: tuple[UnitTest, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
@@ -71,7 +73,7 @@ class Manifest:
 
     `outputs` are the folders that it is written to, `warnings` what somebody should know and what ends no command.
     `streams`, `models` and the maintenance models, `written`, are by name; `vars` are the settings' with --vars over
-    them. `texts` are those of the files that it was read from, by their paths.
+    them. `unit_tests` are those of the models. `texts` are those of the files that it was read from, by their paths.
     """
 
     directory: Path
@@ -86,6 +88,7 @@ class Manifest:
     graph: Graph
     warnings: tuple[Problem, ...]
     texts: Mapping[str, str]
+    unit_tests: tuple[UnitTest, ...] = ()
 
 
 def load_manifest(
@@ -134,6 +137,8 @@ def load_manifest(
         if name not in model_names
     )
     problems.extend(_check_references(models, streams, model_names - written.keys(), all_declared))
+    unit_tests = tuple(test for found in declared for test in found.unit_tests)
+    problems.extend(_check_unit_tests(unit_tests, models, streams, model_names - written.keys(), all_declared))
     if problems:
         raise ProjectError(problems)
     return Manifest(
@@ -149,6 +154,7 @@ def load_manifest(
         graph=build_graph(_graph_nodes(files.settings.name, streams, models)),
         warnings=tuple(warnings),
         texts=files.texts,
+        unit_tests=unit_tests,
     )
 
 
@@ -157,11 +163,15 @@ def parse_declarations(file: SourceFile) -> Declarations:
     problems: list[Problem] = []
     root = collect(problems, partial(parse_yaml, file.path, file.text))
     sections = collect(problems, partial(read_sections, root)) if root else None
-    model_nodes, stream_nodes = sections or ((), ())
+    model_nodes, stream_nodes, test_nodes = sections or ((), (), ())
     models = [collect(problems, partial(read_model_properties, node)) for node in model_nodes]
     streams = [collect(problems, partial(read_stream, node)) for node in stream_nodes]
+    tests = [collect(problems, partial(read_unit_test, node)) for node in test_nodes]
     return Declarations(
-        streams=tuple(filter(None, streams)), models=tuple(filter(None, models)), problems=tuple(problems)
+        streams=tuple(filter(None, streams)),
+        models=tuple(filter(None, models)),
+        unit_tests=tuple(filter(None, tests)),
+        problems=tuple(problems),
     )
 
 
@@ -387,6 +397,51 @@ def _check_references(
                     f"Read the stream that '{read.name}' reads, or join its table with ref('{read.name}').",
                     reference.place,
                 )
+
+
+def _check_unit_tests(
+    tests: Iterable[UnitTest],
+    models: Mapping[str, Model],
+    streams: Mapping[str, Stream],
+    model_names: Collection[str],
+    all_declared: bool,
+) -> Iterable[Problem]:
+    """What unit tests name exists, is read by their models, and is given once."""
+    first: dict[tuple[str, str], Place] = {}
+    for test in tests:
+        if earlier := first.get((test.model, test.name)):
+            what = f"Unit test '{test.name}' of model '{test.model}' stands at {earlier} already."
+            yield Problem("duplicate-name", what, place=test.place)
+        first.setdefault((test.model, test.name), test.place)
+        model = models.get(test.model)
+        if model is None:
+            if test.model not in model_names:
+                hint = did_you_mean(test.model, model_names)
+                yield Problem("unknown-model", f"There is no model '{test.model}'.", "", hint, test.place)
+            continue
+        read_streams, read_models = ({it.name for it in found} for found in (model.facts.streams, model.facts.refs))
+        seen: set[tuple[str, str]] = set()
+        for given in test.given:
+            match given:
+                case GivenTable():
+                    key, known, condition = ("table", "this"), {"this"}, "unknown-model"
+                case GivenStream(stream=name):
+                    key, known, condition = ("stream", name), read_streams, "unknown-stream"
+                case GivenRef(ref=name):
+                    key, known, condition = ("ref", name), read_models, "unknown-ref"
+            kind, name = key
+            if name not in known and (all_declared or kind == "ref"):
+                what = f"Model '{test.model}' does not read {kind} '{name}'."
+                yield Problem(condition, what, "", did_you_mean(name, known), given.place)
+            if key in seen:
+                what = f"{kind} '{name}' is given twice."
+                yield Problem("duplicate-name", what, "", "Put all of it into one entry.", given.place)
+            seen.add(key)
+        overridden = test.overrides.vars
+        for name in overridden.entries() if overridden else ():
+            if overridden and name not in model.facts.vars:
+                what = f"Model '{test.model}' reads no variable '{name}'."
+                yield Problem("wrong-value", what, "", did_you_mean(name, model.facts.vars), overridden.key_place(name))
 
 
 def _graph_nodes(project: str, streams: Mapping[str, Stream], models: Mapping[str, Model]) -> Iterable[GraphNode]:

@@ -13,6 +13,7 @@ from lakesql.graph.manifest import Declarations, ModelFile, parse_declarations, 
 from lakesql.model.config import ALL_MODES, AvailableNow, Every, PartitionField, SortField
 from lakesql.model.model import TemplateFacts
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
+from lakesql.model.unit_tests import UNIT_TEST_KINDS
 from lakesql.project.cache import CacheFile, digest
 from lakesql.project.codec import decoder, encode
 from lakesql.project.duration import Duration
@@ -26,6 +27,7 @@ from lakesql.template.template import Macros
 _DECLARATIONS = (
     *(Declarations, Stream, Column, Csv, FilePath, Generated, TopicPattern, Topics, Watermark),
     *(ModelProperties, ColumnProperties, Freshness, Duration, Place),
+    *(*UNIT_TEST_KINDS, Node),
 )
 _MODEL_FILE = (
     *(ModelFile, TemplateFacts, Reference, Node, Place),

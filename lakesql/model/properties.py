@@ -118,12 +118,13 @@ class ModelProperties:
 class _File:
     models: Node | None = option("Models.", default=None, read=lambda node: node)
     streams: Node | None = option("Streams.", default=None, read=lambda node: node)
+    unit_tests: Node | None = option("Unit tests of models.", default=None, read=lambda node: node)
 
 
-def read_sections(root: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """The entries under `models:` and under `streams:` of a properties file."""
+def read_sections(root: Node) -> tuple[tuple[Node, ...], tuple[Node, ...], tuple[Node, ...]]:
+    """The entries under `models:`, `streams:` and `unit_tests:` of a properties file."""
     file = decode(root, _File, what="a properties file", words="file")
-    return _items(file.models), _items(file.streams)
+    return _items(file.models), _items(file.streams), _items(file.unit_tests)
 
 
 def read_model_properties(node: Node) -> ModelProperties:

@@ -14,8 +14,6 @@ from lakesql.cli.main import COMMANDS, cli
 from lakesql.compile.table import DEAD_LETTER_COLUMNS
 from lakesql.conditions import CONDITIONS
 from lakesql.decode import fields_of
-from lakesql.engine.batch import dead_letter
-from lakesql.engine.records import parse
 from lakesql.graph.selector import METHODS
 from lakesql.model.config import MODES
 from lakesql.project.profiles import CONNECTIONS, Catalog, Spark, Target
@@ -113,14 +111,7 @@ def test_every_key_of_a_target_stands_in_its_table() -> None:
 
 
 def test_every_reason_of_a_dead_letter_is_documented() -> None:
-    reasons = {
-        parse.UNPARSABLE,
-        parse.REQUIRED_MISSING,
-        parse.TOMBSTONE,
-        dead_letter.KEY_MISSING,
-        dead_letter.SEQUENCE_MISSING,
-    }
-    assert reasons - first_cells(page("concepts")) == set()
+    assert set(names.REASONS) - first_cells(page("concepts")) == set()
 
 
 def test_every_key_of_the_ledger_is_documented() -> None:

@@ -22,18 +22,20 @@ def problems(text: str) -> list[tuple[str, str]]:
 
 
 def test_a_file_has_models_and_streams() -> None:
-    models, streams = read_sections(parse_yaml("p.yml", "x-a: 1\nmodels: [{name: m}, {}]\nstreams:\n- name: s\n"))
+    text = "x-a: 1\nmodels: [{name: m}, {}]\nstreams:\n- name: s\nunit_tests: [{name: t}]\n"
+    models, streams, tests = read_sections(parse_yaml("p.yml", text))
+    assert [node.plain() for node in tests] == [{"name": "t"}]
     assert [node.plain() for node in models] == [{"name": "m"}, {}]
     assert [node.plain() for node in streams] == [{"name": "s"}]
 
 
 @pytest.mark.parametrize("text", ["", "models:", "models: []\nstreams: ~", "x-only: 1"])
 def test_a_file_may_say_nothing(text: str) -> None:
-    assert read_sections(parse_yaml("p.yml", text)) == ((), ())
+    assert read_sections(parse_yaml("p.yml", text)) == ((), (), ())
 
 
 def test_every_property_of_a_model_is_read() -> None:
-    (node,), _ = read_sections(
+    (node,), _, _ = read_sections(
         parse_yaml(
             "p.yml",
             "models:\n  - description: 'a {{ b }}'\n    name: orders\n    columns:\n"
@@ -56,7 +58,7 @@ def test_every_property_of_a_model_is_read() -> None:
 def test_what_a_table_is_held_to_is_read() -> None:
     limits = "{warn_after: 90 seconds, error_after: 1 hour 30 minutes, max_average_small_files: 2.5, "
     limits += "max_compaction_lag: 2 days, max_dead_letter_ratio: 0}"
-    (node,), _ = read_sections(parse_yaml("p.yml", f"models: [{{name: a, freshness: {limits}}}]"))
+    (node,), _, _ = read_sections(parse_yaml("p.yml", f"models: [{{name: a, freshness: {limits}}}]"))
     assert read_model_properties(node).freshness == Freshness(
         Duration("90 seconds", 90_000),
         Duration("1 hour 30 minutes", 5_400_000),

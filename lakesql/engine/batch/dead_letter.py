@@ -30,20 +30,21 @@ from lakesql.engine.ledger.snapshots import (
 from lakesql.engine.progress.progress import check_same
 from lakesql.engine.records.change_values import SENT_BY
 from lakesql.engine.records.changes import with_change_detail
-from lakesql.engine.records.parse import REQUIRED_MISSING, SEQUENCE_MISSING, TOMBSTONE, UNPARSABLE, with_detail
+from lakesql.engine.records.parse import with_detail
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.model.model import Model
 from lakesql.model.writing import Writing
-from lakesql.names import POSITION, RAW, REJECTED, UNSENT, is_reserved
-
-KEY_MISSING = "key-missing"
-"""Why a row of the SELECT is a dead letter: a key is NULL, or the time within which it counts."""
-
-LATE = "late"
-"""A watermark has dropped it."""
-
-REASONS = (UNPARSABLE, REQUIRED_MISSING, TOMBSTONE, KEY_MISSING, SEQUENCE_MISSING, LATE)
-"""All that `reason` may say."""
+from lakesql.names import (
+    KEY_MISSING,
+    POSITION,
+    RAW,
+    REASONS,
+    REJECTED,
+    SEQUENCE_MISSING,
+    UNPARSABLE,
+    UNSENT,
+    is_reserved,
+)
 
 DeadLetters = list[DataFrame]
 """Frames of `stream, topic, partition, offset, timestamp, key, value, reason, detail`."""

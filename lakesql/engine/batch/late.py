@@ -13,11 +13,11 @@ from pyspark.sql import types as T
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.engine.batch.arrivals import dropping_nodes, find_nodes
-from lakesql.engine.batch.dead_letter import LATE, DeadLetters, letters_at
+from lakesql.engine.batch.dead_letter import DeadLetters, letters_at
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import as_given, good_records, name_raw, parse_binding, with_position
 from lakesql.engine.spark.gateway import java_class
-from lakesql.names import EVENT_TIME, POSITION
+from lakesql.names import EVENT_TIME, LATE, POSITION
 
 _CHECK = "spark.sql.streaming.unsupportedOperationCheck"
 """Spark refuses to run a part of a streaming query by itself, unless it is not asked."""

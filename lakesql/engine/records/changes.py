@@ -29,9 +29,6 @@ from lakesql.engine.records.event import (
 )
 from lakesql.engine.records.key_changes import half, is_half, move, no_key
 from lakesql.engine.records.parse import (
-    REQUIRED_MISSING,
-    SEQUENCE_MISSING,
-    UNPARSABLE,
     Contract,
     bound,
     raw_struct,
@@ -39,7 +36,19 @@ from lakesql.engine.records.parse import (
     rejected_struct,
     with_each,
 )
-from lakesql.names import CHANGE, FROM, HALF, IGNORED, MOVE, NEW_FIELDS, ROW, UNSENT
+from lakesql.names import (
+    CHANGE,
+    FROM,
+    HALF,
+    IGNORED,
+    MOVE,
+    NEW_FIELDS,
+    REQUIRED_MISSING,
+    ROW,
+    SEQUENCE_MISSING,
+    UNPARSABLE,
+    UNSENT,
+)
 from lakesql.stream.stream import CHANGE_FIELDS
 
 _REASON = "_lakesql_reason"

@@ -19,15 +19,9 @@ from pyspark.sql import types as T
 
 from lakesql.compile.quote import identifier
 from lakesql.engine.records.avro_value import avro_row
-from lakesql.names import RAW, RECORD, REJECTED, ROW
+from lakesql.names import NO_VALUE, RAW, RECORD, REJECTED, REQUIRED_MISSING, ROW, UNPARSABLE
 from lakesql.names import TOMBSTONE as TOMBSTONE_KEY
 from lakesql.stream.stream import RECORD_FIELDS, Csv, Encoding, Envelope, Unit
-
-UNPARSABLE = "unparsable"
-REQUIRED_MISSING = "required-missing"
-TOMBSTONE = "tombstone"
-SEQUENCE_MISSING = "sequence-missing"
-"""Why a record is a dead letter: `_lakesql_rejected.reason`."""
 
 RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
 """What a dead letter keeps of its record."""
@@ -90,7 +84,7 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
     reason = _reason(contract)
     if contract.takes_tombstones:
         raw = _with_tombstones(raw, contract)
-        unread = F.when(F.col(TOMBSTONE_KEY).isNull(), F.lit(TOMBSTONE))
+        unread = F.when(F.col(TOMBSTONE_KEY).isNull(), F.lit(NO_VALUE))
         reason = F.when(F.col("value").isNull(), unread).otherwise(reason)
     # Projections of their own, which Spark does not merge: a record is read once, and judged once.
     read = with_each(raw, {**_read(contract), _REASON: reason})
@@ -289,7 +283,7 @@ def _first_reason(faults: Iterable[_Fault]) -> Column:
 
 @cache
 def _faults(contract: Contract) -> tuple[_Fault, ...]:
-    faults = [_Fault(F.col("value").isNull(), TOMBSTONE, lambda: F.lit(_say_tombstone(contract)))]
+    faults = [_Fault(F.col("value").isNull(), NO_VALUE, lambda: F.lit(_say_tombstone(contract)))]
     if contract.format not in ("avro", "bytes"):
         faults.append(_Fault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
     if contract.format == "json":

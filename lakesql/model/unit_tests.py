@@ -1,0 +1,155 @@
+"""`unit_tests:` of properties files: rows and records given to one model, and the rows expected of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, NewType
+
+from lakesql.decode import Node, decode, option, read_each
+from lakesql.errors import Place, ProjectError, did_you_mean
+from lakesql.names import check_name
+
+Rows = NewType("Rows", Node)
+"""A list of rows, or the path of a file that has them."""
+
+
+def _read_rows(node: Node) -> Rows:
+    return Rows(node)
+
+
+def _read_vars(node: Node) -> Node:
+    node.entries()
+    return node
+
+
+def _read_now(node: Node) -> datetime:
+    try:
+        now = datetime.fromisoformat(str(node.value))
+    except ValueError:
+        what = f"{node.shown} is no time."
+        fix = "Write a time in ISO 8601, such as 2026-03-05T12:00:00Z."
+        raise ProjectError.of("wrong-value", what, fix=fix, place=node.place) from None
+    return now.astimezone(UTC).replace(tzinfo=None) if now.tzinfo else now
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What a test sets instead of the project and the clock. `now` is in UTC."""
+
+    vars: Node | None = option("Values of variables, over those of the project.", default=None, read=_read_vars)
+    now: datetime | None = option("What `current_timestamp()` is; in UTC without a zone.", default=None, read=_read_now)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTable:
+    """The rows of the model's own table before the first batch."""
+
+    place: Place
+    table: Literal["this"] = option("`this`: the model's own table, before the batches. Left out, it has no rows.")
+    rows: Rows = option("Its rows: a list, or a .csv or .jsonl file.", read=_read_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenStream:
+    """The records of a stream, batch by batch."""
+
+    place: Place
+    stream: str = option("A stream that the model reads.", read=check_name)
+    batches: tuple[Node, ...] = option(
+        "One entry a batch: a list of records, or a .csv or .jsonl file. A record is a mapping, or a text: the raw "
+        "value of a record, such as a bad one.",
+        read=lambda node: node.items(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GivenRef:
+    """The rows of another model's table, which the model joins."""
+
+    place: Place
+    ref: str = option("A model whose table the model reads.", read=check_name)
+    rows: Rows = option("Its rows: a list, or a .csv or .jsonl file.", read=_read_rows)
+
+
+Given = GivenTable | GivenStream | GivenRef
+
+_KINDS: dict[str, type[GivenTable] | type[GivenStream] | type[GivenRef]] = {
+    "table": GivenTable,
+    "stream": GivenStream,
+    "ref": GivenRef,
+}
+
+
+def _read_given(node: Node) -> tuple[Given, ...]:
+    return read_each(node.items(), _read_one)
+
+
+def _read_one(node: Node) -> Given:
+    entries = node.entries()
+    named = [kind for kind in _KINDS if kind in entries]
+    if len(named) != 1:
+        keys = [key for key in entries if key not in ("rows", "batches")]
+        hint = did_you_mean(keys[0], _KINDS) if keys and not named else ""
+        what = "An entry of given says one of: table, stream, ref."
+        raise ProjectError.of("wrong-value", what, fix=hint, place=node.place)
+    return decode(node, _KINDS[named[0]], what=f"a given {named[0]}", given={"place": node.place})
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """What is there after the last batch."""
+
+    place: Place
+    rows: Rows | None = option(
+        "The rows of the table, in any order: a list, or a .csv or .jsonl file. Columns that a row does not name are "
+        "not compared.",
+        default=None,
+        read=_read_rows,
+    )
+    dead_letters: Rows | None = option(
+        "The dead letters, each with `reason`, `stream` or both. Left out, there must be none.",
+        default=None,
+        read=_read_rows,
+    )
+
+
+def _read_expect(node: Node) -> Expect:
+    expect = decode(node, Expect, what="expect", given={"place": node.place})
+    if expect.rows is None and expect.dead_letters is None:
+        what = "expect names neither rows nor dead_letters."
+        raise ProjectError.of("missing-option", what, fix="Add `rows: []` for an empty table.", place=node.place)
+    return expect
+
+
+_NAME = re.compile(r"\S(?:[^\n\r]*\S)?\Z")
+
+
+def _read_name(node: Node) -> str:
+    if isinstance(node.value, str) and _NAME.match(node.value):
+        return node.value
+    raise ProjectError.of("wrong-type", f"{node.shown} is no name: it is a line of text.", place=node.place)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitTest:
+    """A unit test of one model."""
+
+    place: Place
+    name: str = option("What the test says, in a line.", read=_read_name)
+    model: str = option("The model.", read=check_name)
+    given: tuple[Given, ...] = option("What is there before, and what arrives.", read=_read_given)
+    expect: Expect = option("What is there afterwards.", read=_read_expect)
+    description: str = option("More of it.", default="")
+    overrides: Overrides = option("Variables and the time.", factory=Overrides)
+
+
+UNIT_TEST_KINDS = (UnitTest, Overrides, GivenTable, GivenStream, GivenRef, Expect)
+"""The classes that a test is made of."""
+
+
+def read_unit_test(node: Node) -> UnitTest:
+    """One entry of a file's `unit_tests:`. Raises `ProjectError` with everything that is wrong with it."""
+    place = node.key_place("name")
+    return decode(node, UnitTest, what="a unit test", given={"place": place})

@@ -1,0 +1,1 @@
+"""Unit tests of models, run on DuckDB."""

@@ -1,0 +1,202 @@
+"""Values of fixtures and of raw records, as the types of a contract or a table."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeAlias
+
+from lakesql.decode import Node
+from lakesql.names import REQUIRED_MISSING, UNPARSABLE
+from lakesql.stream.stream import Column
+from lakesql.stream.types import parse_type
+from lakesql.unit.expressions import NeedsSparkError, decimal_digits, duck_type, quote, text_literal
+
+Value: TypeAlias = Any
+"""None, or a bool, int, float, str, Decimal, date, datetime (in UTC, without a zone), or a dict of these by field."""
+
+_RANGES = {"int": 2**31, "bigint": 2**63}
+
+
+class MisfitError(Exception):
+    """A value of a fixture is none of the type of its column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A record that is a dead letter, and why."""
+
+    reason: str
+
+
+def fit(node: Node, kind: str) -> Value:
+    """A fixture's value as one of a type. Raises `MisfitError`; `NeedsSparkError` for a type that tests do not know."""
+    duck_type(kind)
+    value = _unquoted(node, kind)
+    if value is None:
+        return None
+    digits = decimal_digits(kind)
+    if digits and not isinstance(value, bool) and isinstance(value, int | float | str):
+        return _fit_decimal(node.written if node.written is not None else str(value), digits, node.shown, kind)
+    match kind, value:
+        case "boolean", bool():
+            return value
+        case "int" | "bigint", int() if not isinstance(value, bool) and -_RANGES[kind] <= value < _RANGES[kind]:
+            return value
+        case "double", float() | int() if not isinstance(value, bool):
+            return float(value)
+        case "string", str():
+            return value
+        case "date", str() if re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
+            try:
+                return date.fromisoformat(value)
+            except ValueError:
+                pass
+        case "timestamp", str():
+            if (found := read_time(value)) is not None:
+                return found
+        case _, Mapping() if kind.startswith("struct<"):
+            return _fit_struct(value, kind, node)
+    raise MisfitError(f"{node.shown} is not a value of type {kind}")
+
+
+def _unquoted(node: Node, kind: str) -> Any:
+    """The value; of a file that has texts alone, what the type makes of it."""
+    text = node.value
+    if not isinstance(text, str) or node.written is None:
+        return text
+    if kind == "boolean":
+        return {"true": True, "false": False}.get(text.lower(), text)
+    if kind in _RANGES and re.fullmatch(r"-?\d{1,19}", text):
+        return int(text)
+    if kind == "double" and re.fullmatch(r"-?\d+(\.\d+)?([eE][-+]?\d{1,3})?", text):
+        return float(text)
+    return text
+
+
+def _fit_decimal(text: str, digits: tuple[int, int], shown: str, kind: str) -> Decimal:
+    try:
+        number = Decimal(text.replace("_", ""))
+    except InvalidOperation:
+        raise MisfitError(f"{shown} is not a value of type {kind}") from None
+    if not number.is_finite() or number != round(number, digits[1]) or abs(number) >= 10 ** (digits[0] - digits[1]):
+        raise MisfitError(f"{shown} is not a value of type {kind}")
+    return round(number, digits[1])
+
+
+def _fit_struct(entries: Mapping[str, Node], kind: str, node: Node) -> Value:
+    parsed = parse_type(kind)
+    fields = {field.name: field.type.text for field in parsed.fields} if parsed else {}
+    if unknown := [name for name in entries if name not in fields]:
+        raise MisfitError(f"'{unknown[0]}' is no field of {kind}")
+    return {name: fit(entries[name], field) if name in entries else None for name, field in fields.items()}
+
+
+def read_time(text: str) -> datetime | None:
+    """A time in ISO 8601, in UTC where it has no zone; None for what is none."""
+    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:\d{2})?)?", text):
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+    except (ValueError, OverflowError):
+        return None
+
+
+def sql_literal(value: Value, kind: str) -> str:
+    """The value in DuckDB's SQL, as what DuckDB has for a type of Spark's."""
+    wanted = duck_type(kind)
+    match value:
+        case None:
+            return f"CAST(NULL AS {wanted})"
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            parsed = parse_type(kind)
+            fields = parsed.fields if parsed else ()
+            inner = ", ".join(f"{quote(it.name)} := {sql_literal(value[it.name], it.type.text)}" for it in fields)
+            return f"CAST(struct_pack({inner}) AS {wanted})"
+        case float():
+            return f"CAST('{value!r}' AS {wanted})"
+        case _:
+            return f"CAST({text_literal(str(value))} AS {wanted})"
+
+
+def read_raw(text: str, columns: tuple[Column, ...]) -> dict[str, Value] | Bad:
+    """The columns of a record whose value is this JSON, or why it is a dead letter: as the engine's reading has it.
+
+    Spark's reader of JSON takes more than JSON's grammar, and makes values of others. Where it might, this raises
+    `NeedsSparkError`.
+    """
+    if not text.isprintable() or _LENIENT.search(text):
+        raise NeedsSparkError(f"the raw record {_short(text)}, which Spark may read otherwise than JSON says")
+    try:
+        found = json.loads(text, object_pairs_hook=_pairs, parse_float=_Number, parse_int=_Number)
+    except (ValueError, RecursionError):
+        return Bad(UNPARSABLE)
+    if isinstance(found, list):
+        raise NeedsSparkError("a raw record that is an array")
+    if not isinstance(found, dict):
+        return Bad(UNPARSABLE)
+    row = {column.name: _read_value(found.get(column.name), column.type, column.name) for column in columns}
+    if any(isinstance(value, Bad) for value in row.values()):
+        return Bad(UNPARSABLE)
+    missing = any(column.required and row[column.name] is None for column in columns)
+    return Bad(REQUIRED_MISSING) if missing else row
+
+
+_LENIENT = re.compile(r"'|NaN|INF|Infinity|\ufeff|\\u[dD]|[eE][-+]?\d{3,}")
+"""What Spark's reader takes beyond JSON, or reads in a way of its own."""
+
+
+class _Number(str):
+    """A number of JSON, as it is written."""
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise NeedsSparkError("a raw record that names a field twice")
+    return found
+
+
+def _read_value(value: Any, kind: str, name: str) -> Value | Bad:
+    duck_type(kind)
+    digits = decimal_digits(kind)
+    match value:
+        case None:
+            return None
+        case bool() if kind == "boolean":
+            return value
+        case _Number() if kind in _RANGES and re.fullmatch(r"-?\d{1,18}", value):
+            if -_RANGES[kind] <= int(value) < _RANGES[kind]:
+                return int(value)
+        case _Number() if kind == "double":
+            return float(value)
+        case _Number() if digits and re.fullmatch(r"-?\d+(\.\d+)?", value):
+            number = Decimal(value)
+            if number == round(number, digits[1]) and abs(number) < 10 ** (digits[0] - digits[1]):
+                return round(number, digits[1])
+        case str() if type(value) is str and kind == "string":
+            return value
+        case str() if type(value) is str and kind == "date" and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
+            try:
+                return date.fromisoformat(value)
+            except ValueError:
+                pass
+        case str() if type(value) is str and kind == "timestamp" and len(value) > 10:
+            if (found := read_time(value)) is not None:
+                return found
+        case str() | bool() if type(value) in (str, bool) and value != "" and kind in _RANGES:
+            return Bad(UNPARSABLE)
+        case str() if type(value) is str and value != "" and kind == "boolean":
+            return Bad(UNPARSABLE)
+    raise NeedsSparkError(f"the value of {name} in a raw record, {_short(str(value))} as {kind}")
+
+
+def _short(text: str) -> str:
+    return repr(text) if len(text) <= 40 else f"{text[:40]!r}…"

@@ -1,0 +1,167 @@
+"""The rows and records that a unit test gives, as values of the types that they have."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+from lakesql.decode import Node, collect, node_of
+from lakesql.errors import Place, Problem, ProjectError, did_you_mean
+from lakesql.names import NO_VALUE, REQUIRED_MISSING
+from lakesql.project.files import read_text
+from lakesql.stream.stream import Stream
+from lakesql.unit.expressions import NeedsSparkError
+from lakesql.unit.fixture_values import Bad, MisfitError, Value, fit, read_raw
+
+T = TypeVar("T")
+Row = dict[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A row of a fixture with the columns that it names alone, and where it stands."""
+
+    values: Row
+    place: Place
+
+
+def read_rows(node: Node, columns: Mapping[str, str], what: str, folder: Path) -> list[Named]:
+    """The rows of a table's fixture. `columns` are the types of those that `what` has, by their names.
+
+    Raises `ProjectError` for rows that do not fit, and `NeedsSparkError` for a type that tests do not know.
+    """
+    return _each(_items(node, folder), lambda item: Named(_read_row(item, columns, what), item.place))
+
+
+def read_records(node: Node, stream: Stream, takes_tombstones: bool, folder: Path) -> list[Row | Bad]:
+    """The records of one batch: rows of all columns of the contract, and those that are dead letters.
+
+    Raises `ProjectError` and `NeedsSparkError`.
+    """
+    columns = {column.name: column.type for column in stream.columns}
+
+    def read(item: Node) -> Row | Bad:
+        match item.value:
+            case None if takes_tombstones:
+                raise NeedsSparkError("a record without a value, which deletes its key")
+            case None:
+                return Bad(NO_VALUE)
+            case str() as raw if stream.format == "json":
+                return read_raw(raw, stream.columns)
+            case str():
+                raise NeedsSparkError(f"a raw record of format {stream.format}")
+            case _:
+                row = _read_row(item, columns, f"stream '{stream.name}'")
+                whole = {name: row.get(name) for name in columns}
+                missing = any(column.required and whole[column.name] is None for column in stream.columns)
+                return Bad(REQUIRED_MISSING) if missing else whole
+
+    return _each(_items(node, folder), read)
+
+
+def _each(items: Iterable[Node], read: Callable[[Node], T]) -> list[T]:
+    """What is read of each; the problems of all of them in one error."""
+    made, problems = [], list[Problem]()
+    for item in items:
+        found = collect(problems, partial(read, item), item.place)
+        if found is not None:
+            made.append(found)
+    if problems:
+        raise ProjectError(problems)
+    return made
+
+
+def _items(node: Node, folder: Path) -> Iterable[Node]:
+    """The items of a list, or those of the file that is named."""
+    return tuple(_read_file(node, folder)) if isinstance(node.value, str) else node.items()
+
+
+def _read_file(node: Node, folder: Path) -> Iterator[Node]:
+    """The rows of a .csv file, or the lines of a .jsonl file: each as it would stand in the test."""
+    shown = str(node.value)
+    path = folder / shown
+    suffix = PurePosixPath(shown).suffix
+    if suffix not in (".csv", ".jsonl"):
+        what = f"{node.shown} is neither a list of rows nor a .csv or .jsonl file."
+        raise ProjectError.of("bad-fixture", what, place=node.place)
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ProjectError.of("outside-project", f"'{shown}' lies outside the project.", place=node.place)
+    if not path.is_file():
+        raise ProjectError.of("missing-fixture", f"There is no file {shown}.", place=node.place)
+    text = read_text(path, shown)
+    yield from _csv_rows(shown, text) if suffix == ".csv" else _json_lines(shown, text)
+
+
+def _json_lines(shown: str, text: str) -> Iterator[Node]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        place = Place(shown, number, 1)
+        if not line.strip():
+            continue
+        try:
+            yield _with_digits(json.loads(line, parse_float=_Digits), place)
+        except ValueError as error:
+            what = f"This line is no JSON: {error}."
+            fix = "Write a bad record as a JSON string: its raw value in quotes."
+            raise ProjectError.of("bad-fixture", what, fix=fix, place=place) from None
+
+
+class _Digits(str):
+    """A number with a fraction, as it is written."""
+
+
+def _with_digits(value: object, place: Place) -> Node:
+    match value:
+        case _Digits():
+            return Node(float(value), place, written=str(value))
+        case dict():
+            return Node({str(key): _with_digits(item, place) for key, item in value.items()}, place)
+        case _:
+            return node_of(value, place)
+
+
+def _csv_rows(shown: str, text: str) -> Iterator[Node]:
+    lines = csv.reader(io.StringIO(text, newline=""))
+    header = next(lines, None)
+    if not header:
+        raise ProjectError.of("bad-fixture", "The file has no line of column names.", place=Place(shown, 1))
+    for line in lines:
+        place = Place(shown, lines.line_num)
+        if len(line) != len(header):
+            if not line:
+                continue
+            what = f"This line has {len(line)} values, and the first line {len(header)} names."
+            raise ProjectError.of("bad-fixture", what, place=place)
+        yield Node({name: _csv_value(value, place) for name, value in zip(header, line, strict=True)}, place)
+
+
+def _csv_value(text: str, place: Place) -> Node:
+    """A value of a line: NULL where it is empty. What it may be besides a text its column says."""
+    return Node(None, place) if text == "" else Node(text, place, written=text)
+
+
+def _read_row(node: Node, columns: Mapping[str, str], what: str) -> Row:
+    spelled = {name.lower(): name for name in columns}
+    problems: list[Problem] = []
+    row: Row = {}
+    if not isinstance(node.value, Mapping):
+        said = f"{node.shown} is no row: a row is a mapping of columns to values."
+        raise ProjectError.of("bad-fixture", said, place=node.place)
+    for key, value in node.value.items():
+        name = spelled.get(key.lower())
+        if name is None:
+            hint = did_you_mean(key, columns)
+            problems.append(Problem("unknown-column", f"{what} has no column '{key}'.", "", hint, node.key_place(key)))
+            continue
+        try:
+            row[name] = fit(value, columns[name])
+        except MisfitError as error:
+            problems.append(Problem("bad-fixture", f"Column '{name}' of {what}: {error}.", place=value.place))
+    if problems:
+        raise ProjectError(problems)
+    return row

@@ -1,0 +1,180 @@
+"""How unit tests ended, as text for a terminal and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TypeAlias, assert_never
+
+from lakesql.model.unit_tests import UnitTest
+from lakesql.unit.fixture_values import Value
+from lakesql.unit.fixtures import Row
+from lakesql.unit.row_differences import Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What is there is what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What is there differs from what was expected; or the batch fails, as `what` says."""
+
+    differences: tuple[Difference, ...] = ()
+    what: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsSpark:
+    """The test has something in it that is not known to mean the same without Spark."""
+
+    reason: str
+
+
+Outcome: TypeAlias = Passed | Failed | NeedsSpark
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A test and how it ended."""
+
+    test: UnitTest
+    outcome: Outcome
+
+
+def is_failed(result: Result) -> bool:
+    """Whether a test fails."""
+    return isinstance(result.outcome, Failed)
+
+
+def render_text(results: Sequence[Result]) -> str:
+    """The tests that fail, each with what differs row by row; those that need Spark; and how many there are of each."""
+    lines: list[str] = []
+    for result in results:
+        test, outcome = result.test, result.outcome
+        match outcome:
+            case Passed():
+                lines.append(f"pass         {test.model}: {test.name}")
+            case NeedsSpark(reason):
+                lines += [f"needs Spark  {test.model}: {test.name}", f"             {reason}"]
+            case Failed(differences, what):
+                lines += [f"FAIL         {test.model}: {test.name}", f"             {test.place}"]
+                lines += [f"             {what}"] if what else []
+                for difference in differences:
+                    lines += ["", *(f"  {line}" for line in difference_lines(difference)), ""]
+            case _:
+                assert_never(outcome)
+    counts = summary(results)
+    lines.append(f"{counts['passed']} passed, {counts['failed']} failed, {counts['needs_spark']} need Spark.")
+    return "\n".join(lines) + "\n"
+
+
+def difference_lines(difference: Difference) -> list[str]:
+    """A table of the rows that differ: `-` before those that are missing, `+` before those that were not expected."""
+    columns = difference.columns
+    signs = {"missing": "-", "unexpected": "+"}
+    rows = [
+        [signs[odd.side], *(_cell(odd.row[name]) if name in odd.row else "" for name in columns)]
+        for odd in difference.rows
+    ]
+    table = [["", *columns], *rows]
+    widths = [max(len(row[at]) for row in table) for at in range(len(columns) + 1)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+    return [f"{difference.what}: - expected, + found; {difference.same} as expected", *lines]
+
+
+def summary(results: Sequence[Result]) -> dict[str, int]:
+    """How many tests ended in each way."""
+    kinds = [_word(result.outcome) for result in results]
+    return {word: kinds.count(word) for word in ("passed", "failed", "needs_spark")}
+
+
+def render_json(results: Sequence[Result]) -> str:
+    """The results as one JSON document."""
+    tests = [
+        {
+            "model": result.test.model,
+            "name": result.test.name,
+            "place": str(result.test.place),
+            "outcome": _word(result.outcome),
+            **_details(result.outcome),
+        }
+        for result in results
+    ]
+    return json.dumps({"summary": summary(results), "tests": tests}, indent=2, ensure_ascii=False)
+
+
+def _word(outcome: Outcome) -> str:
+    match outcome:
+        case Passed():
+            return "passed"
+        case Failed():
+            return "failed"
+        case NeedsSpark():
+            return "needs_spark"
+        case _:
+            assert_never(outcome)
+
+
+def _details(outcome: Outcome) -> dict[str, object]:
+    match outcome:
+        case Passed():
+            return {}
+        case NeedsSpark(reason):
+            return {"reason": reason}
+        case Failed(differences, what):
+            return {
+                "what": what,
+                "differences": [
+                    {
+                        "what": difference.what,
+                        "same": difference.same,
+                        "rows": [{"side": odd.side, "row": _plain_row(odd.row)} for odd in difference.rows],
+                    }
+                    for difference in differences
+                ],
+            }
+        case _:
+            assert_never(outcome)
+
+
+def _plain_row(row: Row) -> dict[str, object]:
+    return {name: _plain(value) for name, value in row.items()}
+
+
+def _plain(value: Value) -> object:
+    """A value as JSON has it; what it has not, as text."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if value == value and abs(value) != float("inf") else str(value)
+        case dict():
+            return _plain_row(value)
+        case datetime():
+            return f"{value.isoformat()}Z"
+        case date() | Decimal():
+            return str(value)
+        case _:
+            return repr(value)
+
+
+def _cell(value: Value) -> str:
+    """A value in a table. A text is shown as it is where it is printable, and NULL is told from the text NULL."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return (
+                value if value.isprintable() and value.strip() == value and value not in ("", "NULL") else repr(value)
+            )
+        case dict():
+            return json.dumps(_plain_row(value), ensure_ascii=False)
+        case _:
+            return str(_plain(value))

@@ -1,0 +1,91 @@
+"""What is expected and what is there, row by row, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lakesql.unit.fixture_values import Value
+from lakesql.unit.fixtures import Named, Row
+
+Side = Literal["missing", "unexpected"]
+
+
+@dataclass(frozen=True, slots=True)
+class OddRow:
+    """A row that is on one side alone."""
+
+    side: Side
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The rows that differ: those that are missing, each before the unexpected one that is nearest to it.
+
+    `same` is how many rows are as expected.
+    """
+
+    what: str
+    rows: tuple[OddRow, ...]
+    same: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a missing row names; all where none is missing."""
+        named = [odd.row for odd in self.rows if odd.side == "missing"] or [odd.row for odd in self.rows]
+        return tuple(dict.fromkeys(column for row in named for column in row))
+
+
+def find_difference(what: str, expected: Sequence[Named], found: Sequence[Row]) -> Difference | None:
+    """How the rows differ; None where each expected row is one of those found, in the columns that it names, and no
+    other row is there."""
+    match_of = _match([row.values for row in expected], found)
+    missing = [row.values for index, row in enumerate(expected) if index not in match_of]
+    taken = set(match_of.values())
+    unexpected = [row for index, row in enumerate(found) if index not in taken]
+    if not missing and not unexpected:
+        return None
+    rows: list[OddRow] = []
+    for row in missing:
+        rows.append(OddRow("missing", row))
+        if unexpected:
+            nearest = max(unexpected, key=lambda other: sum(_is_same(other[name], row[name]) for name in row))
+            unexpected.remove(nearest)
+            rows.append(OddRow("unexpected", nearest))
+    rows += [OddRow("unexpected", row) for row in unexpected]
+    return Difference(what, tuple(rows), len(match_of))
+
+
+def _match(expected: Sequence[Row], found: Sequence[Row]) -> dict[int, int]:
+    """As many pairs of an expected row and one that is found as there can be, by their places.
+
+    Rows that name other columns may fit several: a pair is changed where that lets another row find one.
+    """
+    fits = [[at for at, row in enumerate(found) if _fits(wanted, row)] for wanted in expected]
+    owner: dict[int, int] = {}
+
+    def place(index: int, seen: set[int]) -> bool:
+        for at in fits[index]:
+            if at not in seen:
+                seen.add(at)
+                if at not in owner or place(owner[at], seen):
+                    owner[at] = index
+                    return True
+        return False
+
+    for index in range(len(expected)):
+        place(index, set())
+    return {index: at for at, index in owner.items()}
+
+
+def _fits(wanted: Row, row: Row) -> bool:
+    return all(_is_same(row[name], value) for name, value in wanted.items())
+
+
+def _is_same(one: Value, other: Value) -> bool:
+    """Whether two values of a type are the same; two that are no number are."""
+    if isinstance(one, float) and isinstance(other, float):
+        return one == other or (one != one and other != other)
+    return bool(one == other)

@@ -1,0 +1,370 @@
+"""Unit tests of models on DuckDB: the SELECT over each batch, then the statements of the mode, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import assert_never
+
+import duckdb
+
+from lakesql.compile.batch import (
+    CheckDeletes,
+    FillUnsent,
+    KeepRows,
+    MakeView,
+    ReadBounds,
+    Remember,
+    Step,
+    TakeTombstones,
+    Write,
+    named_steps,
+)
+from lakesql.compile.select import Select, build_select, output_columns
+from lakesql.decode import Node
+from lakesql.errors import InternalError, Problem, ProjectError
+from lakesql.graph.manifest import Manifest
+from lakesql.model.table_name import TableName
+from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
+from lakesql.names import DELETED_AT, KEY_MISSING, POSITION, ROWS_VIEW, SEQUENCE_MISSING
+from lakesql.stream.types import stored_type
+from lakesql.unit.duck import duck_statement
+from lakesql.unit.duck_query import Table, TranslatedQuery, translate_condition, translate_query
+from lakesql.unit.expressions import GUARD, NeedsSparkError, Relation, duck_type, quote
+from lakesql.unit.fixture_values import Bad, sql_literal
+from lakesql.unit.fixtures import Row, read_records, read_rows
+from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Passed, Result
+from lakesql.unit.row_differences import find_difference
+
+
+def run_tests(manifest: Manifest, tests: Iterable[UnitTest]) -> list[Result]:
+    """The results of the tests, in their order.
+
+    Raises `ProjectError` with all that is wrong with SELECTs and fixtures.
+    """
+    results, problems = [], dict[Problem, None]()
+    built: dict[str, dict[str, Select]] = {}
+    with duckdb.connect(config={"threads": 1, "enable_external_access": False}) as connection:
+        for test in tests:
+            overrides = test.overrides.vars.plain() if test.overrides.vars else {}
+            own = replace(manifest, vars={**manifest.vars, **overrides})
+            try:
+                select = build_select(own, test.model, built.setdefault(repr(overrides), {}))
+                outcome = _run(own, select, test, connection, built[repr(overrides)])
+                results.append(Result(test, outcome))
+            except ProjectError as error:
+                problems.update(dict.fromkeys(error.problems))
+    if problems:
+        raise ProjectError(problems)
+    return results
+
+
+def _run(
+    manifest: Manifest,
+    select: Select,
+    test: UnitTest,
+    connection: duckdb.DuckDBPyConnection,
+    built: dict[str, Select],
+) -> Outcome:
+    try:
+        return _Run(manifest, select, test, connection, built).outcome()
+    except NeedsSparkError as error:
+        return NeedsSpark(str(error))
+    except duckdb.Error as error:
+        said = str(error).splitlines()[0]
+        return NeedsSpark(said.partition(GUARD)[2] or f"what DuckDB says to it: {said}")
+
+
+_CONDITIONS = {"delete_when": "lakesql_delete_when", "when_matched": "lakesql_when_matched"}
+"""What stands for the configuration's conditions in a statement until it is DuckDB's."""
+
+_KEYS = frozenset({"int", "bigint", "string", "boolean", "date", "timestamp"})
+"""Types of which both engines compare all values alike, besides decimals."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """One test as it runs. `letters` are the dead letters so far."""
+
+    manifest: Manifest
+    select: Select
+    test: UnitTest
+    connection: duckdb.DuckDBPyConnection
+    built: dict[str, Select]
+    letters: list[Row] = field(default_factory=list)
+
+    def outcome(self) -> Outcome:
+        select, test = self.select, self.test
+        _refuse_select(select)
+        now = test.overrides.now
+        tables: dict[tuple[str, ...], Table] = {
+            (name.lower(),): self.stream_table(name) for name in select.query.streams_read
+        }
+        refs = {_path(self.manifest.models[it.name].table): it.name for it in select.model.facts.refs}
+        for path, name in refs.items():
+            tables[path] = self.ref_table(name)
+        query = translate_query(select.text, tables, now)
+        types = self.table_types(query)
+        self.refuse_types(types)
+        names = {_path(select.model.table): "lakesql_this"}
+        names |= {path: table.name for path, table in tables.items() if len(path) > 1}
+        conditions = self.conditions(query, types)
+        given = (*select.writing.conditions, *select.writing.match_conditions)
+        steps = named_steps(select, {option: _CONDITIONS[option] for option in given})
+        self.make_tables(types, names)
+        for number in range(max((len(batches) for batches in self.batches.values()), default=0)):
+            what = self.write_batch(number, query, steps, names, conditions)
+            if what:
+                return Failed(what=what)
+        return self.compare(types)
+
+    # --- what is given
+
+    @property
+    def batches(self) -> Mapping[str, tuple[Node, ...]]:
+        return {it.stream: it.batches for it in self.test.given if isinstance(it, GivenStream)}
+
+    def stream_table(self, name: str) -> Table:
+        stream = self.select.streams[name]
+        if stream.envelope != "none":
+            raise NeedsSparkError(f"the envelope {stream.envelope} of stream '{name}'")
+        columns = {column.name: column.type for column in stream.columns}
+        for kind in columns.values():
+            _known(kind)
+        positioned = {POSITION: "bigint"} if self.select.writing.is_positioned else {}
+        return Table(f"lakesql_stream_{name}", {**columns, **positioned})
+
+    def ref_table(self, name: str) -> Table:
+        """The table of a model that is joined, with the rows that the test gives: none where it gives none."""
+        columns = _table_of(self.manifest, name, self.built)
+        table = Table(f"lakesql_ref_{name}", columns)
+        given = next((it.rows for it in self.test.given if isinstance(it, GivenRef) and it.ref == name), None)
+        rows = read_rows(given, columns, f"model '{name}'", self.manifest.directory) if given else []
+        self.create(table.name, columns, [row.values for row in rows])
+        return table
+
+    def table_types(self, query: TranslatedQuery) -> dict[str, str]:
+        """The types of the table's columns, by their names."""
+        types = {name: stored_type(kind) for name, kind in query.columns.items() if name != POSITION}
+        for added in self.select.writing.added:
+            types[added.name] = added.type or types[added.like]
+        return types
+
+    def refuse_types(self, types: Mapping[str, str]) -> None:
+        if void := [name for name, kind in types.items() if kind == "void"]:
+            raise NeedsSparkError(f"column {void[0]}, which is always NULL")
+        spelled = {name.lower(): kind for name, kind in types.items()}
+        for option, columns in self.select.compared.items():
+            for column in columns:
+                kind = spelled[column.lower()]
+                if kind not in _KEYS and not kind.startswith("decimal"):
+                    raise NeedsSparkError(f"'{column}' in {option}, of type {kind}")
+
+    def conditions(self, query: TranslatedQuery, types: Mapping[str, str]) -> dict[str, str]:
+        """The configuration's conditions in DuckDB's SQL, by what stands for them in a statement."""
+        now, writing = self.test.overrides.now, self.select.writing
+        rows = {name.lower(): kind for name, kind in query.columns.items()}
+        stored = {name.lower(): kind for name, kind in types.items()}
+        made = {}
+        for option, text in writing.conditions.items():
+            made[_CONDITIONS[option]] = translate_condition(text, (Relation(ROWS_VIEW, rows),), now)
+        for option, text in writing.match_conditions.items():
+            sides = (Relation("source", rows), Relation("target", stored))
+            made[_CONDITIONS[option]] = translate_condition(text, sides, now)
+        return made
+
+    def make_tables(self, types: Mapping[str, str], names: dict[tuple[str, ...], str]) -> None:
+        given = next((it for it in self.test.given if isinstance(it, GivenTable)), None)
+        what = f"the table of model '{self.test.model}'"
+        rows = read_rows(given.rows, types, what, self.manifest.directory) if given else []
+        sequence = {column.lower() for column in self.select.writing.sequence_by}
+        for row in rows:
+            known = {name.lower() for name, value in row.values.items() if value is not None}
+            if missing := sequence - known:
+                raise NeedsSparkError(
+                    f"a row of the table without {', '.join(sorted(missing))}, which is in sequence_by"
+                )
+        self.create("lakesql_this", types, [row.values for row in rows])
+        if self.select.writing.retention is not None:
+            keys = [*self.select.writing.keys, *self.select.writing.sequence_by]
+            spelled = {name.lower(): kind for name, kind in types.items()}
+            columns = {key: spelled[key.lower()] for key in keys} | {DELETED_AT: "timestamp"}
+            self.create("lakesql_tombstones", columns, [])
+            names[_path(self.select.model.table.tombstones)] = "lakesql_tombstones"
+
+    # --- a batch
+
+    def write_batch(
+        self,
+        number: int,
+        query: TranslatedQuery,
+        steps: tuple[Step, ...],
+        names: Mapping[tuple[str, ...], str],
+        conditions: Mapping[str, str],
+    ) -> str:
+        """Write one batch as the engine does. The text says why it fails; '' where it does not."""
+        select, writing = self.select, self.select.writing
+        records, letters, origin = 0, list[Row](), dict[int, str]()
+        with_records = []
+        for name in select.query.streams_read:
+            batches, stream = self.batches.get(name, ()), select.streams[name]
+            node = batches[number] if number < len(batches) else None
+            folder, takes_tombstones = self.manifest.directory, writing.takes_tombstones
+            found = read_records(node, stream, takes_tombstones, folder) if node is not None else []
+            if found:
+                with_records.append(name)
+            table, rows = self.stream_table(name), []
+            for record in found:
+                origin[records] = name
+                match record:
+                    case Bad(reason):
+                        letters.append({"stream": name, "reason": reason})
+                    case row:
+                        rows.append({**row, POSITION: records} if writing.is_positioned else row)
+                records += 1
+            self.create(table.name, table.columns, rows)
+        if len(with_records) > 1 and writing.is_positioned:
+            raise NeedsSparkError("records of several streams in one batch, whose order the topics decide")
+        self.connection.execute(f"CREATE OR REPLACE TABLE {ROWS_VIEW} AS {query.text}")
+        if writing.not_null:
+            letters += self.rejected_rows(origin)
+        if select.query.reads_tables and writing.is_positioned:
+            twice = f"SELECT count(*) - count(DISTINCT {POSITION}) FROM {ROWS_VIEW}"
+            if self.number(twice):
+                raise NeedsSparkError("a record that a join makes several rows of, whose order is open")
+        allowed = select.model.config.max_dead_letter_ratio
+        if len(letters) > allowed * records:
+            return f"The batch fails: too-many-dead-letters, {len(letters)} of {records} records."
+        is_first = not self.number("SELECT count(*) FROM lakesql_this")
+        for step in steps:
+            what = self.take(step, is_first, names, conditions)
+            if what:
+                return what
+        self.letters += letters
+        return ""
+
+    def rejected_rows(self, origin: Mapping[int, str]) -> list[Row]:
+        """The dead letters among the rows of the SELECT: one for each record."""
+        writing = self.select.writing
+        cases = " ".join(
+            f"WHEN {quote(column)} IS NULL THEN '{SEQUENCE_MISSING if column in writing.sequence_by else KEY_MISSING}'"
+            for column in writing.not_null
+        )
+        found = self.connection.execute(
+            f"SELECT DISTINCT ON ({POSITION}) {POSITION}, reason FROM "
+            f"(SELECT {POSITION}, CASE {cases} END AS reason FROM {ROWS_VIEW}) WHERE reason IS NOT NULL"
+        ).fetchall()
+        return [{"stream": origin[position], "reason": reason} for position, reason in found]
+
+    def take(
+        self, step: Step, is_first: bool, names: Mapping[tuple[str, ...], str], conditions: Mapping[str, str]
+    ) -> str:
+        """Take a step of the batch; the text says why the batch fails there."""
+
+        def run(text: str) -> None:
+            self.connection.execute(duck_statement(text, names, conditions))
+
+        match step:
+            case MakeView(name=name, query=text):
+                if name != ROWS_VIEW:
+                    statement = duck_statement(text, names, conditions)
+                    self.connection.execute(f"CREATE OR REPLACE TABLE {name} AS {statement}")
+            case ReadBounds() | TakeTombstones():
+                pass  # all of the table is looked at; and a record without a value has been refused
+            case CheckDeletes(view=view, ratio=ratio, condition=condition):
+                live = self.number("SELECT count(*) FROM lakesql_this")
+                match_text = " AND ".join(
+                    f"stored.{quote(key)} = batch.{quote(key)}" for key in self.select.writing.keys
+                )
+                found = self.number(
+                    f"SELECT count(*) FROM {view} AS batch WHERE ({condition}) AND EXISTS "
+                    f"(SELECT 1 FROM lakesql_this AS stored WHERE {match_text})"
+                )
+                if live and found > ratio * live:
+                    return f"The batch fails: too-many-deletes, {found} of the {live} rows of the table."
+            case Remember(text=text):
+                now = self.test.overrides.now or datetime(1970, 1, 1)
+                run(text.replace("current_timestamp()", f"TIMESTAMP '{now.isoformat(sep=' ')}'"))
+            case Write(first=first):
+                run(first.text(()) if is_first and first is not None else step.text(()))
+            case KeepRows() | FillUnsent():
+                raise InternalError.of("internal", f"{type(step).__name__} is no step of these modes")
+            case _:
+                assert_never(step)
+        return ""
+
+    # --- what is there afterwards
+
+    def compare(self, types: Mapping[str, str]) -> Outcome:
+        expect, differences = self.test.expect, []
+        folder = self.manifest.directory
+        if expect.rows is not None:
+            wanted = read_rows(expect.rows, types, f"the table of model '{self.test.model}'", folder)
+            differences.append(find_difference("rows", wanted, self.rows("lakesql_this", types)))
+        letters = {"reason": "string", "stream": "string"}
+        wanted = read_rows(expect.dead_letters, letters, "a dead letter", folder) if expect.dead_letters else []
+        differences.append(find_difference("dead letters", wanted, self.letters))
+        found = tuple(difference for difference in differences if difference is not None)
+        return Failed(found) if found else Passed()
+
+    def rows(self, table: str, types: Mapping[str, str]) -> list[Row]:
+        chosen = ", ".join(map(quote, types))
+        found = self.connection.execute(f"SELECT {chosen} FROM {quote(table)}").fetchall()
+        return [dict(zip(types, row, strict=True)) for row in found]
+
+    # --- DuckDB
+
+    def create(self, name: str, columns: Mapping[str, str], rows: list[Row]) -> None:
+        """Make a table with these rows; a column that a row does not name is NULL."""
+        declared = ", ".join(f"{quote(column)} {duck_type(kind)}" for column, kind in columns.items())
+        self.connection.execute(f"CREATE OR REPLACE TABLE {quote(name)} ({declared})")
+        if rows:
+            values = ", ".join(
+                f"({', '.join(sql_literal(row.get(column), kind) for column, kind in columns.items())})" for row in rows
+            )
+            self.connection.execute(f"INSERT INTO {quote(name)} VALUES {values}")
+
+    def number(self, query: str) -> int:
+        row = self.connection.execute(query).fetchone()
+        assert row is not None, "a count is one row"
+        return int(row[0])
+
+
+def _refuse_select(select: Select) -> None:
+    writing = select.writing
+    if select.query.stateful:
+        raise NeedsSparkError("a SELECT that keeps state between batches")
+    if select.columns is None:
+        raise NeedsSparkError("a * that stands for the columns of a table")
+    if writing.is_mirror or writing.is_history:
+        raise NeedsSparkError(f"mode {writing.mode}")
+    if writing.compared.get("within"):
+        raise NeedsSparkError("within, of mode append")
+
+
+def _known(kind: str) -> str:
+    duck_type(kind)
+    return kind
+
+
+def _table_of(manifest: Manifest, name: str, built: dict[str, Select]) -> dict[str, str]:
+    """The columns of a model's table with their types. Raises `NeedsSparkError` where only Spark knows them."""
+    select = build_select(manifest, name, built)
+    if select.columns is None:
+        raise NeedsSparkError(f"the columns of model '{name}', which only Spark knows")
+    types = {column.name: stored_type(column.type) for column in output_columns(select)}
+    if any(not kind for kind in types.values()):
+        tables: dict[tuple[str, ...], Table] = {
+            (stream.lower(),): Table(stream, {column.name: column.type for column in select.streams[stream].columns})
+            for stream in select.query.streams_read
+        }
+        made = translate_query(select.query.sql, tables, None).columns
+        types = {column: kind or stored_type(made[column]) for column, kind in types.items()}
+    for added in select.writing.added:
+        types[added.name] = added.type or types[added.like]
+    return {column: _known(kind) for column, kind in types.items()}
+
+
+def _path(table: TableName) -> tuple[str, ...]:
+    return table.catalog.lower(), table.namespace.lower(), table.name.lower()
