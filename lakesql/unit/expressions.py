@@ -170,8 +170,8 @@ def _common(values: Sequence[Typed], node: exp.Expr) -> str:
 def _literal(node: exp.Expr, scope: Scope) -> Typed:
     text = str(node.this)
     if node.args.get("is_string"):
-        if "\\" in text or not text.isprintable():
-            raise NeedsSparkError("a text with an escape or a control character")
+        if set("\\'\"") & set(text) or not text.isprintable():
+            raise NeedsSparkError("a text with an escape, a quote or a control character")
         return Typed(text_literal(text), "string")
     if re.fullmatch(r"\d{1,19}", text) and int(text) < 2**63 and int(text) != 2**31:
         kind = "int" if int(text) < 2**31 else "bigint"

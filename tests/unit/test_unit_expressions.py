@@ -1,0 +1,356 @@
+"""What is translated to DuckDB gives what Spark gives, under ANSI rules in UTC; all else needs Spark."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+
+import duckdb
+import pytest
+import sqlglot
+
+from lakesql.unit.duck_query import Table, translate_query
+from lakesql.unit.expressions import GUARD, NeedsSparkError, Relation, Scope, duck_type, translate
+from lakesql.unit.fixture_values import sql_literal
+
+TYPES = {
+    "i": "int",
+    "b": "bigint",
+    "d": "double",
+    "m": "decimal(12,2)",
+    "s": "string",
+    "t": "timestamp",
+    "day": "date",
+    "yes": "boolean",
+    "place": "struct<city:string,zip:int>",
+}
+ROW = {
+    "i": 7,
+    "b": 5_000_000_000,
+    "d": 2.5,
+    "m": Decimal("12.50"),
+    "s": " Ada ",
+    "t": datetime(2026, 3, 5, 23, 59, 59, 500_000),
+    "day": date(2026, 3, 5),
+    "yes": True,
+    "place": {"city": "Delft", "zip": 2611},
+}
+SCOPE = Scope((Relation("r", TYPES),), datetime(2026, 3, 5, 12))
+
+
+def evaluate(text: str, **row: object) -> tuple[object, str]:
+    """The value of an expression over the row, and its type."""
+    made = translate(sqlglot.parse_one(text, dialect="spark"), SCOPE)
+    given = {**ROW, **row}
+    columns = ", ".join(f'{sql_literal(given[name], kind)} AS "{name}"' for name, kind in TYPES.items())
+    with duckdb.connect() as connection:
+        found = connection.execute(f'SELECT {made.text}, typeof({made.text}) FROM (SELECT {columns}) AS "r"').fetchone()
+    assert found is not None
+    if made.type not in ("void",) and not made.type.startswith("struct"):
+        assert found[1] == duck_type(made.type), "DuckDB has another type than it was said to have"
+    return found[0], made.type
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "kind"),
+    [
+        # numbers
+        ("i + 1", 8, "int"),
+        ("i + b", 5_000_000_007, "bigint"),
+        ("i * 2 - 1", 13, "int"),
+        ("i / 2", 3.5, "double"),
+        ("b / 4", 1_250_000_000.0, "double"),
+        ("i % 4", 3, "int"),
+        ("-i % 4", -3, "int"),
+        ("d * 2", 5.0, "double"),
+        ("d + i", 9.5, "double"),
+        ("abs(-i)", 7, "int"),
+        ("2147483647", 2147483647, "int"),
+        ("3000000000", 3_000_000_000, "bigint"),
+        ("7L", 7, "bigint"),
+        # decimals: the digits are those of Spark's DecimalPrecision
+        ("1.50", Decimal("1.50"), "decimal(3,2)"),
+        ("0.05", Decimal("0.05"), "decimal(2,2)"),
+        ("m + 1", Decimal("13.50"), "decimal(13,2)"),
+        ("m + i", Decimal("19.50"), "decimal(13,2)"),
+        ("m + b", Decimal("5000000012.50"), "decimal(23,2)"),
+        ("m * 2", Decimal("25.00"), "decimal(14,2)"),
+        ("m * 1.5", Decimal("18.750"), "decimal(15,3)"),
+        ("m - m", Decimal("0.00"), "decimal(13,2)"),
+        ("m * m", Decimal("156.2500"), "decimal(25,4)"),
+        # conditions
+        ("m >= 12", True, "boolean"),
+        ("m = 12.5", True, "boolean"),
+        ("m > 100000000000000", False, "boolean"),
+        ("i = b", False, "boolean"),
+        ("i < d", False, "boolean"),
+        ("s = ' Ada '", True, "boolean"),
+        ("s = 'Ada'", False, "boolean"),
+        ("'a' < 'B'", False, "boolean"),
+        ("NULL = 1", None, "boolean"),
+        ("NULL <=> NULL", True, "boolean"),
+        ("i <=> NULL", False, "boolean"),
+        ("i IN (1, 7)", True, "boolean"),
+        ("i IN (1, NULL)", None, "boolean"),
+        ("i NOT IN (1, 2)", True, "boolean"),
+        ("i BETWEEN 7 AND 9", True, "boolean"),
+        ("NOT yes OR NULL", None, "boolean"),
+        ("yes AND NULL", None, "boolean"),
+        ("yes IS TRUE", True, "boolean"),
+        ("i IS NOT NULL", True, "boolean"),
+        ("s LIKE '%d_ '", True, "boolean"),
+        ("s LIKE 'ada'", False, "boolean"),
+        ("t > '2026-03-05'", True, "boolean"),
+        ("t = '2026-03-05 23:59:59.5'", True, "boolean"),
+        ("day = '2026-03-05'", True, "boolean"),
+        ("t > day", True, "boolean"),
+        # choices
+        ("CASE WHEN i > 5 THEN 'big' END", "big", "string"),
+        ("CASE i WHEN 1 THEN 'one' WHEN 7 THEN 'seven' ELSE 'other' END", "seven", "string"),
+        ("if(yes, i, b)", 7, "bigint"),
+        ("coalesce(NULL, m, 0)", Decimal("12.50"), "decimal(12,2)"),
+        ("nvl(NULL, i)", 7, "int"),
+        ("nullif(i, 7)", None, "int"),
+        # texts
+        ("lower(s)", " ada ", "string"),
+        ("upper(trim(s))", "ADA", "string"),
+        ("ltrim(s)", "Ada ", "string"),
+        ("rtrim(s)", " Ada", "string"),
+        ("length(s)", 5, "int"),
+        ("concat(s, '!')", " Ada !", "string"),
+        ("concat(s, NULL)", None, None),
+        ("s || i", " Ada 7", "string"),
+        ("substring(s, 2, 3)", "Ada", "string"),
+        ("substr(s, 3)", "da ", "string"),
+        ("replace(s, 'd', 'nn')", " Anna ", "string"),
+        ("startswith(s, ' A')", True, "boolean"),
+        ("endswith(s, 'a ')", True, "boolean"),
+        ("contains(s, 'x')", False, "boolean"),
+        # times
+        ("to_date(t)", date(2026, 3, 5), "date"),
+        ("CAST(t AS DATE)", date(2026, 3, 5), "date"),
+        ("year(t)", 2026, "int"),
+        ("month(day)", 3, "int"),
+        ("day(t)", 5, "int"),
+        ("date_trunc('hour', t)", datetime(2026, 3, 5, 23), "timestamp"),
+        ("date_trunc('WEEK', t)", datetime(2026, 3, 2), "timestamp"),
+        ("t + INTERVAL 1 DAY", datetime(2026, 3, 6, 23, 59, 59, 500_000), "timestamp"),
+        ("t - INTERVAL '90' MINUTE", datetime(2026, 3, 5, 22, 29, 59, 500_000), "timestamp"),
+        ("current_timestamp()", datetime(2026, 3, 5, 12), "timestamp"),
+        ("TIMESTAMP '2026-03-05 12:00:00'", datetime(2026, 3, 5, 12), "timestamp"),
+        ("DATE '2026-03-05'", date(2026, 3, 5), "date"),
+        # casts
+        ("CAST(i AS bigint)", 7, "bigint"),
+        ("CAST(i AS string)", "7", "string"),
+        ("CAST(yes AS string)", "true", "string"),
+        ("CAST(m AS decimal(20,4))", Decimal("12.5000"), "decimal(20,4)"),
+        ("CAST(i AS decimal(12,2))", Decimal("7.00"), "decimal(12,2)"),
+        ("CAST('1.5' AS decimal(10,2))", Decimal("1.50"), "decimal(10,2)"),
+        ("CAST(NULL AS string)", None, "string"),
+        ("i::bigint", 7, "bigint"),
+        # structs
+        ("place.city", "Delft", "string"),
+        ("r.place.zip + 1", 2612, "int"),
+    ],
+)
+def test_an_expression_means_what_it_means_to_spark(text: str, value: object, kind: str | None) -> None:
+    if kind is None:
+        with pytest.raises(NeedsSparkError):
+            evaluate(text)
+        return
+    found, type_of = evaluate(text)
+    assert (found, type_of) == (value, kind)
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "b + 9223372036854775807",  # overflows: an error in both
+        "i * 2147483647",
+        "CAST(b AS int)",
+        "lower('Ä')",
+        "upper(concat(s, 'ß'))",
+        "trim(concat(s, 'Ä'))",
+        "length('ä')",
+        "'ä' LIKE '_'",
+    ],
+)
+def test_a_value_that_the_engines_treat_differently_raises(text: str) -> None:
+    with pytest.raises(duckdb.Error):
+        evaluate(text)
+
+
+def test_a_guard_says_what_it_has_met() -> None:
+    with pytest.raises(duckdb.Error, match=GUARD):
+        evaluate("lower('Ä')")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i / 0",
+        "i / b",
+        "m / 2",
+        "i div 2",
+        "i % b",
+        "m % 2",
+        "i % 0",
+        "1e3",
+        "-2147483648",
+        "m * 0.0000000000000000000000000000001",
+        "d = m",
+        "d + m",
+        "i = '7'",
+        "s = 7",
+        "s + 1",
+        "i IN (1, '7')",
+        "t = 'yesterday'",
+        "t > '2026-3-5'",
+        "t > '2026-03-05 12:00:00+01:00'",
+        "t > '2026-02-30'",
+        "day + 1",
+        "day + INTERVAL 1 DAY",
+        "t + INTERVAL 1 MONTH",
+        "t - t",
+        "date_trunc('decade', t)",
+        "date_trunc('month', day)",
+        "CAST(s AS int)",
+        "CAST('7' AS int)",
+        "CAST('1.555' AS decimal(10,2))",
+        "CAST(m AS int)",
+        "CAST(m AS decimal(12,1))",
+        "CAST(m AS double)",
+        "CAST(d AS string)",
+        "CAST(d AS int)",
+        "CAST(t AS string)",
+        "CAST(t AS bigint)",
+        "CAST(i AS timestamp)",
+        "CAST(i AS boolean)",
+        "CAST(i AS decimal(5,0))",
+        "CAST(i AS tinyint)",
+        "try_cast(i AS bigint)",
+        "substring(s, 0, 2)",
+        "substring(s, -2, 2)",
+        "substring(s, i)",
+        "substring(i, 1)",
+        "substring(s FROM b)",
+        "trim(BOTH 'x' FROM s)",
+        "trim(LEADING 'x' FROM s)",
+        "replace(s, '', 'x')",
+        "replace(s, 'x')",
+        "concat(d, s)",
+        "concat(t, s)",
+        "concat_ws(',', s, s)",
+        "s LIKE 'a!_' ESCAPE '!'",
+        "s LIKE concat('a', '%')",
+        "s ILIKE 'a'",
+        "s RLIKE 'a'",
+        "regexp_extract(s, 'a', 0)",
+        "regexp_replace(s, 'a', 'b')",
+        "split(s, ',')",
+        "round(d)",
+        "round(m, 1)",
+        "floor(d)",
+        "ceil(m)",
+        "greatest(i, 1)",
+        "hash(s)",
+        "md5(s)",
+        "date_format(t, 'yyyy')",
+        "from_json(s, 'a int')",
+        "unix_timestamp()",
+        "current_date()",
+        "now()",
+        "rand()",
+        "uuid()",
+        "datediff(day, day)",
+        "add_months(day, 1)",
+        "date_add(day, 1)",
+        "place = place",
+        "place.street",
+        "nowhere",
+        "r.nowhere",
+        "if(i, 1, 2)",
+        "NOT i",
+        "i AND yes",
+        "CASE WHEN yes THEN 1 ELSE 'x' END",
+        "CASE WHEN yes THEN d ELSE m END",
+        "coalesce(s, 1)",
+        "'a\u0000b'",
+        "array(1)",
+        "struct(i)",
+        "sum(i)",
+        "row_number() OVER (ORDER BY i)",
+        "(SELECT 1)",
+        "EXISTS (SELECT 1)",
+        "i & 1",
+        "~i",
+        "yes = 'true'",
+    ],
+)
+def test_what_is_not_known_to_mean_the_same_needs_spark(text: str) -> None:
+    with pytest.raises(NeedsSparkError):
+        evaluate(text)
+
+
+TABLES = {
+    ("orders",): Table("lakesql_stream_orders", {"id": "int", "s": "string"}),
+    ("lake", "shop", "customers"): Table("lakesql_ref_customers", {"id": "int", "name": "string"}),
+}
+
+
+@pytest.mark.parametrize(
+    ("sql", "columns"),
+    [
+        ("SELECT * FROM orders", {"id": "int", "s": "string"}),
+        ("SELECT o.*, c.name FROM orders o JOIN lake.shop.customers c ON o.id = c.id", None),
+        ("WITH x AS (SELECT id + 1 AS id FROM orders) SELECT id FROM x WHERE id > 1", {"id": "int"}),
+        ("WITH orders AS (SELECT id FROM orders) SELECT * FROM orders", {"id": "int"}),
+        ("SELECT a.id FROM (SELECT id FROM orders) AS a", {"id": "int"}),
+        ("SELECT id FROM orders UNION ALL SELECT id FROM lake.shop.customers", {"id": "int"}),
+    ],
+)
+def test_a_query_that_both_know_runs(sql: str, columns: dict[str, str] | None) -> None:
+    made = translate_query(sql, TABLES, None)
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE lakesql_stream_orders (id INTEGER, s VARCHAR)")
+        connection.execute("CREATE TABLE lakesql_ref_customers (id INTEGER, name VARCHAR)")
+        connection.execute(made.text)
+    assert dict(made.columns) == (columns or {"id": "int", "s": "string", "name": "string"})
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT DISTINCT id FROM orders",
+        "SELECT id FROM orders GROUP BY id",
+        "SELECT id FROM orders ORDER BY id",
+        "SELECT id FROM orders LIMIT 1",
+        "SELECT id FROM orders HAVING id > 1",
+        "SELECT id FROM orders QUALIFY row_number() OVER (ORDER BY id) = 1",
+        "SELECT id FROM orders RIGHT JOIN lake.shop.customers c ON orders.id = c.id",
+        "SELECT id FROM orders FULL JOIN lake.shop.customers c ON orders.id = c.id",
+        "SELECT orders.id FROM orders JOIN lake.shop.customers USING (id)",
+        "SELECT orders.id FROM orders CROSS JOIN lake.shop.customers",
+        "SELECT orders.id FROM orders LEFT SEMI JOIN lake.shop.customers c ON orders.id = c.id",
+        "SELECT orders.id FROM orders, lake.shop.customers",
+        "SELECT id FROM orders UNION SELECT id FROM orders",
+        "SELECT id FROM orders EXCEPT SELECT id FROM orders",
+        "SELECT id FROM orders UNION ALL SELECT s FROM orders",
+        "SELECT id FROM orders TABLESAMPLE (10 PERCENT)",
+        "SELECT id FROM orders LATERAL VIEW explode(array(1)) AS x",
+        "SELECT * EXCEPT (id) FROM orders",
+        "SELECT id FROM elsewhere",
+        "SELECT id, ID FROM orders",
+        "SELECT 'a\\\\n' AS a FROM orders",
+        "SELECT id FROM orders o JOIN lake.shop.customers c ON o.id = c.id",
+        "WITH RECURSIVE x AS (SELECT id FROM orders) SELECT id FROM x",
+        "WITH x (y) AS (SELECT id FROM orders) SELECT y FROM x",
+        "SELECT y FROM orders AS o (y, z)",
+        "SELECT id FROM orders VERSION AS OF 1",
+        "SELECT /*+ BROADCAST(c) */ id FROM orders WHERE id IN (SELECT id FROM orders)",
+    ],
+)
+def test_a_query_beyond_that_needs_spark(sql: str) -> None:
+    with pytest.raises(NeedsSparkError):
+        translate_query(sql, TABLES, None)

@@ -1,0 +1,487 @@
+"""Unit tests of models, run: each mode by what its table must hold, and whatever is wrong by its condition."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lakesql.cli.main import run_command
+from lakesql.cli.options import Options
+from lakesql.cli.project import load_project
+from lakesql.errors import ProjectError
+from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Passed, render_text
+from lakesql.unit.run import run_tests
+
+PROFILES = """
+shop:
+  target: dev
+  outputs:
+    dev:
+      catalog: {name: lake, type: sql, uri: "sqlite:///lake.db", warehouse: lake}
+      namespace: shop
+"""
+STREAMS = """
+streams:
+  - name: orders
+    topic: orders
+    connection: kafka
+    columns:
+      id: {type: bigint, required: true}
+      at: int
+      n: int
+      status: string
+      amount: decimal(12,2)
+  - name: views
+    topic: views
+    connection: kafka
+    columns: {id: bigint, page: string, viewed_at: timestamp, score: double, ok: boolean, day: date}
+"""
+SELECT = "SELECT id, at, n, status, amount FROM {{ stream('orders') }}"
+
+
+def make_project(folder: Path, models: dict[str, str], tests: object) -> None:
+    files = {
+        "pyproject.toml": "[tool.lakesql]\nname = 'shop'\nprofile = 'shop'\n[tool.lakesql.vars]\nlimit = 10\n",
+        "profiles.yml": PROFILES,
+        "streams/streams.yml": STREAMS,
+        "models/tests.yml": tests if isinstance(tests, str) else yaml.safe_dump({"unit_tests": tests}, sort_keys=False),
+        **{f"models/{name}.sql": text for name, text in models.items()},
+    }
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, "utf-8")
+
+
+def run_one(folder: Path, models: dict[str, str], test: dict[str, object]) -> Outcome:
+    model = next(iter(models))
+    make_project(folder, models, [{"name": "t", "model": model, **test}])
+    manifest = load_project(Options(project_dir=folder))
+    (result,) = run_tests(manifest, manifest.unit_tests)
+    return result.outcome
+
+
+def upsert(options: str = "keys='id'", select: str = SELECT) -> dict[str, str]:
+    return {"m": f"{{{{ config(mode='upsert', {options}) }}}}\n{select}"}
+
+
+def append(options: str = "", select: str = SELECT) -> dict[str, str]:
+    return {"m": f"{{{{ config(mode='append'{options}) }}}}\n{select}"}
+
+
+def given(*batches: list[object], stream: str = "orders") -> dict[str, object]:
+    return {"stream": stream, "batches": list(batches)}
+
+
+def record(id: int, at: int = 0, status: str | None = None, **more: object) -> dict[str, object]:
+    return {"id": id, "at": at, "status": status, **more}
+
+
+A, B = record(1, 1, "a"), record(1, 2, "b")
+
+
+@pytest.mark.parametrize(
+    ("models", "batches", "rows"),
+    [
+        (append(), [[A, A], [A]], [A, A, A]),
+        (append(select="SELECT id FROM {{ stream('orders') }} WHERE at > 1"), [[A, B]], [{"id": 1}]),
+        (append(", keys='id'"), [[A, B], [record(2), record(1)]], [A, record(2)]),
+        (upsert(), [[B, A]], [A]),
+        (upsert(), [[B], [A]], [A]),
+        (upsert("keys='id', sequence_by='at'"), [[B, A]], [B]),
+        (upsert("keys='id', sequence_by='at'"), [[B], [A]], [B]),
+        (
+            upsert("keys='id', sequence_by='at'"),
+            [[record(1, 2, "first"), record(1, 2, "last")]],
+            [record(1, 2, "last")],
+        ),
+        (
+            upsert("keys='id', sequence_by=['at', 'n']"),
+            [[record(1, 2, "b", n=2)], [record(1, 2, "a", n=1)]],
+            [record(1, 2, "b", n=2)],
+        ),
+        (upsert("""keys='id', delete_when="status = 'gone'" """), [[A], [record(1, 2, "gone")]], []),
+        (upsert("""keys='id', delete_when="status = 'gone'" """), [[record(1, 2, "gone"), A]], [A]),
+        (
+            upsert("""keys='id', sequence_by='at', delete_when="status = 'gone'" """),
+            [[record(1, 3, "gone")], [A, B], [record(1, 4, "back")]],
+            [record(1, 4, "back")],
+        ),
+        (upsert("""keys='id', sequence_by='at', delete_when="status = 'gone'" """), [[record(1, 3, "gone")], [B]], []),
+        (upsert("keys='id', exclude_columns='status'"), [[A], [B]], [record(1, 2, "a")]),
+        (upsert("keys='id', update_columns='status'"), [[A, B]], [record(1, 1, "b")]),
+        (upsert("keys='id', ignore_null_updates=true"), [[A], [record(1, 5)]], [record(1, 5, "a")]),
+        (
+            upsert("""keys='id', when_matched="target.status <> 'locked'" """),
+            [[record(1, 1, "locked"), record(2, 1, "a")], [record(1, 2, "b"), record(2, 2, "b")]],
+            [record(1, 1, "locked"), record(2, 2, "b")],
+        ),
+        (
+            upsert(select="SELECT id, amount * 2 AS amount FROM {{ stream('orders') }}"),
+            [[{"id": 1, "amount": "1.25"}, {"id": 2}]],
+            [{"id": 1, "amount": "2.50"}, {"id": 2, "amount": None}],
+        ),
+    ],
+)
+def test_a_mode_leaves_the_rows_that_it_leaves_on_spark(
+    models: dict[str, str], batches: list[list[object]], rows: list[object], tmp_path: Path
+) -> None:
+    assert run_one(tmp_path, models, {"given": [given(*batches)], "expect": {"rows": rows}}) == Passed()
+    # and a row more is seen
+    wrong = run_one(tmp_path, models, {"given": [given(*batches)], "expect": {"rows": [*rows, record(99)]}})
+    assert isinstance(wrong, Failed)
+    assert len(wrong.differences) == 1
+
+
+OPTIONS = (
+    "",
+    ", sequence_by='at'",
+    ", sequence_by=['at', 'n']",
+    """, sequence_by='at', delete_when="status = 'gone'" """,
+    """, delete_when="status = 'gone'" """,
+    """, sequence_by=['at', 'n'], delete_when="status = 'gone'", ignore_null_updates=true""",
+    """, sequence_by='at', delete_when="status = 'gone'", exclude_columns='amount'""",
+)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_rows_do_not_depend_on_where_a_batch_ends(options: str, tmp_path: Path) -> None:
+    """The oracle is plain Python, record by record; it knows the options without folds."""
+    dice = random.Random(options)
+    tests = []
+    for number in range(12):
+        records = [
+            {"id": dice.randint(1, 3), "at": dice.randint(1, 4), "n": dice.randint(1, 2), "amount": str(index)}
+            | {"status": dice.choice(["gone", "a", "b", None])}
+            for index in range(8)
+        ]
+        rows = expected(records, options)
+        for name, size in (("one", 8), ("three", 3), ("each", 1)):
+            batches = [records[at : at + size] for at in range(0, len(records), size)]
+            tests.append(
+                {"name": f"{name} {number}", "model": "m", "given": [given(*batches)], "expect": {"rows": rows}}
+            )
+    make_project(tmp_path, upsert(f"keys='id'{options}"), tests)
+    manifest = load_project(Options(project_dir=tmp_path))
+    results = run_tests(manifest, manifest.unit_tests)
+    assert [result.outcome for result in results if result.outcome != Passed()] == [], render_text(results)
+
+
+def expected(records: list[dict[str, object]], options: str) -> list[dict[str, object]]:
+    """What is left when the records come one by one."""
+    sequence = ["at", "n"] if "['at', 'n']" in options else ["at"] if "sequence_by" in options else []
+    table: dict[object, dict[str, object]] = {}
+    deleted: dict[object, list[object]] = {}
+    for it in records:
+        key, place = it["id"], [it[name] for name in sequence]
+        stored = table.get(key)
+        if sequence and key in deleted and deleted[key] > place:
+            continue
+        if stored is not None and place < [stored[name] for name in sequence]:
+            if it["status"] == "gone" and "delete_when" in options:
+                deleted[key] = max(deleted.get(key, place), place)
+            continue
+        if it["status"] == "gone" and "delete_when" in options:
+            table.pop(key, None)
+            deleted[key] = max(deleted.get(key, place), place)
+        elif stored is not None and "exclude_columns" in options:
+            table[key] = {**it, "amount": stored["amount"]}
+        elif stored is not None and "ignore_null" in options:
+            table[key] = {name: stored[name] if value is None else value for name, value in it.items()}
+        else:
+            table[key] = dict(it)
+    return list(table.values())
+
+
+def test_the_table_before_counts(tmp_path: Path) -> None:
+    test = {
+        "given": [{"table": "this", "rows": [record(1, 5, "old"), record(2, 1, "x")]}, given([B])],
+        "expect": {"rows": [record(1, 5, "old"), {"id": 2}]},
+    }
+    assert run_one(tmp_path, upsert("keys='id', sequence_by='at'"), test) == Passed()
+
+
+def test_a_join_reads_the_rows_that_are_given(tmp_path: Path) -> None:
+    models = append(
+        select="SELECT o.id, v.page FROM {{ stream('orders') }} AS o LEFT JOIN {{ ref('pages') }} AS v ON v.id = o.id"
+    )
+    models["pages"] = (
+        "{{ config(mode='upsert', keys='id') }}\nSELECT id, lower(page) AS page FROM {{ stream('views') }}"
+    )
+    test = {
+        "given": [{"ref": "pages", "rows": [{"id": 1, "page": "home"}]}, given([{"id": 1}, {"id": 2}])],
+        "expect": {"rows": [{"id": 1, "page": "home"}, {"id": 2, "page": None}]},
+    }
+    assert run_one(tmp_path, models, test) == Passed()
+    test["given"] = [given([{"id": 1}])]
+    test["expect"] = {"rows": [{"id": 1, "page": None}]}
+    assert run_one(tmp_path, models, test) == Passed()
+
+
+def test_variables_and_the_time_are_set(tmp_path: Path) -> None:
+    models = append(select="SELECT {{ var('limit') }} AS x, current_timestamp() AS seen FROM {{ stream('orders') }}")
+    test: dict[str, object] = {
+        "overrides": {"vars": {"limit": 3}, "now": "2026-03-05T12:00:00+02:00"},
+        "given": [given([{"id": 1}])],
+        "expect": {"rows": [{"x": 3, "seen": "2026-03-05T10:00:00Z"}]},
+    }
+    assert run_one(tmp_path, models, test) == Passed()
+    del test["overrides"]
+    outcome = run_one(tmp_path, models, test)
+    assert isinstance(outcome, NeedsSpark)
+    assert "overrides" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        ("{not json", "unparsable"),
+        ("", "unparsable"),
+        ("null", "unparsable"),
+        ("42", "unparsable"),
+        ('{"id": 1} {"id": 2}', "unparsable"),
+        ('{"id": 1', "unparsable"),
+        ('{"id": "one"}', "unparsable"),
+        ('{"id": true}', "unparsable"),
+        ('{"at": 1}', "required-missing"),
+        ('{"id": null}', "required-missing"),
+        (None, "tombstone"),
+        ({"at": 1}, "required-missing"),
+    ],
+)
+def test_a_bad_record_is_a_dead_letter(raw: object, reason: str, tmp_path: Path) -> None:
+    test = {"given": [given([raw, A])], "expect": {"rows": [A], "dead_letters": [{"reason": reason}]}}
+    assert run_one(tmp_path, append(), test) == Passed()
+    test["expect"] = {"rows": [A]}
+    assert isinstance(run_one(tmp_path, append(), test), Failed)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "{'id': 1}",
+        '{"id": NaN}',
+        '[{"id": 1}]',
+        '{"id": 1, "id": 2}',
+        '{"id": 1.0}',
+        '{"id": 9223372036854775808}',
+        '{"id": ""}',
+        '{"id": 1, "status": 5}',
+        '{"id": 1, "status": {}}',
+        '{"id": 1, "amount": 1.255}',
+        '{"id": 1, "amount": 1e2}',
+        '{"id": 1, "amount": "1.25"}',
+        '{"id": 1, "status": "\\ud800"}',
+        '{"id": 1,\t"at": 2}',
+    ],
+)
+def test_a_raw_record_that_spark_may_read_otherwise_needs_spark(raw: str, tmp_path: Path) -> None:
+    test = {"given": [given([raw])], "expect": {"rows": []}}
+    assert isinstance(run_one(tmp_path, append(), test), NeedsSpark)
+
+
+def test_a_raw_record_that_is_good_is_a_row(tmp_path: Path) -> None:
+    raw = '{"id": 7, "at": -3, "status": "ä", "amount": 12.5, "unknown": [1]}'
+    rows = [{"id": 7, "at": -3, "status": "ä", "amount": "12.50", "n": None}]
+    assert run_one(tmp_path, append(), {"given": [given([raw])], "expect": {"rows": rows}}) == Passed()
+
+
+def test_rows_without_key_or_sequence_are_dead_letters(tmp_path: Path) -> None:
+    models = upsert("keys='id', sequence_by='viewed_at'", "SELECT id, viewed_at FROM {{ stream('views') }}")
+    records = [{"viewed_at": "2026-01-01T00:00:00Z"}, {"id": 1}, {"id": 2, "viewed_at": "2026-01-01"}]
+    test = {
+        "given": [given(records, stream="views")],
+        "expect": {"rows": [{"id": 2}], "dead_letters": [{"reason": "sequence-missing"}, {"reason": "key-missing"}]},
+    }
+    assert run_one(tmp_path, models, test) == Passed()
+
+
+@pytest.mark.parametrize(
+    ("models", "batches", "what"),
+    [
+        (append(", max_dead_letter_ratio=0.4"), [["{", A]], "too-many-dead-letters"),
+        (
+            upsert("""keys='id', delete_when="status = 'gone'", max_delete_ratio=0.4"""),
+            [[A, record(2)], [record(1, 2, "gone")]],
+            "too-many-deletes",
+        ),
+    ],
+)
+def test_a_batch_that_fails_fails_the_test(
+    models: dict[str, str], batches: list[list[object]], what: str, tmp_path: Path
+) -> None:
+    outcome = run_one(tmp_path, models, {"given": [given(*batches)], "expect": {"rows": []}})
+    assert isinstance(outcome, Failed)
+    assert what in outcome.what
+
+
+@pytest.mark.parametrize(
+    ("models", "batches"),
+    [
+        (append(select="SELECT count(*) AS n FROM {{ stream('orders') }}"), [[A]]),
+        (append(select="SELECT id, _record.offset AS at FROM {{ stream('orders') }}"), [[A]]),
+        (append(select="SELECT id, round(amount) AS a FROM {{ stream('orders') }}"), [[A]]),
+        (append(select="SELECT id, lower(status) AS s FROM {{ stream('orders') }}"), [[record(1, 1, "Ä")]]),
+        (append(select="SELECT id, NULL AS s FROM {{ stream('orders') }}"), [[A]]),
+        (upsert(select="SELECT CAST(id AS double) AS id FROM {{ stream('orders') }}"), [[A]]),
+        (upsert("""keys='id', delete_when="status RLIKE 'x'" """), [[A]]),
+        (append(select="SELECT id, at + 2147483647 AS at FROM {{ stream('orders') }}"), [[A]]),
+    ],
+)
+def test_what_duckdb_cannot_say_needs_spark(
+    models: dict[str, str], batches: list[list[object]], tmp_path: Path
+) -> None:
+    try:
+        outcome = run_one(tmp_path, models, {"given": [given(*batches)], "expect": {"dead_letters": []}})
+    except ProjectError as error:  # the project refuses some of these by itself
+        assert {problem.condition for problem in error.problems} <= {"watermark-missing", "unstorable-type"}
+        return
+    assert isinstance(outcome, NeedsSpark), outcome
+    assert outcome.reason
+
+
+def test_a_join_that_makes_several_rows_of_a_record_needs_spark(tmp_path: Path) -> None:
+    models = upsert(
+        select="SELECT o.id, v.page FROM {{ stream('orders') }} AS o LEFT JOIN {{ ref('pages') }} AS v ON v.id = o.id"
+    )
+    models["pages"] = "{{ config(mode='append') }}\nSELECT id, page FROM {{ stream('views') }}"
+    pages = [{"id": 1, "page": "a"}, {"id": 1, "page": "b"}]
+    test = {"given": [{"ref": "pages", "rows": pages}, given([A])], "expect": {"rows": []}}
+    assert isinstance(run_one(tmp_path, models, test), NeedsSpark)
+
+
+def test_fixtures_may_stand_in_files(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("id,at,status,amount\n1,5,a b,1.50\n2,,,\n")
+    (tmp_path / "batch.jsonl").write_text('{"id": 3, "amount": 2.25}\n\n"{bad"\n')
+    test = {
+        "given": [{"table": "this", "rows": "rows.csv"}, {"stream": "orders", "batches": ["batch.jsonl"]}],
+        "expect": {
+            "rows": [
+                {"id": 1, "at": 5, "status": "a b", "amount": "1.50"},
+                {"id": 2, "at": None, "status": None},
+                {"id": 3, "amount": "2.25"},
+            ],
+            "dead_letters": [{"reason": "unparsable", "stream": "orders"}],
+        },
+    }
+    assert run_one(tmp_path, append(), test) == Passed()
+
+
+def problems(folder: Path, models: dict[str, str], test: dict[str, object]) -> list[tuple[str, str]]:
+    with pytest.raises(ProjectError) as caught:
+        run_one(folder, models, test)
+    return [(problem.condition, str(problem.place).rpartition("/")[2]) for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("change", "condition"),
+    [
+        ({"model": "n"}, "unknown-model"),
+        ({"modell": "n"}, "unknown-option"),
+        ({"expect": {}}, "missing-option"),
+        ({"expect": {"row": []}}, "unknown-option"),
+        ({"expect": {"rows": [{"idd": 1}]}}, "unknown-column"),
+        ({"expect": {"rows": [{"id": "one"}]}}, "bad-fixture"),
+        ({"expect": {"rows": [{"id": 1.5}]}}, "bad-fixture"),
+        ({"expect": {"rows": [{"amount": 1.255}]}}, "bad-fixture"),
+        ({"expect": {"rows": [5]}}, "bad-fixture"),
+        ({"expect": {"rows": {"id": 1}}}, "wrong-type"),
+        ({"expect": {"rows": "nowhere.csv"}}, "missing-fixture"),
+        ({"expect": {"rows": "rows.txt"}}, "bad-fixture"),
+        ({"expect": {"rows": "../rows.csv"}}, "outside-project"),
+        ({"expect": {"dead_letters": [{"cause": "x"}]}}, "unknown-column"),
+        ({"given": [{"stream": "orderz", "batches": []}]}, "unknown-stream"),
+        ({"given": [{"stream": "views", "batches": []}]}, "unknown-stream"),
+        ({"given": [{"stream": "orders", "batches": [[{"idd": 1}]]}]}, "unknown-column"),
+        ({"given": [{"stream": "orders", "batches": [[{"id": "x"}]]}]}, "bad-fixture"),
+        ({"given": [{"stream": "orders", "rows": []}]}, "unknown-option"),
+        ({"given": [{"stream": "orders", "batches": []}] * 2}, "duplicate-name"),
+        ({"given": [{"ref": "orders", "rows": []}]}, "unknown-ref"),
+        ({"given": [{"table": "that", "rows": []}]}, "wrong-value"),
+        ({"given": [{"tabel": "this", "rows": []}]}, "wrong-value"),
+        ({"given": [{"table": "this", "ref": "x", "rows": []}]}, "wrong-value"),
+        ({"overrides": {"now": "noon"}}, "wrong-value"),
+        ({"overrides": {"vars": {"limitt": 1}}}, "wrong-value"),
+        ({"overrides": {"var": {}}}, "unknown-option"),
+        ({"name": "  "}, "wrong-type"),
+    ],
+)
+def test_what_is_wrong_has_a_condition_and_a_place(change: dict[str, object], condition: str, tmp_path: Path) -> None:
+    test = {"given": [given([A])], "expect": {"rows": []}, **change}
+    found = problems(tmp_path, append(), test)
+    assert condition in [name for name, _ in found]
+    assert all(place.startswith(("tests.yml:", "nowhere.csv")) for _, place in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "condition"),
+    [
+        ("rows.jsonl", '{"id": 1}\n{"id": \n', "bad-fixture"),
+        ("rows.jsonl", '{"id": 1, "idd": 2}', "unknown-column"),
+        ("rows.csv", "", "bad-fixture"),
+        ("rows.csv", "id,at\n1\n", "bad-fixture"),
+        ("rows.csv", "id,at\n1,x\n", "bad-fixture"),
+    ],
+)
+def test_what_is_wrong_in_a_file_has_its_place_there(name: str, text: str, condition: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    found = problems(tmp_path, append(), {"given": [given([A])], "expect": {"rows": name}})
+    assert [condition] == [name for name, _ in found]
+    assert found[0][1].startswith(name)
+
+
+def test_a_difference_is_a_table_row_by_row(tmp_path: Path) -> None:
+    rows = [record(1, 1, "a"), record(2, 2, "b"), record(3, 3, "")]
+    test = {
+        "given": [given([record(1, 1, "a"), record(2, 2, "c"), record(4, 4)])],
+        "expect": {"rows": rows},
+    }
+    make_project(tmp_path, append(), [{"name": "t", "model": "m", **test}])
+    manifest = load_project(Options(project_dir=tmp_path))
+    text = render_text(run_tests(manifest, manifest.unit_tests))
+    assert "rows: - expected, + found; 1 as expected" in text
+    assert [line.split() for line in text.splitlines() if line.strip().startswith(("-", "+"))] == [
+        ["-", "2", "2", "b"],
+        ["+", "2", "2", "c"],
+        ["-", "3", "3", "''"],
+        ["+", "4", "4", "NULL"],
+    ]
+
+
+def test_rows_that_name_other_columns_find_their_partners(tmp_path: Path) -> None:
+    test = {"given": [given([A, B])], "expect": {"rows": [{"id": 1}, {"id": 1, "status": "a"}]}}
+    assert run_one(tmp_path, append(), test) == Passed()
+    test["expect"] = {"rows": [{"status": "a"}, {"at": 1}]}
+    assert isinstance(run_one(tmp_path, append(), test), Failed)
+
+
+def test_the_command_counts_and_exits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = {"name": "good", "model": "m", "given": [given([A])], "expect": {"rows": [A]}}
+    spark = {"name": "spark", "model": "s", "given": [given([A])], "expect": {"rows": [A]}}
+    wrong = {**good, "name": "wrong", "expect": {"rows": []}}
+    models = {**append(), "s": append(select="SELECT id, round(amount) AS amount FROM {{ stream('orders') }}")["m"]}
+    make_project(tmp_path, models, [good, spark])
+    command = ["test", "--unit", "--project-dir", str(tmp_path)]
+    assert run_command(command) == 0
+    assert "1 passed, 0 failed, 1 need Spark." in capsys.readouterr().out
+    assert run_command([*command, "--fail-on", "needs-spark"]) == 3
+    assert run_command([*command, "--select", "m", "--fail-on", "needs-spark"]) == 0
+    make_project(tmp_path, models, [good, spark, wrong])
+    capsys.readouterr()
+    assert run_command([*command, "--output", "json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert said["summary"] == {"passed": 1, "failed": 1, "needs_spark": 1}
+    assert [test["outcome"] for test in said["tests"]] == ["passed", "needs_spark", "failed"]
+    assert said["tests"][2]["differences"] == [
+        {
+            "what": "rows",
+            "same": 0,
+            "rows": [
+                {"side": "unexpected", "row": {"id": 1, "at": 1, "n": None, "status": "a", "amount": None}},
+            ],
+        }
+    ]
+    assert run_command(["test", "--project-dir", str(tmp_path)]) == 2
