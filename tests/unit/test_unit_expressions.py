@@ -35,6 +35,7 @@ ROW = {
     "yes": True,
     "place": {"city": "Delft", "zip": 2611},
 }
+DUCKDB = duckdb.connect(config={"threads": 1})
 SCOPE = Scope((Relation("r", TYPES),), datetime(2026, 3, 5, 12))
 
 
@@ -43,8 +44,7 @@ def evaluate(text: str, **row: object) -> tuple[object, str]:
     made = translate(sqlglot.parse_one(text, dialect="spark"), SCOPE)
     given = {**ROW, **row}
     columns = ", ".join(f'{sql_literal(given[name], kind)} AS "{name}"' for name, kind in TYPES.items())
-    with duckdb.connect() as connection:
-        found = connection.execute(f'SELECT {made.text}, typeof({made.text}) FROM (SELECT {columns}) AS "r"').fetchone()
+    found = DUCKDB.execute(f'SELECT {made.text}, typeof({made.text}) FROM (SELECT {columns}) AS "r"').fetchone()
     assert found is not None
     if made.type not in ("void",) and not made.type.startswith("struct"):
         assert found[1] == duck_type(made.type), "DuckDB has another type than it was said to have"

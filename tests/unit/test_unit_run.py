@@ -76,8 +76,8 @@ def given(*batches: list[object], stream: str = "orders") -> dict[str, object]:
     return {"stream": stream, "batches": list(batches)}
 
 
-def record(id: int, at: int = 0, status: str | None = None, **more: object) -> dict[str, object]:
-    return {"id": id, "at": at, "status": status, **more}
+def record(key: int, at: int = 0, status: str | None = None, **more: object) -> dict[str, object]:
+    return {"id": key, "at": at, "status": status, **more}
 
 
 A, B = record(1, 1, "a"), record(1, 2, "b")
@@ -131,7 +131,7 @@ def test_a_mode_leaves_the_rows_that_it_leaves_on_spark(
 ) -> None:
     assert run_one(tmp_path, models, {"given": [given(*batches)], "expect": {"rows": rows}}) == Passed()
     # and a row more is seen
-    wrong = run_one(tmp_path, models, {"given": [given(*batches)], "expect": {"rows": [*rows, record(99)]}})
+    wrong = run_one(tmp_path, models, {"given": [given(*batches)], "expect": {"rows": [*rows, {"id": 99}]}})
     assert isinstance(wrong, Failed)
     assert len(wrong.differences) == 1
 
