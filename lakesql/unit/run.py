@@ -28,6 +28,8 @@ from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
 from lakesql.names import DELETED_AT, KEY_MISSING, POSITION, ROWS_VIEW, SEQUENCE_MISSING
+from lakesql.project.profiles import Spark
+from lakesql.stream.stream import Column
 from lakesql.stream.types import stored_type
 from lakesql.unit.duck import duck_statement
 from lakesql.unit.duck_query import Table, TranslatedQuery, translate_condition, translate_query
@@ -46,6 +48,7 @@ def run_tests(manifest: Manifest, tests: Iterable[UnitTest]) -> list[Result]:
     results, problems = [], dict[Problem, None]()
     built: dict[str, dict[str, Select]] = {}
     with duckdb.connect(config={"threads": 1, "enable_external_access": False}) as connection:
+        connection.execute("PRAGMA disable_optimizer")  # of a few rows, planning is what takes the time
         for test in tests:
             overrides = test.overrides.vars.plain() if test.overrides.vars else {}
             own = replace(manifest, vars={**manifest.vars, **overrides})
@@ -96,6 +99,7 @@ class _Run:
 
     def outcome(self) -> Outcome:
         select, test = self.select, self.test
+        _refuse_settings(self.manifest.target.spark)
         _refuse_select(select)
         now = test.overrides.now
         tables: dict[tuple[str, ...], Table] = {
@@ -129,11 +133,14 @@ class _Run:
         stream = self.select.streams[name]
         if stream.envelope != "none":
             raise NeedsSparkError(f"the envelope {stream.envelope} of stream '{name}'")
-        columns = {column.name: column.type for column in stream.columns}
-        for kind in columns.values():
-            _known(kind)
         positioned = {POSITION: "bigint"} if self.select.writing.is_positioned else {}
-        return Table(f"lakesql_stream_{name}", {**columns, **positioned})
+        return Table(f"lakesql_stream_{name}", {**self.stream_columns(name), **positioned})
+
+    def stream_columns(self, name: str) -> dict[str, str]:
+        """The types of a stream's columns; of a model's table that is read as one, those that its SELECT makes."""
+        if name in self.select.read_tables:
+            return _table_of(self.manifest, name, self.built)
+        return {column.name: _known(column.type) for column in self.select.streams[name].columns}
 
     def ref_table(self, name: str) -> Table:
         """The table of a model that is joined, with the rows that the test gives: none where it gives none."""
@@ -211,6 +218,9 @@ class _Run:
             batches, stream = self.batches.get(name, ()), select.streams[name]
             node = batches[number] if number < len(batches) else None
             folder, takes_tombstones = self.manifest.directory, writing.takes_tombstones
+            if name in select.read_tables:
+                columns = self.stream_columns(name)
+                stream = replace(stream, columns=tuple(Column(it, kind) for it, kind in columns.items()))
             found = read_records(node, stream, takes_tombstones, folder) if node is not None else []
             if found:
                 with_records.append(name)
@@ -229,10 +239,10 @@ class _Run:
         self.connection.execute(f"CREATE OR REPLACE TABLE {ROWS_VIEW} AS {query.text}")
         if writing.not_null:
             letters += self.rejected_rows(origin)
-        if select.query.reads_tables and writing.is_positioned:
+        if writing.is_positioned:
             twice = f"SELECT count(*) - count(DISTINCT {POSITION}) FROM {ROWS_VIEW}"
             if self.number(twice):
-                raise NeedsSparkError("a record that a join makes several rows of, whose order is open")
+                raise NeedsSparkError("a record that becomes several rows, whose order is open")
         allowed = select.model.config.max_dead_letter_ratio
         if len(letters) > allowed * records:
             return f"The batch fails: too-many-dead-letters, {len(letters)} of {records} records."
@@ -329,6 +339,23 @@ class _Run:
         row = self.connection.execute(query).fetchone()
         assert row is not None, "a count is one row"
         return int(row[0])
+
+
+def _refuse_settings(spark: Spark) -> None:
+    """Refuse a target on which an expression may mean something else than by Spark's defaults and lakesql's."""
+    for name in spark.conf:
+        if name.startswith("spark.sql.") and not name.startswith(_HARMLESS):
+            raise NeedsSparkError(f"the target's {name}")
+
+
+_HARMLESS = (
+    "spark.sql.adaptive.",
+    "spark.sql.catalog.",
+    "spark.sql.shuffle.",
+    "spark.sql.streaming.",
+    "spark.sql.ui.",
+)
+"""The settings below `spark.sql.` that change no value."""
 
 
 def _refuse_select(select: Select) -> None:

@@ -267,6 +267,7 @@ def test_a_bad_record_is_a_dead_letter(raw: object, reason: str, tmp_path: Path)
         '[{"id": 1}]',
         '{"id": 1, "id": 2}',
         '{"id": 1.0}',
+        '{"id": 1, "AT": 2}',
         '{"id": 9223372036854775808}',
         '{"id": ""}',
         '{"id": 1, "status": 5}',
@@ -351,6 +352,27 @@ def test_a_join_that_makes_several_rows_of_a_record_needs_spark(tmp_path: Path) 
     pages = [{"id": 1, "page": "a"}, {"id": 1, "page": "b"}]
     test = {"given": [{"ref": "pages", "rows": pages}, given([A])], "expect": {"rows": []}}
     assert isinstance(run_one(tmp_path, models, test), NeedsSpark)
+
+
+def test_a_union_that_makes_several_rows_of_a_record_needs_spark(tmp_path: Path) -> None:
+    one = "SELECT id, status FROM {{ stream('orders') }}"
+    test = {"given": [given([A])], "expect": {"rows": [{"id": 1}]}}
+    assert isinstance(run_one(tmp_path, upsert(select=f"{one} UNION ALL {one}"), test), NeedsSpark)
+    test["expect"] = {"rows": [{"id": 1}, {"id": 1}]}
+    assert run_one(tmp_path, append(select=f"{one} UNION ALL {one}"), test) == Passed()
+
+
+@pytest.mark.parametrize(
+    ("setting", "kind"),
+    [("spark.sql.ansi.enabled", NeedsSpark), ("spark.sql.shuffle.partitions", Passed), ("spark.ui.port", Passed)],
+)
+def test_a_target_that_changes_what_sql_means_needs_spark(setting: str, kind: type, tmp_path: Path) -> None:
+    make_project(tmp_path, append(), [{"name": "t", "model": "m", "given": [given([A])], "expect": {"rows": [A]}}])
+    conf = f"      spark: {{conf: {{{setting}: '1'}}}}\n"
+    (tmp_path / "profiles.yml").write_text(PROFILES + conf)
+    manifest = load_project(Options(project_dir=tmp_path))
+    (result,) = run_tests(manifest, manifest.unit_tests)
+    assert isinstance(result.outcome, kind)
 
 
 def test_fixtures_may_stand_in_files(tmp_path: Path) -> None:
