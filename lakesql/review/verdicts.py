@@ -125,9 +125,43 @@ class Statements:
 
 
 @dataclass(frozen=True, slots=True)
+class DayCounts:
+    """A table's commits of a day, and its files and metadata."""
+
+    commits: int
+    data_files: int
+    delete_files: int
+    snapshots: int
+    metadata_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A day of a new table, by what is assumed of its rows.
+
+    `freshness_ms` is how old the newest row is at most. `is_behind`: more rows come between two batches than one may
+    read. `unmaintained` is the table at the day's end, `maintained` the most that it has at any moment of it; None
+    where nobody maintains it.
+    """
+
+    freshness_ms: int
+    is_behind: bool
+    unmaintained: DayCounts
+    maintained: DayCounts | None
+
+
+@dataclass(frozen=True, slots=True)
+class DayChange:
+    """A day as both versions make it."""
+
+    before: Day
+    after: Day
+
+
+@dataclass(frozen=True, slots=True)
 class ModelReview:
     """What a change does to one model. `steps` are what `lakesql run` does to a table as the old version made it;
-    none where it refuses."""
+    none where it refuses. `day` is None where a day is as before, or one of the versions does not run."""
 
     name: str
     reasons: tuple[Reason, ...] = ()
@@ -135,6 +169,7 @@ class ModelReview:
     statements: Statements = Statements()
     steps: tuple[Step, ...] = ()
     downstream: tuple[Reader, ...] = ()
+    day: DayChange | None = None
 
     @property
     def verdict(self) -> Verdict:

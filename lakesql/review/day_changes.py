@@ -1,0 +1,33 @@
+"""What a change does to a day of a model's table, by the arithmetic that its compiled file says."""
+
+from __future__ import annotations
+
+from lakesql.compile.growth import BATCH_MS, Assumed, Counts, Growth, assume, grow_assumed
+from lakesql.graph.manifest import most_records
+from lakesql.project.procedures import DAY_MS
+from lakesql.review.causes import Change
+from lakesql.review.verdicts import Day, DayChange, DayCounts
+
+
+def find_day_change(change: Change) -> DayChange | None:
+    """A day of a new table before and after; None where the two are the same."""
+    before, after = assume(change.before.model), assume(change.model)
+    limits = [most_records(version.manifest, change.model.name) for version in (change.old, change.new)]
+    if before == after and limits[0] == limits[1]:  # nothing is worked out where nothing can differ
+        return None
+    days = _day(before, limits[0]), _day(after, limits[1])
+    return DayChange(*days) if days[0] != days[1] else None
+
+
+def _day(assumed: Assumed, limit: int | None) -> Day:
+    unkept, kept = grow_assumed(assumed, DAY_MS)
+    return Day(
+        freshness_ms=round(assumed.writes.interval_ms + BATCH_MS),
+        is_behind=limit is not None and assumed.writes.rows > limit,
+        unmaintained=_counts(unkept, unkept.end),
+        maintained=_counts(kept, kept.most) if kept is not None else None,
+    )
+
+
+def _counts(growth: Growth, counts: Counts) -> DayCounts:
+    return DayCounts(growth.commits, counts.data_files, counts.delete_files, counts.snapshots, counts.metadata_bytes)
