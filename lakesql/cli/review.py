@@ -84,13 +84,13 @@ def review_project(
 def _with_live(options: Options, review: Review, old: Version | None, new: Version) -> Review:
     # Only here: what reads a catalog is not loaded where the files alone are compared.
     from lakesql.review.tables_now import add_live
-    from lakesql.run.live import read_live_tables
+    from lakesql.run.live import read_live
 
     folders = profile_folders(options, find_directory(options))
     target = load_target(new.files.settings.profile, options.target, folders, os.environ)
     names = [it.name for it in review.models if it.name in new.manifest.models and it.name not in new.problems]
-    live = read_live_tables(new.manifest, resolve_paths(target, new.files.directory), names)
-    return add_live(review, old, new, live)
+    tables = {name: new.manifest.models[name].table for name in names}
+    return add_live(review, old, new, read_live(resolve_paths(target, new.files.directory), tables))
 
 
 def compared_graph(options: Options, against: Against) -> Graph:

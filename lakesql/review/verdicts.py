@@ -31,6 +31,8 @@ MEANINGS: Mapping[Verdict, str] = {
 """What each verdict means."""
 
 CAUSES: Mapping[str, str] = {
+    "checkpoint-absent": "There is no checkpoint: a new one continues where the table stands (`--live`).",
+    "checkpoint-unread": "The checkpoint cannot be read without Spark, and is not compared with the table (`--live`).",
     "column-added": "The SELECT has a new column.",
     "column-dropped": "The SELECT has a column no longer.",
     "column-untyped": "The type of a column is known to Spark's analyzer alone.",
@@ -56,6 +58,7 @@ CAUSES: Mapping[str, str] = {
     "statement-changed": "The SELECT has changed elsewhere than in a column or a filter.",
     "table-absent": "There is no table of the model (`--live`).",
     "table-drifted": "The table is not as the former version leaves it (`--live`).",
+    "table-rolled-back": "The table has stood at a later batch than it does now (`--live`).",
     "topic-added": "A stream reads one more topic.",
     "upstream-refused": "It reads a model that is refused.",
     "watermark-changed": "A stream has another watermark.",

@@ -19,9 +19,10 @@ from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted,
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
+from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select, bind_selects
 from lakesql.run.interrupt import Interrupt, catch_signals
-from lakesql.run.prepare import RunContext, checkpoint_of, prepare_model
+from lakesql.run.prepare import RunContext, prepare_model
 from lakesql.run.rebuilt import finish_rebuild
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.run.supervise import POLL_S, Queries, Supervisor

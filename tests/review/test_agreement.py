@@ -18,13 +18,14 @@ from lakesql.errors import ProjectError, RunError
 from lakesql.model.config import MODES
 from lakesql.plan.steps import plan_table
 from lakesql.project.files import read_project
+from lakesql.project.profiles import checkpoint_of
 from lakesql.review.causes import Change, find_change
 from lakesql.review.compare import find_unchanged
 from lakesql.review.continuation import REBUILD, find_refusals, old_progress
 from lakesql.review.option_changes import JUDGED_ELSEWHERE, OPTION_VERDICTS
 from lakesql.review.table_changes import find_table_changes, former_table, table_specs
 from lakesql.review.verdicts import CAUSES
-from lakesql.run.prepare import checkpoint_of, query_identities
+from lakesql.run.prepare import query_identities
 from tests.review.corpus import CASES, apply, parse_case
 
 
@@ -103,6 +104,7 @@ def test_every_condition_of_a_case_is_known() -> None:
     lines = [line for path in CASES for line in parse_case(path.read_text("utf-8")).plan.splitlines()]
     met = Counter(line.split(" ")[2] for line in lines)
     assert met.keys() <= CONDITIONS.keys() | CAUSES.keys()
-    elsewhere = {"not-compared", "table-absent", "table-drifted"}  # test_plan_command.py and test_live.py have these
+    live = {"checkpoint-absent", "checkpoint-unread", "table-absent", "table-drifted", "table-rolled-back"}
+    elsewhere = {"not-compared", *live}  # test_plan_command.py and test_live.py have these
     assert CAUSES.keys() - met.keys() == elsewhere
     assert not CAUSES.keys() & CONDITIONS.keys()
