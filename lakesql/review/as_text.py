@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from lakesql.compile.growth import ROW_BYTES, ROWS_PER_SECOND
 from lakesql.observe.text import duration, number, size
-from lakesql.review.verdicts import VERDICTS, ColumnChanges, Day, DayChange, DayCounts, ModelReview, Review
+from lakesql.review.verdicts import VERDICTS, ColumnChanges, Day, DayChange, DayCounts, ModelReview, Reason, Review
 
 _WIDTH = 110
 
@@ -37,6 +37,11 @@ def diff_lines(model: ModelReview) -> list[str]:
         return []
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=2)
     return list(lines)
+
+
+def reason_line(reason: Reason) -> str:
+    """A reason in one line, as a run says it."""
+    return f"{reason.verdict}: {reason.what}{f' {reason.do}' if reason.do else ''}"
 
 
 def column_lines(columns: ColumnChanges) -> list[str]:
