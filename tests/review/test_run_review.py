@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,13 @@ def test_a_former_version_that_cannot_be_read_fails_no_run(parsed: Path) -> None
     manifest["files"]["streams/landing.yml"] = "streams: 1"
     path.write_text(json.dumps(manifest))
     assert said(parsed, begin(parsed)) == []
+
+
+def test_a_run_does_not_wait_for_what_takes_long(parsed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakesql.cli.run_review.WAITS_S", 0.01)
+    assert said(parsed, RunReview(Future())) == [
+        (None, "the project has changed; what that does is not worked out yet: lakesql plan")
+    ]
 
 
 def test_without_a_terminal_nobody_is_asked(
