@@ -267,6 +267,15 @@ def interval_of(trigger: Trigger, rows_per_second: float, batch_ms: float) -> fl
     return max(every, batch_ms, 1000 / rows_per_second)
 
 
+def falls_behind(trigger: Trigger, rows: float, most_records: int | None) -> bool:
+    """Whether more rows come between two batches than one may read. With `available_now` a run takes several."""
+    match trigger:
+        case Every():
+            return most_records is not None and rows > most_records
+        case AvailableNow():
+            return False
+
+
 @dataclass(frozen=True, slots=True)
 class Assumed:
     """What is known of a model's new table without looking at one: the rest is assumed.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lakesql.compile.growth import BATCH_MS, Assumed, Counts, Growth, assume, grow_assumed
+from lakesql.compile.growth import BATCH_MS, Assumed, Counts, Growth, assume, falls_behind, grow_assumed
 from lakesql.graph.manifest import most_records
+from lakesql.model.config import Trigger
 from lakesql.project.procedures import DAY_MS
 from lakesql.review.causes import Change
 from lakesql.review.verdicts import Day, DayChange, DayCounts
@@ -15,15 +16,15 @@ def find_day_change(change: Change) -> DayChange | None:
     limits = [most_records(version.manifest, change.model.name) for version in (change.old, change.new)]
     if before == after and limits[0] == limits[1]:  # nothing is worked out where nothing can differ
         return None
-    days = _day(before, limits[0]), _day(after, limits[1])
+    days = _day(change.before.model.trigger, before, limits[0]), _day(change.model.trigger, after, limits[1])
     return DayChange(*days) if days[0] != days[1] else None
 
 
-def _day(assumed: Assumed, limit: int | None) -> Day:
+def _day(trigger: Trigger, assumed: Assumed, limit: int | None) -> Day:
     unkept, kept = grow_assumed(assumed, DAY_MS)
     return Day(
         freshness_ms=round(assumed.writes.interval_ms + BATCH_MS),
-        is_behind=limit is not None and assumed.writes.rows > limit,
+        is_behind=falls_behind(trigger, assumed.writes.rows, limit),
         unmaintained=_counts(unkept, unkept.end),
         maintained=_counts(kept, kept.most) if kept is not None else None,
     )

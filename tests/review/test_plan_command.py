@@ -149,6 +149,13 @@ def test_a_batch_that_reads_more_does_not_fall_behind(run: Run, shop: Path) -> N
     ] == ["    a batch reads all that comes                   no -> yes"]
 
 
+def test_a_run_of_what_is_there_takes_as_many_batches_as_it_needs(run: Run, shop: Path) -> None:
+    edit(shop / "models/clicks.sql", "trigger='10 seconds'", "trigger='available_now'")
+    day = {it["name"]: it for it in json.loads(run("plan", "-o", "json")[1])["models"]}["clicks"]["forecast"]
+    assert (day["before"]["is_behind"], day["after"]["is_behind"]) == (True, False)
+    assert day["after"]["freshness_ms"] == 3_602_000
+
+
 def test_columns_steps_and_readers_are_told(run: Run, shop: Path) -> None:
     edit(shop / "models/customers.sql", "    on_schema_change='fail',\n", "")
     edit(
