@@ -12,12 +12,16 @@ from lakesql.review.verdicts import Day, DayChange, DayCounts
 
 def find_day_change(change: Change) -> DayChange | None:
     """A day of a new table before and after; None where the two are the same."""
-    before, after = assume(change.before.model), assume(change.model)
+    models = change.before.model, change.model
+    assumed = [assume(model) for model in models]
     limits = [most_records(version.manifest, change.model.name) for version in (change.old, change.new)]
-    if before == after and limits[0] == limits[1]:  # nothing is worked out where nothing can differ
-        return None
-    days = _day(change.before.model.trigger, before, limits[0]), _day(change.model.trigger, after, limits[1])
-    return DayChange(*days) if days[0] != days[1] else None
+    is_alike = type(models[0].trigger) is type(models[1].trigger)
+    if is_alike and assumed[0] == assumed[1] and limits[0] == limits[1]:
+        return None  # nothing is worked out where nothing can differ
+    before, after = (
+        _day(model.trigger, known, limit) for model, known, limit in zip(models, assumed, limits, strict=True)
+    )
+    return DayChange(before, after) if before != after else None
 
 
 def _day(trigger: Trigger, assumed: Assumed, limit: int | None) -> Day:

@@ -154,6 +154,11 @@ def test_a_run_of_what_is_there_takes_as_many_batches_as_it_needs(run: Run, shop
     day = {it["name"]: it for it in json.loads(run("plan", "-o", "json")[1])["models"]}["clicks"]["forecast"]
     assert (day["before"]["is_behind"], day["after"]["is_behind"]) == (True, False)
     assert day["after"]["freshness_ms"] == 3_602_000
+    commit(shop)
+    edit(shop / "models/clicks.sql", "trigger='available_now'", "trigger='1 hour'")
+    clicks = json.loads(run("plan", "--against", "HEAD", "--select", "clicks", "-o", "json")[1])["models"][0]
+    assert [clicks["forecast"][side].pop("is_behind") for side in ("before", "after")] == [False, True]
+    assert clicks["forecast"]["before"] == clicks["forecast"]["after"]
 
 
 def test_columns_steps_and_readers_are_told(run: Run, shop: Path) -> None:
