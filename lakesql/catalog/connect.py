@@ -257,21 +257,21 @@ def _find_bucket(catalog: Catalog, place: str) -> None:
     from pyarrow.fs import FileType
 
     bucket = urlsplit(place).netloc
-    if _s3(catalog, bucket).get_file_info(bucket).type == FileType.NotFound:
+    if open_s3(catalog, bucket).get_file_info(bucket).type == FileType.NotFound:
         raise FileNotFoundError(f"There is no bucket '{bucket}'.")
 
 
 def _write_probe(catalog: Catalog, place: str) -> None:
     parts = urlsplit(place)
     _find_bucket(catalog, place)
-    storage = _s3(catalog, parts.netloc)
+    storage = open_s3(catalog, parts.netloc)
     probe = f"{parts.netloc}{parts.path.rstrip('/')}/.lakesql-{uuid4()}"
     with storage.open_output_stream(probe) as file:
         file.write(b"Whether this can be written.")
     storage.delete_file(probe)
 
 
-def _s3(catalog: Catalog, bucket: str) -> Any:
+def open_s3(catalog: Catalog, bucket: str) -> Any:
     """pyarrow's S3, as pyiceberg sets it up for the catalog's tables."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
 

@@ -18,11 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LiveTable:
-    """A table as its catalog has it. `entry` is the model's newest batch; `has_rows`: it has some, of whomever."""
+    """A table as its catalog has it.
+
+    `entry` is the model's newest batch; `has_rows`: it has some, of whomever. `left` is the model's newest batch of
+    those that the table had once and has no longer, as somebody has rolled it back; None where nobody has.
+    """
 
     state: TableState
     entry: Entry | None
     has_rows: bool
+    id: str
+    left: Entry | None
 
 
 def read_live_table(opened: OpenCatalog, name: TableName, model: str) -> LiveTable | None:
@@ -34,7 +40,11 @@ def read_live_table(opened: OpenCatalog, name: TableName, model: str) -> LiveTab
     head = table.metadata.current_snapshot_id
     history = [*_walk(snapshots, head)]
     entry = newest_entry(history, model, snapshots.get)
-    return LiveTable(state, entry, bool(history) and not history[0].is_empty)
+    kept = {snapshot.id for snapshot in history}
+    once = reversed([logged.snapshot_id for logged in table.metadata.snapshot_log])
+    left = newest_entry((snapshots[id_] for id_ in once if id_ in snapshots.keys() - kept), model, snapshots.get)
+    has_rows = bool(history) and not history[0].is_empty
+    return LiveTable(state, entry, has_rows, str(table.metadata.table_uuid), left)
 
 
 def _snapshots(table: Table) -> Iterator[Snapshot]:

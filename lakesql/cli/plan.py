@@ -24,7 +24,7 @@ from lakesql.review.verdicts import VERDICTS, Verdict
 @click.option(
     "--live",
     is_flag=True,
-    help="Look at the tables in the catalog too: what is there, and by what its rows were written.",
+    help="Look at the tables in the catalog and at the checkpoints too: whether a run can go on with what is there.",
 )
 @click.option(
     "--fail-on",
@@ -47,7 +47,7 @@ def command(
 
     The project as it is, with what is not committed, is compared with what it was: without --against and --state at the
     commit at which this branch has left the main branch. Neither Java nor Spark is needed,
-    and nothing is asked but the files; with --live the catalog is.
+    and nothing is asked but the files; with --live the catalog and the checkpoints are.
     """
     from lakesql.cli.report import say
     from lakesql.cli.review import Against, review_project

@@ -68,29 +68,59 @@ def review_project(
     with _open_former(options, against) as former:
         files = read_project(find_directory(options), find_outputs(options))
         try:
-            new = load_new(options, files)
+            compared = compare_with(options, former, files, selection)
         except ProjectError as error:
             return refuse_all(files, error.problems, former.called), ()
-        old = load_former(options, former, new)
-        names, unmatched = _select(selection, old, new)
-        gc.disable()  # what is made here stays: the search for garbage would walk through all of it again and again
-        try:
-            review = compare(old, new, names, former.called)
-            return _with_live(options, review, old, new) if is_live else review, unmatched
-        finally:
-            gc.enable()
+    return with_live(options, compared) if is_live else compared.review, compared.unmatched
 
 
-def _with_live(options: Options, review: Review, old: Version | None, new: Version) -> Review:
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Both versions, and what the change between them does. `unmatched` are the words of a selection that mean
+    nothing."""
+
+    old: Version | None
+    new: Version
+    review: Review
+    unmatched: tuple[str, ...] = ()
+
+
+def compare_with(
+    options: Options, former: Former, files: ProjectFiles, selected: Selection | Collection[str] | None = None
+) -> Compared:
+    """What the change from the former version to `files` does to the selected models, or all.
+
+    Raises `ProjectError` where something else than models is wrong with the new version, and what `load_former` raises.
+    """
+    new = load_new(options, files)
+    old = load_former(options, former, new)
+    unmatched: tuple[str, ...] = ()
+    match selected:
+        case None:
+            names: Collection[str] = {*new.manifest.models, *(old.manifest.models if old is not None else ())}
+        case Selection():
+            names, unmatched = _select(selected, old, new)
+        case _:
+            names = selected
+    gc.disable()  # what is made here stays: the search for garbage would walk through all of it again and again
+    try:
+        return Compared(old, new, compare(old, new, names, former.called), unmatched)
+    finally:
+        gc.enable()
+
+
+def with_live(options: Options, compared: Compared) -> Review:
+    """The review with the tables and checkpoints as they are, which needs the login that a run needs."""
     # Only here: what reads a catalog is not loaded where the files alone are compared.
     from lakesql.review.tables_now import add_live
-    from lakesql.run.live import read_live_tables
+    from lakesql.run.live import read_live
 
+    review, old, new = compared.review, compared.old, compared.new
     folders = profile_folders(options, find_directory(options))
     target = load_target(new.files.settings.profile, options.target, folders, os.environ)
     names = [it.name for it in review.models if it.name in new.manifest.models and it.name not in new.problems]
-    live = read_live_tables(new.manifest, resolve_paths(target, new.files.directory), names)
-    return add_live(review, old, new, live)
+    tables = {name: new.manifest.models[name].table for name in names}
+    return add_live(review, old, new, read_live(resolve_paths(target, new.files.directory), tables))
 
 
 def compared_graph(options: Options, against: Against) -> Graph:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +16,7 @@ from lakesql.cli.options import Command, Given, Options, read_interval, select_o
 from lakesql.errors import UsageError
 
 if TYPE_CHECKING:
+    from lakesql.cli.run_review import RunReview
     from lakesql.graph.manifest import Manifest
     from lakesql.observe.emitter import Renderer
     from lakesql.project.duration import Duration
@@ -35,6 +37,11 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--full-refresh", is_flag=True, help="Fill the tables again: the same as `lakesql rebuild` of the selection."
+)
+@click.option(
+    "--plan-first",
+    is_flag=True,
+    help="Show what a change since the last command does, as `lakesql plan --live` does, and ask. Needs a terminal.",
 )
 @click.option("--fail-fast", is_flag=True, help="End the run with the first model that fails for good.")
 @click.option(
@@ -71,6 +78,7 @@ def command(
     once: bool | None,
     accept_data_loss: bool,
     full_refresh: bool,
+    plan_first: bool,
     fail_fast: bool,
     fail_if_empty: bool,
     metrics_port: int | None,
@@ -87,6 +95,9 @@ def command(
             fix = "Rebuild first, and then run: lakesql run --full-refresh, lakesql run --continuous"
             raise UsageError.of("usage", "--full-refresh ends when the tables are filled.", fix=fix)
         once, rebuild_from = True, "start"
+    if plan_first and not sys.stdin.isatty():
+        what = "`lakesql run --plan-first` asks before it changes anything, and this is no terminal."
+        raise UsageError.of("usage", what, fix="Leave it out, and see what the run would do with: lakesql plan --live")
     return run_selected(
         given.options,
         select,
@@ -96,6 +107,7 @@ def command(
         accept_data_loss=accept_data_loss,
         fail_fast=fail_fast,
         fail_if_empty=fail_if_empty,
+        plan_first=plan_first,
         metrics=None if metrics_port is None else MetricsAt(metrics_address, metrics_port, healthy_within),
     )
 
@@ -119,16 +131,19 @@ def run_selected(
     accept_data_loss: bool,
     fail_fast: bool,
     fail_if_empty: bool = False,
+    plan_first: bool = False,
     metrics: MetricsAt | None = None,
 ) -> int:
     """Compile and run the selected models, each after those that it reads, and show the progress. The exit code.
 
     Of models whose maintenance alone is selected, the tasks that are due are run. With `rebuild_from` the models'
-    tables are filled again from there.
+    tables are filled again from there. With `plan_first` it is asked before anything is written, and the exit code is 1
+    where the answer is no.
     """
     from lakesql.cli import project
     from lakesql.compile.compiled import compiled_files
     from lakesql.run.columns import ask_topics
+    from lakesql.run.former import holds_files
 
     manifest = project.load_project(options)
     project.show_warnings(manifest, options)
@@ -139,6 +154,18 @@ def run_selected(
     names = (*names, *tasks)
     compiled = compiled_files(manifest)
     compiled.compile(names)
+    review: RunReview | None = None
+    if names and plan_first:
+        from lakesql.cli.run_review import ask_first
+
+        if not ask_first(options, manifest, names):
+            return 1
+    elif names and rebuild_from is None:
+        texts = {**manifest.texts, **project.read_schemas(manifest, manifest.directory)}
+        if not holds_files(manifest.outputs.target, texts):
+            from lakesql.cli.run_review import start_review  # only here: a project as it was needs none of it
+
+            review = start_review(options, manifest, names)
     project.write_manifest(manifest, compiled)
     if not names:
         return 0
@@ -164,6 +191,7 @@ def run_selected(
             fail_fast=fail_fast,
             fail_if_empty=fail_if_empty,
             queries_by=queries_by,
+            first=partial(review.say, emit=emit) if review is not None else None,
         )
         return 0 if succeeded else 1
 

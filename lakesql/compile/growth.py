@@ -11,6 +11,7 @@ from functools import lru_cache
 from lakesql.compile.table import GIVEN_PROPERTIES
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.model import Model
+from lakesql.model.upkeep import maintenance_of
 from lakesql.model.writing import TASK_RECORDS, build_writing
 from lakesql.project.procedures import (
     BYTES_PER_MS,
@@ -264,6 +265,42 @@ def interval_of(trigger: Trigger, rows_per_second: float, batch_ms: float) -> fl
         case AvailableNow():
             every = RUN_MS
     return max(every, batch_ms, 1000 / rows_per_second)
+
+
+def falls_behind(trigger: Trigger, rows: float, most_records: int | None) -> bool:
+    """Whether more rows come between two batches than one may read. With `available_now` a run takes several."""
+    match trigger:
+        case Every():
+            return most_records is not None and rows > most_records
+        case AvailableNow():
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """What is known of a model's new table without looking at one: the rest is assumed.
+
+    `maintenance` is None where nobody does it.
+    """
+
+    writes: Writes
+    terms: Terms
+    sizes: Sizes
+    maintenance: Maintenance | None
+
+
+def assume(model: Model) -> Assumed:
+    """The model's commits and what becomes of them, by its configuration."""
+    interval_ms = interval_of(model.trigger, ROWS_PER_SECOND, BATCH_MS)
+    writes = assume_writes(model, interval_ms, ROWS_PER_SECOND, ROW_BYTES)
+    return Assumed(writes, terms_of(model), sizes_of(model), maintenance_of(model))
+
+
+def grow_assumed(assumed: Assumed, span_ms: float) -> tuple[Growth, Growth | None]:
+    """What comes of a new table within `span_ms`: without maintenance, and with the model's, None if it has none."""
+    known = (assumed.writes, assumed.terms, assumed.sizes, Stock())
+    kept = grow(*known, assumed.maintenance, span_ms) if assumed.maintenance is not None else None
+    return grow(*known, None, span_ms), kept
 
 
 def _whole(properties: Mapping[str, str], key: str, default: int) -> int:

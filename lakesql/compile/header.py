@@ -8,17 +8,12 @@ from datetime import datetime
 from typing import assert_never
 
 from lakesql.compile.growth import (
-    BATCH_MS,
     ROW_BYTES,
     ROWS_PER_SECOND,
     Counts,
     Growth,
-    Stock,
-    assume_writes,
-    grow,
-    interval_of,
-    sizes_of,
-    terms_of,
+    assume,
+    grow_assumed,
 )
 from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
@@ -242,16 +237,11 @@ def _maintenance(select: Select) -> str:
 
 def _day(select: Select) -> str:
     """What a day of batches makes of a new table, by what is assumed of them: `lakesql forecast --offline`."""
-    model, maintenance = select.model, maintenance_of(select.model)
-    interval_ms = interval_of(model.trigger, ROWS_PER_SECOND, BATCH_MS)
-    writes = assume_writes(model, interval_ms, ROWS_PER_SECOND, ROW_BYTES)
-    known = (writes, terms_of(model), sizes_of(model), Stock())
-    runs = ", run every hour" if isinstance(model.trigger, AvailableNow) else ""
-    unkept = grow(*known, None, DAY_MS)
+    unkept, kept = grow_assumed(assume(select.model), DAY_MS)
+    runs = ", run every hour" if isinstance(select.model.trigger, AvailableNow) else ""
     said = f"at {ROWS_PER_SECOND:g} rows of {ROW_BYTES:g} bytes a second{runs}, {_grown(unkept, unkept.end)}"
-    if maintenance is None:
+    if kept is None:
         return said
-    kept = grow(*known, maintenance, DAY_MS)
     return f"{said}; maintained, {_grown(kept, kept.most)} at most"
 
 

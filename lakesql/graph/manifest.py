@@ -190,6 +190,14 @@ def reads_model(manifest: Manifest, stream: str) -> Model | None:
     return None if stream in manifest.streams else manifest.models[stream]
 
 
+def most_records(manifest: Manifest, name: str) -> int | None:
+    """How many records a batch of the model reads at most; None where a stream has no limit, or is a table."""
+    read = {reference.name for reference in manifest.models[name].facts.streams}
+    limits = [manifest.streams[each].max_per_batch if each in manifest.streams else None for each in read]
+    known = [limit for limit in limits if limit is not None]
+    return sum(known) if known and len(known) == len(limits) else None
+
+
 def graph_with_tasks(manifest: Manifest) -> Graph:
     """The graph with the tasks that maintain the models' tables, each a reader of its model.
 

@@ -21,6 +21,7 @@ from lakesql.compile.growth import (
     Writes,
     assume_writes,
     commit_files,
+    falls_behind,
     grow,
     interval_of,
     read_terms,
@@ -141,7 +142,7 @@ def forecast(
         if measured is not None:
             writes = _scale(measured, writes, terms)
         freshness_ms = interval_ms + batch_ms
-        is_behind = most_records is not None and writes.rows > most_records
+        is_behind = falls_behind(trigger, writes.rows, most_records)
         return Outlook(
             trigger=trigger,
             is_own=trigger == model.trigger,

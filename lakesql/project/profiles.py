@@ -336,6 +336,11 @@ def resolve_paths(target: Target, directory: Path) -> Target:
     )
 
 
+def checkpoint_of(target: Target, model: str) -> str:
+    """The folder of a model's checkpoint."""
+    return f"{target.checkpoints.rstrip('/')}/{model}"
+
+
 def sqlite_file(catalog: Catalog) -> Path | None:
     """The file of a `sql` catalog on SQLite, None for every other catalog."""
     if catalog.type != "sql" or not catalog.uri.startswith(_SQLITE):

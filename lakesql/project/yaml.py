@@ -37,12 +37,19 @@ def parse_yaml(path: str, text: str) -> Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(path, mark.line + 1, mark.column + 1) if mark else Place(path)
+        if "nesting depth" in (error.problem or ""):  # the parser looks ahead, and has a bound of its own
+            raise _too_large(place) from None
         if mark and any("\t" in _INDENT.split(line)[1] for line in text.splitlines()[mark.line : mark.line + 1]):
             what, fix = "YAML is indented by blanks, not by tabs.", "Put blanks in place of each tab."
             raise ProjectError.of("yaml-syntax", what, fix=fix, place=place) from None
         raise ProjectError.of(
             "yaml-syntax", f"This is not YAML: {error.problem or error.context}.", place=place
         ) from None
+
+
+def _too_large(place: Place) -> ProjectError:
+    what = f"This document has more values than {MAX_NODES}, or nests deeper than {MAX_DEPTH} levels."
+    return ProjectError.of("yaml-too-large", what, place=place)
 
 
 class _Reader:
@@ -158,8 +165,7 @@ class _Reader:
         """Count a value, and with a `node` that an alias stands for all that is in it."""
         self.seen += 1
         if self.seen > MAX_NODES or depth > MAX_DEPTH:
-            what = f"This document has more values than {MAX_NODES}, or nests deeper than {MAX_DEPTH} levels."
-            raise ProjectError.of("yaml-too-large", what, place=place)
+            raise _too_large(place)
         if node is not None and not isinstance(node.value, str | int | float | None):
             for child in node.value if isinstance(node.value, tuple) else node.value.values():
                 self.count(child, place, depth + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from lakesql.review.verdicts import ColumnChanges, ModelReview, Reason, Review
@@ -30,6 +31,7 @@ def _model(model: ModelReview) -> dict[str, Any]:
             {"name": reader.name, "columns": list(reader.columns), "through": reader.through}
             for reader in model.downstream
         ],
+        "forecast": asdict(model.day) if model.day else None,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakesql.review.as_text import column_lines, count_verdicts, diff_lines
+from lakesql.review.as_text import DAY_TITLE, column_lines, count_verdicts, day_rows, diff_lines
 from lakesql.review.verdicts import MEANINGS, ModelReview, Reason, Review, Verdict
 
 MARKER = "<!-- lakesql plan -->"
@@ -57,6 +57,9 @@ def _details(model: ModelReview) -> Iterator[str]:
     if model.steps:
         yield "\n`lakesql run` will:\n"
         yield _fenced("sql", [f"{statement};" for step in model.steps for statement in step.statements])
+    if model.day is not None:
+        yield f"\n| {DAY_TITLE} | before | after |\n| --- | ---: | ---: |"
+        yield from (f"| {_cell(name)} | {_cell(was)} | {_cell(now)} |" for name, was, now in day_rows(model.day))
     if lines := diff_lines(model):
         yield "\n" + _fenced("diff", lines)
     yield "\n</details>"

@@ -7,7 +7,9 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator
 
-from lakesql.review.verdicts import VERDICTS, ColumnChanges, ModelReview, Review
+from lakesql.compile.growth import ROW_BYTES, ROWS_PER_SECOND
+from lakesql.observe.text import duration, number, size
+from lakesql.review.verdicts import VERDICTS, ColumnChanges, Day, DayChange, DayCounts, ModelReview, Reason, Review
 
 _WIDTH = 110
 
@@ -37,6 +39,11 @@ def diff_lines(model: ModelReview) -> list[str]:
     return list(lines)
 
 
+def reason_line(reason: Reason) -> str:
+    """A reason in one line, as a run says it."""
+    return f"{reason.verdict}: {reason.what}{f' {reason.do}' if reason.do else ''}"
+
+
 def column_lines(columns: ColumnChanges) -> list[str]:
     """A line for each column that was added, dropped or retyped."""
     return [
@@ -44,6 +51,37 @@ def column_lines(columns: ColumnChanges) -> list[str]:
         *(f"- {column.name} {column.type}".rstrip() for column in columns.dropped),
         *(f"~ {column.name} {column.before} -> {column.after}" for column in columns.retyped),
     ]
+
+
+DAY_TITLE = f"a day at {ROWS_PER_SECOND:g} rows of {ROW_BYTES:g} bytes a second"
+"""By what a day before and after is worked out."""
+
+
+def day_rows(change: DayChange) -> list[tuple[str, str, str]]:
+    """What differs in a day: its name, before and after."""
+    before, after = _day_figures(change.before), _day_figures(change.after)
+    names = dict.fromkeys((*before, *after))
+    rows = [(name, before.get(name, "-"), after.get(name, "-")) for name in names]
+    return [row for row in rows if row[1] != row[2]]
+
+
+def _day_figures(day: Day) -> dict[str, str]:
+    return {
+        "newest row at most old": duration(day.freshness_ms),
+        "a batch reads all that comes": "no" if day.is_behind else "yes",
+        **_count_figures(day.unmaintained, ""),
+        **(_count_figures(day.maintained, " (maintained, at most)") if day.maintained else {}),
+    }
+
+
+def _count_figures(counts: DayCounts, how: str) -> dict[str, str]:
+    return {
+        f"commits{how}": number(counts.commits),
+        f"data files{how}": number(counts.data_files),
+        f"delete files{how}": number(counts.delete_files),
+        f"snapshots{how}": number(counts.snapshots),
+        f"metadata{how}": size(counts.metadata_bytes),
+    }
 
 
 def _model_lines(model: ModelReview) -> Iterator[str]:
@@ -68,6 +106,9 @@ def _model_lines(model: ModelReview) -> Iterator[str]:
             yield f"    {step.text}"
             if step.statements[0].startswith("ALTER"):
                 yield from (f"      {statement};" for statement in step.statements)
+    if model.day is not None:
+        yield f"  {DAY_TITLE}"
+        yield from (f"    {name:<36} {was:>12} -> {now}" for name, was, now in day_rows(model.day))
     if lines := diff_lines(model):
         yield "  statements"
         yield from (f"    {line}" for line in lines)

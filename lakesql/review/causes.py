@@ -154,15 +154,32 @@ def _output(select: Select, name: str) -> Output | None:
 
 
 def _upstream_place(change: Change, version: Version, select: Select, output: Output) -> Place | None:
-    """Of a column that is plainly one of a stream: its contract, or the model whose table is streamed."""
+    """Of a column that is plainly one of a stream: its contract, or the model whose table is streamed. Of one that is
+    worked out: the contract of a column in it that has another type."""
     if not (output.stream and output.column):
-        return None
+        return _retyped_place(change, select, output)
     read = reads_model(version.manifest, output.stream)
     if read is None:
         stream = change.new.manifest.streams.get(output.stream)
         return stream_place(change.new, stream, "columns", output.column) if stream else None
     upstream = find_change(change.old, change.new, read.name)
     return column_place(upstream, output.column) if upstream else None
+
+
+def _retyped_place(change: Change, select: Select, output: Output) -> Place | None:
+    """An output stands at its alias: what it is worked out from is before that, behind the output before it."""
+    others = select.query.outputs or ()
+    begin = max((it.offset + len(it.name) for it in others if it.offset < output.offset), default=0)
+    words = {word.lower() for word in re.findall(r"\w+", select.query.sql[begin : output.offset])}
+    for name in select.query.streams_read:
+        streams = [version.manifest.streams.get(name) for version in (change.old, change.new)]
+        if streams[0] is None or streams[1] is None:
+            continue
+        types = [{column.name.lower(): column.type for column in stream.columns} for stream in streams if stream]
+        for key in sorted(types[0].keys() & types[1].keys() & words):
+            if types[0][key] != types[1][key]:
+                return stream_place(change.new, streams[1], "columns", key)
+    return None
 
 
 def _joined_place(change: Change, name: str) -> Place | None:

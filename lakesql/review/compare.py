@@ -14,6 +14,7 @@ from lakesql.plan.steps import plan_table
 from lakesql.project.files import ProjectFiles
 from lakesql.review.causes import Change
 from lakesql.review.continuation import find_refusals, is_refusal
+from lakesql.review.day_changes import find_day_change
 from lakesql.review.option_changes import find_option_changes, resolved
 from lakesql.review.query_changes import find_contract_changes, find_query_changes
 from lakesql.review.readers import ReadersOf
@@ -82,7 +83,8 @@ def _review_both(change: Change) -> ModelReview:
     ordered = sorted(dict.fromkeys(reasons), key=lambda it: -VERDICTS.index(it.verdict))
     texts = Statements(compiled_text(change.before), compiled_text(change.after))
     steps = () if any(map(is_refusal, refusals)) else table.steps  # a run refuses before it alters anything
-    return ModelReview(change.model.name, tuple(ordered), table.columns, texts, steps)
+    day = None if ordered and ordered[0].verdict == "refused" else find_day_change(change)
+    return ModelReview(change.model.name, tuple(ordered), table.columns, texts, steps, day=day)
 
 
 def _review_added(after: Select) -> ModelReview:

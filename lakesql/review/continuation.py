@@ -18,7 +18,7 @@ from lakesql.engine.progress.position import THROUGH, Position, Source, SourceKi
 from lakesql.engine.progress.state import Checkpoint, Origin, ProgressState
 from lakesql.errors import Place, Problem, RunError
 from lakesql.graph.manifest import reads_model
-from lakesql.project.profiles import Files, Kafka, Rate, Recorded
+from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
 from lakesql.review.causes import (
     Change,
     changed_option_place,
@@ -74,6 +74,11 @@ def is_refusal(reason: Reason) -> bool:
     return reason.condition in CONDITIONS and reason.condition != "upstream-rebuilt"
 
 
+def sources_of(version: Version, select: Select) -> tuple[Source, ...]:
+    """The streams of a model by their kinds. Nothing is known of their topics, or of tables that were rebuilt."""
+    return tuple(Source(name, read.kind) for name, read in _reads(version, select).items())
+
+
 def old_progress(change: Change) -> ProgressState:
     """What the old version's query leaves behind, and what the new version is, as `decide` compares them."""
     before, after = change.before, change.after
@@ -101,13 +106,13 @@ def old_progress(change: Change) -> ProgressState:
         positions={0: spark},
         origin=Origin(model.name, str(before.model.table), names, before.query.state),
     )
-    checkpoints = change.old.manifest.target.checkpoints, change.new.manifest.target.checkpoints
+    checkpoints = [checkpoint_of(version.manifest.target, model.name) for version in (change.old, change.new)]
     return ProgressState(
         model=model.name,
         owner=model.name,
         table=str(model.table),
         table_id=str(model.table) if is_same_table else "",
-        folder=f"{checkpoints[1].rstrip('/')}/{model.name}",
+        folder=checkpoints[1],
         sources=tuple(_source(name, _kind(news[name], olds.get(name)), news[name]) for name in news),
         shape=after.query.state,
         checkpoint=checkpoint if checkpoints[0] == checkpoints[1] else None,

@@ -1,26 +1,44 @@
-"""What a review has of real tables: whether they are there, what a run does to them, and by what their rows are told
-apart."""
+"""What a review has of real tables and checkpoints: whether they are there, whether a run can go on with them, what it
+does to the tables, and by what their rows are told apart."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lakesql.catalog.live_tables import LiveTable
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableSpec
-from lakesql.engine.progress.decide import check_identity
-from lakesql.engine.progress.state import ProgressState
+from lakesql.engine.progress.advice import say_entry
+from lakesql.engine.progress.decide import check_identity, compare_progress
+from lakesql.engine.progress.state import Checkpoint, Decision, Fresh, ProgressState, StartFrom
 from lakesql.errors import RunError
 from lakesql.plan.steps import Step, plan_table
-from lakesql.review.continuation import REBUILD, is_refusal
+from lakesql.plan.table_status import Unknown
+from lakesql.review.continuation import REBUILD, is_refusal, sources_of
 from lakesql.review.table_changes import created_spec
 from lakesql.review.verdicts import VERDICTS, ModelReview, Reason, Review
 from lakesql.review.version import Version
 
 
-def add_live(review: Review, old: Version | None, new: Version, live: Mapping[str, LiveTable | None]) -> Review:
-    """The review with what the tables in `live` are now, by their models; None of a table that is not there.
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A checkpoint that cannot be read, and why; '' where a run is writing it just now, and so has gone on with it."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is there of a model: its table, and the checkpoint in `folder`. None where there is none."""
+
+    table: LiveTable | Unknown | None
+    checkpoint: Checkpoint | Unread | None
+    folder: str
+
+
+def add_live(review: Review, old: Version | None, new: Version, live: Mapping[str, Found]) -> Review:
+    """The review with what is there now of the models in `live`.
 
     Where a table has no row, nothing is said of how its rows are told apart: it follows its model.
     """
@@ -29,37 +47,54 @@ def add_live(review: Review, old: Version | None, new: Version, live: Mapping[st
     return replace(review, models=tuple(ordered))
 
 
-def _judge(model: ModelReview, old: Version | None, new: Version, table: LiveTable | None) -> ModelReview:
+def _judge(model: ModelReview, old: Version | None, new: Version, found: Found) -> ModelReview:
     after = new.select(model.name)
     if not isinstance(after, Select):
         return model
+    table = found.table
+    if isinstance(table, Unknown):
+        place = after.model.place
+        unread = [Reason("breaks", it.condition, it.what, it.place or place, it.fix) for it in table.problems]
+        return _with(model, model.reasons, unread)
+    progress, decision = _progress(after, new, found, table)
+    kept = [it for it in model.reasons if _still_counts(it, table, decision)]
     if table is None:
-        return _absent(model, after)
-    kept = [it for it in model.reasons if table.has_rows or it.condition not in REBUILD]
-    found = list(_identity(after, table))
-    is_refused = bool(found) or any(it.verdict in ("rebuild", "breaks") and is_refusal(it) for it in kept)
+        return _with(model, kept, [*progress, *_absent(model, after, found)])
+    now = progress
+    is_refused = any(it.verdict in ("rebuild", "breaks") and is_refusal(it) for it in (*kept, *now))
     try:
         steps = () if is_refused else _plan(after, table)
     except RunError as error:
         steps, place = (), after.model.place
-        found += [Reason("refused", it.condition, it.what, it.place or place, it.fix) for it in error.problems]
+        now += [Reason("refused", it.condition, it.what, it.place or place, it.fix) for it in error.problems]
     before = old.select(model.name) if old is not None and model.name in old.manifest.models else ()
     if isinstance(before, Select) and before.model.table == after.model.table:
-        found += _drift(before, table)
+        now += _drift(before, table)
+    return replace(_with(model, kept, now), steps=steps)
+
+
+def _with(model: ModelReview, kept: Sequence[Reason], now: Sequence[Reason]) -> ModelReview:
+    """The review with the reasons that it keeps, and those of what is there, each condition once."""
     told = {it.condition for it in kept}
-    reasons = (*kept, *(it for it in found if it.condition not in told))
-    ordered = sorted(reasons, key=lambda it: -VERDICTS.index(it.verdict))
-    return replace(model, reasons=tuple(ordered), steps=steps)
+    reasons = (*kept, *(it for it in now if it.condition not in told))
+    return replace(model, reasons=tuple(sorted(reasons, key=lambda it: -VERDICTS.index(it.verdict))))
 
 
-def _absent(model: ModelReview, after: Select) -> ModelReview:
+def _still_counts(reason: Reason, table: LiveTable | None, decision: Decision | None) -> bool:
+    """Whether what was supposed of a table with rows and of its checkpoint is so with those that are there."""
+    if reason.condition in REBUILD:
+        return table is not None and table.has_rows
+    is_begun = not isinstance(decision, Fresh)
+    return is_begun or reason.verdict != "breaks" or not is_refusal(reason)
+
+
+def _absent(model: ModelReview, after: Select, found: Found) -> Iterator[Reason]:
     if any(it.condition == "model-added" for it in model.reasons):
-        return model
+        return
     what = f"There is no table {after.model.table}: the run makes it."
     do = "If a checkpoint of the model is left, the run says what to do with it."
-    reason = Reason("added", "table-absent", what, after.model.place, do)
-    ordered = sorted((*model.reasons, reason), key=lambda it: -VERDICTS.index(it.verdict))
-    return replace(model, reasons=tuple(ordered))
+    is_unread = isinstance(found.checkpoint, Unread)
+    yield Reason("added", "table-absent", what, after.model.place, do if is_unread else "")
 
 
 def _plan(select: Select, table: LiveTable) -> tuple[Step, ...]:
@@ -76,30 +111,54 @@ def _typed(select: Select, table: LiveTable) -> TableSpec:
     return created_spec(select, types)
 
 
-def _identity(after: Select, table: LiveTable) -> Iterator[Reason]:
-    """What the engine says of how the rows of the table are told apart."""
-    model = after.model
+def _progress(
+    after: Select, new: Version, found: Found, table: LiveTable | None
+) -> tuple[list[Reason], Decision | None]:
+    """What the engine says of table and checkpoint, and where it would continue; None where that is not known."""
+    model, checkpoint = after.model, found.checkpoint
     state = ProgressState(
         model=model.name,
         owner=model.name,
         table=str(model.table),
-        table_id="",
-        folder="",
-        sources=(),
+        table_id=table.id if table is not None else "",
+        folder=found.folder,
+        sources=sources_of(new, after),
         shape=after.query.state,
-        checkpoint=None,
-        entry=table.entry,
+        checkpoint=checkpoint if isinstance(checkpoint, Checkpoint) else None,
+        entry=table.entry if table is not None else None,
         mode=after.writing.mode,
         keys=after.identity,
         is_idempotent=after.writing.is_idempotent,
-        has_rows=table.has_rows,
+        has_rows=table is not None and table.has_rows,
         marks_deletes=after.writing.marks_deletes,
     )
     try:
-        check_identity(state)
+        if isinstance(checkpoint, Unread):
+            check_identity(state)
+            return [*_unread(after, found.folder, checkpoint, table)], None
+        decision = compare_progress(state)
     except RunError as error:
-        for problem in error.problems:
-            yield Reason("rebuild", problem.condition, problem.what, model.place, problem.fix)
+        return [
+            Reason("rebuild" if it.condition in REBUILD else "breaks", it.condition, it.what, model.place, it.fix)
+            for it in error.problems
+        ], None
+    if isinstance(decision, StartFrom):
+        what = f"{decision.because}."
+        return [Reason("next-batch", "checkpoint-absent", what, model.place)], decision
+    return [], decision
+
+
+def _unread(after: Select, folder: str, checkpoint: Unread, table: LiveTable | None) -> Iterator[Reason]:
+    """That nobody has compared the checkpoint, and what the table's history tells without it."""
+    if not checkpoint.why:
+        return
+    model, entry, left = after.model, table.entry if table else None, table.left if table else None
+    what = f"The checkpoint at {folder} has not been compared with the table: {checkpoint.why}."
+    yield Reason("none", "checkpoint-unread", what, model.place, "The run compares them before it reads anything.")
+    if left is not None and (entry is None or (entry.checkpoint == left.checkpoint and entry.batch < left.batch)):
+        what = f"Table {model.table} stands at {say_entry(entry)}, and has stood at {say_entry(left)}."
+        do = f"Somebody has rolled it back. To write again what is missing: lakesql rewind {model.name}"
+        yield Reason("breaks", "table-rolled-back", what, model.place, do)
 
 
 def _drift(before: Select, table: LiveTable) -> Iterator[Reason]:

@@ -31,6 +31,8 @@ MEANINGS: Mapping[Verdict, str] = {
 """What each verdict means."""
 
 CAUSES: Mapping[str, str] = {
+    "checkpoint-absent": "There is no checkpoint: a new one continues where the table stands (`--live`).",
+    "checkpoint-unread": "The checkpoint cannot be read without Spark, and is not compared with the table (`--live`).",
     "column-added": "The SELECT has a new column.",
     "column-dropped": "The SELECT has a column no longer.",
     "column-untyped": "The type of a column is known to Spark's analyzer alone.",
@@ -56,6 +58,7 @@ CAUSES: Mapping[str, str] = {
     "statement-changed": "The SELECT has changed elsewhere than in a column or a filter.",
     "table-absent": "There is no table of the model (`--live`).",
     "table-drifted": "The table is not as the former version leaves it (`--live`).",
+    "table-rolled-back": "The table has stood at a later batch than it does now (`--live`).",
     "topic-added": "A stream reads one more topic.",
     "upstream-refused": "It reads a model that is refused.",
     "watermark-changed": "A stream has another watermark.",
@@ -125,9 +128,43 @@ class Statements:
 
 
 @dataclass(frozen=True, slots=True)
+class DayCounts:
+    """A table's commits of a day, and its files and metadata."""
+
+    commits: int
+    data_files: int
+    delete_files: int
+    snapshots: int
+    metadata_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A day of a new table, by what is assumed of its rows.
+
+    `freshness_ms` is how old the newest row is at most. `is_behind`: more rows come between two batches than one may
+    read. `unmaintained` is the table at the day's end, `maintained` the most that it has at any moment of it; None
+    where nobody maintains it.
+    """
+
+    freshness_ms: int
+    is_behind: bool
+    unmaintained: DayCounts
+    maintained: DayCounts | None
+
+
+@dataclass(frozen=True, slots=True)
+class DayChange:
+    """A day as both versions make it."""
+
+    before: Day
+    after: Day
+
+
+@dataclass(frozen=True, slots=True)
 class ModelReview:
     """What a change does to one model. `steps` are what `lakesql run` does to a table as the old version made it;
-    none where it refuses."""
+    none where it refuses. `day` is None where a day is as before, or one of the versions does not run."""
 
     name: str
     reasons: tuple[Reason, ...] = ()
@@ -135,6 +172,7 @@ class ModelReview:
     statements: Statements = Statements()
     steps: tuple[Step, ...] = ()
     downstream: tuple[Reader, ...] = ()
+    day: DayChange | None = None
 
     @property
     def verdict(self) -> Verdict:

@@ -16,7 +16,7 @@ from lakesql.engine.progress.lease import FOLDER_SUFFIX, LOOK_EVERY_S, Leases
 from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX, REBUILD_SUFFIX
-from lakesql.run.prepare import checkpoint_of
+from lakesql.project.profiles import checkpoint_of
 from lakesql.run.rebuilt import drop_table
 from lakesql.run.spark import open_spark, session_settings
 

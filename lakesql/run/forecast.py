@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakesql.graph.manifest import Manifest
+from lakesql.graph.manifest import Manifest, most_records
 from lakesql.plan.forecast import Forecast, Given, forecast
 from lakesql.plan.table_status import Known, TableStatus, Unknown
 from lakesql.run.status import read_statuses
@@ -18,7 +18,7 @@ def read_forecasts(
     With `offline` no table is looked at. One that cannot be read has a forecast only where everything is given that it
     would say of the rows.
     """
-    most = {name: _most_records(manifest, name) for name in names}
+    most = {name: most_records(manifest, name) for name in names}
     if offline:
         return tuple(forecast(manifest.models[name], None, given, span_ms, now_ms, most[name]) for name in names), ()
     statuses = read_statuses(manifest, names, now_ms)
@@ -30,11 +30,3 @@ def read_forecasts(
         if is_enough or not isinstance(status.state, Unknown):
             found.append(forecast(status.model, facts, given, span_ms, now_ms, most[status.model.name]))
     return tuple(found), unknown
-
-
-def _most_records(manifest: Manifest, name: str) -> int | None:
-    """How many records a batch of the model reads at most; None where a stream has no limit, or is a table."""
-    read = {reference.name for reference in manifest.models[name].facts.streams}
-    limits = [manifest.streams[each].max_per_batch if each in manifest.streams else None for each in read]
-    known = [limit for limit in limits if limit is not None]
-    return sum(known) if known and len(known) == len(limits) else None

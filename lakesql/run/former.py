@@ -202,6 +202,14 @@ def open_state(folder: Path) -> Iterator[Former]:
         yield Former(root, f"{path}", target)
 
 
+def holds_files(folder: Path, texts: Mapping[str, str]) -> bool:
+    """Whether the `manifest.json` in a folder, if it is one, has just these files."""
+    try:
+        return bool(json.loads((folder / "manifest.json").read_bytes())["files"] == texts)
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+
+
 def _say_version(path: Path) -> str:
     """By what a manifest was written that cannot be compared with."""
     try:

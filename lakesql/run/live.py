@@ -1,26 +1,60 @@
-"""Reads the tables of models as their catalog has them, several at a time."""
+"""Reads the tables of models as their catalog has them, and their checkpoints, several at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from lakesql.catalog.connect import open_catalog
+from lakesql.catalog.checkpoint_files import open_stored
+from lakesql.catalog.connect import OpenCatalog, open_catalog
 from lakesql.catalog.live_tables import LiveTable, read_live_table
-from lakesql.graph.manifest import Manifest
-from lakesql.project.profiles import Target, sqlite_file
+from lakesql.engine.progress.state import Checkpoint
+from lakesql.engine.progress.stored import read_checkpoint
+from lakesql.errors import LakesqlError, first_line
+from lakesql.model.table_name import TableName
+from lakesql.plan.table_status import Unknown
+from lakesql.project.profiles import Target, checkpoint_of, sqlite_file
+from lakesql.review.tables_now import Found, Unread
 from lakesql.run.status import READERS
 
+LOOKS = 3
+"""So often a table and its checkpoint are read that a run is writing."""
 
-def read_live_tables(manifest: Manifest, target: Target, names: Collection[str]) -> Mapping[str, LiveTable | None]:
-    """The tables of the models, by their names; None of one that is not there.
 
-    Raises what opening the catalog raises, and `RunError` (`table-unreadable`).
-    """
+def read_live(target: Target, tables: Mapping[str, TableName]) -> Mapping[str, Found]:
+    """What is there of each model, by its table's name. Raises what opening the catalog raises; a table that cannot be
+    read, or a checkpoint, is found as that."""
     file = sqlite_file(target.catalog)
-    if file is not None and not file.exists():  # opening it would make it
-        return dict.fromkeys(names)
-    opened = open_catalog(target.catalog)
+    opened = open_catalog(target.catalog) if file is None or file.exists() else None  # opening it would make it
     with ThreadPoolExecutor(READERS, thread_name_prefix="lakesql-plan") as pool:
-        tables = pool.map(lambda name: read_live_table(opened, manifest.models[name].table, name), names)
-        return dict(zip(names, tables, strict=True))
+        found = pool.map(lambda name: _find(target, opened, tables[name], name), tables)
+        return dict(zip(tables, found, strict=True))
+
+
+def _find(target: Target, opened: OpenCatalog | None, name: TableName, model: str) -> Found:
+    """The table between two looks at the checkpoint that have found the same: nobody has written it meanwhile."""
+    folder = checkpoint_of(target, model)
+    before = _read_checkpoint(target, folder)
+    table: LiveTable | Unknown | None = None
+    for _ in range(LOOKS):
+        table = _read_table(opened, name, model)
+        checkpoint = _read_checkpoint(target, folder)
+        if checkpoint == before:
+            return Found(table, checkpoint, folder)
+        before = checkpoint
+    return Found(table, Unread(""), folder)
+
+
+def _read_table(opened: OpenCatalog | None, name: TableName, model: str) -> LiveTable | Unknown | None:
+    try:
+        return read_live_table(opened, name, model) if opened is not None else None
+    except LakesqlError as error:
+        return Unknown(error.problems)
+
+
+def _read_checkpoint(target: Target, folder: str) -> Checkpoint | Unread | None:
+    try:
+        files = open_stored(target.catalog, folder)
+        return read_checkpoint(files) if files is not None else Unread("Spark alone reaches this file system")
+    except (OSError, ValueError) as error:  # such are pyarrow's own, too
+        return Unread(first_line(error))

@@ -13,8 +13,9 @@ from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import LakesqlError, RunError
 from lakesql.events import Emit, Noted, now_ms
+from lakesql.project.profiles import checkpoint_of
 from lakesql.run.models import LeasedQueries, QueriesBy
-from lakesql.run.prepare import checkpoint_of, find_upkeep
+from lakesql.run.prepare import find_upkeep
 from lakesql.run.supervise import Queries, Query
 
 IS_RUN = "another runner has the model, and maintains its tables between two batches"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from lakesql.catalog.connect import check_checkpoints
+from lakesql.catalog.connect import OpenCatalog, check_checkpoints
 from lakesql.compile.compiled import compiled_files
 from lakesql.compile.select import Select
 from lakesql.engine.batch.streaming_query import ModelQuery
@@ -19,9 +19,10 @@ from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted,
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
+from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select, bind_selects
 from lakesql.run.interrupt import Interrupt, catch_signals
-from lakesql.run.prepare import RunContext, checkpoint_of, prepare_model
+from lakesql.run.prepare import RunContext, prepare_model
 from lakesql.run.rebuilt import finish_rebuild
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.run.supervise import POLL_S, Queries, Supervisor
@@ -39,6 +40,7 @@ def run_models(
     fail_fast: bool = False,
     fail_if_empty: bool = False,
     queries_by: QueriesBy | None = None,
+    first: Callable[[OpenCatalog], None] | None = None,
 ) -> bool:
     """Run the models of `selects` until all that is there has been taken (`continuous`: until somebody ends it).
 
@@ -47,8 +49,8 @@ def run_models(
     `retries` say; any other failure ends it alone, and those that wait for it are skipped. With `accept_data_loss`
     records that are gone from their topics are passed over; with `fail_fast` the first failure ends the run; with
     `fail_if_empty` a model fails that has read nothing, as its streams have nothing. `queries_by` puts other queries in
-    the place of the ordinary ones. Returns whether no model failed. Raises `ProjectError` and `ProfileError` before
-    anything is started or written.
+    the place of the ordinary ones, and `first` is called once the session is up. Returns whether no model failed.
+    Raises `ProjectError` and `ProfileError` before anything is started or written.
     """
     bound = bind_selects(manifest, selects)
     bindings = [binding for each in bound.values() for binding in each.bindings]
@@ -64,6 +66,8 @@ def run_models(
     with catch_signals() as interrupt, open_spark(settings, say) as (session, catalog):
         interrupt.arm()  # not before: a SparkContext sets a handler of its own
         emit(SessionStarted(_since(started), now_ms()))
+        if first is not None:
+            first(catalog)
         context = RunContext(manifest, session, catalog, emit, accept_data_loss)
         succeeded = run_selects(context, bound, continuous, interrupt, fail_fast, fail_if_empty, queries_by)
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))

@@ -29,7 +29,6 @@ from lakesql.events import Emit, Noted, StreamEmpty, now_ms
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.model.upkeep import is_maintained, maintenance_tasks
 from lakesql.names import DEAD_LETTER_SUFFIX
-from lakesql.project.profiles import Target
 from lakesql.run.bind import BoundSelect
 from lakesql.run.columns import with_fields
 
@@ -212,8 +211,3 @@ def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> No
     ]
     if missing:
         raise RunError(missing)
-
-
-def checkpoint_of(target: Target, model: str) -> str:
-    """The folder of a model's checkpoint."""
-    return f"{target.checkpoints.rstrip('/')}/{model}"

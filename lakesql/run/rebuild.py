@@ -38,7 +38,6 @@ from lakesql.engine.progress.checkpoint import (
     SeenFile,
     create_checkpoint,
     list_files,
-    read_checkpoint,
     read_seen,
 )
 from lakesql.engine.progress.inspect import read_sources, read_state
@@ -46,6 +45,7 @@ from lakesql.engine.progress.lease import FOLDER_SUFFIX, GIVES_WAY_S, LOOK_EVERY
 from lakesql.engine.progress.open import id_of, new_origin, seed
 from lakesql.engine.progress.position import Source
 from lakesql.engine.progress.state import StartFrom
+from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.raw import files_of
 from lakesql.engine.spark.failure import explain
@@ -57,10 +57,10 @@ from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX, LEDGER_REBUILD, REBUILD_PROPERTY, REBUILD_SUFFIX
 from lakesql.observe.text import count
 from lakesql.project.catalog import local_folder
-from lakesql.project.profiles import Files, Kafka, Rate, Recorded
+from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select
 from lakesql.run.models import LeasedQueries
-from lakesql.run.prepare import RunContext, check_tables, checkpoint_of, hash_of, prepare_model, query_identities
+from lakesql.run.prepare import RunContext, check_tables, hash_of, prepare_model, query_identities
 from lakesql.run.rebuilt import (
     SWAP_TRIES,
     drop_table,

@@ -24,13 +24,15 @@ from lakesql.engine.ledger.snapshots import (
     table_id,
 )
 from lakesql.engine.ledger.swap import GC_ENABLED, swap
-from lakesql.engine.progress.checkpoint import CheckpointFiles, move_aside, read_checkpoint, save_origin
+from lakesql.engine.progress.checkpoint import CheckpointFiles, move_aside, save_origin
 from lakesql.engine.progress.lease import FOLDER_SUFFIX
 from lakesql.engine.progress.state import newest_batch
+from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.events import Noted, now_ms
 from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX, DELETED_AT, LEDGER_REBUILD, REBUILD_SUFFIX
-from lakesql.run.prepare import RunContext, checkpoint_of
+from lakesql.project.profiles import checkpoint_of
+from lakesql.run.prepare import RunContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

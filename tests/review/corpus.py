@@ -1,6 +1,7 @@
 """The corpus: every `.case` file is an edit of a project, and what a plan says of it.
 
-A case opens with a sentence. The project is that of `project/`, a shop. A section
+A case opens with a sentence. The project is that of `project/`, a shop, or for a case in a folder of `cases/` that of
+the same name in `projects/`. A section `=== target` names the target, where it is not the project's own. A section
 `=== models/orders.sql` is an edit of a file: lines that begin with `-` stand in it, and those with `+` are put in their
 place; without any `-` they are the whole file, and without any line the file is removed. A section
 `=== plan` has a line for each reason: model, verdict, condition and place.
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from lakesql.cli.options import Options
+
 FOLDER = Path(__file__).parent
 CASES = sorted((FOLDER / "cases").rglob("*.case"))
 HEAD = re.compile(r"^=== (.+)\n", re.MULTILINE)
@@ -22,23 +25,37 @@ HEAD = re.compile(r"^=== (.+)\n", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One file: its sentence, the edits by path, and the lines of the plan."""
+    """One file: its sentence, the edits by path, the lines of the plan, and the target, None for the project's own."""
 
     says: str
     edits: dict[str, str]
     plan: str
+    target: str | None = None
+
+    def options(self, directory: Path) -> Options:
+        return Options(project_dir=directory, target=self.target)
+
+
+def project_of(path: Path) -> Path:
+    """The folder of the project that a case edits."""
+    return FOLDER / "project" if path.parent.name == "cases" else FOLDER / "projects" / path.parent.name
+
+
+def case_name(path: Path) -> str:
+    return path.relative_to(FOLDER / "cases").with_suffix("").as_posix()
 
 
 def parse_case(text: str) -> Case:
     says, *parts = HEAD.split(text)
     sections = dict(zip(parts[::2], parts[1::2], strict=True))
     assert len(sections) == len(parts) / 2, "two sections have one head"
-    plan = sections.pop("plan", "")
-    return Case(says.strip(), {path: body.strip("\n") for path, body in sections.items()}, plan.strip("\n"))
+    plan, target = sections.pop("plan", ""), sections.pop("target", "").strip() or None
+    edits = {path: body.strip("\n") for path, body in sections.items()}
+    return Case(says.strip(), edits, plan.strip("\n"), target)
 
 
 def render_case(case: Case) -> str:
-    sections = {**case.edits, "plan": case.plan}
+    sections = {**({"target": case.target} if case.target else {}), **case.edits, "plan": case.plan}
     return f"{case.says}\n\n" + "\n".join(f"=== {head}\n{body}\n" for head, body in sections.items())
 
 

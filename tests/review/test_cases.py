@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lakesql.cli.options import Options
 from lakesql.cli.review import load_new
 from lakesql.errors import ProjectError
 from lakesql.project.files import read_project
 from lakesql.review.compare import compare, refuse_all
 from lakesql.review.verdicts import VERDICTS, Review
-from tests.review.corpus import CASES, Case, apply, parse_case, render_case
+from tests.review.corpus import CASES, Case, apply, case_name, parse_case, render_case
 
 
 def review_case(case: Case, directory: Path) -> Review:
     """The plan of the project in `directory`, which is edited."""
-    options = Options(project_dir=directory)
+    options = case.options(directory)
     old = load_new(options, read_project(directory))
     for path, edit in case.edits.items():
         apply(edit, directory / path)
@@ -39,12 +39,12 @@ def plan_lines(review: Review) -> str:
     )
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CASES, ids=case_name)
 def test_an_edit_has_the_verdicts_of_its_case(path: Path, project: Path, request: pytest.FixtureRequest) -> None:
     case = parse_case(path.read_text("utf-8"))
     found = plan_lines(review_case(case, project))
     if request.config.getoption("--update-golden"):
-        path.write_text(render_case(Case(case.says, case.edits, found)), "utf-8")
+        path.write_text(render_case(replace(case, plan=found)), "utf-8")
     else:
         assert found == case.plan
 

@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import NullOrder
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
+from lakesql.catalog.checkpoint_files import _S3Files
 from lakesql.catalog.connect import open_catalog
+from lakesql.catalog.live_tables import LiveTable, read_live_table
 from lakesql.cli.main import run_command
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.compile.select import build_select
 from lakesql.compile.table import GIVEN_PROPERTIES
-from lakesql.names import LEDGER_BATCH, LEDGER_CHECKPOINT, LEDGER_KEYS, LEDGER_MODE, LEDGER_MODEL, LEDGER_STATE
+from lakesql.engine.progress.state import Checkpoint
+from lakesql.engine.progress.stored import LocalFiles, read_checkpoint
+from lakesql.model.table_name import TableName
+from lakesql.names import (
+    LEDGER_BATCH,
+    LEDGER_CHECKPOINT,
+    LEDGER_KEYS,
+    LEDGER_MODE,
+    LEDGER_MODEL,
+    LEDGER_OFFSETS,
+    LEDGER_STATE,
+)
+from lakesql.review.tables_now import Unread
+from lakesql.run.live import read_live
 from tests.review.corpus import apply
 
 MODEL = """\
@@ -53,13 +70,30 @@ def make_table(project: Path, *columns: NestedField) -> Table:
     target = load_project(Options(project_dir=project)).target
     opened = open_catalog(target.catalog)
     opened.iceberg.create_namespace_if_not_exists("shop")
-    return opened.iceberg.create_table("shop.sizes", Schema(*(columns or COLUMNS)), properties=dict(GIVEN_PROPERTIES))
+    table = opened.iceberg.create_table("shop.sizes", Schema(*(columns or COLUMNS)), properties=dict(GIVEN_PROPERTIES))
+    checkpoint(project, table)
+    return table
 
 
-def write(table: Table, **ledger: str) -> None:
+def write(table: Table, batch: int = 0, **ledger: str) -> None:
     rows = pa.table({"id": pa.array([1], pa.int64()), "size": pa.array([2], pa.int32())})
-    entry = {LEDGER_MODEL: "sizes", LEDGER_CHECKPOINT: "c", LEDGER_BATCH: "0", **ledger}
+    offsets = json.dumps({"landing": {"logOffset": batch}})
+    entry = {LEDGER_MODEL: "sizes", LEDGER_CHECKPOINT: "c", LEDGER_BATCH: str(batch), LEDGER_OFFSETS: offsets, **ledger}
     table.append(rows, snapshot_properties=entry)
+
+
+def checkpoint(project: Path, table: Table, through: int = 0) -> Path:
+    """A checkpoint as Spark and lakesql leave it, with the batches up to `through` done."""
+    folder = project / ".lakesql/checkpoints/sizes"
+    origin = {"model": "sizes", "table_id": str(table.metadata.table_uuid), "streams": ["landing"], "state": ""}
+    files = {"metadata": json.dumps({"id": "c"}), "lakesql.json": json.dumps({**origin, "follows": None})}
+    for batch in range(through + 1):
+        files[f"offsets/{batch}"] = f'v1\n{{}}\n{{"logOffset":{batch}}}'
+        files[f"commits/{batch}"] = "v1\n{}"
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
 
 
 def reasons(model: dict[str, Any]) -> list[tuple[str, str]]:
@@ -123,6 +157,8 @@ def test_a_table_without_a_row_follows_its_model(plan: Plan, project: Path) -> N
 def test_a_type_that_no_widening_leads_to_is_refused(plan: Plan, project: Path) -> None:
     columns = (COLUMNS[0], NestedField(2, "size", StringType()))
     make_table(project, *columns).append(pa.table({"id": pa.array([1], pa.int64()), "size": ["2"]}))
+    assert reasons(plan())[0] == ("breaks", "ledger-missing")
+    shutil.rmtree(project / ".lakesql/checkpoints/sizes")
     assert ("refused", "type-change") in reasons(plan())
 
 
@@ -132,3 +168,121 @@ def test_nothing_is_altered_where_the_run_refuses(plan: Plan, project: Path) -> 
     found = plan()
     assert reasons(found)[0] == ("rebuild", "mode-changed")
     assert found["steps"] == []
+
+
+def test_a_table_that_was_rolled_back_is_behind_its_checkpoint(plan: Plan, project: Path) -> None:
+    table = ordered(make_table(project))
+    checkpoint(project, table, through=1)
+    for batch in (0, 1):
+        write(table, batch, **BY_ID)
+    assert reasons(plan()) == []
+    first = table.metadata.snapshots[0].snapshot_id
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+    found = plan()
+    assert reasons(found) == [("breaks", "table-behind")]
+    assert found["reasons"][0]["do"].startswith("To write again what is missing: lakesql rewind sizes.")
+    assert found["steps"] == []
+
+
+def test_a_checkpoint_that_is_older_than_its_table_is_said(plan: Plan, project: Path) -> None:
+    table = ordered(make_table(project))
+    for batch in (0, 1):
+        write(table, batch, **BY_ID)
+    assert reasons(plan()) == [("breaks", "checkpoint-behind")]
+    checkpoint(project, table, through=1)
+    assert reasons(plan()) == []
+
+
+def test_a_checkpoint_of_a_table_that_is_gone_or_was_made_again(plan: Plan, project: Path) -> None:
+    table = make_table(project)
+    write(table, **BY_ID)
+    open_catalog(load_project(Options(project_dir=project)).target.catalog).iceberg.drop_table("shop.sizes")
+    assert reasons(plan()) == [("breaks", "table-recreated"), ("added", "table-absent")]
+    shutil.rmtree(project / ".lakesql/checkpoints/sizes")
+    found = plan()
+    assert (reasons(found), found["reasons"][0]["do"]) == ([("added", "table-absent")], "")
+
+
+_GROUPED = " max(size) AS size FROM {{ stream('landing') }} GROUP BY id"
+
+
+def test_what_could_not_be_continued_is_not_said_where_nothing_has_begun(plan: Plan, project: Path) -> None:
+    write(ordered(make_table(project)), **BY_ID)
+    source = project / "models/sizes.sql"
+    source.write_text(source.read_text().replace(" size FROM {{ stream('landing') }}", _GROUPED))
+    assert ("breaks", "state-changed") in reasons(plan())
+    shutil.rmtree(project / ".lakesql")
+    assert "state-changed" not in [condition for _, condition in reasons(plan())]
+
+
+def test_a_lost_checkpoint_is_said_with_what_becomes_of_it(plan: Plan, project: Path) -> None:
+    table = ordered(make_table(project))
+    write(table, **BY_ID)
+    shutil.rmtree(project / ".lakesql/checkpoints/sizes")
+    assert reasons(plan()) == [("breaks", "checkpoint-lost")]  # which files were read stood in it alone
+    recorded = MODEL.replace("SELECT id, size", "SELECT CAST(order_id AS bigint) AS id, CAST(1 AS int) AS size")
+    (project / "models/sizes.sql").write_text(recorded.replace("landing", "orders"))
+    assert run_command(["parse"]) == 0
+    shutil.rmtree(project / "before")
+    (project / "target").rename(project / "before")
+    offsets = json.dumps({"orders": {"logOffset": 0, "through": {"shop.orders": "1.jsonl"}}})
+    write(table, 1, **{**BY_ID, LEDGER_OFFSETS: offsets})
+    found = plan()
+    assert reasons(found) == [("next-batch", "checkpoint-absent")]
+    assert "a new one continues where table lake.shop.sizes stands, after batch 1" in found["reasons"][0]["what"]
+
+
+def test_a_checkpoint_that_spark_alone_reaches_is_said(plan: Plan, project: Path) -> None:
+    table = ordered(make_table(project))
+    for batch in (0, 1):
+        write(table, batch, **BY_ID)
+    apply(
+        "-      checkpoints: .lakesql/checkpoints\n+      checkpoints: abfss://lake@store/checkpoints",
+        project / "profiles.yml",
+    )
+    assert reasons(plan()) == [("none", "checkpoint-unread")]
+    first = table.metadata.snapshots[0].snapshot_id
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+    assert reasons(plan()) == [("breaks", "table-rolled-back"), ("none", "checkpoint-unread")]
+    write(table, 0, **{**BY_ID, LEDGER_CHECKPOINT: "d"})  # rewound since: another checkpoint has gone on
+    assert reasons(plan()) == [("none", "checkpoint-unread")]
+
+
+def test_a_checkpoint_that_is_being_written_is_not_judged(plan: Plan, project: Path) -> None:
+    table = ordered(make_table(project))
+    write(table, **BY_ID)
+    target, names = load_project(Options(project_dir=project)).target, {"sizes": TableName("lake", "shop", "sizes")}
+    assert isinstance(read_live(target, names)["sizes"].checkpoint, Checkpoint)
+    with pytest.MonkeyPatch.context() as patch:
+        through = iter(range(1, 20))
+
+        def busy(*arguments: Any) -> LiveTable | None:
+            checkpoint(project, table, next(through))
+            return read_live_table(*arguments)
+
+        patch.setattr("lakesql.run.live.read_live_table", busy)
+        assert read_live(target, names)["sizes"].checkpoint == Unread("")
+        shutil.rmtree(project / ".lakesql/checkpoints/sizes")
+        assert reasons(plan()) == []
+
+
+def test_a_table_that_cannot_be_read_hides_no_other(plan: Plan, project: Path, capsys: Any) -> None:
+    write(ordered(make_table(project)), **BY_ID)
+    for file in (project / ".lakesql/warehouse").rglob("*.metadata.json"):
+        file.write_text("{")
+    assert reasons(plan()) == [("breaks", "table-unreadable")]
+    capsys.readouterr()
+    assert run_command(["plan", "--live", "--state", "before", "--output", "json"]) == 0
+    models = {it["name"]: it for it in json.loads(capsys.readouterr().out)["models"]}
+    assert reasons(models["orders"]) == [("added", "table-absent")] and len(models) == 16
+
+
+def test_files_of_s3_are_read_as_local_ones_are(project: Path) -> None:
+    """By pyarrow's own file system over a folder, which answers as that of S3 does."""
+    stored = _S3Files(SubTreeFileSystem(str(project), LocalFileSystem()), "bucket/checkpoints/sizes")
+    local = LocalFiles(project / "bucket/checkpoints/sizes")
+    assert (stored.names(), stored.names("offsets"), stored.read("metadata")) == ([], [], None)
+    shutil.copytree(checkpoint(project, make_table(project), 2), local.folder)
+    assert sorted(stored.names()) == sorted(local.names()) != []
+    assert sorted(stored.names("offsets")) == ["0", "1", "2"]
+    assert read_checkpoint(stored) == read_checkpoint(local)

@@ -114,6 +114,53 @@ def test_the_json_has_the_shape_of_its_schema(run: Run, shop: Path) -> None:
         jsonschema.validate(broken, schema)
 
 
+def test_a_day_is_told_before_and_after_where_it_differs(run: Run, shop: Path) -> None:
+    edit(shop / "pyproject.toml", 'trigger = "1 minute"', 'trigger = "60 minutes"')
+    edit(shop / "models/order_states.sql", "o.status,", "upper(o.status) AS status,")
+    edit(shop / "models/orders.sql", "30 seconds", "30s")
+    plan = {it["name"]: it for it in json.loads(run("plan", "-o", "json")[1])["models"]}
+    days = {name: it["forecast"] for name, it in plan.items() if it["forecast"]}
+    assert set(days) == {"views_per_10_minutes", "visits_per_day"}
+    for name, day in days.items():
+        assert day["before"]["freshness_ms"] == 62_000 and day["after"]["freshness_ms"] == 3_602_000
+        for side in ("before", "after"):
+            end, most = day[side]["unmaintained"], day[side]["maintained"]
+            header = " ".join(plan[name]["statements"][side].split("\n\n")[0].replace("\n--  ", "").split())
+            deletes = [f" and {it['delete_files']:,} delete files" if it["delete_files"] else "" for it in (end, most)]
+            assert f"{end['commits']:,} commits leave {end['data_files']:,} data files{deletes[0]}, " in header
+            assert f"; maintained, {most['commits']:,} commits leave {most['data_files']:,} data files{deletes[1]}, "\
+                f"{most['snapshots']:,} snapshots and {most['metadata_bytes'] / 1e6:,.1f} MB" in header  # fmt: skip
+    text, markdown = run("plan")[1], run("plan", "-o", "markdown")[1]
+    assert text.count("a day at 100 rows of 100 bytes a second\n") == 2
+    assert "newest row at most old                 1 min 02 s -> 1 h 00 min\n" in text
+    assert "| newest row at most old | 1 min 02 s | 1 h 00 min |\n" in markdown
+
+
+def test_a_batch_that_reads_more_does_not_fall_behind(run: Run, shop: Path) -> None:
+    edit(
+        shop / "streams/shop.yml", "delay: 2 hours}\n    max_per_batch: 400", "delay: 2 hours}\n    max_per_batch: 4000"
+    )
+    plan = {it["name"]: it for it in json.loads(run("plan", "-o", "json")[1])["models"]}
+    day = plan["clicks"]["forecast"]
+    assert (day["before"].pop("is_behind"), day["after"].pop("is_behind")) == (True, False)
+    assert day["before"] == day["after"]
+    assert [
+        row for row in run("plan", "--select", "clicks")[1].splitlines() if row.startswith("    a batch reads")
+    ] == ["    a batch reads all that comes                   no -> yes"]
+
+
+def test_a_run_of_what_is_there_takes_as_many_batches_as_it_needs(run: Run, shop: Path) -> None:
+    edit(shop / "models/clicks.sql", "trigger='10 seconds'", "trigger='available_now'")
+    day = {it["name"]: it for it in json.loads(run("plan", "-o", "json")[1])["models"]}["clicks"]["forecast"]
+    assert (day["before"]["is_behind"], day["after"]["is_behind"]) == (True, False)
+    assert day["after"]["freshness_ms"] == 3_602_000
+    commit(shop)
+    edit(shop / "models/clicks.sql", "trigger='available_now'", "trigger='1 hour'")
+    clicks = json.loads(run("plan", "--against", "HEAD", "--select", "clicks", "-o", "json")[1])["models"][0]
+    assert [clicks["forecast"][side].pop("is_behind") for side in ("before", "after")] == [False, True]
+    assert clicks["forecast"]["before"] == clicks["forecast"]["after"]
+
+
 def test_columns_steps_and_readers_are_told(run: Run, shop: Path) -> None:
     edit(shop / "models/customers.sql", "    on_schema_change='fail',\n", "")
     edit(

@@ -18,6 +18,7 @@ from lakesql.compile.maintenance import iceberg_options
 from lakesql.compile.select import build_selects
 from lakesql.engine.maintenance.keeper import Keeper
 from lakesql.engine.progress.lease import Leases
+from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.gateway import java_class
 from lakesql.events import BatchCommitted, Event, MaintenanceFailed, Noted, TableMaintained, now_ms
 from lakesql.model.table_name import TableName
@@ -98,7 +99,14 @@ def test_every_procedure_leaves_the_rows_and_takes_the_files(project: Project, v
     project.model("a", "SELECT * FROM {e}", mode="append", **config)
     project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", **config)
     record(project, *range(6))
-    ran = project.run().check()
+    unguarded: list[str] = []
+
+    def meet(event: Event) -> None:
+        if isinstance(event, TableMaintained) and not ALLOCATOR_CLEANER.is_open:
+            unguarded.append(event.task)
+
+    ran = project.run(meet=meet).check()
+    assert unguarded == [], "another model's batch could have closed what it reads by"
 
     for model, expected in (("a", appended(range(6))), ("u", newest(range(6)))):
         assert rows(project, model) == expected

@@ -29,6 +29,7 @@ from lakesql.engine.maintenance.figures import (
 )
 from lakesql.engine.maintenance.partitions import read_partitions
 from lakesql.engine.maintenance.protect import Reader, find_needed, tag_entries
+from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.failure import read_cause
 from lakesql.events import Emit, MaintenanceFailed, Noted, TableMaintained, now_ms
 from lakesql.model.config import SortField
@@ -155,7 +156,8 @@ class Keeper:
             self._tell_once(self.upkeep.left)
         for table, tasks in self.upkeep.tables().items():
             if not is_ending():
-                self._maintain(session, table, tasks, AT_ONCE if at_once else AT_END)
+                with ALLOCATOR_CLEANER.reading():  # of which a batch is a block already
+                    self._maintain(session, table, tasks, AT_ONCE if at_once else AT_END)
 
     def _maintain(
         self, session: SparkSession, table: TableName, tasks: tuple[MaintenanceTask, ...], factor: float

@@ -1,7 +1,6 @@
 """Spark's checkpoint of a query, wherever it is: read, made, moved aside. Spark's files are never changed in place.
 
-Its files are `metadata` (the id), `offsets/N` (where the sources stand after batch N, written before it), `commits/N`
-(batch N is done) and `sources/I/…` (for a source of files, which files it has seen). lakesql adds `lakesql.json`.
+What its files are, and how they are read, is `stored.py`'s.
 """
 
 from __future__ import annotations
@@ -20,15 +19,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lakesql.engine.progress.position import Position, is_position_of, spark_position
-from lakesql.engine.progress.state import Batch, Checkpoint, Origin
+from lakesql.engine.progress.state import Checkpoint, Origin
+from lakesql.engine.progress.stored import ORIGIN_FILE, VOID, LocalFiles
 from lakesql.engine.sources.globs import find_files
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
 from lakesql.project.files import write_atomically
-
-ORIGIN_FILE = "lakesql.json"
-_VOID = "-"
-"""What stands in `offsets/N` for a source without a position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +68,7 @@ class CheckpointFiles:
     def read(self, name: str) -> str | None:
         """The text of a file, None if there is none."""
         if self._local is not None:
-            file = self._local / name
-            return file.read_text("utf-8") if file.exists() else None
+            return LocalFiles(self._local).read(name)
         try:
             stream = self._system.open(self._path(name))
         except Py4JJavaError as error:
@@ -88,8 +83,7 @@ class CheckpointFiles:
     def names(self, name: str = "") -> list[str]:
         """The names in a folder of the checkpoint, or in the checkpoint itself; none if it is not there."""
         if self._local is not None:
-            folder = self._local / name
-            return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+            return LocalFiles(self._local).names(name)
         try:
             found = self._system.listStatus(self._path(name))
         except Py4JJavaError as error:
@@ -188,28 +182,6 @@ _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileCont
 _OBJECT_STORES = ("s3a", "s3", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "oss")
 
 
-def read_checkpoint(files: CheckpointFiles) -> Checkpoint | None:
-    """The checkpoint as it is; None if there is none, or only what an unfinished `create_checkpoint` has left."""
-    names = files.names()
-    origin_text = files.read(ORIGIN_FILE) if ORIGIN_FILE in names else None
-    if "metadata" not in names and (origin_text is not None or not {"offsets", "commits"} & set(names)):
-        return None
-    damages: list[str] = []
-    origin = _guarded(lambda: _parse_origin(origin_text), f"{ORIGIN_FILE} cannot be read", damages)
-    id_ = _guarded(lambda: _parse_id(files.read("metadata")), "metadata cannot be read", damages)
-    planned, committed = _numbers(files.names("offsets")), _numbers(files.names("commits"))
-    positions = {}
-    for number in {max(planned, default=-1), max(committed, default=-1)} & planned:
-        found = _guarded(lambda n=number: read_offsets(files, n), f"offsets/{number} cannot be read", damages)  # type: ignore[misc]
-        if found is not None:
-            positions[number] = tuple(found)
-    if planned and not committed:
-        sources = range(len(positions.get(max(planned), ())))
-        start = [_guarded(lambda n=n: _read_start(files, n), f"sources/{n}/0 cannot be read", damages) for n in sources]  # type: ignore[misc]
-        positions[-1] = tuple(start)
-    return Checkpoint(id_ or "", planned, committed, positions, origin, "; ".join(damages))
-
-
 def create_checkpoint(files: CheckpointFiles, origin: Origin, seeded: Sequence[SeededSource] = ()) -> str:
     """Make a checkpoint that Spark takes for one that has done its first batch and stands as `seeded` says; its id.
 
@@ -225,7 +197,7 @@ def create_checkpoint(files: CheckpointFiles, origin: Origin, seeded: Sequence[S
                 lines = [_dump({"path": f.path, "timestamp": f.modified_ms, "batchId": 0}) for f in source.seen]
                 files.write(f"sources/{index}/0", "\n".join(["v1", *lines]))
         metadata = _dump({"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}})
-        positions = [_VOID if found.position is None else _dump(spark_position(found.position)) for found in seeded]
+        positions = [VOID if found.position is None else _dump(spark_position(found.position)) for found in seeded]
         files.write("offsets/0", "\n".join(["v1", metadata, *positions]))
         files.write("commits/0", 'v1\n{"nextBatchWatermarkMs":0}')
     files.write("metadata", _dump({"id": id_}))
@@ -258,23 +230,6 @@ def move_aside(files: CheckpointFiles) -> str | None:
 def save_origin(files: CheckpointFiles, origin: Origin) -> None:
     """Write what lakesql keeps of the checkpoint."""
     files.write(ORIGIN_FILE, json.dumps(asdict(origin), indent=1))
-
-
-def read_offsets(files: CheckpointFiles, batch: int) -> list[Position]:
-    """Where each source stands after `batch`, in the order of the query's sources: Spark writes it before the batch.
-
-    The file is a version line, a line of metadata, then one line of JSON a source.
-    """
-    lines = (files.read(f"offsets/{batch}") or "").splitlines()[2:]
-    if not lines:
-        raise ValueError(f"offsets/{batch} holds no position")
-    return [None if line == _VOID else json.loads(line) for line in lines]
-
-
-def _read_start(files: CheckpointFiles, source: int) -> Position:
-    """Where a source of Kafka was to begin: Spark notes that before the first batch. None of another source."""
-    version, _, position = (files.read(f"sources/{source}/0") or "").partition("\n")
-    return json.loads(position) if version == "\0v1" else None
 
 
 def read_seen(files: CheckpointFiles, source: int, first: int, last: int) -> list[SeenFile]:
@@ -348,35 +303,10 @@ def list_files(session: SparkSession, glob: str) -> list[SeenFile]:
     return sorted(files, key=lambda file: file.path)
 
 
-def _parse_id(text: str | None) -> str:
-    return str(json.loads(text)["id"]) if text is not None else ""
-
-
-def _parse_origin(text: str | None) -> Origin | None:
-    if text is None:
-        return None
-    found = json.loads(text)
-    follows = found.pop("follows")
-    return Origin(**{**found, "streams": tuple(found["streams"]), "follows": Batch(**follows) if follows else None})
-
-
 def _parse_seen(text: str) -> Iterator[tuple[int, SeenFile]]:
     for line in text.splitlines()[1:]:
         entry = json.loads(line)
         yield int(entry["batchId"]), SeenFile(str(entry["path"]), int(entry["timestamp"]))
-
-
-def _guarded(read: Callable[[], Any], damage: str, damages: list[str]) -> Any:
-    """What `read` gives; where it finds something else than it expects, None, and `damage` is noted."""
-    try:
-        return read()
-    except (ValueError, KeyError, TypeError):
-        damages.append(damage)
-        return None
-
-
-def _numbers(names: Sequence[str]) -> frozenset[int]:
-    return frozenset(int(name) for name in names if name.isdecimal())
 
 
 def _dump(value: Any) -> str:

@@ -40,18 +40,24 @@ RETAINED = 100
 
 def decide(state: ProgressState) -> Decision:
     """Where the query continues. Raises `RunError` where the checkpoint and the ledger do not agree."""
-    checkpoint, entry = state.checkpoint, state.entry
-    check_identity(state)
-    decision: Decision
-    if checkpoint is None or _has_never_run(state, checkpoint):
-        decision = _begin(state) if entry is None else _start_from_ledger(state, entry)
-    else:
-        decision = _resume(state, checkpoint)
+    decision = compare_progress(state)
     check_upstream(state, decision)
     if isinstance(decision, Fresh) and any(source.is_cut for source in state.sources):
         _check_cut(state)
         return decision
     return check_topics(state, decision)
+
+
+def compare_progress(state: ProgressState) -> Decision:
+    """Where the query continues by its checkpoint and the ledger alone: of its sources only the kinds are looked at.
+
+    Raises as `decide` does, but for what their topics and tables hold.
+    """
+    checkpoint, entry = state.checkpoint, state.entry
+    check_identity(state)
+    if checkpoint is None or _has_never_run(state, checkpoint):
+        return _begin(state) if entry is None else _start_from_ledger(state, entry)
+    return _resume(state, checkpoint)
 
 
 def _begin(state: ProgressState) -> Fresh | StartFrom:

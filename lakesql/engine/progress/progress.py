@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger.entry import Entry, overtaken
 from lakesql.engine.ledger.snapshots import JavaTable, read_entry
-from lakesql.engine.progress.checkpoint import CheckpointFiles, read_offsets, read_seen, save_origin
+from lakesql.engine.progress.checkpoint import CheckpointFiles, read_seen, save_origin
 from lakesql.engine.progress.position import (
     THROUGH,
     Position,
@@ -22,6 +22,7 @@ from lakesql.engine.progress.position import (
     topic_ids,
 )
 from lakesql.engine.progress.state import Origin, newest_batch
+from lakesql.engine.progress.stored import read_offsets
 from lakesql.errors import RunError, TransientError
 from lakesql.model.table_name import TableName
 

@@ -35,6 +35,11 @@ class AllocatorCleaner:
         self._is_waiting = False
         self._acted_at = self._waited_at = time.monotonic()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a block of `reading` is."""
+        return self._open > 0
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """A block in which `act` must not run."""

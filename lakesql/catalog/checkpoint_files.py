@@ -1,0 +1,47 @@
+"""The files of checkpoints without Spark: those of this machine, and those in a bucket of S3. No JVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from lakesql.catalog.connect import open_s3
+from lakesql.engine.progress.stored import LocalFiles, StoredFiles
+from lakesql.project.catalog import is_s3, local_folder
+from lakesql.project.profiles import Catalog
+
+
+def open_stored(catalog: Catalog, folder: str) -> StoredFiles | None:
+    """The files of a checkpoint; None where Spark alone reaches them. S3 is reached as the catalog's tables are.
+
+    What reads them raises `OSError` where they cannot be read.
+    """
+    if is_s3(folder):
+        parts = urlsplit(folder)
+        return _S3Files(open_s3(catalog, parts.netloc), f"{parts.netloc}{parts.path}")
+    local = local_folder(folder)
+    return LocalFiles(local) if local is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class _S3Files:
+    """`storage` is pyarrow's file system, `folder` begins with the bucket."""
+
+    storage: Any
+    folder: str
+
+    def read(self, name: str) -> str | None:
+        """The text of a file, None if there is none."""
+        try:
+            with self.storage.open_input_stream(f"{self.folder}/{name}") as file:
+                return str(file.read(), "utf-8")
+        except FileNotFoundError:
+            return None
+
+    def names(self, name: str = "") -> list[str]:
+        """The names in a folder of the checkpoint, or in the checkpoint itself; none if it is not there."""
+        from pyarrow.fs import FileSelector
+
+        within = f"{self.folder}/{name}" if name else self.folder
+        return [found.base_name for found in self.storage.get_file_info(FileSelector(within, allow_not_found=True))]

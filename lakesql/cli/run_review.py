@@ -1,0 +1,125 @@
+"""What a run says of a change since the last command that wrote the manifest, in the words of `lakesql plan`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTime
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import click
+
+from lakesql.catalog.connect import OpenCatalog
+from lakesql.catalog.live_tables import read_live_table
+from lakesql.cli.options import Options, find_directory, find_outputs
+from lakesql.cli.review import Compared, compare_with, with_live
+from lakesql.errors import LakesqlError, UsageError
+from lakesql.events import Emit, Noted, now_ms
+from lakesql.graph.manifest import Manifest
+from lakesql.model.table_name import TableName
+from lakesql.project.files import read_project
+from lakesql.review.as_text import reason_line, render_text
+from lakesql.review.continuation import is_refusal
+from lakesql.review.tables_now import Found, Unread, add_live
+from lakesql.review.verdicts import Verdict
+from lakesql.run.former import Former, open_state
+
+WAITS_S = 5.0
+"""How long a run whose session is up waits for what is worked out meanwhile."""
+
+_SAID: frozenset[Verdict] = frozenset({"renamed", "next-batch", "alter", "rebuild", "breaks"})
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunReview:
+    """What the change of the models that a run takes does: `found` once it is worked out, beside the run's start."""
+
+    found: Future[Compared | None]
+
+    def say(self, catalog: OpenCatalog, emit: Emit) -> None:
+        """Emit a note for each reason that the tables as they are leave standing. Fails no run.
+
+        What keeps a model from going on is left to its own error. Of a model without a table nothing is said.
+        """
+        try:
+            compared = self.found.result(WAITS_S)
+        except NotInTime:
+            emit(Noted("the project has changed; what that does is not worked out yet: lakesql plan", now_ms()))
+            return
+        if compared is None:
+            return
+        names = [it.name for it in compared.review.models if it.name in compared.new.manifest.models and it.reasons]
+        tables = {name: compared.new.manifest.models[name].table for name in names}
+        live = {name: found for name, table in tables.items() if (found := _look(catalog, table, name)) is not None}
+        for model in add_live(compared.review, compared.old, compared.new, live).models:
+            for reason in model.reasons if model.name in live else ():
+                if reason.verdict in _SAID and not is_refusal(reason):
+                    emit(Noted(reason_line(reason), now_ms(), model.name))
+
+
+def start_review(options: Options, manifest: Manifest, names: Sequence[str]) -> RunReview | None:
+    """Begin to compare the project with the manifest that is in its folder, before that is written anew.
+
+    None where there is none that can be read, or one of another target.
+    """
+    with ExitStack() as stack:
+        try:
+            former = stack.enter_context(open_state(manifest.outputs.target))
+        except UsageError:
+            return None
+        if not _is_of(former, manifest):
+            return None
+        pool = ThreadPoolExecutor(1, thread_name_prefix="lakesql-plan")
+        found = pool.submit(_compare, options, former, names, stack.pop_all())
+        pool.shutdown(wait=False)
+    return RunReview(found)
+
+
+def ask_first(options: Options, manifest: Manifest, names: Sequence[str]) -> bool:
+    """Show what the change does, with tables and checkpoints as they are, and ask; whether to run.
+
+    Where nothing has changed, nobody is asked.
+    """
+    try:
+        with open_state(manifest.outputs.target) as former:
+            if not _is_of(former, manifest):
+                raise UsageError.of("state-outdated", f"{former.called} was written for another target.")
+            files = read_project(find_directory(options), find_outputs(options))
+            compared = compare_with(options, former, files, names)
+    except UsageError as error:
+        click.echo(f"What the change does is not known: {error.problems[0].what}")
+    else:
+        review = with_live(options, compared)
+        if not any(model.reasons for model in review.models):
+            return True
+        click.echo(render_text(review), nl=False)
+    return click.confirm("Run?")
+
+
+def _is_of(former: Former, manifest: Manifest) -> bool:
+    return former.target is not None and former.target.name == manifest.target.name
+
+
+def _compare(options: Options, former: Former, names: Sequence[str], stack: ExitStack) -> Compared | None:
+    with stack:
+        try:
+            files = read_project(find_directory(options), find_outputs(options))
+            return compare_with(options, former, files, names)
+        except LakesqlError:  # of the former version: the run has read the new one
+            return None
+        except Exception:
+            _log.debug("What the change does cannot be told.", exc_info=True)
+            return None
+
+
+def _look(catalog: OpenCatalog, table: TableName, model: str) -> Found | None:
+    """The table, if there is one that can be read. Its checkpoint is compared as the query starts."""
+    try:
+        found = read_live_table(catalog, table, model)
+    except LakesqlError:
+        return None
+    return Found(found, Unread(""), "") if found is not None else None

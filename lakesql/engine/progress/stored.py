@@ -1,0 +1,111 @@
+"""A checkpoint as its files have it, whatever they are read by. No JVM.
+
+They are `metadata` (the id), `offsets/N` (where the sources stand after batch N, written before it), `commits/N`
+(batch N is done) and `sources/I/…` (for a source of files, which files it has seen). lakesql adds `lakesql.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from lakesql.engine.progress.position import Position
+from lakesql.engine.progress.state import Batch, Checkpoint, Origin
+
+ORIGIN_FILE = "lakesql.json"
+VOID = "-"
+"""What stands in `offsets/N` for a source without a position."""
+
+
+class StoredFiles(Protocol):
+    """The files of one checkpoint, by their paths in it."""
+
+    def read(self, name: str) -> str | None:
+        """The text of a file, None if there is none."""
+
+    def names(self, name: str = "") -> list[str]:
+        """The names in a folder of the checkpoint, or in the checkpoint itself; none if it is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFiles:
+    """`StoredFiles` in a folder of this machine."""
+
+    folder: Path
+
+    def read(self, name: str) -> str | None:
+        """The text of a file, None if there is none."""
+        file = self.folder / name
+        return file.read_text("utf-8") if file.exists() else None
+
+    def names(self, name: str = "") -> list[str]:
+        """The names in a folder of the checkpoint, or in the checkpoint itself; none if it is not there."""
+        folder = self.folder / name
+        return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+
+
+def read_checkpoint(files: StoredFiles) -> Checkpoint | None:
+    """The checkpoint as it is; None if there is none, or only what an unfinished `create_checkpoint` has left."""
+    names = files.names()
+    origin_text = files.read(ORIGIN_FILE) if ORIGIN_FILE in names else None
+    if "metadata" not in names and (origin_text is not None or not {"offsets", "commits"} & set(names)):
+        return None
+    damages: list[str] = []
+    origin = _guarded(lambda: _parse_origin(origin_text), f"{ORIGIN_FILE} cannot be read", damages)
+    id_ = _guarded(lambda: _parse_id(files.read("metadata")), "metadata cannot be read", damages)
+    planned, committed = _numbers(files.names("offsets")), _numbers(files.names("commits"))
+    positions = {}
+    for number in {max(planned, default=-1), max(committed, default=-1)} & planned:
+        found = _guarded(lambda n=number: read_offsets(files, n), f"offsets/{number} cannot be read", damages)  # type: ignore[misc]
+        if found is not None:
+            positions[number] = tuple(found)
+    if planned and not committed:
+        sources = range(len(positions.get(max(planned), ())))
+        start = [_guarded(lambda n=n: _read_start(files, n), f"sources/{n}/0 cannot be read", damages) for n in sources]  # type: ignore[misc]
+        positions[-1] = tuple(start)
+    return Checkpoint(id_ or "", planned, committed, positions, origin, "; ".join(damages))
+
+
+def read_offsets(files: StoredFiles, batch: int) -> list[Position]:
+    """Where each source stands after `batch`, in the order of the query's sources: Spark writes it before the batch.
+
+    The file is a version line, a line of metadata, then one line of JSON a source.
+    """
+    lines = (files.read(f"offsets/{batch}") or "").splitlines()[2:]
+    if not lines:
+        raise ValueError(f"offsets/{batch} holds no position")
+    return [None if line == VOID else json.loads(line) for line in lines]
+
+
+def _read_start(files: StoredFiles, source: int) -> Position:
+    """Where a source of Kafka was to begin: Spark notes that before the first batch. None of another source."""
+    version, _, position = (files.read(f"sources/{source}/0") or "").partition("\n")
+    return json.loads(position) if version == "\0v1" else None
+
+
+def _parse_id(text: str | None) -> str:
+    return str(json.loads(text)["id"]) if text is not None else ""
+
+
+def _parse_origin(text: str | None) -> Origin | None:
+    if text is None:
+        return None
+    found = json.loads(text)
+    follows = found.pop("follows")
+    return Origin(**{**found, "streams": tuple(found["streams"]), "follows": Batch(**follows) if follows else None})
+
+
+def _guarded(read: Callable[[], Any], damage: str, damages: list[str]) -> Any:
+    """What `read` gives; where it finds something else than it expects, None, and `damage` is noted."""
+    try:
+        return read()
+    except (ValueError, KeyError, TypeError):
+        damages.append(damage)
+        return None
+
+
+def _numbers(names: Sequence[str]) -> frozenset[int]:
+    return frozenset(int(name) for name in names if name.isdecimal())

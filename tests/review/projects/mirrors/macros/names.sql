@@ -1,0 +1,3 @@
+{% macro tidy(text) -%}
+    lower(trim({{ text }}))
+{%- endmacro %}

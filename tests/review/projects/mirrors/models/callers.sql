@@ -1,0 +1,2 @@
+{{ config(mode='append') }}
+SELECT DISTINCT customer_id, began_at FROM {{ stream('calls') }}
