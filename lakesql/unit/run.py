@@ -27,7 +27,7 @@ from lakesql.errors import InternalError, Problem, ProjectError
 from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
-from lakesql.names import DELETED_AT, KEY_MISSING, POSITION, ROWS_VIEW, SEQUENCE_MISSING
+from lakesql.names import DELETE, DELETED_AT, KEY_MISSING, POSITION, ROWS_VIEW, SEQUENCE_MISSING
 from lakesql.project.profiles import Spark
 from lakesql.stream.stream import Column
 from lakesql.stream.types import stored_type
@@ -154,9 +154,7 @@ class _Run:
     def table_types(self, query: TranslatedQuery) -> dict[str, str]:
         """The types of the table's columns, by their names."""
         types = {name: stored_type(kind) for name, kind in query.columns.items() if name != POSITION}
-        for added in self.select.writing.added:
-            types[added.name] = added.type or types[added.like]
-        return types
+        return {**types, **_added_types(self.select, types)}
 
     def refuse_types(self, types: Mapping[str, str]) -> None:
         if void := [name for name, kind in types.items() if kind == "void"]:
@@ -194,9 +192,13 @@ class _Run:
                 )
         self.create("lakesql_this", types, [row.values for row in rows])
         if self.select.writing.retention is not None:
-            keys = [*self.select.writing.keys, *self.select.writing.sequence_by]
+            writing = self.select.writing
             spelled = {name.lower(): kind for name, kind in types.items()}
-            columns = {key: spelled[key.lower()] for key in keys} | {DELETED_AT: "timestamp"}
+            if writing.is_history:
+                columns = {name: types[name] for name in self.select.columns or ()} | {DELETE: "boolean"}
+            else:
+                columns = {key: spelled[key.lower()] for key in (*writing.keys, *writing.sequence_by)}
+            columns[DELETED_AT] = "timestamp"
             self.create("lakesql_tombstones", columns, [])
             names[_path(self.select.model.table.tombstones)] = "lakesql_tombstones"
 
@@ -298,7 +300,11 @@ class _Run:
                 run(text.replace("current_timestamp()", f"TIMESTAMP '{now.isoformat(sep=' ')}'"))
             case Write(first=first):
                 run(first.text(()) if is_first and first is not None else step.text(()))
-            case KeepRows() | FillUnsent():
+            case KeepRows(name=name, query=kept):
+                self.connection.execute(
+                    f"CREATE OR REPLACE TABLE {name} AS {duck_statement(kept.text(()), names, conditions)}"
+                )
+            case FillUnsent():
                 raise InternalError.of("internal", f"{type(step).__name__} is no step of these modes")
             case _:
                 assert_never(step)
@@ -364,7 +370,7 @@ def _refuse_select(select: Select) -> None:
         raise NeedsSparkError("a SELECT that keeps state between batches")
     if select.columns is None:
         raise NeedsSparkError("a * that stands for the columns of a table")
-    if writing.is_mirror or writing.is_history:
+    if writing.is_mirror:
         raise NeedsSparkError(f"mode {writing.mode}")
     if writing.compared.get("within"):
         raise NeedsSparkError("within, of mode append")
@@ -388,9 +394,17 @@ def _table_of(manifest: Manifest, name: str, built: dict[str, Select]) -> dict[s
         }
         made = translate_query(select.query.sql, tables, None).columns
         types = {column: kind or stored_type(made[column]) for column, kind in types.items()}
+    return {column: _known(kind) for column, kind in {**types, **_added_types(select, types)}.items()}
+
+
+def _added_types(select: Select, types: Mapping[str, str]) -> dict[str, str]:
+    """The types of the columns that the mode adds to those of the SELECT."""
+    spelled = {name.lower(): kind for name, kind in types.items()}
+    made = {}
     for added in select.writing.added:
-        types[added.name] = added.type or types[added.like]
-    return {column: _known(kind) for column, kind in types.items()}
+        like = select.sequenced(added.like) if select.writing.is_mirror and added.like else None
+        made[added.name] = added.type or spelled.get((like[0] if like else added.like).lower(), "")
+    return made
 
 
 def _path(table: TableName) -> tuple[str, ...]:

@@ -196,6 +196,55 @@ def expected(records: list[dict[str, object]], options: str) -> list[dict[str, o
     return list(table.values())
 
 
+@pytest.mark.parametrize(
+    ("options", "sequence", "tracked"),
+    [
+        ("sequence_by='AT'", ("at",), ("n", "status", "amount")),
+        ("sequence_by=['at', 'n']", ("at", "n"), ("status", "amount")),
+        ("sequence_by='at', track_columns='status'", ("at",), ("status",)),
+    ],
+)
+def test_a_history_does_not_depend_on_where_a_batch_ends(
+    options: str, sequence: tuple[str, ...], tracked: tuple[str, ...], tmp_path: Path
+) -> None:
+    dice = random.Random(options)
+    tests = []
+    for number in range(12):
+        records = [
+            {"id": dice.randint(1, 2), "at": dice.randint(1, 5), "n": dice.randint(1, 2)}
+            | {"status": dice.choice(["a", "b", None]), "amount": dice.choice(["1", "2"])}
+            for _ in range(8)
+        ]
+        rows = versions(records, sequence, tracked)
+        for size in (8, 3, 1):
+            batches = [records[at : at + size] for at in range(0, len(records), size)]
+            tests.append(
+                {"name": f"{size} {number}", "model": "m", "given": [given(*batches)], "expect": {"rows": rows}}
+            )
+    model = f"{{{{ config(mode='scd2', keys='id', {options}) }}}}\n{SELECT}"
+    make_project(tmp_path, {"m": model}, tests)
+    manifest = load_project(Options(project_dir=tmp_path))
+    results = run_tests(manifest, manifest.unit_tests)
+    assert [result.outcome for result in results if result.outcome != Passed()] == [], render_text(results)
+
+
+def versions(
+    records: list[dict[str, object]], sequence: tuple[str, ...], tracked: tuple[str, ...]
+) -> list[dict[str, object]]:
+    """The history of all these records: of two with one sequence the last one, of equal ones in a row the first."""
+    rows: list[dict[str, object]] = []
+    for key in (1, 2):
+        last = {tuple(it[name] for name in sequence): it for it in records if it["id"] == key}
+        kept: list[dict[str, object]] = []
+        for _, it in sorted(last.items(), key=lambda item: [int(str(part)) for part in item[0]]):
+            if not kept or any(kept[-1][name] != it[name] for name in tracked):
+                kept.append(it)
+        for index, it in enumerate(kept):
+            until = kept[index + 1]["at"] if index + 1 < len(kept) else None
+            rows.append({**it, "valid_from": it["at"], "valid_to": until, "is_current": until is None})
+    return rows
+
+
 def test_the_table_before_counts(tmp_path: Path) -> None:
     test = {
         "given": [{"table": "this", "rows": [record(1, 5, "old"), record(2, 1, "x")]}, given([B])],
