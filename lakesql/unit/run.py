@@ -392,6 +392,9 @@ def _table_of(manifest: Manifest, name: str, built: dict[str, Select]) -> dict[s
             (stream.lower(),): Table(stream, {column.name: column.type for column in select.streams[stream].columns})
             for stream in select.query.streams_read
         }
+        for found in select.model.facts.refs:
+            read = manifest.models[found.name].table
+            tables[_path(read)] = Table(found.name, _table_of(manifest, found.name, built))
         made = translate_query(select.query.sql, tables, None).columns
         types = {column: kind or stored_type(made[column]) for column, kind in types.items()}
     return {column: _known(kind) for column, kind in {**types, **_added_types(select, types)}.items()}
