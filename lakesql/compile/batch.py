@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import assert_never
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, assert_never
 
 from lakesql.compile.history import History
 from lakesql.compile.insert import insert_first_parts, insert_statement, keyed_rows
@@ -390,15 +390,13 @@ def named_steps(select: Select, conditions: Mapping[str, str]) -> tuple[Step, ..
     A condition is the author's SQL; without it, all of a step's text is lakesql's own.
     """
     config = select.model.config
-    match config:
-        case Upsert():
-            delete_when, when_matched = conditions.get("delete_when", ""), conditions.get("when_matched", "")
-            config = replace(config, delete_when=delete_when, when_matched=when_matched)
-        case Append() | Cdc() | Scd2():
-            pass
-        case _:
-            assert_never(config)
-    return batch_steps(replace(select, model=replace(select.model, config=config)), select.columns)
+    has = {each.name for each in fields(config)}
+    texts: dict[str, Any] = {name: conditions.get(name, "") for name in CONDITIONS if name in has}
+    return batch_steps(replace(select, model=replace(select.model, config=replace(config, **texts))), select.columns)
+
+
+CONDITIONS = ("delete_when", "when_matched")
+"""The options of models that are conditions on rows."""
 
 
 def _fill_unsent(select: Select, columns: tuple[str, ...] | None) -> tuple[FillUnsent, ...]:
