@@ -129,6 +129,19 @@ def find_promised() -> frozenset[str]:
     )
 
 
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs one command line: its exit code, what it said on stdout and on stderr."""
+    from lakesql.cli.main import run_command
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = run_command(arguments)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """An open session on a warehouse and a catalog of its own."""

@@ -11,22 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lakesql.cli.main import run_command
 from lakesql.review.verdicts import CAUSES, VERDICTS
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = run_command(arguments)
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 def git(directory: Path, *arguments: str) -> None:

@@ -14,7 +14,6 @@ import pytest
 from lakesql.catalog.connect import open_catalog
 from lakesql.cli.checks import check_connection
 from lakesql.cli.init import find_shop, only_lakesql, rename, write_project
-from lakesql.cli.main import run_command
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.cli.rows import render_json, render_rows
@@ -23,18 +22,6 @@ from lakesql.observe.layout import MOST_LINES
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs one command line: its exit code, what it said on stdout and on stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = run_command(arguments)
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 @pytest.fixture

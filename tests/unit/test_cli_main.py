@@ -11,22 +11,10 @@ import pytest
 
 from lakesql import __version__
 from lakesql.cli.init import write_project
-from lakesql.cli.main import COMMANDS, cli, run_command
+from lakesql.cli.main import COMMANDS, cli
 from lakesql.cli.options import Given, expand_several
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs one command line: its exit code, what it said on stdout and on stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = run_command(arguments)
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 @pytest.fixture
