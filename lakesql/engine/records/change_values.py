@@ -55,35 +55,27 @@ def read_values(name: str, row: Column, kinds: Column, contract: Contract) -> di
     A value that is none of its type is NULL, and so is one that was not sent. What is written in code, as few values
     are, is written out first, for all columns at once: Spark works on lambdas slowly, and what has one in it alone.
     """
-    plain = f"{name}_plain"
-    coded = {column.name: _coding(column.type) for column in contract.columns}
-    names = [column.name for column in contract.columns if coded[column.name]]
-    each = (
-        F.struct(
-            row[column.name].alias("text"),
-            F.lit(column.name).alias("name"),
-            F.lit(coded[column.name]).alias("coding"),
-            F.lit(column.unit).cast("string").alias("unit"),
-        )
-        for column in contract.columns
-        if coded[column.name]
-    )
-    written = F.transform(F.array(*each), lambda it: _written(it, kinds))
-    values = []
-    for column in contract.columns:
-        text = row[column.name]
-        if column.name in names:
-            found = F.get(F.col(plain), F.lit(names.index(column.name)))
-            text = F.when(F.col(plain).isNull(), text).otherwise(found)
-        if is_nested(column.type):
-            value = read_value(text, column.type, hint(column, kinds))
-        else:
-            value = _typed(text, column.type, hint(column, kinds))
-        if column.name in contract.kept:
-            value = F.when(~is_unavailable(row[column.name], column.type), value)
-        values.append(value.alias(column.name))
-    some = {plain: F.when(row.isNotNull() & _may_be_coded(contract), written)} if names else {}
-    return {**some, name: F.when(row.isNotNull(), F.struct(*values))}
+    plain, coded = F.col(f"{name}_plain"), [column for column in contract.columns if _coding(column.type)]
+    places = {column.name: F.lit(place) for place, column in enumerate(coded)}
+    written = F.transform(F.array(*(_to_write(row, column) for column in coded)), lambda it: _written(it, kinds))
+
+    def value(column: ContractColumn) -> Column:
+        text, told = row[column.name], hint(column, kinds)
+        if column.name in places:
+            text = F.when(plain.isNull(), text).otherwise(F.get(plain, places[column.name]))
+        read = (read_value if is_nested(column.type) else _typed)(text, column.type, told)
+        return F.when(~is_unavailable(row[column.name], column.type), read) if column.name in contract.kept else read
+
+    values = F.struct(*(value(column).alias(column.name) for column in contract.columns))
+    first = {f"{name}_plain": F.when(row.isNotNull() & _may_be_coded(contract), written)} if coded else {}
+    return {**first, name: F.when(row.isNotNull(), values)}
+
+
+def _to_write(row: Column, column: ContractColumn) -> Column:
+    """What `_written` works on."""
+    parts = {"name": column.name, "coding": _coding(column.type), "unit": column.unit}
+    literals = (F.lit(part).cast("string").alias(key) for key, part in parts.items())
+    return F.struct(row[column.name].alias("text"), *literals)
 
 
 Coding = Literal["", "text", "number", "decimal"]

@@ -19,7 +19,6 @@ SOURCE = T.StructType(
 )
 TRANSACTION = T.StructType([T.StructField("id", T.StringType()), T.StructField("total_order", T.LongType())])
 
-_KINDS = "_lakesql_kinds"
 _PARAMETERS = {"scale": "scale", "precision": "connect.decimal.precision"}
 _KIND = T.StructType([T.StructField(part, T.StringType()) for part in FIELD_PARTS if part not in _PARAMETERS])
 _KIND = _KIND.add("parameters", T.StructType([T.StructField(name, T.StringType()) for name in _PARAMETERS.values()]))
@@ -31,6 +30,9 @@ _SCHEMA = T.StructType().add("fields", T.ArrayType(_SIDE))
 
 READ = "_lakesql_read"
 """What stands in a record, as its envelope has it."""
+
+KINDS_READ = "_lakesql_kinds"
+"""What the schema beside it says of the columns: `KINDS`."""
 
 
 def debezium_event(row: T.StructType) -> tuple[dict[str, Column], Column]:
@@ -54,13 +56,17 @@ def debezium_event(row: T.StructType) -> tuple[dict[str, Column], Column]:
     found = F.col(READ)
     is_wrapped = found["op"].isNull()
     rows = F.filter(found["schema"]["fields"], lambda field: field["field"] == "after")
-    kinds = F.map_from_entries(F.transform(F.get(rows, F.lit(0))["fields"], lambda it: F.struct(it["field"], it)))
     each = (F.when(is_wrapped, found["payload"][it.name]).otherwise(found[it.name]).alias(it.name) for it in fields)
     read = {
         READ: from_json(F.col("value").cast("string"), T.StructType([*fields, *added])),
-        _KINDS: F.when(found["schema"].isNotNull(), kinds),
+        KINDS_READ: F.when(found["schema"].isNotNull(), by_name(F.get(rows, F.lit(0))["fields"])),
     }
-    return read, F.when(found[CORRUPT].isNull(), F.struct(*each, F.col(_KINDS).alias("kinds")))
+    return read, F.when(found[CORRUPT].isNull(), F.struct(*each, F.col(KINDS_READ).alias("kinds")))
+
+
+def by_name(fields: Column) -> Column:
+    """The fields of a schema as `KINDS`."""
+    return F.map_from_entries(F.transform(fields, lambda it: F.struct(it["field"], it)))
 
 
 def compact(*values: Column) -> Column:

@@ -6,10 +6,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.debezium import KINDS, READ, SOURCE, TRANSACTION
+from lakesql.engine.records.debezium import KINDS, KINDS_READ, READ, SOURCE, TRANSACTION, by_name
 from lakesql.engine.records.parse import CORRUPT, from_json
 
-_KINDS = "_lakesql_kinds"
 _FLAT = {
     **{each.name: (f"__source_{each.name}", f"__{each.name}") for each in SOURCE.fields},
     "total_order": ("__transaction_total_order", "__total_order"),
@@ -41,9 +40,9 @@ def flat_event(row: T.StructType) -> tuple[dict[str, Column], Column]:
         F.lit(None).cast("bigint").alias("ts_ms"),
         F.struct(*(other(each.name, each.dataType) for each in SOURCE.fields)).alias("source"),
         transaction.cast(TRANSACTION).alias("transaction"),
-        F.col(_KINDS).alias("kinds"),
+        F.col(KINDS_READ).alias("kinds"),
     )
-    read = {READ: from_json(flat_text(), T.StructType([*row.fields, *texts])), _KINDS: _kinds()}
+    read = {READ: from_json(flat_text(), T.StructType([*row.fields, *texts])), KINDS_READ: _kinds()}
     return read, F.when(found[CORRUPT].isNull(), event)
 
 
@@ -55,7 +54,7 @@ def flat_text() -> Column:
 
 def _kinds() -> Column:
     fields = F.from_json(_schema_fields(), T.ArrayType(KINDS.valueType))
-    return F.map_from_entries(F.transform(fields, lambda it: F.struct(it["field"], it))).cast(KINDS)
+    return by_name(fields).cast(KINDS)
 
 
 def _schema_fields() -> Column:
