@@ -16,7 +16,6 @@ from lakesql.compile.quote import identifier
 from lakesql.engine.batch.arrivals import count_arrivals, read_arrivals
 from lakesql.engine.batch.write import Sink, write_batch, write_dead_letter_batch
 from lakesql.engine.ledger.entry import Snapshot
-from lakesql.engine.progress.progress import Progress
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Offsets, lag_of
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, read_records
@@ -116,8 +115,8 @@ class ModelQuery:
             return 0.0, Backlog(None, unit)
         report: Any = json.loads(last.json)
         backlog = backlog_of(report["sources"], unit)
-        if isinstance(self.sink.progress, Progress) and backlog.count is not None:
-            self.sink.progress.backlog = f"{backlog.count} {unit}"
+        if backlog.count is not None:
+            self.sink.progress.note_backlog(f"{backlog.count} {unit}")
         return float(report["processedRowsPerSecond"]), backlog
 
     def _watch_end(self, session: SparkSession, trigger: Trigger) -> None:

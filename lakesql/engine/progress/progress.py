@@ -69,8 +69,7 @@ class Progress:
         self.identity = identity
         self.last = last
         self.planned: int | None = None
-        self.backlog = ""
-        """What the source has beside what was read, as the ledger's entry says it."""
+        self._backlog = ""
         self._files = CheckpointFiles(session, identity.folder)
         self._checkpoint = checkpoint
         self._origin = origin
@@ -120,7 +119,7 @@ class Progress:
             keys=self.identity.keys,
             marks_deletes=self.identity.marks_deletes,
             previous_event_time=self._previous_event_time,
-            backlog=self.backlog,
+            backlog=self._backlog,
         )
 
     def holds(self, table: JavaTable, entry: Entry) -> bool:
@@ -160,6 +159,10 @@ class Progress:
         """The batch is in the table; `event_time` is that of its newest event, which is known by now."""
         self.last = max(self.last, entry.batch)
         self._previous_event_time = event_time
+
+    def note_backlog(self, backlog: str) -> None:
+        """What the source has beside what was read, as the ledger's entry says it."""
+        self._backlog = backlog
 
     def note_empty(self, entry: Entry) -> None:
         """The batch has no row, so the table will say nothing of it: the checkpoint does."""

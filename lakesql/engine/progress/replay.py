@@ -57,6 +57,9 @@ class ReplayProgress:
     def note_written(self, entry: Entry, event_time: str = "") -> None:
         """Nothing: the table says it."""
 
+    def note_backlog(self, backlog: str) -> None:
+        """Nothing: no stream is read."""
+
     def note_empty(self, entry: Entry) -> None:
         """Nothing: a replay without a row needs no commit to be done once."""
 
