@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
-from lakesql.catalog.tables import load_table, load_table_state
-from lakesql.engine.ledger.entry import Entry, Snapshot, newest_entry
+from lakesql.catalog.tables import load_table, table_state
+from lakesql.engine.ledger.entry import Entry, Snapshot, newest_entry, walk_back
 from lakesql.model.table_name import TableName
 from lakesql.plan.table_state import TableState
 
@@ -33,28 +33,21 @@ class LiveTable:
 
 def read_live_table(opened: OpenCatalog, name: TableName, model: str) -> LiveTable | None:
     """The table of a model, None if there is no table of that name. Raises what `load_table_state` raises."""
-    state, table = load_table_state(opened, name), load_table(opened, name)
-    if state is None or table is None:
+    table = load_table(opened, name)
+    if table is None:
         return None
     snapshots = {snapshot.id: snapshot for snapshot in _snapshots(table)}
     head = table.metadata.current_snapshot_id
-    history = [*_walk(snapshots, head)]
+    history = [*walk_back(snapshots, head)]
     entry = newest_entry(history, model, snapshots.get)
     kept = {snapshot.id for snapshot in history}
     once = reversed([logged.snapshot_id for logged in table.metadata.snapshot_log])
     left = newest_entry((snapshots[id_] for id_ in once if id_ in snapshots.keys() - kept), model, snapshots.get)
     has_rows = bool(history) and not history[0].is_empty
-    return LiveTable(state, entry, has_rows, str(table.metadata.table_uuid), left)
+    return LiveTable(table_state(name, table), entry, has_rows, str(table.metadata.table_uuid), left)
 
 
 def _snapshots(table: Table) -> Iterator[Snapshot]:
     for found in table.metadata.snapshots:
         summary = found.summary.additional_properties if found.summary is not None else {}
         yield Snapshot(found.snapshot_id, summary, found.parent_snapshot_id)
-
-
-def _walk(snapshots: dict[int, Snapshot], head: int | None) -> Iterator[Snapshot]:
-    """From the head of the main branch to its root, as far as the snapshots are left."""
-    while head is not None and (snapshot := snapshots.get(head)) is not None:
-        yield snapshot
-        head = snapshot.parent

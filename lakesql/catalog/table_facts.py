@@ -12,13 +12,13 @@ from lakesql.catalog.tables import load_table, reading
 from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, totals_of, whole
 from lakesql.events import TableTotals
 from lakesql.model.table_name import TableName
+from lakesql.model.upkeep import is_left
 from lakesql.names import (
     LEDGER_BACKLOG,
     LEDGER_EVENT_TIME,
     LEDGER_LATE,
     LEDGER_MODEL,
     LEDGER_PREVIOUS_EVENT_TIME,
-    MAINTAINED_PROPERTY,
     REPLAY_SUFFIX,
 )
 from lakesql.plan.health import Commit, Deletes, LiveFile, Manifest, MetadataFacts, TableFacts, event_ms
@@ -76,7 +76,7 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
         files=files,
         dead_letters=tuple(_letters(letters)) if letters is not None else (),
         metadata=metadata,
-        is_left=table.metadata.properties.get(MAINTAINED_PROPERTY, "").lower() == "false",
+        is_left=is_left(table.metadata.properties),
     )
 
 

@@ -63,8 +63,11 @@ def load_table_state(opened: OpenCatalog, name: TableName) -> TableState | None:
     its metadata cannot be read).
     """
     table = load_table(opened, name)
-    if table is None:
-        return None
+    return table_state(name, table) if table is not None else None
+
+
+def table_state(name: TableName, table: Table) -> TableState:
+    """A table as the metadata says that was loaded."""
     metadata = table.metadata
     entries = (entry.summary.additional_properties for entry in metadata.snapshots if entry.summary)
     schema = table.schema()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -53,7 +54,12 @@ class MaintenanceTask:
 
 def is_maintained(model: Model) -> bool:
     """Whether the model's properties leave the maintenance of its own table to lakesql."""
-    return model.config.properties.get(MAINTAINED_PROPERTY) != "false"
+    return not is_left(model.config.properties)
+
+
+def is_left(properties: Mapping[str, str]) -> bool:
+    """Whether the properties of a table leave its maintenance to somebody else."""
+    return properties.get(MAINTAINED_PROPERTY, "").lower() == "false"
 
 
 def maintenance_of(model: Model) -> Maintenance | None:

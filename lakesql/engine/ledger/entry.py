@@ -7,9 +7,9 @@ table is `snapshots.py`'s.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from lakesql.errors import RunError
 from lakesql.events import TableTotals
@@ -129,6 +129,24 @@ def whole(summary: Mapping[str, str], key: str) -> int | None:
     """A number of a summary that others wrote; None where it is none."""
     text = summary.get(key, "")
     return int(text) if text.isascii() and text.isdigit() else None
+
+
+class Follower(Protocol):
+    """What knows the snapshot that it was made on."""
+
+    @property
+    def parent(self) -> int | None:
+        """Its id."""
+
+
+S = TypeVar("S", bound=Follower)
+
+
+def walk_back(snapshots: Mapping[int, S], head: int | None) -> Iterator[S]:
+    """From the head of a branch to its root, as far as the snapshots are left."""
+    while head is not None and (found := snapshots.get(head)) is not None:
+        yield found
+        head = found.parent
 
 
 def summary_of(entry: Entry) -> dict[str, str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT
-from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY
+from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, walk_back
+from lakesql.model.upkeep import is_left
+from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTENANCE_PROPERTY
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
 from lakesql.project.procedures import SMALL_FILE_SHARE
 
@@ -98,14 +99,14 @@ def parse_facts(text: str) -> TableFacts:
     return TableFacts(
         version=metadata["format-version"],
         target_bytes=int(properties.get("write.target-file-size-bytes", TARGET_FILE_SIZE_BYTES)),
-        history=tuple(_walk(snapshots, head)),
+        history=tuple(walk_back(snapshots, head)),
         snapshots=snapshots,
         refs={name: ref["snapshot-id"] for name, ref in metadata.get("refs", {}).items()},
         work=parse_work(properties.get(MAINTENANCE_PROPERTY, "")),
         size_bytes=len(text),
         is_ordered=metadata.get("default-sort-order-id") != UNSORTED,
         is_shared=properties.get("gc.enabled") == "false",
-        is_left=properties.get(MAINTAINED_PROPERTY, "").lower() == "false",
+        is_left=is_left(properties),
         sequence=metadata.get("last-sequence-number", 0),
     )
 
@@ -200,12 +201,6 @@ def render_work(work: Work) -> str:
 def _is_rewrite(snapshot: SnapshotFacts) -> bool:
     """Whether a commit only replaced data files by others: an own rewrite, or somebody else's."""
     return snapshot.summary.get("operation") == "replace" and "deleted-data-files" in snapshot.summary
-
-
-def _walk(snapshots: Mapping[int, SnapshotFacts], head: int | None) -> Iterator[SnapshotFacts]:
-    while head is not None and (found := snapshots.get(head)) is not None:
-        yield found
-        head = found.parent
 
 
 def _snapshot(found: Mapping[str, Any]) -> SnapshotFacts:
