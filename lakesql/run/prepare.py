@@ -21,8 +21,7 @@ from lakesql.engine.progress.decide import check_rebuilt, decide_all
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.moved import follow_files
 from lakesql.engine.progress.open import open_progress, restart
-from lakesql.engine.progress.progress import QueryIdentity
-from lakesql.engine.progress.state import StartFrom
+from lakesql.engine.progress.state import QueryIdentity, StartFrom
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
 from lakesql.events import Emit, Noted, StreamEmpty, now_ms

@@ -35,17 +35,15 @@ from lakesql.engine.ledger.snapshots import (
 from lakesql.engine.ledger.swap import GC_ENABLED, fit, lost_partitions, swap
 from lakesql.engine.progress.checkpoint import (
     CheckpointFiles,
-    SeenFile,
     create_checkpoint,
     list_files,
-    read_seen,
 )
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.lease import FOLDER_SUFFIX, GIVES_WAY_S, LOOK_EVERY_S, Leases
 from lakesql.engine.progress.open import id_of, new_origin, seed
 from lakesql.engine.progress.position import Source
 from lakesql.engine.progress.state import StartFrom
-from lakesql.engine.progress.stored import read_checkpoint
+from lakesql.engine.progress.stored import SeenFile, read_checkpoint, read_seen
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.raw import files_of
 from lakesql.engine.spark.failure import explain

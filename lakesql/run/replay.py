@@ -20,8 +20,8 @@ from lakesql.engine.ledger.snapshots import load_table, read_entry, table_exists
 from lakesql.engine.progress.decide import check_identity
 from lakesql.engine.progress.inspect import read_state
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
-from lakesql.engine.progress.progress import QueryIdentity
 from lakesql.engine.progress.replay import open_replay, replay_owner
+from lakesql.engine.progress.state import QueryIdentity
 from lakesql.engine.sources.parsed import parse_all
 from lakesql.engine.spark.failure import explained
 from lakesql.errors import RunError

@@ -16,9 +16,8 @@ from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
 from lakesql.engine.progress.moved import settle_files
 from lakesql.engine.progress.open import new_origin, seed
-from lakesql.engine.progress.progress import QueryIdentity
 from lakesql.engine.progress.start import RewindTo, choose_start
-from lakesql.engine.progress.state import Origin, ProgressState, StartFrom
+from lakesql.engine.progress.state import Origin, ProgressState, QueryIdentity, StartFrom
 from lakesql.engine.progress.topics import check_topics
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers

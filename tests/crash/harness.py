@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
-from lakesql.engine.progress.lease import Process
+from lakesql.engine.progress.holder import Process
 from lakesql.errors import render_problem
 from tests.crash.runner import Order, pause
 from tests.servers.process import kill_all

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lakesql.engine.progress.lease import started
+from lakesql.engine.progress.holder import started
 from lakesql.engine.spark.jvm import RECORDING
 from lakesql.run.supervise import ENDING, UNFINISHED
 from tests.servers.process import running

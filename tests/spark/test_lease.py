@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.lease import LASTS_S, PASSES_ON_AFTER_S, RENEW_EVERY_S, Leases, _machine, started
+from lakesql.engine.progress.holder import started
+from lakesql.engine.progress.lease import LASTS_S, PASSES_ON_AFTER_S, RENEW_EVERY_S, Leases, _machine
 from lakesql.errors import LakesqlError, RunError
 from lakesql.events import BatchCommitted, Noted
 from tests.spark.project import Lake, Project

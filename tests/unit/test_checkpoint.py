@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine.progress.checkpoint import read_seen
+from lakesql.engine.progress.stored import read_seen
 from lakesql.errors import RunError
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakesql.engine.progress.lease import Holder, Process, _is_dead, started
+from lakesql.engine.progress.holder import Holder, Process, is_dead, started
 
 HERE = Process.now(os.getpid())
 GONE = Process(HERE.id, "1")  # another process has its number now
@@ -17,7 +17,7 @@ ME = Holder("t", "host", "boot 1", (HERE,), "")
 
 
 @pytest.mark.parametrize(
-    ("machine", "processes", "is_dead"),
+    ("machine", "processes", "expected"),
     [
         ("boot 1", (GONE, GONE), True),
         ("boot 1", (GONE, HERE), False),  # its Java lives on for a while
@@ -27,8 +27,8 @@ ME = Holder("t", "host", "boot 1", (HERE,), "")
         ("", (GONE, GONE), False),
     ],
 )
-def test_a_holder_is_dead_when_all_of_it_is(machine: str, processes: tuple[Process, ...], is_dead: bool) -> None:
-    assert _is_dead(replace(ME, machine=machine, processes=processes), ME) is is_dead
+def test_a_holder_is_dead_when_all_of_it_is(machine: str, processes: tuple[Process, ...], expected: bool) -> None:
+    assert is_dead(replace(ME, machine=machine, processes=processes), ME) is expected
 
 
 def test_two_processes_of_one_number_are_told_apart_by_their_start() -> None:

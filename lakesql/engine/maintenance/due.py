@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from lakesql.engine.maintenance.figures import Level, TableFacts
+from lakesql.model.upkeep import MaintenanceTask
 from lakesql.project.procedures import (
     DELETION_VECTORS,
     HOUR_MS,
@@ -25,6 +26,20 @@ AT_END = 0.5
 
 AT_ONCE = 0.0
 """No threshold and no time counts: somebody has asked for it."""
+
+
+def find_due(
+    tasks: Iterable[MaintenanceTask], facts: TableFacts, level: Level, manifests: int, now_ms: int, factor: float
+) -> list[MaintenanceTask]:
+    """Those of a table's tasks that are due, in their order. Thresholds count `factor` times."""
+    due: list[MaintenanceTask] = []
+    for task in tasks:
+        is_of_deletes = isinstance(task.options, RewritePositionDeleteFiles) and not task.is_by_time
+        if (is_of_deletes and _follows(due, facts)) or why_due(
+            task.procedure, task.options, facts, level, manifests, now_ms, factor, task.is_by_time
+        ):
+            due.append(task)
+    return due
 
 
 def why_due(
@@ -79,6 +94,16 @@ def why_due(
             return "its time" if is_time else ""
         case _:
             assert_never(options)
+
+
+def _follows(due: Iterable[MaintenanceTask], facts: TableFacts) -> bool:
+    """Whether delete files are to be looked at because data files that had some are rewritten before."""
+    has_deletes = facts.head is not None and facts.head.count("total-delete-files") > 0
+    return (
+        has_deletes
+        and facts.version < DELETION_VECTORS
+        and any(isinstance(task.options, RewriteDataFiles) for task in due)
+    )
 
 
 def _has_work(options: Procedure, facts: TableFacts, level: Level, manifests: int, now_ms: int) -> bool:

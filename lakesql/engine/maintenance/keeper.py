@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.compile.maintenance import call_text, partitions_text
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, table_exists
-from lakesql.engine.maintenance.due import AT_END, AT_ONCE, URGENT, time_left_ms, why_due
+from lakesql.engine.maintenance.due import AT_END, AT_ONCE, URGENT, find_due, time_left_ms, why_due
 from lakesql.engine.maintenance.figures import (
     Level,
     SnapshotFacts,
@@ -38,7 +38,6 @@ from lakesql.model.upkeep import MaintenanceTask
 from lakesql.names import MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY
 from lakesql.project.procedures import (
     BYTES_PER_MS,
-    DELETION_VECTORS,
     HOUR_MS,
     RECENT,
     RESTS_MS,
@@ -221,14 +220,8 @@ class Keeper:
         if self._time_left(facts) <= 0:
             return []
         manifests = _count_manifests(load_table(session, table))
-        due: list[MaintenanceTask] = []
-        for task in tasks:
-            if not self._may(task):
-                continue
-            is_of_deletes = isinstance(task.options, RewritePositionDeleteFiles) and not task.is_by_time
-            if (is_of_deletes and _follows(due, facts)) or _why(task, facts, watched.level, manifests, now, factor):
-                due.append(task)
-        return due
+        may = [task for task in tasks if self._may(task)]
+        return find_due(may, facts, watched.level, manifests, now, factor)
 
     def _may(self, task: MaintenanceTask) -> bool:
         """Whether the task may be called again: it has not failed, or found nothing to do, a short time ago."""
@@ -439,16 +432,6 @@ def _count(watched: _Watched, summary: Mapping[str, str]) -> None:
 
 def _why(task: MaintenanceTask, facts: TableFacts, level: Level, manifests: int, now_ms: int, factor: float) -> str:
     return why_due(task.procedure, task.options, facts, level, manifests, now_ms, factor, task.is_by_time)
-
-
-def _follows(due: Iterable[MaintenanceTask], facts: TableFacts) -> bool:
-    """Whether delete files are to be looked at because data files that had some are rewritten before."""
-    has_deletes = facts.head is not None and facts.head.count("total-delete-files") > 0
-    return (
-        has_deletes
-        and facts.version < DELETION_VECTORS
-        and any(isinstance(task.options, RewriteDataFiles) for task in due)
-    )
 
 
 def _count_manifests(table: JavaTable) -> int:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
@@ -20,29 +19,10 @@ from pyspark.sql import SparkSession
 
 from lakesql.engine.progress.position import Position, is_position_of, spark_position
 from lakesql.engine.progress.state import Checkpoint, Origin
-from lakesql.engine.progress.stored import ORIGIN_FILE, VOID, LocalFiles
+from lakesql.engine.progress.stored import ORIGIN_FILE, VOID, LocalFiles, SeenFile
 from lakesql.engine.sources.globs import find_files
 from lakesql.engine.spark.gateway import java_class
-from lakesql.errors import RunError
 from lakesql.project.files import write_atomically
-
-
-@dataclass(frozen=True, slots=True)
-class SeenFile:
-    """A file that a source has read: its URI as Spark writes it, and when it was changed."""
-
-    path: str
-    modified_ms: int
-
-    @property
-    def folder(self) -> str:
-        """The name of the folder that it is in: a recorded topic's."""
-        return unquote(self.path.rsplit("/", 2)[-2])
-
-    @property
-    def name(self) -> str:
-        """The name of the file."""
-        return unquote(self.path.rsplit("/", 1)[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,46 +212,6 @@ def save_origin(files: CheckpointFiles, origin: Origin) -> None:
     files.write(ORIGIN_FILE, json.dumps(asdict(origin), indent=1))
 
 
-def read_seen(files: CheckpointFiles, source: int, first: int, last: int) -> list[SeenFile]:
-    """The files that a source of files has read in its own batches `first` to `last`.
-
-    Each of those is a file in `sources/<source>/`; every tenth is a `.compact` file with all before it too, and what it
-    holds goes after a while. Raises `RunError` (`rewind-impossible`) where a part of the list is gone.
-    """
-    folder = f"sources/{source}"
-    text = files.read(f"{folder}/{last}") if first == last else None
-    if text is not None:
-        return [file for _, file in _parse_seen(text)]
-    names = files.names(folder)
-    compacts = [int(name.removesuffix(".compact")) for name in names if name.endswith(".compact")]
-    newest = max((number for number in compacts if number <= last), default=-1)
-    parts = [f"{newest}.compact"] if newest >= first else []
-    parts += [str(number) for number in range(max(first, newest + 1), last + 1)]
-    if not set(names).issuperset(parts):  # those before a later compact file are gone: it has them too
-        later = min((number for number in compacts if number > last), default=None)
-        if later is None:
-            raise RunError.of(
-                "rewind-impossible",
-                f"The list of the files that batches up to {last} have read is gone from {folder}/ of the checkpoint.",
-                fix="Name a time, `--to TIME`, or read all again, `--to start`; in mode append drop the table first.",
-            )
-        parts = [f"{later}.compact"]
-    found = {}
-    for name in parts:
-        for number, file in _parse_seen(files.read(f"{folder}/{name}") or ""):
-            if first <= number <= last:
-                found[file.path] = file
-    return list(found.values())
-
-
-def newest_seen(files: CheckpointFiles, source: int) -> list[SeenFile]:
-    """The files of the newest list of a source of files; none if it has read none, or reads something else."""
-    lists = [name for name in files.names(f"sources/{source}") if name.removesuffix(".compact").isdecimal()]
-    newest = max(lists, key=lambda name: int(name.removesuffix(".compact")), default=None)
-    text = files.read(f"sources/{source}/{newest}") if newest else None
-    return [file for _, file in _parse_seen(text)] if text and text.startswith("v1\n{") else []
-
-
 def rename_seen(files: CheckpointFiles, source: int, rename: Callable[[str], str | None]) -> None:
     """Give files that a source has read their new URIs in all lists of the checkpoint; None leaves one out.
 
@@ -301,12 +241,6 @@ def list_files(session: SparkSession, glob: str) -> list[SeenFile]:
     uris = ((re.sub("^file:/(?!/)", "file:///", uri), status) for uri, status in encoded)
     files = (SeenFile(uri, int(status.getModificationTime())) for uri, status in uris)
     return sorted(files, key=lambda file: file.path)
-
-
-def _parse_seen(text: str) -> Iterator[tuple[int, SeenFile]]:
-    for line in text.splitlines()[1:]:
-        entry = json.loads(line)
-        yield int(entry["batchId"]), SeenFile(str(entry["path"]), int(entry["timestamp"]))
 
 
 def _dump(value: Any) -> str:

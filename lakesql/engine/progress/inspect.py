@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_entry, read_history, table_exists, table_id
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.position import Source
-from lakesql.engine.progress.progress import QueryIdentity
-from lakesql.engine.progress.state import MovedFiles, ProgressState
+from lakesql.engine.progress.state import MovedFiles, ProgressState, QueryIdentity
 from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers

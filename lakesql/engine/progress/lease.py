@@ -20,9 +20,9 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
@@ -30,6 +30,7 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from lakesql.engine.progress.checkpoint import CheckpointFiles
+from lakesql.engine.progress.holder import Holder, Process, is_dead, newest_holder, numbers_of, read_holder
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError, TransientError, first_line
 
@@ -49,43 +50,6 @@ FOLDER_SUFFIX = ".lease"
 _WANTED = "wanted"
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A process of this or another machine: its number, and when it was started, in the kernel's ticks."""
-
-    id: int
-    started: str
-
-    @classmethod
-    def now(cls, number: int) -> Process:
-        """The process of this machine that has the number now."""
-        return cls(number, started(number))
-
-    @property
-    def is_there(self) -> bool:
-        """Whether it still runs, on this machine. One whose start is unknown is not known to."""
-        return self.started != "" and started(self.id) == self.started
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who holds a lease. `machine` tells processes apart that have one number on two machines, or in two containers.
-
-    `beat` counts renewals; `is_released`: it was given back.
-    """
-
-    token: str
-    host: str
-    machine: str
-    processes: tuple[Process, ...]
-    since: str
-    beat: int = 0
-    is_released: bool = False
-
-    def __str__(self) -> str:
-        return f"process {self.processes[0].id if self.processes else '?'} on {self.host}"
 
 
 class Leases:
@@ -245,10 +209,10 @@ class _Lease:
         begun = self._clock()
         try:
             names = self._files.names()
-            newest = max(_numbers(names), default=-1)
+            newest = max(numbers_of(names), default=-1)
             self.is_wanted = _WANTED in names
             if newest > self._number:
-                holder = _read(self._files, newest)
+                holder = read_holder(self._files, newest)
                 self._taken_by = str(holder) if holder else "another runner"
                 return
             self._me = replace(self._me, beat=self._me.beat + 1)
@@ -266,9 +230,9 @@ class _Lease:
 
     def _release(self) -> None:
         try:
-            if _newest(self._files) == self._number:
+            if newest_holder(self._files) == self._number:
                 self._files.write(str(self._number), _dump(replace(self._me, is_released=True)))
-                for number in _numbers(self._files.names()):
+                for number in numbers_of(self._files.names()):
                     if number < self._number:
                         self._files.remove(str(number))
         except Exception as error:  # it passes on by itself
@@ -297,11 +261,11 @@ class _Claim:
         if now - self._looked < self._look_every_s:
             return None
         self._looked = now
-        newest = _newest(self._files)
-        holder = _read(self._files, newest) if newest >= 0 else None
+        newest = newest_holder(self._files)
+        holder = read_holder(self._files, newest) if newest >= 0 else None
         if newest < 0 or (holder is not None and holder.is_released):
             return self._take(newest + 1)
-        if holder is not None and _is_dead(holder, self._me):
+        if holder is not None and is_dead(holder, self._me):
             return self._take(newest + 1, f"took over the lease that {holder} has left: it is dead")
         if self._seen is None:
             self._seen, self._seen_at = (newest, holder), now
@@ -358,39 +322,6 @@ def _machine() -> str:
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
         return ""
-
-
-def started(process: int) -> str:
-    """When a process of this machine was started, in the kernel's ticks; '' where it has ended, waited for or not."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else fields[19]
-
-
-def _is_dead(holder: Holder, me: Holder) -> bool:
-    """Whether all processes of the holder are known to have ended. One whose start is unknown may live."""
-    if not holder.machine or holder.machine != me.machine or not holder.processes:
-        return False
-    return all(process.started and not process.is_there for process in holder.processes)
-
-
-def _numbers(names: Iterable[str]) -> list[int]:
-    return [int(name) for name in names if name.isdecimal()]
-
-
-def _newest(files: CheckpointFiles) -> int:
-    return max(_numbers(files.names()), default=-1)
-
-
-def _read(files: CheckpointFiles, number: int) -> Holder | None:
-    """The holder that a file names; None while it is being written."""
-    try:
-        found = json.loads(files.read(str(number)) or "")
-        return Holder(**{**found, "processes": tuple(Process(**process) for process in found["processes"])})
-    except (ValueError, TypeError, KeyError):
-        return None
 
 
 def _dump(holder: Holder) -> str:

@@ -16,13 +16,12 @@ from pyspark.sql import SparkSession
 
 from lakesql.engine.progress.checkpoint import (
     CheckpointFiles,
-    SeenFile,
     file_exists,
     list_files,
-    newest_seen,
     rename_seen,
 )
 from lakesql.engine.progress.state import MovedFiles
+from lakesql.engine.progress.stored import SeenFile, newest_seen
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.globs import named_folder
 from lakesql.engine.sources.raw import files_of

@@ -14,17 +14,25 @@ from lakesql.engine.ledger.snapshots import load_table, table_exists, table_id
 from lakesql.engine.progress.checkpoint import (
     CheckpointFiles,
     SeededSource,
-    SeenFile,
     create_checkpoint,
     forget_start,
     list_files,
-    read_seen,
     save_origin,
 )
 from lakesql.engine.progress.inspect import read_topics
 from lakesql.engine.progress.position import THROUGH, Position, topic_ids
-from lakesql.engine.progress.progress import Progress, QueryIdentity
-from lakesql.engine.progress.state import Decision, Fresh, Origin, ProgressState, Resume, StartFrom, newest_batch
+from lakesql.engine.progress.progress import Progress
+from lakesql.engine.progress.state import (
+    Decision,
+    Fresh,
+    Origin,
+    ProgressState,
+    QueryIdentity,
+    Resume,
+    StartFrom,
+    newest_batch,
+)
+from lakesql.engine.progress.stored import SeenFile, read_seen
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.raw import escape_glob

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger.entry import Entry, overtaken
 from lakesql.engine.ledger.snapshots import JavaTable, read_entry
-from lakesql.engine.progress.checkpoint import CheckpointFiles, read_seen, save_origin
+from lakesql.engine.progress.checkpoint import CheckpointFiles, save_origin
 from lakesql.engine.progress.position import (
     THROUGH,
     Position,
@@ -21,29 +21,9 @@ from lakesql.engine.progress.position import (
     spark_position,
     topic_ids,
 )
-from lakesql.engine.progress.state import Origin, newest_batch
-from lakesql.engine.progress.stored import read_offsets
+from lakesql.engine.progress.state import Origin, QueryIdentity, newest_batch
+from lakesql.engine.progress.stored import read_offsets, read_seen
 from lakesql.errors import RunError, TransientError
-from lakesql.model.table_name import TableName
-
-
-@dataclass(frozen=True, slots=True)
-class QueryIdentity:
-    """Where a query keeps its progress: in the ledger of `table` under the name `owner`, and in a checkpoint's folder.
-
-    `shape` is a hash of the query's stateful shape, empty where it keeps no state. The rest is as in `ProgressState`.
-    """
-
-    model: str
-    owner: str
-    table: TableName
-    folder: str
-    shape: str = ""
-    mode: str = ""
-    keys: tuple[str, ...] = ()
-    is_idempotent: bool = False
-    is_companion: bool = False
-    marks_deletes: bool = False
 
 
 class Progress:

@@ -7,8 +7,7 @@ from uuid import uuid4
 
 from lakesql.engine.ledger.entry import Entry, overtaken
 from lakesql.engine.ledger.snapshots import JavaTable, read_entry
-from lakesql.engine.progress.progress import QueryIdentity
-from lakesql.engine.progress.state import Batch, newest_batch
+from lakesql.engine.progress.state import Batch, QueryIdentity, newest_batch
 from lakesql.names import REPLAY_SUFFIX
 
 

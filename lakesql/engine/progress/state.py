@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.progress.position import Position, Positions, Source, is_position_of
+from lakesql.model.table_name import TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,25 @@ class Checkpoint:
     def newest_committed(self) -> int:
         """The newest batch that Spark knows to be done; -1 before the first."""
         return max(self.committed, default=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryIdentity:
+    """Where a query keeps its progress: in the ledger of `table` under the name `owner`, and in a checkpoint's folder.
+
+    `shape` is a hash of the query's stateful shape, empty where it keeps no state. The rest is as in `ProgressState`.
+    """
+
+    model: str
+    owner: str
+    table: TableName
+    folder: str
+    shape: str = ""
+    mode: str = ""
+    keys: tuple[str, ...] = ()
+    is_idempotent: bool = False
+    is_companion: bool = False
+    marks_deletes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,82 @@
+"""Who holds a lease, as the files of its folder say: read by whatever reaches them, without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakesql.engine.progress.stored import StoredFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process of this or another machine: its number, and when it was started, in the kernel's ticks."""
+
+    id: int
+    started: str
+
+    @classmethod
+    def now(cls, number: int) -> Process:
+        """The process of this machine that has the number now."""
+        return cls(number, started(number))
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it still runs, on this machine. One whose start is unknown is not known to."""
+        return self.started != "" and started(self.id) == self.started
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a lease. `machine` tells processes apart that have one number on two machines, or in two containers.
+
+    `beat` counts renewals; `is_released`: it was given back.
+    """
+
+    token: str
+    host: str
+    machine: str
+    processes: tuple[Process, ...]
+    since: str
+    beat: int = 0
+    is_released: bool = False
+
+    def __str__(self) -> str:
+        return f"process {self.processes[0].id if self.processes else '?'} on {self.host}"
+
+
+def started(process: int) -> str:
+    """When a process of this machine was started, in the kernel's ticks; '' where it has ended, waited for or not."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def is_dead(holder: Holder, me: Holder) -> bool:
+    """Whether all processes of the holder are known to have ended. One whose start is unknown may live."""
+    if not holder.machine or holder.machine != me.machine or not holder.processes:
+        return False
+    return all(process.started and not process.is_there for process in holder.processes)
+
+
+def numbers_of(names: Iterable[str]) -> list[int]:
+    """The numbers of the files that name a holder each."""
+    return [int(name) for name in names if name.isdecimal()]
+
+
+def newest_holder(files: StoredFiles) -> int:
+    """The number of the newest one in a lease's folder; -1 where there is none."""
+    return max(numbers_of(files.names()), default=-1)
+
+
+def read_holder(files: StoredFiles, number: int) -> Holder | None:
+    """The holder that a file names; None while it is being written."""
+    try:
+        found = json.loads(files.read(str(number)) or "")
+        return Holder(**{**found, "processes": tuple(Process(**process) for process in found["processes"])})
+    except (ValueError, TypeError, KeyError):
+        return None
