@@ -101,14 +101,15 @@ def store_failures(opened: OpenCatalog, name: TableName, rows: pa.Table) -> None
 
     It is created where it is not there, and made anew where its columns are others.
     """
-    from pyiceberg.exceptions import NoSuchTableError
-
+    identifier = (name.namespace, name.name)
+    table = load_table(opened, name)
     with reaching(opened.profile):
-        try:
-            table = opened.iceberg.load_table((name.namespace, name.name))
-            if table.schema().as_arrow() != rows.schema and table.schema().column_names != rows.schema.names:
-                opened.iceberg.drop_table((name.namespace, name.name))
-                raise NoSuchTableError
-        except NoSuchTableError:
-            table = opened.iceberg.create_table((name.namespace, name.name), schema=rows.schema)
-        table.overwrite(rows)
+        if table is not None and table.schema().as_arrow().names != rows.schema.names:
+            opened.iceberg.drop_table(identifier)
+            table = None
+        if table is None:
+            table = opened.iceberg.create_table(identifier, schema=rows.schema)
+        if table.current_snapshot() is None:
+            table.append(rows)
+        else:
+            table.overwrite(rows)

@@ -61,8 +61,8 @@ def command(
     """Run unit tests of models, and data tests of their tables.
 
     Both run on DuckDB. What is not known to mean the same there as on Spark is not answered there: a unit test says so,
-    and for data tests Spark is started. Data tests read the tables as they are, and write nothing but failing rows where
-    a test stores them. Exit code 1: a test fails, or cannot be run; warnings leave it at 0.
+    and for data tests Spark is started. Data tests read the tables as they are, and write nothing but failing rows
+    where a test stores them. Exit code 1: a test fails, or cannot be run; warnings leave it at 0.
     """
     from lakesql.cli import project
     from lakesql.cli.report import say

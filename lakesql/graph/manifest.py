@@ -75,7 +75,8 @@ class Manifest:
 
     `outputs` are the folders that it is written to, `warnings` what somebody should know and what ends no command.
     `streams`, `models` and the maintenance models, `written`, are by name; `vars` are the settings' with --vars over
-    them. `unit_tests` and `data_tests` are those of the models. `texts` are those of the files that it was read from, by their paths.
+    them. `unit_tests` and `data_tests` are those of the models. `texts` are those of the files that it was
+    read from, by their paths.
     """
 
     directory: Path

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, cast
 
-from lakesql.decode import Node, decode, option, read_positive
+from lakesql.decode import Node, decode, fields_of, option, read_each, read_positive
 from lakesql.errors import Place, ProjectError, did_you_mean
 from lakesql.model.table_name import TableName
 from lakesql.names import FAILURES_SUFFIX, check_name
@@ -23,15 +23,7 @@ def read_tests(node: Node) -> tuple[TestEntry, ...]:
     Raises `ProjectError` with everything that is wrong with them.
     """
     items = node.value if isinstance(node.value, tuple) else (node,)
-    problems, found = [], []
-    for item in items:
-        try:
-            found.append(_read_entry(item))
-        except ProjectError as error:
-            problems.extend(error.problems)
-    if problems:
-        raise ProjectError(problems)
-    return tuple(found)
+    return read_each(items, _read_entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +95,8 @@ class TestOptions:
     )
     limit: int | None = option("Count so many failing rows at most.", default=None, read=read_positive)
     store_failures: bool = option(
-        "Write the failing rows into the table `<test>__failures` in the namespace of the tested model, in the place of "
-        "those that are in it.",
+        "Write the failing rows into the table `<test>__failures` in the namespace of the tested model, in the place "
+        "of those that are in it.",
         default=False,
     )
     enabled: bool = option("Whether the test is one.", default=True)
@@ -351,7 +343,7 @@ def _read_entry(item: Node) -> TestEntry:
 
 
 def _fields(kind: type) -> frozenset[str]:
-    return frozenset(kind.__dataclass_fields__)
+    return frozenset(each.name for each in fields_of(kind))
 
 
 def _common() -> frozenset[str]:

@@ -78,7 +78,7 @@ def run_data_tests(
             end(found)
         else:
             prepared[test.name] = found
-    for_spark = {name: "--engine spark" for name in prepared} if run.engine == "spark" else {}
+    for_spark = dict.fromkeys(prepared, "--engine spark") if run.engine == "spark" else {}
     if run.engine == "duckdb" and prepared:
         with open_duck(run.manifest.outputs.cache) as connection:
             _DuckRun(run, connection, prepared, positions, end, for_spark).run()
@@ -204,9 +204,9 @@ class _DuckRun:
         translate_test(each.query, empty, self.names(each), self.run_.clock())  # only to know that it can be
         since, appends = self.since(each, empty)
         loads = {}
-        for model, chosen in columns_of.items():
+        for model, columns in columns_of.items():
             key = (model, since)
-            self.wanted.setdefault(key, {}).update(dict.fromkeys(chosen))
+            self.wanted.setdefault(key, {}).update(dict.fromkeys(columns))
             loads[model] = (key, appends)
         return loads
 

@@ -39,12 +39,12 @@ class Loaded:
 def open_duck(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database in a file that is removed at the end: tables may be larger than the memory."""
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="tests-", dir=folder) as place:
-        # no other file and nothing from the network: a test reads what was loaded
-        with duckdb.connect(str(Path(place) / "tables.duckdb")) as connection:
-            connection.execute("SET temp_directory = ?", [place])
-            connection.execute("SET enable_external_access = false")
-            yield connection
+    with (
+        TemporaryDirectory(prefix="tests-", dir=folder) as place,
+        duckdb.connect(str(Path(place) / "tables.duckdb"), config={"temp_directory": place}) as connection,
+    ):
+        connection.execute("SET enable_external_access = false")  # a test reads what was loaded, and nothing else
+        yield connection
 
 
 def readable_columns(columns: Columns) -> dict[str, str]:
@@ -82,8 +82,8 @@ def translate_test(
 ) -> str:
     """The test's SELECT in DuckDB's SQL. Raises `NeedsSparkError`.
 
-    `tables` are those that are loaded, `models` the names of the models' tables. `now` is in UTC, without a zone; without
-    it whatever reads the clock needs Spark.
+    `tables` are those that are loaded, `models` the names of the models' tables. `now` is in UTC, without a zone;
+    without it whatever reads the clock needs Spark.
     """
     for model, column in query.compared:
         kind = tables[models[model]].columns[column]

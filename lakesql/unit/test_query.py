@@ -46,12 +46,12 @@ MOST_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class TestQuery:
-    """A test's SELECT. `frame` is the same with names in the place of the author's conditions; '' where all of it is the
-    author's.
+    """A test's SELECT. `frame` is the same with names in the place of the author's conditions; '' where all of it is
+    the author's.
 
     `conditions` are their texts by these names. `reads` are the columns that are read, by model: None where the text
-    has a `*`. `compared` are the columns of each model whose values are compared or grouped. `is_by_row`: a row fails by
-    itself, whatever other rows there are. `within_ms` is how old the newest value may be.
+    has a `*`. `compared` are the columns of each model whose values are compared or grouped. `is_by_row`: a row fails
+    by itself, whatever other rows there are. `within_ms` is how old the newest value may be.
     """
 
     __test__ = False
@@ -166,7 +166,7 @@ def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Co
 def header(test: DataTest) -> str:
     """The first line of a test's compiled file."""
     of = f"{test.word} of {test.model}{'.' if test.column else ''}{test.column}" if test.model else test.path
-    return f"-- data test {test.name}: {of} ({test.place}); rows that should not be there, severity {test.options.severity}"
+    return f"-- data test {test.name}: {of} ({test.place}); severity {test.options.severity}, a row is a failure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,8 @@ def _of_file(manifest: Manifest, test: DataTest, check: FailingRows, tables: Map
         chosen = tuple(column for column in columns if column.lower() in mentioned)
         reads[name] = None if has_star else chosen or columns[:1]
     limit = f"\nLIMIT {test.options.limit}" if test.options.limit is not None else ""
-    body = f"SELECT * FROM (\n{read.sql}\n) AS failing{limit}" if limit else read.sql
+    said = read.sql.strip()
+    body = f"SELECT * FROM (\n{said}\n) AS failing{limit}" if limit else said
     return TestQuery(text=body, reads=reads)
 
 
