@@ -76,11 +76,7 @@ def command(
     data_tests = () if unit else data_tests
     unit_tests = () if data else [test for test in manifest.unit_tests if test.model in names]
     if data_tests:
-        from lakesql.unit.test_query import check_data_tests
-
-        compiled = compiled_files(manifest)
-        compiled.check(manifest.models)
-        check_data_tests(manifest, compiled)
+        project.check_tests(manifest, compiled_files(manifest))
     if not unit_tests and not data_tests:
         kind = "unit test" if unit else "data test" if data else "test"
         say(f"No selected model has a {kind}: nothing to do.", given.options)
@@ -118,6 +114,23 @@ def run_tests_of_data(
     if shows:
         click.echo(summary_line(results))
     return results
+
+
+def report_tests(manifest: Manifest, units: Sequence[Result], results: Sequence[TestResult], options: Options) -> None:
+    """Show how the tests of a build have ended, those that pass in the count alone; write their results."""
+    from lakesql.cli.test_report import result_lines, summary_line
+    from lakesql.unit.outcomes import is_failed, render_text
+
+    write_results(manifest, results)
+    if options.log_format == "json":
+        return
+    if any(is_failed(result) for result in units):
+        click.echo(render_text([result for result in units if is_failed(result)]), nl=False)
+    for result in results:
+        if result.status != "pass":
+            click.echo("".join(f"{line}\n" for line in result_lines(result)), nl=False)
+    if results:
+        click.echo(summary_line(results))
 
 
 def write_results(manifest: Manifest, results: Sequence[TestResult]) -> None:
