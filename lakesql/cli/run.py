@@ -198,7 +198,7 @@ def run_selected(
             fail_if_empty=fail_if_empty,
             queries_by=queries_by,
             first=partial(review.say, emit=emit) if review is not None else None,
-            after=build.after if build is not None else {},
+            order=build.order if build is not None else None,
         )
         return 0 if succeeded else 1
 

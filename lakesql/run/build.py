@@ -17,7 +17,7 @@ from lakesql.graph.manifest import Manifest
 from lakesql.model.data_tests import DataTest
 from lakesql.model.unit_tests import UnitTest
 from lakesql.plan.test_results import TestResult, is_bad
-from lakesql.run.models import LeasedQueries, QueriesBy
+from lakesql.run.models import LeasedQueries, Order, QueriesBy
 from lakesql.run.supervise import Queries, Query
 from lakesql.run.test import Engine, TestRun, run_data_tests
 from lakesql.unit.outcomes import Result, is_failed
@@ -30,17 +30,18 @@ NOT_REACHED = "the model did not get as far as its tests"
 class Build:
     """Which tests belong to which model of a build, and how they have ended so far.
 
-    The unit tests of a model run before it. A data test belongs to the last of the models that it tests; `after` are
-    the models that a model waits for beside those that it reads: where a test of several models is between. `loose` are
-    tests of no model that is built.
+    The unit tests of a model run before it. A data test belongs to the last of the models that it tests, and `order`
+    sees that this one is the last. `loose` are tests of no model that is built. `ran` are the models whose batches have
+    ended well, whatever their tests say.
     """
 
     manifest: Manifest
     engine: Engine
     units: Mapping[str, tuple[UnitTest, ...]]
     owned: Mapping[str, tuple[DataTest, ...]]
-    after: Mapping[str, frozenset[str]]
+    order: Order
     loose: tuple[DataTest, ...]
+    ran: set[str] = field(default_factory=set)
     results: dict[str, TestResult] = field(default_factory=dict)
     unit_results: dict[str, list[Result]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -62,6 +63,7 @@ def plan_build(
     ids = graph.predecessors_within(node_id("model", name) for name in names)
     waits = {name: {read.split(".", 1)[1] for read in ids[node_id("model", name)]} for name in names}
     read = {name: frozenset(others) for name, others in waits.items()}
+    after: dict[str, frozenset[str]] = {}
     owned: dict[str, list[DataTest]] = {name: [] for name in names}
     loose: list[DataTest] = []
     for test in tests:
@@ -74,6 +76,7 @@ def plan_build(
         owned[owner].append(test)
         if len(tested) == 1:
             continue
+        after[owner] = after.get(owner, frozenset()) | ({*tested} - {owner} - read[owner])
         waits[owner] |= {*tested} - {owner}
         before = _all_before(owner, waits)
         for reader in graph.downstream(node_id("model", name) for name in tested):
@@ -85,7 +88,9 @@ def plan_build(
         engine=engine,
         units={name: tuple(test for test in units if test.model == name) for name in names},
         owned={name: tuple(found) for name, found in owned.items()},
-        after={name: frozenset(waits[name] - read[name]) for name in names},
+        order=Order(
+            {name: frozenset(waits[name] - read[name] - after.get(name, frozenset())) for name in names}, after
+        ),
         loose=tuple(loose),
     )
 
@@ -116,7 +121,7 @@ class _TestedQueries(Queries):
         if model in self.build.units and model not in self.build.unit_results:
             self.run_unit_tests(model, emit)
         query = self.inner.start(model, emit)
-        if query is None or not self.build.owned.get(model):
+        if query is None or model not in self.build.owned:
             return query
         return _TestedQuery(query, partial(self.run_data_tests, model, emit), model)
 
@@ -134,10 +139,14 @@ class _TestedQueries(Queries):
             emit(Noted(f"test {result.test.name}: {result.status}", now_ms(), model))
 
         context, build = self.leased.context, self.build
+        build.ran.add(model)
+        here = [test for test in build.owned[model] if build.ran.issuperset({*test.depends_on} & {*build.owned})]
+        if not here:
+            return
         with build.lock:  # the positions of all tests are kept in one file
             session = partial(new_session, context.session)
             run = TestRun(context.manifest, context.catalog, session, build.engine)
-            results = run_data_tests(run, build.owned[model], told)
+            results = run_data_tests(run, here, told)
         if is_bad(results):
             failed = [result.test.name for result in results if is_bad([result])]
             raise _failure(model, "data tests", failed, "Its rows are in its table.")
