@@ -59,7 +59,7 @@ def add_tests(graph: Graph, tests: Iterable[DataTest]) -> Graph:
     """The graph with the tests, each a reader of the models whose tables it reads."""
     nodes, readers = dict(graph.nodes), {id_: [*reading] for id_, reading in graph.readers.items()}
     for test in tests:
-        node = _node(test)
+        node = test_node(test)
         nodes[node.id] = node
         readers[node.id] = []
         for read in node.depends_on:
@@ -154,7 +154,8 @@ def _check_names(tests: Iterable[DataTest]) -> Iterator[Problem]:
             yield Problem("duplicate-name", what, "Capitals make no difference.", fix, test.place)
 
 
-def _node(test: DataTest) -> GraphNode:
+def test_node(test: DataTest) -> GraphNode:
+    """A test as a node of the graph."""
     options = test.options
     return GraphNode(
         id=test.id,

@@ -263,6 +263,11 @@ class DataTest:
         """What the graph calls it."""
         return f"test.{self.name}"
 
+    @property
+    def compiled_path(self) -> str:
+        """Where its SELECT is written, below the folder of compiled files."""
+        return self.path if isinstance(self.check, FailingRows) else f"tests/{self.name}.sql"
+
     def failures_table(self, of: TableName) -> TableName:
         """The table of its failing rows, beside the table of the tested model."""
         return TableName(of.catalog, of.namespace, f"{self.name}{FAILURES_SUFFIX}")

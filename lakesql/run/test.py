@@ -15,7 +15,7 @@ from lakesql.catalog.tables import missing_table
 from lakesql.catalog.test_rows import TestedTable, appended_since, find_table, read_columns_of, store_failures
 from lakesql.errors import LakesqlError, RunError, explain_missing
 from lakesql.graph.manifest import Manifest
-from lakesql.model.data_tests import DataTest, FailingRows
+from lakesql.model.data_tests import DataTest
 from lakesql.model.table_name import TableName
 from lakesql.plan.test_results import Answer, ReadOf, TestResult, judge_failures
 from lakesql.project.cache import digest
@@ -128,9 +128,7 @@ def _prepare(run: TestRun, test: DataTest, tables: Mapping[str, TestedTable | Ru
         query = build_test_query(run.manifest, test, {model: table.columns for model, table in there.items()})
     except LakesqlError as error:
         return _ended_by(test, error)
-    outputs = run.manifest.outputs
-    relative = test.path if isinstance(test.check, FailingRows) else f"tests/{test.name}.sql"
-    path = outputs.compiled / relative
+    path = run.manifest.outputs.compiled / test.compiled_path
     write_atomically(path, f"{header(test)}\n\n{query.text};\n")
     return _Prepared(test, query, there, shorten(path, run.manifest.directory))
 
