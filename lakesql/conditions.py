@@ -267,6 +267,10 @@ CONDITIONS: dict[str, Condition] = {
         "An expression of the SELECT failed on a value: a cast, an overflow, a division by zero.",
         "Correct the expression; to get NULL instead, use `try_cast`, `try_divide` and the like.",
     ),
+    "failures-not-stored": Condition(
+        "The failing rows of a data test with `store_failures` cannot be written into their table.",
+        "See that the catalog takes new tables, and that each column of the SELECT has a type and a name of its own.",
+    ),
     "feed-changed": Condition(
         "The schema beside the events of a stream that declares no columns has another column, or another type, than "
         "before. A column that is added or widened is followed by itself: the batch is written again. Or changes "

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from lakesql.catalog.connect import OpenCatalog, reaching
+from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import load_table, reading, spark_type
 from lakesql.engine.ledger.entry import walk_back
+from lakesql.errors import LakesqlError, RunError, first_line
 from lakesql.model.table_name import TableName
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ APPENDS = ("append", "replace")
 
 @dataclass(frozen=True, slots=True)
 class TestedTable:
-    """A table at its current snapshot, `snapshot`: None where it has none. `columns` are types by names."""
+    """A table at its current snapshot, `snapshot`: None where it has none. `columns` are types by names, as Spark has them, but
+    for `uuid`, which other engines do not have as text."""
 
     __test__ = False
 
@@ -41,7 +43,10 @@ def find_table(opened: OpenCatalog, name: TableName) -> TestedTable | None:
     table = load_table(opened, name)
     if table is None:
         return None
-    columns = {field.name: spark_type(field.field_type) for field in table.schema().fields}
+    columns = {
+        field.name: "uuid" if str(field.field_type) == "uuid" else spark_type(field.field_type)
+        for field in table.schema().fields
+    }
     return TestedTable(name, str(table.metadata.table_uuid), table.metadata.current_snapshot_id, columns, table)
 
 
@@ -99,11 +104,12 @@ def read_columns_of(found: TestedTable, columns: Sequence[str], since: int | Non
 def store_failures(opened: OpenCatalog, name: TableName, rows: pa.Table) -> None:
     """Write the failing rows of a test into the table `name`, in the place of those that are in it.
 
-    It is created where it is not there, and made anew where its columns are others.
+    It is created where it is not there, and made anew where its columns are others. Raises `RunError`
+    (`failures-not-stored`).
     """
     identifier = (name.namespace, name.name)
-    table = load_table(opened, name)
-    with reaching(opened.profile):
+    try:
+        table = load_table(opened, name)
         if table is not None and table.schema().as_arrow().names != rows.schema.names:
             opened.iceberg.drop_table(identifier)
             table = None
@@ -113,3 +119,8 @@ def store_failures(opened: OpenCatalog, name: TableName, rows: pa.Table) -> None
             table.append(rows)
         else:
             table.overwrite(rows)
+    except LakesqlError:
+        raise
+    except Exception as error:
+        what = f"The failing rows cannot be written into table {name}."
+        raise RunError.of("failures-not-stored", what, why=first_line(error)) from error

@@ -58,7 +58,8 @@ def command(
         from lakesql.cli.review import Against, compared_graph
 
         manifest = replace(manifest, graph=compared_graph(given.options, Against(against, state)))
-    nodes = project.select(manifest, select, exclude, given.options)
+    with_tests = bool(select) or resource_type == "test"
+    nodes = project.select(manifest, select, exclude, given.options, with_tests=with_tests)
     wanted = {resource_type} if resource_type else {"model", "stream", *(["maintenance", "test"] if select else [])}
     shown = [node for node in nodes if node.resource_type in wanted or not (resource_type or node.is_appended)]
     if not shown:

@@ -104,8 +104,12 @@ def check_model(manifest: Manifest, name: str) -> None:
         raise UsageError.of("unknown-model", f"There is no model '{name}'.", fix=did_you_mean(name, manifest.models))
 
 
-def select(manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options) -> tuple[GraphNode, ...]:
+def select(
+    manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options, *, with_tests: bool = False
+) -> tuple[GraphNode, ...]:
     """The selected models and streams, each after those it reads. Words that match nothing are told on stderr.
+
+    With `with_tests` data tests are among them.
 
     Raises `UsageError` (`bad-selector`).
     """
@@ -115,7 +119,7 @@ def select(manifest: Manifest, words: Sequence[str], exclude: Sequence[str], opt
         raise UsageError.of("bad-selector", "state: compares with another version of the project.", fix=fix)
     has_tasks = bool(manifest.written) or any(_MEANS_TASKS.search(word) for word in words)
     graph = graph_with_tasks(manifest) if has_tasks else manifest.graph
-    graph = add_tests(graph, manifest.data_tests)
+    graph = add_tests(graph, manifest.data_tests) if with_tests else graph
     selected = select_nodes(selection, graph)
     for word in selected.unmatched:
         say(f"'{word}' matches nothing. {_nearest(word, manifest)}".rstrip(), options)
@@ -167,7 +171,7 @@ def select_tests(
 
     As in dbt, a test of several models is one of each; and a test is excluded like a model, or with one that it tests.
     """
-    selected = {node.id for node in select(manifest, words, exclude, options)}
+    selected = {node.id for node in select(manifest, words, exclude, options, with_tests=True)}
     names = tuple(name for name in manifest.models if node_id("model", name) in selected)
     excluded = select_nodes(parse_selection(exclude, []), add_tests(manifest.graph, manifest.data_tests)).ids
     excluded = excluded if exclude else frozenset()

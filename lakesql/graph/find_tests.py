@@ -180,5 +180,5 @@ def test_node(test: DataTest) -> GraphNode:
         depends_on=tuple(node_id("model", name) for name in test.depends_on),
         place=test.place,
         references={node_id("model", name): test.place for name in test.depends_on},
-        is_appended=True,
+        is_appended=bool(test.model),
     )

@@ -6,7 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, cast
+from typing import Literal, NewType, TypeAlias, cast
 
 from lakesql.decode import Node, decode, fields_of, option, read_each, read_positive
 from lakesql.errors import Place, ProjectError, did_you_mean
@@ -22,8 +22,7 @@ def read_tests(node: Node) -> tuple[TestEntry, ...]:
 
     Raises `ProjectError` with everything that is wrong with them.
     """
-    items = node.value if isinstance(node.value, tuple) else (node,)
-    return read_each(items, _read_entry)
+    return read_each(node.items(), _read_entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +63,13 @@ def _read_threshold(node: Node) -> Threshold:
     return Threshold(found[1], int(found[2]))
 
 
-def _read_condition(node: Node) -> Node:
+Condition = NewType("Condition", Node)
+"""A condition on a row, in SQL, with its place."""
+
+
+def _read_condition(node: Node) -> Condition:
     if isinstance(node.value, str) and node.value.strip():
-        return node
+        return Condition(node)
     fix = "Write a condition on a row, in SQL, as a text."
     raise ProjectError.of("wrong-type", f"{node.shown} is no condition.", fix=fix, place=node.place)
 
@@ -110,7 +113,7 @@ class EntryOptions:
 
     name: str = option("The test's name, where the one that it gets is not to be it.", default="", read=check_name)
     description: str = option("What the test is for.", default="")
-    where: Node | None = option(
+    where: Condition | None = option(
         "A condition on the rows that are tested, such as `status <> 'draft'`. Others are not looked at.",
         default=None,
         read=_read_condition,
@@ -169,7 +172,7 @@ class Relationships:
 class Expression:
     """A condition is false for no row. As in a CHECK constraint, a row passes for which it is NULL."""
 
-    expression: Node = option("The condition, in SQL.", read=_read_condition)
+    expression: Condition = option("The condition, in SQL.", read=_read_condition)
 
 
 def _read_count(node: Node) -> int:
@@ -252,7 +255,7 @@ class DataTest:
     model: str
     column: str
     depends_on: tuple[str, ...]
-    where: Node | None
+    where: Condition | None
     description: str
     options: TestOptions
     fqn: tuple[str, ...]

@@ -92,7 +92,7 @@ def run_data_tests(
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A test that can be run: its SELECT, and the tables that it reads, by model. `started` is when it was prepared."""
+    """A test that can be run: its SELECT, and the tables that it reads, by model. `compiled` is its file."""
 
     test: DataTest
     query: TestQuery
@@ -233,7 +233,10 @@ class _DuckRun:
         reads = tuple(
             ReadOf(model, tables[each.tables[model].name].rows, appends) for model, (_, appends) in loads.items()
         )
-        result = _result(self.run_, each, found, started)
+        try:
+            result = _result(self.run_, each, found, started)
+        except RunError as error:
+            result = _ended_by(each.test, error, each.compiled)
         return replace(result, engine="duckdb", reads=reads)
 
     def load(self, table: TestedTable, key: LoadKey) -> Loaded:

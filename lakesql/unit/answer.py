@@ -63,7 +63,10 @@ def readable_columns(columns: Columns) -> dict[str, str]:
 def load(
     connection: duckdb.DuckDBPyConnection, name: str, columns: Columns, batches: Iterable[pa.RecordBatch]
 ) -> Loaded:
-    """Take the batches into a table of DuckDB's, one after another; times of a zone as those of UTC."""
+    """Take the batches into a table of DuckDB's, one after another; times of a zone as those of UTC.
+
+    Raises `NeedsSparkError` where a value is none of DuckDB's.
+    """
     spelled = ", ".join(f"{quote(column)} {duck_type(kind)}" for column, kind in columns.items())
     connection.execute(f"CREATE OR REPLACE TABLE {quote(name)} ({spelled})")
     rows = 0
@@ -72,7 +75,10 @@ def load(
         plain = _without_zones(batch)
         connection.register("lakesql_batch", plain)
         chosen = ", ".join(map(quote, columns))
-        connection.execute(f"INSERT INTO {quote(name)} SELECT {chosen} FROM lakesql_batch")
+        try:
+            connection.execute(f"INSERT INTO {quote(name)} SELECT {chosen} FROM lakesql_batch")
+        except duckdb.Error as error:
+            raise NeedsSparkError(f"what DuckDB says to a value: {str(error).splitlines()[0]}") from None
         connection.unregister("lakesql_batch")
     return Loaded(name, dict(columns), rows)
 

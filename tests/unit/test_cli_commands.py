@@ -432,17 +432,6 @@ def test_a_default_for_no_folder_is_an_error_where_there_are_models(run: Run, sh
     assert (code, "unknown-folder" in conditions(err)) == (2, True)
 
 
-def test_tests_that_do_not_run_are_warned_about(run: Run, shop: Path) -> None:
-    properties = shop / "models" / "shop.yml"
-    properties.write_text("models:\n  - {name: clicks, columns: [{name: view_id, tests: [unique, not_null]}]}\n")
-    for command in ("parse", "compile", "compile"):
-        code, _, err = run(command, "--log-format", "json")
-        (warning,) = map(json.loads, err.splitlines())
-        assert (code, warning["event"], warning["condition"]) == (0, "warning", "tests-not-run")
-        assert warning["place"] == {"path": "models/shop.yml", "line": 2, "column": 6}
-    assert run("ls")[2] == ""
-
-
 @pytest.mark.parametrize("broken", [b"streams: [", b"\xff", b"streams: [{nam: x}]"])
 def test_a_stream_file_that_cannot_be_read_is_all_that_is_said(run: Run, shop: Path, broken: bytes) -> None:
     (shop / "streams" / "shop.yml").write_bytes(broken)
