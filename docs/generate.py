@@ -132,7 +132,7 @@ def data_test_sections() -> str:
     """Each data test with what it takes, then the options that all have."""
     parts = []
     for word, kind in TEST_KINDS:
-        keys = [field for field in fields_of(kind)]
+        keys = list(fields_of(kind))
         parts.append(f"### `{word}`\n\n{option_doc(kind)}" + (f"\n\n{option_table(keys)}" if keys else ""))
     parts.append(f"### Options of every test\n\n{option_table(fields_of(TestOptions))}")
     parts.append(f"In properties files also:\n\n{option_table(fields_of(EntryOptions))}")

@@ -26,8 +26,9 @@ APPENDS = ("append", "replace")
 
 @dataclass(frozen=True, slots=True)
 class TestedTable:
-    """A table at its current snapshot, `snapshot`: None where it has none. `columns` are types by names, as Spark has them, but
-    for `uuid`, which other engines do not have as text."""
+    """A table at its current snapshot, `snapshot`: None where it has none. `columns` are types by names, as Spark has
+    them, but for `uuid`, which other engines do not have as text.
+    """
 
     __test__ = False
 
