@@ -181,9 +181,9 @@ def run_selected(
     if rebuild_from is not None:
         queries_by = rebuild_queries(manifest, names, rebuild_from, accept_data_loss)
     if build is not None:
-        from lakesql.run.build import tested_queries
+        from lakesql.run.build import queries_with_tests
 
-        queries_by = tested_queries(build, queries_by)
+        queries_by = queries_with_tests(build, queries_by)
     with (
         served(manifest, names, metrics, options) as others,
         open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), others) as emit,

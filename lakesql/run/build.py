@@ -95,7 +95,7 @@ def plan_build(
     )
 
 
-def tested_queries(build: Build, inner: QueriesBy | None) -> QueriesBy:
+def queries_with_tests(build: Build, inner: QueriesBy | None) -> QueriesBy:
     """The queries of a run with the tests of each model around them: a model whose tests fail has failed."""
     return lambda leased: _TestedQueries(leased, leased if inner is None else inner(leased), build)
 
