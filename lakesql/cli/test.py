@@ -119,13 +119,13 @@ def run_tests_of_data(
 def report_tests(manifest: Manifest, units: Sequence[Result], results: Sequence[TestResult], options: Options) -> None:
     """Show how the tests of a build have ended, those that pass in the count alone; write their results."""
     from lakesql.cli.test_report import result_lines, summary_line
-    from lakesql.unit.outcomes import is_failed, render_text
+    from lakesql.unit.outcomes import Passed, render_text
 
     write_results(manifest, results)
     if options.log_format == "json":
         return
-    if any(is_failed(result) for result in units):
-        click.echo(render_text([result for result in units if is_failed(result)]), nl=False)
+    if any(not isinstance(result.outcome, Passed) for result in units):
+        click.echo(render_text(units), nl=False)
     for result in results:
         if result.status != "pass":
             click.echo("".join(f"{line}\n" for line in result_lines(result)), nl=False)

@@ -281,7 +281,7 @@ def name_of(model: str, column: str, entry: TestEntry) -> str:
     if entry.given.name:
         return entry.given.name
     other = [entry.check.to] if isinstance(entry.check, Relationships) else []
-    words = [entry.word, model, re.sub(r"\W", "_", column), *other]
+    words = [entry.word, model, re.sub(r"[^A-Za-z0-9_]", "_", column), *other]
     return "_".join(filter(None, words))
 
 

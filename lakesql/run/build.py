@@ -20,7 +20,7 @@ from lakesql.plan.test_results import TestResult, is_bad
 from lakesql.run.models import LeasedQueries, Order, QueriesBy
 from lakesql.run.supervise import Queries, Query
 from lakesql.run.test import Engine, TestRun, run_data_tests
-from lakesql.unit.outcomes import Result, is_failed
+from lakesql.unit.outcomes import Result, is_failed, summary
 from lakesql.unit.run import run_tests
 
 NOT_REACHED = "the model did not get as far as its tests"
@@ -131,7 +131,9 @@ class _TestedQueries(Queries):
         if failed:
             raise _failure(model, "unit tests", failed, "Its batch was not begun.")
         if results:
-            emit(Noted(f"{len(results)} unit tests: none fails", now_ms(), model))
+            counts = summary(results)
+            told = f"unit tests: {counts['passed']} passed, {counts['needs_spark']} need Spark and were not run"
+            emit(Noted(told if counts["needs_spark"] else told.partition(",")[0], now_ms(), model))
 
     def run_data_tests(self, model: str, emit: Emit) -> None:
         def told(result: TestResult) -> None:

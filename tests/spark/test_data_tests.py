@@ -6,7 +6,6 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from lakesql.model.unit_tests import UnitTest
 from lakesql.plan.test_results import TestResult
 from lakesql.run.build import Build, plan_build, queries_with_tests
 from lakesql.run.test import Engine, TestRun, run_data_tests
@@ -119,10 +118,10 @@ def test_duckdb_and_spark_find_the_same_rows(project: Project) -> None:
     assert ask(project, "duckdb", full=True)["not_null_log_id"].reads[0].rows == len(project.rows("log")) == 25
 
 
-def build_of(project: Project, units: tuple[UnitTest, ...] = ()) -> tuple[Build, Ran]:
+def build_of(project: Project) -> tuple[Build, Ran]:
     manifest = project.manifest()
     names = tuple(manifest.models)
-    build = plan_build(manifest, names, manifest.data_tests, units, "duckdb")
+    build = plan_build(manifest, names, manifest.data_tests, manifest.unit_tests, "duckdb")
     return build, project.run(queries_by=queries_with_tests(build, None), order=build.order)
 
 
@@ -163,4 +162,16 @@ def test_a_build_does_not_run_what_reads_a_model_whose_tests_fail(project: Proje
     assert {it.test.name: it.status for it in build.all_results()} == {
         "row_count_clients": "fail",
         "relationships_orders_customer_clients": "warn",
+    }
+
+    given = [{"stream": "clients", "batches": [[{"id": 1}]]}]
+    unit = {"name": "u", "model": "clients", "given": given, "expect": {"rows": [{"id": 2}]}}
+    project.write("models/u.yml", json.dumps({"unit_tests": [unit]}))
+    project.record("clients", [{"id": 4}])
+    build, ran = build_of(project)
+    assert ran.conditions("clients") == ["test-failed"] and ran.finished("orders").status == "success"
+    assert len(project.rows("clients")) == 4  # its batch was not begun
+    assert {it.test.name: it.status for it in build.all_results()} == {
+        "row_count_clients": "skipped",
+        "relationships_orders_customer_clients": "skipped",
     }
