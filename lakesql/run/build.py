@@ -129,7 +129,7 @@ class _TestedQueries(Queries):
         results = self.build.unit_results[model] = run_tests(self.build.manifest, self.build.units[model])
         failed = [result.test.name for result in results if is_failed(result)]
         if failed:
-            raise _failure(model, "unit tests", failed, "Its batch was not begun.")
+            raise _failure(model, "Unit tests", failed, "Its batch was not begun.")
         if results:
             counts = summary(results)
             told = f"unit tests: {counts['passed']} passed, {counts['needs_spark']} need Spark and were not run"
@@ -151,7 +151,7 @@ class _TestedQueries(Queries):
             results = run_data_tests(run, here, told)
         if is_bad(results):
             failed = [result.test.name for result in results if is_bad([result])]
-            raise _failure(model, "data tests", failed, "Its rows are in its table.")
+            raise _failure(model, "Data tests", failed, "Its rows are in its table.")
 
     def explain(self, model: str, error: Exception) -> LakesqlError:
         return self.inner.explain(model, error)
@@ -167,7 +167,7 @@ class _TestedQueries(Queries):
 
 
 def _failure(model: str, kind: str, failed: Sequence[str], so: str) -> RunError:
-    what = f"Of the {kind} of model '{model}' fail: {', '.join(failed)}."
+    what = f"{kind} of model '{model}' fail: {', '.join(failed)}."
     return RunError.of("test-failed", what, why=f"{so} Models that read it are not run.")
 
 
