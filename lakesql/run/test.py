@@ -20,10 +20,10 @@ from lakesql.model.table_name import TableName
 from lakesql.plan.test_results import Answer, ReadOf, TestResult, judge_failures
 from lakesql.project.cache import digest
 from lakesql.project.files import shorten, write_atomically
-from lakesql.unit.answer import Loaded, answer, drop, load, open_duck, readable_columns, translate_test
+from lakesql.unit.answer import Loaded, answer, drop, load, open_duck, translate_test
 from lakesql.unit.expressions import NeedsSparkError
 from lakesql.unit.run import refuse_settings
-from lakesql.unit.test_query import TestQuery, build_test_query, header
+from lakesql.unit.test_query import TestQuery, build_test_query, header, readable_columns
 
 if TYPE_CHECKING:
     import duckdb

@@ -47,19 +47,6 @@ def open_duck(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def readable_columns(columns: Columns) -> dict[str, str]:
-    """Those of a table's columns that DuckDB can hold as Spark has them: no structs, lists and maps among them."""
-    found = {}
-    for name, kind in columns.items():
-        try:
-            duck_type(kind)
-        except NeedsSparkError:
-            continue
-        if kind != "void" and not kind.startswith("struct"):
-            found[name] = kind
-    return found
-
-
 def load(
     connection: duckdb.DuckDBPyConnection, name: str, columns: Columns, batches: Iterable[pa.RecordBatch]
 ) -> Loaded:

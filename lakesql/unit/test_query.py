@@ -31,7 +31,7 @@ from lakesql.select.query import parse_query, read_expression
 from lakesql.select.sqltext import Findings, read_text
 from lakesql.template.evaluate import Names
 from lakesql.template.template import parse_template, render_template
-from lakesql.unit.expressions import NeedsSparkError
+from lakesql.unit.expressions import NeedsSparkError, duck_type
 from lakesql.unit.fixture_values import MisfitError, fit
 
 Columns = Mapping[str, str]
@@ -92,7 +92,8 @@ def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Co
         used += _used(test.where, columns)
         conditions[WHERE] = str(test.where.value)
     keys = build_writing(manifest.models[test.model].config).keys
-    shown = [_spelled(columns, key, test.model, test.place) for key in keys] or [*(columns or ())][:MOST_SHOWN]
+    plain = [*readable_columns(columns or {})] or [*(columns or ())]
+    shown = [_spelled(columns, key, test.model, test.place) for key in keys] or plain[:MOST_SHOWN]
     compared: tuple[tuple[str, str], ...] = ()
     own, others, within_ms = table_name(manifest.models[test.model].table), {}, None
     match test.check:
@@ -148,19 +149,31 @@ def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Co
         )
 
     wanted = tuple(dict.fromkeys([*shown, *used]))
-    needs_one = not wanted and columns  # rows are counted by a column
     return TestQuery(
         text=fill(identifier, lambda name: conditions[name]),
         frame=fill(lambda name: "`" + name.replace("`", "``") + "`", lambda name: name),
         conditions=conditions,
         reads={
-            test.model: (next(iter(columns or ())),) if needs_one else wanted,
+            test.model: wanted or tuple(plain[:1]),  # rows are counted by a column
             **_beside(test.model, wanted, others),
         },
         compared=compared,
         is_by_row=isinstance(test.check, NotNull | AcceptedValues | Expression),
         within_ms=within_ms,
     )
+
+
+def readable_columns(columns: Columns) -> dict[str, str]:
+    """Those of a table's columns that DuckDB can hold as Spark has them: no structs, lists and maps among them."""
+    found = {}
+    for name, kind in columns.items():
+        try:
+            duck_type(kind)
+        except NeedsSparkError:
+            continue
+        if kind != "void" and not kind.startswith("struct"):
+            found[name] = kind
+    return found
 
 
 def header(test: DataTest) -> str:

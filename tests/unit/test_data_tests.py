@@ -298,6 +298,27 @@ def test_a_table_that_is_not_there_and_one_that_lacks_a_column_fail_their_tests_
     )
 
 
+def test_columns_that_duckdb_does_not_hold_are_read_only_where_a_test_names_them(shop: Shop) -> None:
+    kinds = {"tags": pa.list_(pa.string()), "device": pa.struct([("os", pa.string())]), "id": pa.int64()}
+    table = shop.iceberg.create_table(("shop", "orders"), schema=pa.schema(kinds))
+    table.append(pa.table({"tags": [["a"]], "device": [{"os": "b"}], "id": [None]}, pa.schema(kinds)))
+    shop.write("models/orders.sql", "{{ config(mode='append') }}\nSELECT * FROM {{ stream('orders') }}\n")
+    shop.write(
+        "streams/s.yml",
+        "streams: [{name: orders, connection: broker, topic: o, columns: {tags: array<string>, "
+        "device: struct<os:string>, id: bigint}}]\n",
+    )
+    shop.write("models/customers.sql", "{{ config(mode='append') }}\nSELECT id FROM {{ stream('orders') }}\n")
+    shop.tests("{row_count: {min: 2}}", "{name: id, tests: [not_null]}, {name: tags, tests: [not_null]}")
+    found = shop.run()
+    assert {name: (it.engine, it.failures, it.rows) for name, it in found.items()} == {
+        "row_count_orders": ("duckdb", 1, ((1,),)),
+        "not_null_orders_id": ("duckdb", 1, ((None,),)),
+        "not_null_orders_tags": ("", 0, ()),
+    }
+    assert "array<string>" in found["not_null_orders_tags"].why_spark
+
+
 # --- what is read
 
 
