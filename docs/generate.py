@@ -27,6 +27,7 @@ from lakesql.engine.spark.session import DEFAULTS, LOCAL_DEFAULTS
 from lakesql.events import Event
 from lakesql.graph.selector import METHODS
 from lakesql.model.config import ALL_MODES, PartitionField, SortField, TableConfig, Trigger
+from lakesql.model.data_tests import TEST_KINDS, Condition, EntryOptions, TestOptions, Threshold
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.model.unit_tests import Expect, GivenRef, GivenStream, GivenTable, Overrides, Rows, UnitTest
 from lakesql.model.writing import PARTITIONED_APPEND_PROPERTIES, PARTITIONED_UPSERT_PROPERTIES
@@ -127,6 +128,17 @@ def unit_test_sections() -> str:
     return "\n\n".join(parts)
 
 
+def data_test_sections() -> str:
+    """Each data test with what it takes, then the options that all have."""
+    parts = []
+    for word, kind in TEST_KINDS:
+        keys = list(fields_of(kind))
+        parts.append(f"### `{word}`\n\n{option_doc(kind)}" + (f"\n\n{option_table(keys)}" if keys else ""))
+    parts.append(f"### Options of every test\n\n{option_table(fields_of(TestOptions))}")
+    parts.append(f"In properties files also:\n\n{option_table(fields_of(EntryOptions))}")
+    return "\n\n".join(parts)
+
+
 def _keys_of(kind: type) -> str:
     """The keys of a part of a unit test; its place is no key."""
     return option_table(field for field in fields_of(kind) if field.name != "place")
@@ -157,6 +169,9 @@ KINDS: Mapping[Any, str] = {
     tuple[Column, ...]: "mapping",
     Node: "mapping",
     Duration: "an interval",
+    Threshold: "a comparison",
+    Condition: "a condition",
+    Condition | None: "a condition",
     Duration | None: "an interval",
     Size: "a size",
     Maintenance: "mapping, or `false`",
@@ -192,6 +207,8 @@ def default_text(field: Field) -> str:
             return "`true`" if flag else "`false`"
         case int() as number:
             return f"`{number}`"
+        case Threshold() as threshold:
+            return f"`{threshold}`"
         case float() as number:
             return f"`{number:g}`"
         case str() as text if text:
@@ -391,6 +408,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "maintenance": maintenance_sections,
     "properties": properties_table,
     "unit-tests": unit_test_sections,
+    "data-tests": data_test_sections,
     "column-properties": lambda: option_table(fields_of(ColumnProperties)),
     "freshness": lambda: option_table(fields_of(Freshness)),
     "thresholds": threshold_table,

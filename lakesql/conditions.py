@@ -70,7 +70,7 @@ CONDITIONS: dict[str, Condition] = {
     "bad-selector": Condition(
         "A word of `--select` or `--exclude` is not one of the selector grammar, so it could not select anything.",
         "Correct it as the message says. Methods: `config.…:`, `file:`, `fqn:`, `path:`, `resource_type:`, `stream:`, "
-        "`tag:`. Operators: `+`, `@`, a comma, a blank.",
+        "`tag:`, `test_name:`, `test_type:`. Operators: `+`, `@`, a comma, a blank.",
     ),
     "bad-start": Condition(
         "`start` of a stream is neither a word that lakesql knows nor a time.",
@@ -267,6 +267,10 @@ CONDITIONS: dict[str, Condition] = {
         "An expression of the SELECT failed on a value: a cast, an overflow, a division by zero.",
         "Correct the expression; to get NULL instead, use `try_cast`, `try_divide` and the like.",
     ),
+    "failures-not-stored": Condition(
+        "The failing rows of a data test with `store_failures` cannot be written into their table.",
+        "See that the catalog takes new tables, and that each column of the SELECT has a type and a name of its own.",
+    ),
     "feed-changed": Condition(
         "The schema beside the events of a stream that declares no columns has another column, or another type, than "
         "before. A column that is added or widened is followed by itself: the batch is written again. Or changes "
@@ -428,6 +432,10 @@ CONDITIONS: dict[str, Condition] = {
     "no-project": Condition(
         "The directory holds no project.",
         "Go to the project, name it with `--project-dir`, or start one with `lakesql init`.",
+    ),
+    "no-ref": Condition(
+        "A file of the tests' folder reads no table of a model, so it is no data test.",
+        "Name a model by `ref('…')`, or put SELECTs that are no tests elsewhere.",
     ),
     "no-settings": Condition(
         "pyproject.toml has no `[tool.lakesql]`.",
@@ -708,9 +716,17 @@ CONDITIONS: dict[str, Condition] = {
         "A template goes beyond its bounds: its size, its steps, the text or the numbers that it makes.",
         "Write less by template; large data belongs in a table.",
     ),
-    "tests-not-run": Condition(
-        "A properties file has tests of a model's columns, which this version reads and does not run: a warning.",
-        "Check the rows by a query of your own; a stream's contract is checked in every batch.",
+    "test-failed": Condition(
+        "Data tests or unit tests of a model fail in `lakesql build`: the models that read it are not run.",
+        "Look at the failing rows, which the command shows; correct the source or the model, or the test.",
+    ),
+    "test-template": Condition(
+        "A file of the tests' folder uses what a data test has not: a stream, or a table of its own.",
+        "Read tables of models by `ref('…')`.",
+    ),
+    "test-unanswered": Condition(
+        "The SELECT of a data test cannot be run: it is not one for Spark, or Spark cannot be started.",
+        "Correct it as the message says; its compiled text is under target/compiled.",
     ),
     "toml-syntax": Condition(
         "pyproject.toml is not TOML.",
@@ -825,6 +841,10 @@ CONDITIONS: dict[str, Condition] = {
     "unknown-target": Condition(
         "The profile has no output of this name.",
         "Correct `--target`, or add the output.",
+    ),
+    "unknown-test": Condition(
+        "A properties file names a test that lakesql does not have.",
+        "Use one of those that [tests.md](tests.md) lists, or write a SELECT into tests/.",
     ),
     "unknown-topic": Condition(
         "A topic that a stream names does not exist at the broker.",

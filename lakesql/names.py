@@ -158,6 +158,9 @@ TOMBSTONES_SUFFIX = "__tombstones"
 DELETED_AT = "_lakesql_deleted_at"
 """When the batch was written that deleted a key."""
 
+FAILURES_SUFFIX = "__failures"
+"""The failing rows of a data test `t` that stores them are in `t__failures`, in the namespace of the tested model."""
+
 REPLAY_SUFFIX = "__replay"
 """A replay of the dead letters of `m` has its ledger entry in the table of `m` under the name `m__replay`."""
 

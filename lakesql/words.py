@@ -24,6 +24,7 @@ Kind = Literal[
     "target",
     "settings",
     "type",
+    "test",
 ]
 """Where a word stands."""
 
@@ -35,9 +36,9 @@ _SELECT = "`--select` chooses models: `lakesql run --select orders`."
 _TARGET = "`--target` names a target of profiles.yml."
 _CONTINUOUS = "`lakesql run --continuous` runs until it is ended by Ctrl-C or SIGTERM."
 _ALL_NEW = "Leave it out: a batch holds the records that have not been read, and nothing else."
-_NO_TESTS = (
-    "Data tests are not run in this version. A stream's contract is checked in every batch; bad records are dead "
-    "letters. What a model makes of records is tested by `unit_tests:` and `lakesql test --unit`."
+_TESTS = (
+    "`tests:` of a model or a column in a properties file says what must hold of its table, and so do the SELECTs in "
+    "tests/: `lakesql test` runs them. `unit_tests:` are tests of SELECTs."
 )
 _NO_PACKAGES = "There are no packages: write the macro into macros/, or the SQL that it would make."
 _HISTORY = "mode='scd2' keeps a row for each version, by keys and sequence_by."
@@ -57,18 +58,18 @@ _SPARK = "`spark: {master: …, conf: {…}}` of the target in profiles.yml says
 _DESCRIBED = "Descriptions stand in a properties file beside the models: `models: [{name: …, description: …}]`."
 _META = "meta={…} of config(…) holds anything for other tools."
 _TOPIC = "`topic` names Kafka's topic, `path` plain files."
-_PATHS = "Folders stand in [tool.lakesql.paths]: models, streams, macros."
+_PATHS = "Folders stand in [tool.lakesql.paths]: models, streams, macros, tests."
 _STREAMS = "`streams:` declares what is read, with its columns; a model reads it by stream('…')."
 _SMALL_TABLE = "A small table comes of a file in a folder, which a stream reads by `path` and a model writes."
 
 WORDS: Mapping[Kind, Mapping[str, str]] = {
     "command": {
-        **dict.fromkeys(("build", "apply", "retry", "submit", "execute", "backfill"), _RUN),
+        **dict.fromkeys(("apply", "retry", "submit", "execute", "backfill"), _RUN),
         **dict.fromkeys(("render", "explain"), _COMPILE),
         **dict.fromkeys(("evaluate", "preview"), _PREVIEW),
         **dict.fromkeys(("validate", "check", "lint", "info"), _PARSE),
         **dict.fromkeys(("start", "serve", "watch", "daemon"), _CONTINUOUS),
-        **dict.fromkeys(("audit", "unit_test"), _NO_TESTS),
+        **dict.fromkeys(("audit", "unit_test"), _TESTS),
         **dict.fromkeys(("snapshot", "snapshots"), _HISTORY),
         **dict.fromkeys(("deps", "install"), _NO_PACKAGES),
         **dict.fromkeys(("compact", "optimize", "vacuum", "expire", "janitor"), _NO_MAINTENANCE),
@@ -112,7 +113,6 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
             ("result", "source_status"),
             "Nothing of an earlier run can be selected by: use names, tags, paths.",
         ),
-        **dict.fromkeys(("test_type", "test_name"), _NO_TESTS),
         "group": "`tag:…` selects models by their tags.",
     },
     "config": {
@@ -157,7 +157,7 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         **dict.fromkeys(("checkpoint", "checkpoint_location", "checkpointlocation"), _CHECKPOINTS),
         **dict.fromkeys(("description", "columns", "docs", "persist_docs"), _DESCRIBED),
         **dict.fromkeys(("owner", "group", "access", "contract", "dialect"), _META),
-        **dict.fromkeys(("tests", "data_tests", "audits"), _NO_TESTS),
+        **dict.fromkeys(("tests", "data_tests", "audits"), _TESTS),
         **dict.fromkeys(("delete_condition", "invalidate_hard_deletes"), "delete_when='…' deletes a row's key."),
         "enabled": "A model that is not to run is left out by `--exclude`, or its file is moved out of models/.",
         "full_refresh": "It is decided on the command line, not in a model.",
@@ -200,7 +200,7 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         ),
         "doc": _DESCRIBED,
         **dict.fromkeys(("snapshot", "endsnapshot"), _HISTORY),
-        **dict.fromkeys(("test", "endtest"), _NO_TESTS),
+        **dict.fromkeys(("test", "endtest"), _TESTS),
         **dict.fromkeys(("materialization", "endmaterialization"), _MODE),
         **dict.fromkeys(
             ("start_ds", "end_ds", "start_dt", "end_dt"),
@@ -221,13 +221,13 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         "tables": _STREAMS,
         "seeds": _SMALL_TABLE,
         "snapshots": _HISTORY,
-        **dict.fromkeys(("tests", "data_tests"), _NO_TESTS),
+        **dict.fromkeys(("tests", "data_tests"), _TESTS),
         **dict.fromkeys(("macros", "analyses"), "Macros are described by comments in their files."),
         **dict.fromkeys(("exposures", "metrics", "semantic_models", "groups", "saved_queries"), _META),
     },
     "model": {
         "config": "config(…) stands in the model's SQL, defaults for folders in [tool.lakesql.models].",
-        **dict.fromkeys(("tests", "data_tests", "unit_tests"), _NO_TESTS),
+        "unit_tests": _TESTS,
         **dict.fromkeys(
             ("meta", "docs", "access", "group", "contract", "constraints", "versions", "latest_version"), _META
         ),
@@ -236,7 +236,6 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
     "column": {
         "data_type": "A column's type comes of the SELECT: cast it there.",
         "type": "A column's type comes of the SELECT: cast it there.",
-        "data_tests": _NO_TESTS,
         **dict.fromkeys(("meta", "tags", "quote", "constraints"), "A column has a name, a description and tests."),
     },
     "stream": {
@@ -252,7 +251,7 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         **dict.fromkeys(
             ("value_format", "type", "serialization"), "`format` says how a value is written: json, csv, avro, …."
         ),
-        **dict.fromkeys(("tests", "data_tests"), _NO_TESTS),
+        **dict.fromkeys(("tests", "data_tests"), _TESTS),
         **dict.fromkeys(("database", "loader"), "`connection` names an entry of the target's `connections`."),
         "registry": "`schema` names an .avsc file in the project.",
     },
@@ -310,6 +309,27 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         **dict.fromkeys(("bytes", "bytea", "blob", "varbinary"), "Write binary."),
         **dict.fromkeys(("list", "repeated"), "Write array<…>."),
         **dict.fromkeys(("object", "record", "row", "dict"), "Write struct<name: type, …>, or map<string, …>."),
+    },
+    "test": {
+        **dict.fromkeys(
+            ("expression_is_true", "dbt_utils.expression_is_true", "check"),
+            "Write `expression: …` with the whole condition, such as `expression: amount >= 0`.",
+        ),
+        **dict.fromkeys(
+            ("accepted_range", "dbt_utils.accepted_range", "at_least_one", "not_empty_string"),
+            "Write it as a condition: `expression: amount BETWEEN 0 AND 100`.",
+        ),
+        **dict.fromkeys(("recency", "dbt_utils.recency"), "Write `freshness: {column: updated_at, within: 1 hour}`."),
+        **dict.fromkeys(
+            ("unique_combination_of_columns", "dbt_utils.unique_combination_of_columns"),
+            "Write a SELECT in tests/ that groups by the columns and has count(*) > 1.",
+        ),
+        **dict.fromkeys(
+            ("equal_rowcount", "fewer_rows_than", "dbt_utils.equal_rowcount"),
+            "`row_count: {min: …, max: …}` bounds the rows of a table; write a SELECT in tests/ to compare two tables.",
+        ),
+        **dict.fromkeys(("foreign_key", "relationship"), "Write `relationships: {to: ref('…'), field: …}`."),
+        **dict.fromkeys(("non_null", "required"), "Write `not_null`."),
     },
 }
 

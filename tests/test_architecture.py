@@ -51,7 +51,7 @@ PLACES = {
     "click": ("cli/",),
     "jinja2": ("template/", "project/profiles.py"),
     "sqlglot": ("select/", "compile/", "unit/"),
-    "duckdb": ("unit/run.py",),
+    "duckdb": ("unit/run.py", "unit/answer.py"),
     "rich": ("observe/", "cli/"),
     "yaml": ("project/yaml.py",),
     "prometheus_client": ("observe/metrics.py",),

@@ -92,15 +92,20 @@ def read_rows(opened: OpenCatalog, name: TableName, limit: int) -> tuple[tuple[s
     """
     table = load_table(opened, name)
     if table is None:
-        raise RunError.of(
-            "table-missing",
-            f"There is no table {name}.",
-            why=did_you_mean(name.name, [found.name for found in list_tables(opened, name.namespace)]),
-            fix=f"Run the model that writes it: lakesql run --select {name.name}",
-        )
+        raise missing_table(opened, name)
     columns = tuple(field.name for field in table.schema().fields)
     with reading(name, "rows"):
         return columns, _first_rows(table, limit)
+
+
+def missing_table(opened: OpenCatalog, name: TableName) -> RunError:
+    """The error of a table that is not there."""
+    return RunError.of(
+        "table-missing",
+        f"There is no table {name}.",
+        why=did_you_mean(name.name, [found.name for found in list_tables(opened, name.namespace)]),
+        fix=f"Run the model that writes it: lakesql run --select {name.name}",
+    )
 
 
 @contextmanager

@@ -107,8 +107,8 @@ def find_shop() -> Path:
 
 
 def only_lakesql(text: str) -> str:
-    """The `[tool.lakesql…]` tables of a pyproject.toml."""
-    tables = re.findall(r"^\[tool\.lakesql[].].*?(?=^\[|\Z)", text, re.DOTALL | re.MULTILINE)
+    """The `[tool.lakesql…]` tables of a pyproject.toml, but for the folders of the repository's own."""
+    tables = re.findall(r"^\[tool\.lakesql(?!\.paths])[].].*?(?=^\[|\Z)", text, re.DOTALL | re.MULTILINE)
     return "".join(tables).strip() + "\n"
 
 

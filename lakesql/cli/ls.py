@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("ls", cls=Command)
 @select_options
-@click.option("--resource-type", type=click.Choice(["model", "stream", "maintenance"]), help="List these only.")
+@click.option("--resource-type", type=click.Choice(["model", "stream", "test", "maintenance"]), help="List these only.")
 @click.option(
     "--output",
     "-o",
@@ -44,8 +44,8 @@ def command(
 ) -> None:
     """List models and streams, each after those it reads.
 
-    The tasks that maintain the models' tables are listed where --select or --resource-type means them, those that are
-    written by hand always.
+    Data tests, and the tasks that maintain the models' tables, are listed where --select or --resource-type means them,
+    tasks that are written by hand always.
     """
     from lakesql.cli import project
     from lakesql.cli.report import say
@@ -58,8 +58,9 @@ def command(
         from lakesql.cli.review import Against, compared_graph
 
         manifest = replace(manifest, graph=compared_graph(given.options, Against(against, state)))
-    nodes = project.select(manifest, select, exclude, given.options)
-    wanted = {resource_type} if resource_type else {"model", "stream", *(["maintenance"] if select else [])}
+    with_tests = bool(select) or resource_type == "test"
+    nodes = project.select(manifest, select, exclude, given.options, with_tests=with_tests)
+    wanted = {resource_type} if resource_type else {"model", "stream", *(["maintenance", "test"] if select else [])}
     shown = [node for node in nodes if node.resource_type in wanted or not (resource_type or node.is_appended)]
     if not shown:
         say("Nothing is selected.", given.options)
@@ -87,7 +88,8 @@ def _line(manifest: Manifest, node: GraphNode, output: str) -> str:
         case "json":
             return json.dumps(_fields(manifest, node), ensure_ascii=False)
         case _:
-            return f"stream:{'.'.join(node.fqn)}" if node.resource_type == "stream" else ".".join(node.fqn)
+            kind = f"{node.resource_type}:" if node.resource_type in ("stream", "test") else ""
+            return f"{kind}{'.'.join(node.fqn)}"
 
 
 def _fields(manifest: Manifest, node: GraphNode) -> dict[str, Any]:
@@ -100,7 +102,7 @@ def _fields(manifest: Manifest, node: GraphNode) -> dict[str, Any]:
             table = manifest.models[node.name].table
         case "maintenance":
             table = find_task(manifest, node).table
-        case "stream":
+        case "stream" | "test":
             pass
     return {
         "unique_id": node.id,

@@ -25,7 +25,21 @@ from lakesql.secrets import find_secrets, guard
 from lakesql.words import answer, suggest
 
 COMMANDS = (
-    *("init", "debug", "parse", "ls", "compile", "plan", "test", "run", "show", "status", "freshness", "forecast"),
+    *(
+        "init",
+        "debug",
+        "parse",
+        "ls",
+        "compile",
+        "plan",
+        "test",
+        "run",
+        "build",
+        "show",
+        "status",
+        "freshness",
+        "forecast",
+    ),
     *("record", "maintain", "replay", "rewind", "rebuild", "drop", "clean"),
 )
 

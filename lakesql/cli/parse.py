@@ -23,7 +23,7 @@ def command(given: Given) -> None:
     manifest = project.load_project(given.options)
     project.show_warnings(manifest, given.options)
     compiled = compiled_files(manifest)
-    compiled.check(manifest.models)
+    project.check_tests(manifest, compiled)
     path = project.write_manifest(manifest, compiled)
     checked = f"{count(len(manifest.models), 'model')} and {count(len(manifest.streams), 'stream')}"
     click.echo(f"{checked}, no errors: {shorten(path, manifest.directory)}")

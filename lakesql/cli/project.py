@@ -7,6 +7,7 @@ import gc
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from lakesql.cli.options import Options, find_directory, find_outputs
 from lakesql.cli.report import in_order, report_problem, say
 from lakesql.compile.compiled import CompiledFiles
 from lakesql.errors import ProjectError, UsageError, did_you_mean
-from lakesql.graph.graph import GraphNode
+from lakesql.graph.find_tests import add_tests
+from lakesql.graph.graph import GraphNode, node_id
 from lakesql.graph.manifest import Manifest, graph_with_tasks, load_manifest
 from lakesql.graph.parse_cache import FileCache
 from lakesql.graph.selector import asks_for_states, parse_selection, select_nodes
+from lakesql.model.data_tests import DataTest
 from lakesql.project.files import ProjectFiles, read_project, write_atomically
 from lakesql.project.profiles import Target, load_target
 from lakesql.project.yaml import parse_yaml
@@ -101,8 +104,12 @@ def check_model(manifest: Manifest, name: str) -> None:
         raise UsageError.of("unknown-model", f"There is no model '{name}'.", fix=did_you_mean(name, manifest.models))
 
 
-def select(manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options) -> tuple[GraphNode, ...]:
+def select(
+    manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options, *, with_tests: bool = False
+) -> tuple[GraphNode, ...]:
     """The selected models and streams, each after those it reads. Words that match nothing are told on stderr.
+
+    With `with_tests` data tests are among them.
 
     Raises `UsageError` (`bad-selector`).
     """
@@ -112,6 +119,7 @@ def select(manifest: Manifest, words: Sequence[str], exclude: Sequence[str], opt
         raise UsageError.of("bad-selector", "state: compares with another version of the project.", fix=fix)
     has_tasks = bool(manifest.written) or any(_MEANS_TASKS.search(word) for word in words)
     graph = graph_with_tasks(manifest) if has_tasks else manifest.graph
+    graph = add_tests(graph, manifest.data_tests) if with_tests else graph
     selected = select_nodes(selection, graph)
     for word in selected.unmatched:
         say(f"'{word}' matches nothing. {_nearest(word, manifest)}".rstrip(), options)
@@ -154,6 +162,35 @@ def select_work(
     if not names and not tasks:
         say("No model is selected: nothing to do.", options)
     return names, tasks
+
+
+def select_tests(
+    manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
+) -> tuple[tuple[str, ...], tuple[DataTest, ...]]:
+    """The names of the selected models, and the data tests that are selected, or that test one of these models.
+
+    As in dbt, a test of several models is one of each; and a test is excluded like a model, or with one that it tests.
+    """
+    selected = {node.id for node in select(manifest, words, exclude, options, with_tests=True)}
+    names = tuple(name for name in manifest.models if node_id("model", name) in selected)
+    excluded = select_nodes(parse_selection(exclude, []), add_tests(manifest.graph, manifest.data_tests)).ids
+    excluded = excluded if exclude else frozenset()
+    tests = tuple(
+        test
+        for test in manifest.data_tests
+        if (test.id in selected or not {*map(partial(node_id, "model"), test.depends_on)}.isdisjoint(selected))
+        and excluded.isdisjoint({test.id, *map(partial(node_id, "model"), test.depends_on)})
+    )
+    return names, tests
+
+
+def check_tests(manifest: Manifest, compiled: CompiledFiles) -> None:
+    """Raise `ProjectError` with what is wrong with models and data tests, as far as their columns are known."""
+    compiled.check(manifest.models)
+    if manifest.data_tests:
+        from lakesql.unit.test_query import check_data_tests  # only here: it reads SQL
+
+        check_data_tests(manifest, compiled)
 
 
 def select_models(

@@ -25,11 +25,12 @@ def render_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], width: in
 
 def render_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """An object a line. Decimals are texts, so that no digit is lost; bytes that are not UTF-8 are in base64."""
-    lines = (json.dumps(dict(zip(columns, map(_plain, row), strict=True)), ensure_ascii=False) for row in rows)
+    lines = (json.dumps(dict(zip(columns, map(plain, row), strict=True)), ensure_ascii=False) for row in rows)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON has it; what it has not, as text."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -43,9 +44,9 @@ def _plain(value: Any) -> Any:
             except UnicodeDecodeError:
                 return base64.b64encode(value).decode()
         case Mapping():
-            return {str(key): _plain(item) for key, item in value.items()}
+            return {str(key): plain(item) for key, item in value.items()}
         case list() | tuple():
-            return [_plain(item) for item in value]
+            return [plain(item) for item in value]
         case _:
             return str(value)
 
@@ -61,9 +62,9 @@ def _text(value: Any) -> str:
         case datetime():
             return value.replace(tzinfo=None).isoformat(" ") + ("Z" if value.tzinfo else "")
         case Mapping() | list() | tuple():
-            return json.dumps(_plain(value), ensure_ascii=False)
+            return json.dumps(plain(value), ensure_ascii=False)
         case _:
-            return str(_plain(value))
+            return str(plain(value))
 
 
 def _is_number(values: Iterable[Any]) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lakesql.graph.manifest import Manifest
     from lakesql.observe.emitter import Renderer
     from lakesql.project.duration import Duration
+    from lakesql.run.build import Build
     from lakesql.run.rebuild import RebuildFrom
 
 
@@ -133,12 +134,13 @@ def run_selected(
     fail_if_empty: bool = False,
     plan_first: bool = False,
     metrics: MetricsAt | None = None,
+    build: Build | None = None,
 ) -> int:
     """Compile and run the selected models, each after those that it reads, and show the progress. The exit code.
 
     Of models whose maintenance alone is selected, the tasks that are due are run. With `rebuild_from` the models'
     tables are filled again from there. With `plan_first` it is asked before anything is written, and the exit code is 1
-    where the answer is no.
+    where the answer is no. With `build` the tests of each model run too, and one whose tests fail has failed.
     """
     from lakesql.cli import project
     from lakesql.compile.compiled import compiled_files
@@ -178,6 +180,10 @@ def run_selected(
     queries_by: QueriesBy | None = maintenance_queries(tasks, at_once=False) if tasks else None
     if rebuild_from is not None:
         queries_by = rebuild_queries(manifest, names, rebuild_from, accept_data_loss)
+    if build is not None:
+        from lakesql.run.build import queries_with_tests
+
+        queries_by = queries_with_tests(build, queries_by)
     with (
         served(manifest, names, metrics, options) as others,
         open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), others) as emit,
@@ -192,6 +198,7 @@ def run_selected(
             fail_if_empty=fail_if_empty,
             queries_by=queries_by,
             first=partial(review.say, emit=emit) if review is not None else None,
+            order=build.order if build is not None else None,
         )
         return 0 if succeeded else 1
 

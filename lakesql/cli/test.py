@@ -1,15 +1,42 @@
-"""`lakesql test`: unit tests of models, without Java and Spark."""
+"""`lakesql test`: data tests of tables, and unit tests of models."""
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 import click
 
-from lakesql.cli.options import Command, Given, select_options
+from lakesql.cli.options import Command, Given, Options, select_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from lakesql.graph.manifest import Manifest
+    from lakesql.model.data_tests import DataTest
+    from lakesql.plan.test_results import TestResult
+    from lakesql.run.test import Engine
+    from lakesql.unit.outcomes import Result
 
 
 @click.command("test", cls=Command)
 @select_options
-@click.option("--unit", is_flag=True, help="Run the unit tests of the selected models. Other tests are not run yet.")
+@click.option("--unit", is_flag=True, help="Run unit tests only: no table is read.")
+@click.option("--data", is_flag=True, help="Run data tests only.")
+@click.option(
+    "--engine",
+    type=click.Choice(["duckdb", "spark"]),
+    default="duckdb",
+    show_default=True,
+    help="Where data tests run; duckdb: on Spark only those that must.",
+)
+@click.option("--full", is_flag=True, help="Read all rows of tables, those too that a test has passed before.")
 @click.option(
     "--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
@@ -17,33 +44,145 @@ from lakesql.cli.options import Command, Given, select_options
     "--fail-on",
     type=click.Choice(["needs-spark"]),
     metavar="needs-spark",
-    help="Exit with 3 where a test could not be answered without Spark, if none fails.",
+    help="Exit with 3 where a unit test could not be answered without Spark, if none fails.",
 )
 @click.pass_obj
 def command(
-    given: Given, select: tuple[str, ...], exclude: tuple[str, ...], unit: bool, output: str, fail_on: str | None
+    given: Given,
+    select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    unit: bool,
+    data: bool,
+    engine: Engine,
+    full: bool,
+    output: str,
+    fail_on: str | None,
 ) -> int:
-    """Run the unit tests of models, in seconds.
+    """Run unit tests of models, and data tests of their tables.
 
-    The SELECT runs on DuckDB over the records that the test gives, batch by batch, and so do the statements that write
-    its rows. What is not known to mean the same there as on Spark is not run: the test needs Spark, and says why.
-    Exit code 1: a test fails.
+    Both run on DuckDB. What is not known to mean the same there as on Spark is not answered there: a unit test says so,
+    and for data tests Spark is started. Data tests read the tables as they are, and write nothing but failing rows
+    where a test stores them. Exit code 1: a test fails, or cannot be run; warnings leave it at 0.
     """
     from lakesql.cli import project
     from lakesql.cli.report import say
+    from lakesql.compile.compiled import compiled_files
     from lakesql.errors import UsageError
-    from lakesql.unit.outcomes import NeedsSpark, is_failed, render_json, render_text
-    from lakesql.unit.run import run_tests
 
-    if not unit:
-        raise UsageError.of("usage", "Which tests?", fix="Say --unit: unit tests are those that there are.")
+    if unit and data:
+        raise UsageError.of("usage", "--unit and --data are all tests there are.", fix="Leave both out.")
     manifest = project.load_project(given.options)
-    names = set(project.select_models(manifest, select, exclude, given.options))
-    tests = [test for test in manifest.unit_tests if test.model in names]
-    if names and not tests:
-        say("No selected model has a unit test: nothing to do.", given.options)
-    results = run_tests(manifest, tests)
-    click.echo(render_json(results) if output == "json" else render_text(results), nl=output == "json")
-    if any(is_failed(result) for result in results):
+    names, data_tests = project.select_tests(manifest, select, exclude, given.options)
+    data_tests = () if unit else data_tests
+    unit_tests = () if data else [test for test in manifest.unit_tests if test.model in names]
+    if data_tests:
+        project.check_tests(manifest, compiled_files(manifest))
+    if not unit_tests and not data_tests:
+        kind = "unit test" if unit else "data test" if data else "test"
+        say(f"No selected model has a {kind}: nothing to do.", given.options)
+    units: list[Result] = []
+    if unit_tests or unit:
+        from lakesql.unit.outcomes import render_text
+        from lakesql.unit.run import run_tests
+
+        units = run_tests(manifest, unit_tests)
+        if output == "text":
+            click.echo(render_text(units), nl=False)
+    results: list[TestResult] = []
+    if data_tests:
+        results = run_tests_of_data(manifest, data_tests, engine, full, given.options, shows=output == "text")
+    if output == "json":
+        click.echo(render_document(units, results))
+    return exit_code(units, results, fail_on)
+
+
+def run_tests_of_data(
+    manifest: Manifest, tests: Sequence[DataTest], engine: Engine, full: bool, options: Options, *, shows: bool
+) -> list[TestResult]:
+    """Run data tests, each shown as it ends, and write `target/test_results.json`."""
+    from lakesql.catalog.connect import open_catalog
+    from lakesql.cli.test_report import result_lines, summary_line
+    from lakesql.run.test import TestRun, run_data_tests
+
+    def show(result: TestResult) -> None:
+        click.echo("".join(f"{line}\n" for line in result_lines(result)), nl=False)
+
+    with _session_on_demand(manifest, options) as open_session:
+        run = TestRun(manifest, open_catalog(manifest.target.catalog), open_session, engine, full)
+        results = run_data_tests(run, tests, show if shows else lambda _: None)
+    write_results(manifest, results)
+    if shows:
+        click.echo(summary_line(results))
+    return results
+
+
+def report_tests(manifest: Manifest, units: Sequence[Result], results: Sequence[TestResult], options: Options) -> None:
+    """Show how the tests of a build have ended, those that pass in the count alone; write their results."""
+    from lakesql.cli.test_report import result_lines, summary_line
+    from lakesql.unit.outcomes import Passed, render_text
+
+    write_results(manifest, results)
+    if options.log_format == "json":
+        return
+    if any(not isinstance(result.outcome, Passed) for result in units):
+        click.echo(render_text(units), nl=False)
+    for result in results:
+        if result.status != "pass":
+            click.echo("".join(f"{line}\n" for line in result_lines(result)), nl=False)
+    if results:
+        click.echo(summary_line(results))
+
+
+def write_results(manifest: Manifest, results: Sequence[TestResult]) -> None:
+    """Write `target/test_results.json`."""
+    from lakesql.cli.test_report import render_results
+    from lakesql.events import now_ms
+    from lakesql.project.files import write_atomically
+    from lakesql.secrets import find_secrets
+
+    secrets = find_secrets(os.environ)
+    command_line = secrets.redact(shlex.join(sys.argv[1:]))
+    text = render_results(results, command=command_line, target=manifest.target.name, at_ms=now_ms())
+    write_atomically(manifest.outputs.target / "test_results.json", secrets.redact(text))
+
+
+def render_document(units: Sequence[Result], results: Sequence[TestResult]) -> str:
+    """All results as one JSON document: the unit tests as `tests`, the data tests as `data_tests`."""
+    import json
+
+    from lakesql.cli.test_report import count_statuses, plain_results
+    from lakesql.unit.outcomes import render_json
+
+    said = json.loads(render_json(units))
+    said["data_summary"] = count_statuses(results)
+    said["data_tests"] = plain_results(results)
+    return json.dumps(said, indent=2, ensure_ascii=False)
+
+
+def exit_code(units: Sequence[Result], results: Sequence[TestResult], fail_on: str | None) -> int:
+    """1: a test fails or cannot be run; 3: a unit test needs Spark, and that is asked for."""
+    from lakesql.plan.test_results import is_bad
+    from lakesql.unit.outcomes import NeedsSpark, is_failed
+
+    if is_bad(results) or any(is_failed(result) for result in units):
         return 1
-    return 3 if fail_on and any(isinstance(result.outcome, NeedsSpark) for result in results) else 0
+    return 3 if fail_on and any(isinstance(result.outcome, NeedsSpark) for result in units) else 0
+
+
+@contextmanager
+def _session_on_demand(manifest: Manifest, options: Options) -> Iterator[Callable[[], SparkSession]]:
+    """What opens a session when it is called, which ends with the block."""
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+
+        def open_session() -> SparkSession:
+            from lakesql.cli.report import say
+            from lakesql.run.spark import open_spark, session_settings
+
+            say("Tests need Spark, which is started.", options)
+            settings = session_settings(manifest, (), lambda text: say(text, options))
+            session, _ = stack.enter_context(open_spark(settings, lambda text: say(text, options)))
+            return session
+
+        yield open_session

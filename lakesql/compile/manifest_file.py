@@ -10,9 +10,11 @@ from typing import Any
 from lakesql import __version__
 from lakesql.compile.compiled import CompiledFiles
 from lakesql.compile.maintenance import plain_options, when_due
+from lakesql.graph.find_tests import test_node
 from lakesql.graph.graph import GraphNode, node_id
 from lakesql.graph.manifest import Manifest, task_node
 from lakesql.model.config import MAINTENANCE
+from lakesql.model.data_tests import DataTest
 from lakesql.model.model import Model
 from lakesql.model.properties import Freshness
 from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
@@ -34,6 +36,7 @@ def render_manifest(manifest: Manifest, compiled: CompiledFiles, schemas: Mappin
         id_: {**_node(node), **_details(manifest, compiled, folder, node)}
         for id_, node in sorted(manifest.graph.nodes.items())
     }
+    nodes |= {test.id: {**_node(test_node(test)), **_test(test, folder)} for test in manifest.data_tests}
     metadata = {
         "lakesql_version": __version__,
         "project": manifest.settings.name,
@@ -139,6 +142,14 @@ def _model(manifest: Manifest, compiled: CompiledFiles, folder: str, node: Graph
         "joins": [node_id("model", name) for name in _names(found.name for found in model.facts.refs)],
         "vars": sorted(model.facts.vars),
         "macros": sorted(model.facts.macros),
+    }
+
+
+def _test(test: DataTest, folder: str) -> dict[str, Any]:
+    return {
+        "description": test.description,
+        "test": test.word,
+        "compiled_path": f"{folder}/{test.compiled_path}",
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from lakesql.decode import Node, collect, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
+from lakesql.graph.find_tests import find_data_tests
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
 from lakesql.graph.handwritten import find_calls
 from lakesql.model.config import (
@@ -24,6 +25,7 @@ from lakesql.model.config import (
     mode_of,
     read_config,
 )
+from lakesql.model.data_tests import DataTest
 from lakesql.model.model import MaintenanceModel, Model, TemplateFacts
 from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
 from lakesql.model.table_name import TableName
@@ -73,7 +75,8 @@ class Manifest:
 
     `outputs` are the folders that it is written to, `warnings` what somebody should know and what ends no command.
     `streams`, `models` and the maintenance models, `written`, are by name; `vars` are the settings' with --vars over
-    them. `unit_tests` are those of the models. `texts` are those of the files that it was read from, by their paths.
+    them. `unit_tests` and `data_tests` are those of the models. `texts` are those of the files that it was
+    read from, by their paths.
     """
 
     directory: Path
@@ -89,6 +92,7 @@ class Manifest:
     warnings: tuple[Problem, ...]
     texts: Mapping[str, str]
     unit_tests: tuple[UnitTest, ...] = ()
+    data_tests: tuple[DataTest, ...] = ()
 
 
 def load_manifest(
@@ -126,7 +130,7 @@ def load_manifest(
     models |= {name: replace(models[name], calls=found) for name, found in calls.items()}
 
     aimless = check_folders(files.settings.models, [_fqn(file.path, files.settings) for file in files.models])
-    warnings = [*(() if files.models else aimless), *_warn_of_tests(models.values())]
+    warnings = () if files.models else tuple(aimless)
     problems.extend(aimless if files.models else ())
     problems.extend(_check_names(models.values(), streams.values()))
     problems.extend(_check_tables(models.values()))
@@ -139,6 +143,9 @@ def load_manifest(
     problems.extend(_check_references(models, streams, model_names - written.keys(), all_declared))
     unit_tests = tuple(test for found in declared for test in found.unit_tests)
     problems.extend(_check_unit_tests(unit_tests, models, streams, model_names - written.keys(), all_declared))
+    tables = model_names - written.keys()
+    described = {name: found for name, found in properties.items() if name in model_names}
+    data_tests = find_data_tests(described, files.tests, models, tables, files.settings, macros, problems)
     if problems:
         raise ProjectError(problems)
     return Manifest(
@@ -152,9 +159,10 @@ def load_manifest(
         models=models,
         written=written,
         graph=build_graph(_graph_nodes(files.settings.name, streams, models)),
-        warnings=tuple(warnings),
+        warnings=warnings,
         texts=files.texts,
         unit_tests=unit_tests,
+        data_tests=data_tests,
     )
 
 
@@ -316,14 +324,6 @@ def _check_names(models: Iterable[Model], streams: Iterable[Stream]) -> Iterable
         stream = spelled.get(model.name.lower())
         if stream and stream.name != model.name:
             yield _duplicate_name("A stream like model", model, stream.place)
-
-
-def _warn_of_tests(models: Iterable[Model]) -> Iterable[Problem]:
-    for model in models:
-        tested = [column.name for column in model.properties.columns if column.tests]
-        if tested:
-            what = f"The tests of model '{model.name}' are not run: those of {', '.join(tested)}."
-            yield Problem("tests-not-run", what, place=model.properties.place)
 
 
 def _check_tables(models: Iterable[Model]) -> Iterable[Problem]:

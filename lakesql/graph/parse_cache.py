@@ -11,6 +11,7 @@ from lakesql.decode import Node
 from lakesql.errors import Place
 from lakesql.graph.manifest import Declarations, ModelFile, parse_declarations, parse_model
 from lakesql.model.config import ALL_MODES, AvailableNow, Every, PartitionField, SortField
+from lakesql.model.data_tests import DATA_TEST_KINDS
 from lakesql.model.model import TemplateFacts
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.model.unit_tests import UNIT_TEST_KINDS
@@ -27,7 +28,7 @@ from lakesql.template.template import Macros
 _DECLARATIONS = (
     *(Declarations, Stream, Column, Csv, FilePath, Generated, TopicPattern, Topics, Watermark),
     *(ModelProperties, ColumnProperties, Freshness, Duration, Place),
-    *(*UNIT_TEST_KINDS, Node),
+    *(*UNIT_TEST_KINDS, *DATA_TEST_KINDS, Node),
 )
 _MODEL_FILE = (
     *(ModelFile, TemplateFacts, Reference, Node, Place),

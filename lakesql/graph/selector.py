@@ -1,5 +1,5 @@
-"""The words of `--select` and `--exclude`: dbt's grammar, over models, streams, and the tasks that maintain the
-models' tables.
+"""The words of `--select` and `--exclude`: dbt's grammar, over models, streams, data tests, and the tasks that maintain
+the models' tables.
 
 `parse_selection` reads the words without knowing the project, `select_nodes` looks them up in its graph.
 
@@ -140,6 +140,8 @@ def _check_method(text: str, method: str, key: str, value: str) -> None:
         raise _bad(f"'{text}': '{method}' takes no key.", fix=f"Write {method}:{value}.")
     if method == "resource_type" and value not in RESOURCE_TYPES:
         raise _bad(f"'{text}': there is no resource type '{value}'.", fix=did_you_mean(value, RESOURCE_TYPES))
+    if method == "test_type" and value not in TEST_TYPES:
+        raise _bad(f"'{text}': there is no type of tests '{value}'.", fix=did_you_mean(value, TEST_TYPES))
     if method == "state" and value not in STATES:
         raise _bad(f"'{text}': there is no state '{value}'.", fix=did_you_mean(value, STATES))
     if method == "path" and posixpath.normpath(value).startswith(("/", "..")):
@@ -269,6 +271,14 @@ def _is_value(value: object, text: str) -> bool:
             return False
 
 
+TEST_TYPES = ("data", "generic", "singular")
+"""Data tests are generic, of a properties file, or singular, a file of `tests/`."""
+
+
+def _is_of_type(node: GraphNode, value: str) -> bool:
+    return value == ("singular" if node.config["test"] == "sql" else "generic") or value == "data"
+
+
 STATES = ("new", "modified", *(f"modified.{part}" for part in ("body", "configs", "contract", "macros")))
 """What a node may be, compared with another version of the project."""
 
@@ -288,5 +298,7 @@ METHODS: Mapping[str, Callable[[GraphNode, Criterion], bool]] = {
     "state": lambda node, criterion: criterion.value in (node.states or ()),
     "stream": lambda node, criterion: node.resource_type == "stream" and fnmatchcase(node.name, criterion.value),
     "tag": lambda node, criterion: any(fnmatchcase(tag, criterion.value) for tag in node.tags),
+    "test_name": lambda node, criterion: node.resource_type == "test" and node.config["test"] == criterion.value,
+    "test_type": lambda node, criterion: node.resource_type == "test" and _is_of_type(node, criterion.value),
 }
 """The selector methods, by the word before the colon."""

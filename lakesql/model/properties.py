@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from lakesql.decode import Node, decode, option, read_each
 from lakesql.errors import Place, ProjectError
+from lakesql.model.data_tests import TestEntry, read_tests
 from lakesql.names import check_name
 from lakesql.project.duration import Duration, parse_duration
 
@@ -18,9 +18,8 @@ class ColumnProperties:
 
     name: str = option("The column's name.")
     description: str = option("What the column holds.", default="")
-    tests: tuple[Any, ...] = option(
-        "Tests of the column.", default=(), read=lambda node: tuple(item.plain() for item in node.items())
-    )
+    tests: tuple[TestEntry, ...] = option("Tests of the column.", default=(), read=read_tests)
+    data_tests: tuple[TestEntry, ...] = option("The same, by dbt's newer word.", default=(), read=read_tests)
 
 
 def _read_columns(node: Node) -> tuple[ColumnProperties, ...]:
@@ -108,6 +107,8 @@ class ModelProperties:
     freshness: Freshness = option(
         "What `lakesql freshness` holds the table to.", default=NO_LIMITS, read=_read_freshness
     )
+    tests: tuple[TestEntry, ...] = option("Tests of the table.", default=(), read=read_tests)
+    data_tests: tuple[TestEntry, ...] = option("The same, by dbt's newer word.", default=(), read=read_tests)
 
     def description_of(self, column: str) -> str:
         """The docs of a column, or the empty text."""

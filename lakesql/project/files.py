@@ -69,11 +69,12 @@ class ProjectFiles:
     properties: tuple[SourceFile, ...]
     outputs: Outputs
     settings_text: str = ""
+    tests: tuple[SourceFile, ...] = ()
 
     @property
     def texts(self) -> Mapping[str, str]:
         """All files by their paths, the settings among them."""
-        files = (*self.models, *self.streams, *self.macros, *self.properties)
+        files = (*self.models, *self.streams, *self.macros, *self.properties, *self.tests)
         return {SETTINGS_FILE: self.settings_text, **{file.path: file.text for file in files}}
 
 
@@ -100,6 +101,7 @@ def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFile
         streams=_read_folder(directory, paths.streams, PROPERTIES_SUFFIXES, problems),
         macros=_read_folder(directory, paths.macros, (".sql",), problems),
         properties=_read_folder(directory, paths.models, PROPERTIES_SUFFIXES, problems),
+        tests=_read_folder(directory, paths.tests, (".sql",), problems),
     )
     if problems:  # nothing is said of what the files that cannot be read would have declared
         raise ProjectError(problems)

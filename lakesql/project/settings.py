@@ -29,6 +29,7 @@ class Paths:
     models: str = option("Folder of the models and their properties files.", default="models", read=_read_folder)
     streams: str = option("Folder of the streams' .yml files.", default="streams", read=_read_folder)
     macros: str = option("Folder of the Jinja macros.", default="macros", read=_read_folder)
+    tests: str = option("Folder of the SELECTs that are data tests.", default="tests", read=_read_folder)
 
 
 def _read_table(node: Node) -> Node:

@@ -30,6 +30,17 @@ from lakesql.run.supervise import POLL_S, Queries, Supervisor
 NOT_KEPT_FRESH = "takes what is there and ends, as its trigger is available_now: this run does not keep it fresh"
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What models of a run wait for beside those that they read.
+
+    Those of `waits_for` must have succeeded, those of `after` have ended, however that was.
+    """
+
+    waits_for: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    after: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
 def run_models(
     manifest: Manifest,
     selects: Mapping[str, Select],
@@ -41,6 +52,7 @@ def run_models(
     fail_if_empty: bool = False,
     queries_by: QueriesBy | None = None,
     first: Callable[[OpenCatalog], None] | None = None,
+    order: Order | None = None,
 ) -> bool:
     """Run the models of `selects` until all that is there has been taken (`continuous`: until somebody ends it).
 
@@ -49,7 +61,8 @@ def run_models(
     `retries` say; any other failure ends it alone, and those that wait for it are skipped. With `accept_data_loss`
     records that are gone from their topics are passed over; with `fail_fast` the first failure ends the run; with
     `fail_if_empty` a model fails that has read nothing, as its streams have nothing. `queries_by` puts other queries in
-    the place of the ordinary ones, and `first` is called once the session is up. Returns whether no model failed.
+    the place of the ordinary ones, and `first` is called once the session is up. `order` is what models
+    wait for beside those that they read. Returns whether no model failed.
     Raises `ProjectError` and `ProfileError` before anything is started or written.
     """
     bound = bind_selects(manifest, selects)
@@ -69,7 +82,7 @@ def run_models(
         if first is not None:
             first(catalog)
         context = RunContext(manifest, session, catalog, emit, accept_data_loss)
-        succeeded = run_selects(context, bound, continuous, interrupt, fail_fast, fail_if_empty, queries_by)
+        succeeded = run_selects(context, bound, continuous, interrupt, fail_fast, fail_if_empty, queries_by, order)
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
     return succeeded
 
@@ -82,10 +95,13 @@ def run_selects(
     fail_fast: bool = False,
     fail_if_empty: bool = False,
     queries_by: QueriesBy | None = None,
+    order: Order | None = None,
 ) -> bool:
     """What `run_models` does once the session is open, which stays open: run the models and say whether none failed."""
     ids = context.manifest.graph.predecessors_within(node_id("model", name) for name in selects)
     waits_for = {name: frozenset(id_.split(".", 1)[1] for id_ in ids[node_id("model", name)]) for name in selects}
+    order = order or Order()
+    waits_for = {name: before | order.waits_for.get(name, frozenset()) for name, before in waits_for.items()}
     target = context.manifest.target
     queries = LeasedQueries(context, dict(selects), continuous, Leases(context.session))
     supervisor = Supervisor(
@@ -100,7 +116,7 @@ def run_selects(
         limits={name: context.manifest.models[name].properties.freshness for name in selects},
     )
     try:
-        runs = supervisor.run(waits_for)
+        runs = supervisor.run(waits_for, order.after)
     finally:
         queries.leases.close()
         context.brokers.close()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
+from types import MappingProxyType
 from typing import Protocol
 
 from lakesql.engine.batch.streaming_query import Backlog
@@ -101,11 +102,14 @@ class Clock:
 class ModelRun:
     """One model of a run: what it waits for, its query while it runs, and what it has done.
 
+    It starts once those of `after` are done too, however they have ended.
+
     At `retry_at` the next retry is due.
     """
 
     tally: ModelTally
     waits_for: frozenset[str]
+    after: frozenset[str] = frozenset()
     query: Query | None = None
     failure: Exception | None = None
     has_run: bool = False
@@ -147,15 +151,23 @@ class Supervisor:
     limits: Mapping[str, Freshness] = field(default_factory=dict)
     clock: Clock = Clock()
 
-    def run(self, waits_for: Mapping[str, frozenset[str]]) -> Mapping[str, ModelRun]:
+    def run(
+        self,
+        waits_for: Mapping[str, frozenset[str]],
+        after: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    ) -> Mapping[str, ModelRun]:
         """Run the models, each after those that it waits for, until all are done; how each has fared.
+
+        Without `continuous` a model also starts only when those in `after` are done, well or not.
 
         A model whose query fails by something transient is started again after a pause, from its checkpoint: a batch
         that was committed all the same is found in the ledger and skipped. Any other failure ends it alone; those that
         wait for it are skipped, but with `continuous`. Once the run is to end, no batch is begun, and one that takes
         too long is given up.
         """
-        runs = {name: ModelRun(ModelTally(name), others) for name, others in waits_for.items()}
+        runs = {
+            name: ModelRun(ModelTally(name), others, after.get(name, frozenset())) for name, others in waits_for.items()
+        }
         ends_by, reminded = None, self.clock.since()
         while any(run.status is None for run in runs.values()):
             ending = self._why_ending(runs.values())
@@ -223,7 +235,8 @@ class Supervisor:
         others = [runs[name] for name in run.waits_for]
         if self.continuous:
             return all(other.has_run or other.status is not None for other in others)
-        return all(other.status == "success" for other in others)
+        is_in_turn = all(runs[name].status is not None for name in run.after)
+        return is_in_turn and all(other.status == "success" for other in others)
 
     def _start(self, run: ModelRun) -> None:
         run.retry_at, run.failure = None, None

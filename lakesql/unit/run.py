@@ -99,7 +99,7 @@ class _Run:
 
     def outcome(self) -> Outcome:
         select, test = self.select, self.test
-        _refuse_settings(self.manifest.target.spark)
+        refuse_settings(self.manifest.target.spark)
         _refuse_select(select)
         now = test.overrides.now
         tables: dict[tuple[str, ...], Table] = {
@@ -347,7 +347,7 @@ class _Run:
         return int(row[0])
 
 
-def _refuse_settings(spark: Spark) -> None:
+def refuse_settings(spark: Spark) -> None:
     """Refuse a target on which an expression may mean something else than by Spark's defaults and lakesql's."""
     for name in spark.conf:
         if name.startswith("spark.sql.") and not name.startswith(_HARMLESS):

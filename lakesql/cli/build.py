@@ -1,0 +1,68 @@
+"""`lakesql build`: run models and test them, in the order in which they read each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lakesql.cli.options import Command, Given, select_options
+
+if TYPE_CHECKING:
+    from lakesql.run.rebuild import RebuildFrom
+    from lakesql.run.test import Engine
+
+
+@click.command("build", cls=Command)
+@select_options
+@click.option(
+    "--engine",
+    type=click.Choice(["duckdb", "spark"]),
+    default="duckdb",
+    show_default=True,
+    help="Where data tests run; duckdb: on Spark only those that must.",
+)
+@click.option("--full-refresh", is_flag=True, help="Fill the tables again, as `lakesql rebuild` does, and test them.")
+@click.option("--fail-fast", is_flag=True, help="End the build with the first model that fails for good.")
+@click.pass_obj
+def command(
+    given: Given,
+    select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    engine: Engine,
+    full_refresh: bool,
+    fail_fast: bool,
+) -> int:
+    """Run models and their tests: unit tests before a model, data tests of its table after it.
+
+    Each model takes what is there and ends, as in `lakesql run --once`. One whose tests fail has failed: the models
+    that read it are skipped. Warnings stop nothing. Exit code 1: a model, or a test, fails.
+    """
+    from lakesql.cli import project
+    from lakesql.cli.run import run_selected
+    from lakesql.cli.test import exit_code, report_tests, run_tests_of_data
+    from lakesql.compile.compiled import compiled_files
+    from lakesql.run.build import plan_build
+
+    rebuild_from: RebuildFrom | None = "start" if full_refresh else None
+    manifest = project.load_project(given.options)
+    names, tests = project.select_tests(manifest, select, exclude, given.options)
+    project.check_tests(manifest, compiled_files(manifest))
+    units = [test for test in manifest.unit_tests if test.model in names]
+    build = plan_build(manifest, names, tests, units, engine)
+    code = run_selected(
+        given.options,
+        select,
+        exclude,
+        once=True,
+        rebuild_from=rebuild_from,
+        accept_data_loss=False,
+        fail_fast=fail_fast,
+        build=build,
+    )
+    results = build.all_results()
+    if build.loose and not code:
+        results += run_tests_of_data(manifest, build.loose, engine, False, given.options, shows=False)
+    found = [result for name in names for result in build.unit_results.get(name, ())]
+    report_tests(manifest, found, results, given.options)
+    return code or exit_code(found, results, None)

@@ -1,0 +1,367 @@
+"""Data tests: what must hold of the rows of a table, as properties files and the `.sql` files of `tests/` say it."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NewType, TypeAlias, cast
+
+from lakesql.decode import Node, decode, fields_of, option, read_each, read_positive
+from lakesql.errors import Place, ProjectError, did_you_mean
+from lakesql.model.table_name import TableName
+from lakesql.names import FAILURES_SUFFIX, check_name
+from lakesql.project.duration import Duration, parse_duration
+from lakesql.template.template import Template
+from lakesql.words import answer
+
+
+def read_tests(node: Node) -> tuple[TestEntry, ...]:
+    """The entries under `tests:` or `data_tests:` of a model or a column.
+
+    Raises `ProjectError` with everything that is wrong with them.
+    """
+    return read_each(node.items(), _read_entry)
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A comparison with the number of failing rows, such as `> 10`."""
+
+    sign: str
+    number: int
+
+    def holds(self, failures: int) -> bool:
+        """Whether the number of failing rows reaches it."""
+        return _SIGNS[self.sign](failures, self.number)
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.number}"
+
+
+_SIGNS: Mapping[str, Callable[[int, int], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "!=": operator.ne,
+    "<>": operator.ne,
+    "==": operator.eq,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+_THRESHOLD = re.compile(rf"\s*({'|'.join(_SIGNS)})\s*(\d{{1,18}})\s*\Z")
+
+ANY = Threshold("!=", 0)
+
+
+def _read_threshold(node: Node) -> Threshold:
+    found = _THRESHOLD.match(node.value) if isinstance(node.value, str) else None
+    if found is None:
+        fix = 'Write a comparison with the number of failing rows, such as `">10"`.'
+        raise ProjectError.of("wrong-value", f"{node.shown} is no threshold.", fix=fix, place=node.place)
+    return Threshold(found[1], int(found[2]))
+
+
+Condition = NewType("Condition", Node)
+"""A condition on a row, in SQL, with its place."""
+
+
+def _read_condition(node: Node) -> Condition:
+    if isinstance(node.value, str) and node.value.strip():
+        return Condition(node)
+    fix = "Write a condition on a row, in SQL, as a text."
+    raise ProjectError.of("wrong-type", f"{node.shown} is no condition.", fix=fix, place=node.place)
+
+
+def _read_mapping(node: Node) -> Node:
+    node.entries()
+    return node
+
+
+@dataclass(frozen=True, slots=True)
+class TestOptions:
+    """What each test may say beside what it tests."""
+
+    __test__ = False
+
+    severity: Literal["error", "warn"] = option(
+        "What failing rows are: an error, which ends the command with exit code 1, or a warning.", default="error"
+    )
+    error_if: Threshold = option(
+        "From which number of failing rows on it is an error, where the severity is `error`.",
+        default=ANY,
+        read=_read_threshold,
+    )
+    warn_if: Threshold = option(
+        "From which number of failing rows on it is a warning, where it is no error.", default=ANY, read=_read_threshold
+    )
+    limit: int | None = option("Count so many failing rows at most.", default=None, read=read_positive)
+    store_failures: bool = option(
+        "Write the failing rows into the table `<test>__failures` in the namespace of the tested model, in the place "
+        "of those that are in it.",
+        default=False,
+    )
+    enabled: bool = option("Whether the test is one.", default=True)
+    tags: tuple[str, ...] = option("Words that `--select tag:…` finds the test by.", default=())
+    meta: Node = option("Anything, for other tools.", default=Node({}, Place("")), read=_read_mapping)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryOptions:
+    """What a test in a properties file may say beside these."""
+
+    name: str = option("The test's name, where the one that it gets is not to be it.", default="", read=check_name)
+    description: str = option("What the test is for.", default="")
+    where: Condition | None = option(
+        "A condition on the rows that are tested, such as `status <> 'draft'`. Others are not looked at.",
+        default=None,
+        read=_read_condition,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NotNull:
+    """No value of the column is NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """No two rows have one value in the column. NULL is no value."""
+
+
+def _read_values(node: Node) -> tuple[Node, ...]:
+    items = node.items()
+    for item in items:
+        if not isinstance(item.value, str | int | float):
+            what = f"{item.shown} cannot be a value of a column."
+            raise ProjectError.of("wrong-type", what, fix="Write a text, a number, true or false.", place=item.place)
+    if not items:
+        raise ProjectError.of("wrong-value", "The list of accepted values is empty.", place=node.place)
+    return items
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedValues:
+    """Each value of the column is one of a list, or NULL."""
+
+    values: tuple[Node, ...] = option("The values, as the column's type has them.", read=_read_values)
+    quote: bool = option("Of no effect: the type of the column says how a value is written.", default=True)
+
+
+_REF = re.compile(r"\s*ref\(\s*(['\"])(?P<name>[^'\"]*)\1\s*\)\s*\Z")
+
+
+def _read_to(node: Node) -> str:
+    found = _REF.match(node.value) if isinstance(node.value, str) else None
+    if found is None and isinstance(node.value, str) and "(" in node.value:
+        what = f"{node.shown} is no model."
+        raise ProjectError.of("wrong-value", what, fix="Write ref('customers').", place=node.place)
+    return check_name(node if found is None else Node(found["name"], node.place))
+
+
+@dataclass(frozen=True, slots=True)
+class Relationships:
+    """Each value of the column stands in a column of another model's table, or is NULL."""
+
+    to: str = option("The other model, as `ref('customers')`.", read=_read_to)
+    field: str = option("The column of its table.")
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A condition is false for no row. As in a CHECK constraint, a row passes for which it is NULL."""
+
+    expression: Condition = option("The condition, in SQL.", read=_read_condition)
+
+
+def _read_count(node: Node) -> int:
+    if type(node.value) is int and node.value >= 0:
+        return node.value
+    raise ProjectError.of("wrong-value", f"{node.shown} is no number of rows.", place=node.place)
+
+
+@dataclass(frozen=True, slots=True)
+class RowCount:
+    """The table has neither fewer nor more rows than it should."""
+
+    min: int | None = option("The least number of rows.", default=None, read=_read_count)
+    max: int | None = option("The greatest number of rows.", default=None, read=_read_count)
+
+
+@dataclass(frozen=True, slots=True)
+class NewestWithin:
+    """The newest value of a column of times is not older than it should be. An empty table fails."""
+
+    within: Duration = option("How old the newest value may be.", read=parse_duration)
+    column: str = option("The column of a time or a date; where the test is one of a column, that one.", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class FailingRows:
+    """A SELECT of rows that should not be there: a file of `tests/`, as a template."""
+
+    path: str
+    source: str
+    template: Template | None = field(default=None, repr=False, compare=False)
+
+
+RowCheck: TypeAlias = NotNull | AcceptedValues | Expression
+"""What is said of each row by itself."""
+
+Check: TypeAlias = RowCheck | Unique | Relationships | RowCount | NewestWithin | FailingRows
+
+_KINDS: Mapping[str, type] = {
+    "not_null": NotNull,
+    "unique": Unique,
+    "accepted_values": AcceptedValues,
+    "relationships": Relationships,
+    "expression": Expression,
+    "row_count": RowCount,
+    "freshness": NewestWithin,
+}
+TEST_KINDS = tuple(_KINDS.items())
+"""The tests that a properties file can name, by their words."""
+
+_OF_COLUMNS = ("not_null", "unique", "accepted_values", "relationships")
+_SHORT = {"expression": "expression", "freshness": "within", "accepted_values": "values"}
+"""The argument that may stand alone behind the word."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestEntry:
+    """A test as an entry of a properties file, which says neither its model nor its column by itself."""
+
+    __test__ = False
+
+    place: Place
+    word: str
+    check: Check
+    given: EntryOptions
+    options: TestOptions
+
+
+@dataclass(frozen=True, slots=True)
+class DataTest:
+    """A test of a project. `model` is the one under whose name it stands, '' where it is a file; `column` likewise.
+
+    `depends_on` are the models whose tables it reads, `path` its file.
+    """
+
+    name: str
+    word: str
+    place: Place
+    check: Check
+    model: str
+    column: str
+    depends_on: tuple[str, ...]
+    where: Condition | None
+    description: str
+    options: TestOptions
+    fqn: tuple[str, ...]
+    path: str
+
+    @property
+    def id(self) -> str:
+        """What the graph calls it."""
+        return f"test.{self.name}"
+
+    @property
+    def compiled_path(self) -> str:
+        """Where its SELECT is written, below the folder of compiled files."""
+        return self.path if isinstance(self.check, FailingRows) else f"tests/{self.name}.sql"
+
+    def failures_table(self, of: TableName) -> TableName:
+        """The table of its failing rows, beside the table of the tested model."""
+        return TableName(of.catalog, of.namespace, f"{self.name}{FAILURES_SUFFIX}")
+
+
+def name_of(model: str, column: str, entry: TestEntry) -> str:
+    """The test's own name, or the one that it gets: what it tests, the model, the column and the other model."""
+    if entry.given.name:
+        return entry.given.name
+    other = [entry.check.to] if isinstance(entry.check, Relationships) else []
+    words = [entry.word, model, re.sub(r"[^A-Za-z0-9_]", "_", column), *other]
+    return "_".join(filter(None, words))
+
+
+def check_place(entry: TestEntry, column: str) -> None:
+    """Raise `ProjectError` where a test is one of columns and stands at a model, or the other way round."""
+    if entry.word in _OF_COLUMNS and not column:
+        what = f"The test {entry.word} is one of a column, and stands at the model."
+        fix = f"Put it under `columns:`, such as `{{name: order_id, tests: [{entry.word}]}}`."
+        raise ProjectError.of("wrong-value", what, fix=fix, place=entry.place)
+    if entry.word == "row_count" and column:
+        what = "The test row_count counts the rows of a table, and stands at a column."
+        raise ProjectError.of("wrong-value", what, fix="Put it under `tests:` of the model.", place=entry.place)
+    if isinstance(entry.check, NewestWithin) and not (column or entry.check.column):
+        fix = "Add one, such as `freshness: {column: updated_at, within: 1 hour}`, or put the test at the column."
+        raise ProjectError.of("missing-option", "The test freshness names no column.", fix=fix, place=entry.place)
+
+
+def _read_entry(item: Node) -> TestEntry:
+    """A word alone, or a mapping of a word to what it takes; options may stand beside the word, as in dbt."""
+    match item.value:
+        case str(word):
+            beside: dict[str, Node] = {}
+            inner = Node({}, item.place)
+            place = item.place
+        case Mapping():
+            words = [key for key in item.entries() if key not in _common()]
+            if len(words) != 1:
+                what = "A test is one word, or a mapping of one word to what the test takes."
+                fix = "Write - not_null, or - accepted_values: {values: [a, b]}"
+                raise ProjectError.of("wrong-type", what, fix=fix, place=item.place)
+            word = words[0]
+            beside = {key: node for key, node in item.entries().items() if key != word}
+            inner = item.entries()[word]
+            place = item.key_place(word)
+        case _:
+            raise ProjectError.of("wrong-type", f"{item.shown} is no test.", place=item.place)
+    if word not in _KINDS:
+        fix = answer("test", word) or did_you_mean(word, _KINDS)
+        raise ProjectError.of("unknown-test", f"There is no test '{word}'.", fix=fix, place=place)
+    if inner.value is None:
+        inner = Node({}, place)
+    if not isinstance(inner.value, Mapping) and word in _SHORT:
+        inner = Node({_SHORT[word]: inner}, inner.place, {_SHORT[word]: inner.place})
+    own = {**beside, **inner.entries()}
+    keys = {**item.keys, **inner.keys}
+    for key in ("arguments", "config"):
+        if key in own:
+            node = own.pop(key)
+            own |= node.entries()
+            keys |= node.keys
+    common = {key: node for key, node in own.items() if key in _common()}
+    others = {key: node for key, node in own.items() if key not in _common()}
+    given = {key: node for key, node in common.items() if key in _fields(EntryOptions)}
+    options = {key: node for key, node in common.items() if key not in given}
+    what = f"the test {word}"
+    entry = TestEntry(
+        place,
+        word,
+        cast("Check", decode(Node(others, place, keys), _KINDS[word], what=what)),
+        decode(Node(given, place, keys), EntryOptions, what=what),
+        decode(Node(options, place, keys), TestOptions, what=what),
+    )
+    if isinstance(entry.check, RowCount) and entry.check.min is None and entry.check.max is None:
+        fix = "Add one, such as `row_count: {min: 1}`."
+        raise ProjectError.of("missing-option", "The test row_count has neither min nor max.", fix=fix, place=place)
+    return entry
+
+
+def _fields(kind: type) -> frozenset[str]:
+    return frozenset(each.name for each in fields_of(kind))
+
+
+def _common() -> frozenset[str]:
+    return _fields(EntryOptions) | _fields(TestOptions) | {"arguments", "config"}
+
+
+def read_file_options(config: Node) -> TestOptions:
+    """The options in `config(...)` of a file of `tests/`. Raises `ProjectError`."""
+    return decode(config, TestOptions, what="a test")
+
+
+DATA_TEST_KINDS = (TestEntry, TestOptions, EntryOptions, Threshold, *_KINDS.values(), Duration)
+"""The classes that entries are made of."""

@@ -1,0 +1,213 @@
+"""`lakesql build`: the tests of models, run as their batches are done, before the models that read them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from graphlib import TopologicalSorter
+
+from lakesql.engine.batch.streaming_query import Backlog
+from lakesql.engine.spark.session import new_session
+from lakesql.errors import LakesqlError, RunError
+from lakesql.events import Emit, Noted, now_ms
+from lakesql.graph.graph import node_id
+from lakesql.graph.manifest import Manifest
+from lakesql.model.data_tests import DataTest
+from lakesql.model.unit_tests import UnitTest
+from lakesql.plan.test_results import TestResult, is_bad
+from lakesql.run.models import LeasedQueries, Order, QueriesBy
+from lakesql.run.supervise import Queries, Query
+from lakesql.run.test import Engine, TestRun, run_data_tests
+from lakesql.unit.outcomes import Result, is_failed, summary
+from lakesql.unit.run import run_tests
+
+NOT_REACHED = "the model did not get as far as its tests"
+
+
+@dataclass(slots=True)
+class Build:
+    """Which tests belong to which model of a build, and how they have ended so far.
+
+    The unit tests of a model run before it. A data test belongs to the last of the models that it tests, and `order`
+    sees that this one is the last. `loose` are tests of no model that is built. `ran` are the models whose batches have
+    ended well, whatever their tests say.
+    """
+
+    manifest: Manifest
+    engine: Engine
+    units: Mapping[str, tuple[UnitTest, ...]]
+    owned: Mapping[str, tuple[DataTest, ...]]
+    order: Order
+    loose: tuple[DataTest, ...]
+    ran: set[str] = field(default_factory=set)
+    results: dict[str, TestResult] = field(default_factory=dict)
+    unit_results: dict[str, list[Result]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def all_results(self) -> list[TestResult]:
+        """The results of all data tests of models that are built; what was not reached was skipped."""
+        tests = [test for name in self.owned for test in self.owned[name]]
+        return [self.results.get(test.name) or TestResult(test, "skipped", message=NOT_REACHED) for test in tests]
+
+
+def plan_build(
+    manifest: Manifest, names: Sequence[str], tests: Iterable[DataTest], units: Iterable[UnitTest], engine: Engine
+) -> Build:
+    """Put the tests into the order of the models `names`.
+
+    Whatever reads one of the models of a test waits for it, but where the test itself waits for that reader.
+    """
+    graph = manifest.graph
+    ids = graph.predecessors_within(node_id("model", name) for name in names)
+    waits = {name: {read.split(".", 1)[1] for read in ids[node_id("model", name)]} for name in names}
+    read = {name: frozenset(others) for name, others in waits.items()}
+    after: dict[str, frozenset[str]] = {}
+    owned: dict[str, list[DataTest]] = {name: [] for name in names}
+    loose: list[DataTest] = []
+    for test in tests:
+        tested = [name for name in test.depends_on if name in waits]
+        if not tested:
+            loose.append(test)
+            continue
+        order = [*TopologicalSorter(waits).static_order()] if len(tested) > 1 else tested
+        owner = max(tested, key=order.index)
+        owned[owner].append(test)
+        if len(tested) == 1:
+            continue
+        after[owner] = after.get(owner, frozenset()) | ({*tested} - {owner} - read[owner])
+        waits[owner] |= {*tested} - {owner}
+        before = _all_before(owner, waits)
+        for reader in graph.downstream(node_id("model", name) for name in tested):
+            name = reader.split(".", 1)[1]
+            if name in waits and name != owner and name not in before:
+                waits[name].add(owner)
+    return Build(
+        manifest=manifest,
+        engine=engine,
+        units={name: tuple(test for test in units if test.model == name) for name in names},
+        owned={name: tuple(found) for name, found in owned.items()},
+        order=Order(
+            {name: frozenset(waits[name] - read[name] - after.get(name, frozenset())) for name in names}, after
+        ),
+        loose=tuple(loose),
+    )
+
+
+def queries_with_tests(build: Build, inner: QueriesBy | None) -> QueriesBy:
+    """The queries of a run with the tests of each model around them: a model whose tests fail has failed."""
+    return lambda leased: _TestedQueries(leased, leased if inner is None else inner(leased), build)
+
+
+def _all_before(name: str, waits: Mapping[str, set[str]]) -> frozenset[str]:
+    """All that a model waits for, directly or not."""
+    found: set[str] = set()
+    left = [name]
+    while left:
+        fresh = waits[left.pop()] - found
+        found |= fresh
+        left.extend(fresh)
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _TestedQueries(Queries):
+    leased: LeasedQueries
+    inner: Queries
+    build: Build
+
+    def start(self, model: str, emit: Emit) -> Query | None:
+        if model in self.build.units and model not in self.build.unit_results:
+            self.run_unit_tests(model, emit)
+        query = self.inner.start(model, emit)
+        if query is None or model not in self.build.owned:
+            return query
+        return _TestedQuery(query, partial(self.run_data_tests, model, emit), model)
+
+    def run_unit_tests(self, model: str, emit: Emit) -> None:
+        results = self.build.unit_results[model] = run_tests(self.build.manifest, self.build.units[model])
+        failed = [result.test.name for result in results if is_failed(result)]
+        if failed:
+            raise _failure(model, "Unit tests", failed, "Its batch was not begun.")
+        if results:
+            counts = summary(results)
+            told = f"unit tests: {counts['passed']} passed, {counts['needs_spark']} need Spark and were not run"
+            emit(Noted(told if counts["needs_spark"] else told.partition(",")[0], now_ms(), model))
+
+    def run_data_tests(self, model: str, emit: Emit) -> None:
+        def told(result: TestResult) -> None:
+            self.build.results[result.test.name] = result
+            emit(Noted(f"test {result.test.name}: {result.status}", now_ms(), model))
+
+        context, build = self.leased.context, self.build
+        build.ran.add(model)
+        here = [test for test in build.owned[model] if build.ran.issuperset({*test.depends_on} & {*build.owned})]
+        if not here:
+            return
+        with build.lock:  # the positions of all tests are kept in one file
+            session = partial(new_session, context.session)
+            run = TestRun(context.manifest, context.catalog, session, build.engine)
+            results = run_data_tests(run, here, told)
+        if is_bad(results):
+            failed = [result.test.name for result in results if is_bad([result])]
+            raise _failure(model, "Data tests", failed, "Its rows are in its table.")
+
+    def explain(self, model: str, error: Exception) -> LakesqlError:
+        return self.inner.explain(model, error)
+
+    def must_stop(self, model: str) -> Exception | None:
+        return self.inner.must_stop(model)
+
+    def release(self, model: str) -> None:
+        self.inner.release(model)
+
+    def kill(self) -> None:
+        self.inner.kill()
+
+
+def _failure(model: str, kind: str, failed: Sequence[str], so: str) -> RunError:
+    what = f"{kind} of model '{model}' fail: {', '.join(failed)}."
+    return RunError.of("test-failed", what, why=f"{so} Models that read it are not run.")
+
+
+class _TestedQuery:
+    """A model's query, and then its tests in a thread of their own."""
+
+    def __init__(self, query: Query, tests: Callable[[], None], model: str) -> None:
+        self._query = query
+        self._tests = tests
+        self._is_stopping = False
+        self._error: Exception | None = None
+        self._thread: threading.Thread | None = None
+        self._model = model
+
+    def is_active(self) -> bool:
+        """Whether the batch or a test still runs. The tests begin once the query has ended well."""
+        if self._query.is_active():
+            return True
+        if self._thread is None:
+            if self._is_stopping or self._query.error() is not None:
+                return False
+            self._thread = threading.Thread(target=self._run, name=f"test {self._model}", daemon=True)
+            self._thread.start()
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._tests()
+        except Exception as error:
+            self._error = error
+
+    def error(self) -> Exception | None:
+        """Why the query has failed, or that tests do."""
+        return self._query.error() or self._error
+
+    def request_stop(self) -> None:
+        """Begin neither another batch nor the tests."""
+        self._is_stopping = True
+        self._query.request_stop()
+
+    def progress(self) -> tuple[float, Backlog]:
+        """That of the query."""
+        return self._query.progress()

@@ -1,0 +1,145 @@
+"""Data tests on DuckDB: over columns of tables that were read into it, where it is known to answer as Spark does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from lakesql.model.table_name import TableName
+from lakesql.plan.test_results import Answer
+from lakesql.unit.duck import duck_statement
+from lakesql.unit.duck_query import Table, translate_condition, translate_query
+from lakesql.unit.expressions import GUARD, NeedsSparkError, Relation, duck_type, quote
+from lakesql.unit.test_query import DEADLINE, Columns, TestQuery
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COMPARED = frozenset({"int", "bigint", "string", "boolean", "date", "timestamp"})
+"""Types of which both engines compare all values alike, besides decimals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A table's columns in DuckDB: their types in Spark's words, and how many rows there are."""
+
+    name: str
+    columns: Mapping[str, str]
+    rows: int
+
+
+@contextmanager
+def open_duck(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database in a file that is removed at the end: tables may be larger than the memory."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        TemporaryDirectory(prefix="tests-", dir=folder) as place,
+        duckdb.connect(str(Path(place) / "tables.duckdb"), config={"temp_directory": place}) as connection,
+    ):
+        connection.execute("SET enable_external_access = false")  # a test reads what was loaded, and nothing else
+        yield connection
+
+
+def load(
+    connection: duckdb.DuckDBPyConnection, name: str, columns: Columns, batches: Iterable[pa.RecordBatch]
+) -> Loaded:
+    """Take the batches into a table of DuckDB's, one after another; times of a zone as those of UTC.
+
+    Raises `NeedsSparkError` where a value is none of DuckDB's.
+    """
+    spelled = ", ".join(f"{quote(column)} {duck_type(kind)}" for column, kind in columns.items())
+    connection.execute(f"CREATE OR REPLACE TABLE {quote(name)} ({spelled})")
+    rows = 0
+    for batch in batches:
+        rows += batch.num_rows
+        plain = _without_zones(batch)
+        connection.register("lakesql_batch", plain)
+        chosen = ", ".join(map(quote, columns))
+        try:
+            connection.execute(f"INSERT INTO {quote(name)} SELECT {chosen} FROM lakesql_batch")
+        except duckdb.Error as error:
+            raise NeedsSparkError(f"what DuckDB says to a value: {str(error).splitlines()[0]}") from None
+        connection.unregister("lakesql_batch")
+    return Loaded(name, dict(columns), rows)
+
+
+def translate_test(
+    query: TestQuery, tables: Mapping[TableName, Loaded], models: Mapping[str, TableName], now: datetime | None
+) -> str:
+    """The test's SELECT in DuckDB's SQL. Raises `NeedsSparkError`.
+
+    `tables` are those that are loaded, `models` the names of the models' tables. `now` is in UTC, without a zone;
+    without it whatever reads the clock needs Spark.
+    """
+    for model, column in query.compared:
+        kind = tables[models[model]].columns[column]
+        if kind not in COMPARED and not kind.startswith("decimal"):
+            raise NeedsSparkError(f"values of type {kind} are compared")
+    paths = {_path(table): loaded for table, loaded in tables.items()}
+    if not query.frame:
+        given = {path: Table(loaded.name, loaded.columns) for path, loaded in paths.items()}
+        return translate_query(query.text, given, now).text
+    own = tables[models[next(iter(query.reads))]]
+    relation = Relation(own.name, {name.lower(): kind for name, kind in own.columns.items()})
+    said = {
+        name: translate_condition(condition, (relation,), now)
+        for name, condition in query.conditions.items()
+        if name != DEADLINE
+    }
+    if query.within_ms is not None:
+        if now is None:
+            raise NeedsSparkError("the current time")
+        oldest = now - timedelta(milliseconds=query.within_ms)
+        said[DEADLINE] = f"TIMESTAMP '{oldest.isoformat(sep=' ')}'"
+    return duck_statement(query.frame, {path: loaded.name for path, loaded in paths.items()}, said)
+
+
+def answer(connection: duckdb.DuckDBPyConnection, statement: str, shown: int, keeps_all: bool) -> Answer:
+    """Run a translated test. Raises `NeedsSparkError` where a value turns up that Spark may treat otherwise."""
+    try:
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE lakesql_failing_rows AS {statement}")
+    except duckdb.Error as error:
+        line = str(error).splitlines()[0]
+        raise NeedsSparkError(line.partition(GUARD)[2] or f"what DuckDB says to it: {line}") from None
+    (failures,) = connection.execute("SELECT count(*) FROM lakesql_failing_rows").fetchall()[0]
+    found = connection.execute(f"SELECT * FROM lakesql_failing_rows LIMIT {shown}")
+    columns = tuple(str(each[0]) for each in found.description or ())
+    rows = found.fetchall()
+    everything = connection.execute("SELECT * FROM lakesql_failing_rows").to_arrow_table() if keeps_all else None
+    return Answer(columns, rows, failures, _with_zones(everything) if everything is not None else None)
+
+
+def drop(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Forget a loaded table."""
+    connection.execute(f"DROP TABLE IF EXISTS {quote(name)}")
+
+
+def _without_zones(batch: pa.RecordBatch) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    fields = [
+        field.with_type(pa.timestamp("us")) if pa.types.is_timestamp(field.type) else field for field in batch.schema
+    ]
+    return batch.cast(pa.schema(fields))
+
+
+def _with_zones(rows: pa.Table) -> pa.Table:
+    """The rows with times of UTC, as tables have them."""
+    import pyarrow as pa
+
+    fields = [
+        field.with_type(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(field.type) else field
+        for field in rows.schema
+    ]
+    return rows.cast(pa.schema(fields))
+
+
+def _path(table: TableName) -> tuple[str, ...]:
+    return table.catalog.lower(), table.namespace.lower(), table.name.lower()

@@ -1,0 +1,378 @@
+"""The SELECT of a data test's failing rows, in Spark's SQL, and what is wrong with it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import assert_never
+
+from sqlglot import exp
+
+from lakesql.compile.compiled import CompiledFiles
+from lakesql.compile.quote import identifier, table_name, text
+from lakesql.decode import Node, collect
+from lakesql.errors import Place, Problem, ProjectError, did_you_mean
+from lakesql.graph.manifest import Manifest
+from lakesql.model.data_tests import (
+    AcceptedValues,
+    DataTest,
+    Expression,
+    FailingRows,
+    NewestWithin,
+    NotNull,
+    Relationships,
+    RowCount,
+    Unique,
+)
+from lakesql.model.writing import build_writing
+from lakesql.select.query import parse_query, read_expression
+from lakesql.select.sqltext import Findings, read_text
+from lakesql.template.evaluate import Names
+from lakesql.template.template import parse_template, render_template
+from lakesql.unit.expressions import NeedsSparkError, duck_type
+from lakesql.unit.fixture_values import MisfitError, fit
+
+Columns = Mapping[str, str]
+"""Types by names; '' is a type that is not known."""
+
+WHERE, FAILING, DEADLINE = "lakesql_where", "lakesql_failing", "lakesql_deadline"
+"""What stands for the author's conditions, and for the oldest time that is new enough, in `TestQuery.frame`."""
+
+MOST_SHOWN = 6
+"""So many columns of a failing row are read where the model has no keys that tell which row it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestQuery:
+    """A test's SELECT. `frame` is the same with names in the place of the author's conditions; '' where all of it is
+    the author's.
+
+    `conditions` are their texts by these names. `reads` are the columns that are read, by model: None where the text
+    has a `*`. `compared` are the columns of each model whose values are compared or grouped. `is_by_row`: a row fails
+    by itself, whatever other rows there are. `within_ms` is how old the newest value may be.
+    """
+
+    __test__ = False
+
+    text: str
+    frame: str = ""
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    reads: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    compared: tuple[tuple[str, str], ...] = ()
+    is_by_row: bool = False
+    within_ms: int | None = None
+
+
+def check_data_tests(manifest: Manifest, compiled: CompiledFiles) -> None:
+    """Raise `ProjectError` with all that is wrong with tests, as far as the columns are known without the tables."""
+    problems: list[Problem] = []
+    tables = {name: _declared_columns(manifest, compiled, name) for name in manifest.models}
+    for test in manifest.data_tests:
+        collect(problems, lambda test=test: build_test_query(manifest, test, tables))  # type: ignore[misc]
+    if problems:
+        raise ProjectError(problems)
+
+
+def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Columns | None]) -> TestQuery:
+    """The SELECT of a test over tables that have these columns; None where they are not known.
+
+    Raises `ProjectError`: `unknown-column`, `bad-expression`, `wrong-value`, `not-a-select` and what else a SELECT of a
+    file may have wrong.
+    """
+    if isinstance(test.check, FailingRows):
+        return _of_file(manifest, test, test.check, tables)
+    columns = tables[test.model]
+    named = test.check.column if isinstance(test.check, NewestWithin) and test.check.column else test.column
+    column = _spelled(columns, named, test.model, test.place) if named else ""
+    used = [column] if column else []
+    conditions: dict[str, str] = {}
+    if test.where is not None:
+        used += _used(test.where, columns)
+        conditions[WHERE] = str(test.where.value)
+    keys = build_writing(manifest.models[test.model].config).keys
+    plain = [*readable_columns(columns or {})] or [*(columns or ())]
+    shown = [_spelled(columns, key, test.model, test.place) for key in keys] or plain[:MOST_SHOWN]
+    compared: tuple[tuple[str, str], ...] = ()
+    own, others, within_ms = table_name(manifest.models[test.model].table), {}, None
+    match test.check:
+        case NotNull():
+            conditions[FAILING] = f"{identifier(column)} IS NULL"
+            shape, shown = _rows, [*shown, column]
+        case AcceptedValues(values=values):
+            kind = (columns or {}).get(column, "")
+            words = ", ".join(_literal(node, kind) for node in values)
+            conditions[FAILING] = f"{identifier(column)} NOT IN ({words})"
+            shape, shown = _rows, [*shown, column]
+        case Expression(expression=expression):
+            read = _used(expression, columns)
+            conditions[FAILING] = f"NOT ({expression.value})"
+            shape, shown, used = _rows, [*shown, *used, *read], [*used, *read]
+        case Unique():
+            shape, shown, compared = _unique, [], ((test.model, column),)
+        case Relationships(to=to, field=field):
+            other = _spelled(tables[to], field, to, test.place)
+            _check_types(test, (columns or {}).get(column, ""), (tables[to] or {}).get(other, ""))
+            shape, shown = _relationships, [*shown, column]
+            others = {to: (other,)}
+            compared = ((test.model, column), (to, other))
+        case RowCount():
+            shape, shown = _row_count, []
+        case NewestWithin(within=within):
+            _check_is_time(test, column, (columns or {}).get(column, ""))
+            shape, shown, within_ms = _newest, [], within.length_ms
+            conditions[DEADLINE] = f"current_timestamp() - INTERVAL '{within.length_ms / 1000:f}' SECOND"
+        case _:
+            assert_never(test.check)
+    shown = list(dict.fromkeys(shown))
+    limit = f"\nLIMIT {test.options.limit}" if test.options.limit is not None else ""
+
+    def fill(name: Callable[[str], str], said: Callable[[str], str]) -> str:
+        wheres = [f"({said(WHERE)})"] if test.where is not None else []
+        parent = next(iter(others), "")
+        return (
+            shape(
+                _Parts(
+                    columns=[name(each) for each in shown] or ["*"],
+                    table=own,
+                    column=name(column) if column else "",
+                    wheres=wheres,
+                    failing=said(FAILING) if FAILING in conditions else "",
+                    deadline=said(DEADLINE) if DEADLINE in conditions else "",
+                    parent=table_name(manifest.models[parent].table) if parent else "",
+                    field=name(others[parent][0]) if parent else "",
+                    bounds=_bounds(test.check) if isinstance(test.check, RowCount) else "",
+                )
+            )
+            + limit
+        )
+
+    wanted = tuple(dict.fromkeys([*shown, *used]))
+    return TestQuery(
+        text=fill(identifier, lambda name: conditions[name]),
+        frame=fill(lambda name: "`" + name.replace("`", "``") + "`", lambda name: name),
+        conditions=conditions,
+        reads={
+            test.model: wanted or tuple(plain[:1]),  # rows are counted by a column
+            **_beside(test.model, wanted, others),
+        },
+        compared=compared,
+        is_by_row=isinstance(test.check, NotNull | AcceptedValues | Expression),
+        within_ms=within_ms,
+    )
+
+
+def readable_columns(columns: Columns) -> dict[str, str]:
+    """Those of a table's columns that DuckDB can hold as Spark has them: no structs, lists and maps among them."""
+    found = {}
+    for name, kind in columns.items():
+        try:
+            duck_type(kind)
+        except NeedsSparkError:
+            continue
+        if kind != "void" and not kind.startswith("struct"):
+            found[name] = kind
+    return found
+
+
+def header(test: DataTest) -> str:
+    """The first line of a test's compiled file."""
+    of = f"{test.word} of {test.model}{'.' if test.column else ''}{test.column}" if test.model else test.path
+    return f"-- data test {test.name}: {of} ({test.place}); severity {test.options.severity}, a row is a failure"
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What the shapes are filled with."""
+
+    columns: list[str]
+    table: str
+    column: str
+    wheres: list[str]
+    failing: str
+    deadline: str
+    parent: str
+    field: str
+    bounds: str
+
+
+def _and(*conditions: str) -> str:
+    return " AND ".join(filter(None, conditions))
+
+
+def _where(*conditions: str) -> str:
+    said = _and(*conditions)
+    return f"\nWHERE {said}" if said else ""
+
+
+def _rows(parts: _Parts) -> str:
+    return f"""\
+SELECT {", ".join(parts.columns)}
+FROM {parts.table}{_where(*parts.wheres, parts.failing)}"""
+
+
+def _unique(parts: _Parts) -> str:
+    return f"""\
+SELECT {parts.column}, count(*) AS n_records
+FROM {parts.table}{_where(*parts.wheres, f"{parts.column} IS NOT NULL")}
+GROUP BY {parts.column}
+HAVING count(*) > 1"""
+
+
+def _relationships(parts: _Parts) -> str:
+    return f"""\
+SELECT {", ".join(f"child.{column}" for column in parts.columns)}
+FROM (
+  SELECT * FROM {parts.table}{_where(*parts.wheres).replace(chr(10), " ")}
+) AS child
+LEFT JOIN (
+  SELECT DISTINCT {parts.field} AS parent_key FROM {parts.parent}
+) AS parent ON child.{parts.column} = parent.parent_key
+WHERE child.{parts.column} IS NOT NULL AND parent.parent_key IS NULL"""
+
+
+def _row_count(parts: _Parts) -> str:
+    return f"""\
+SELECT count(*) AS row_count
+FROM {parts.table}{_where(*parts.wheres)}
+HAVING {parts.bounds}"""
+
+
+def _newest(parts: _Parts) -> str:
+    return f"""\
+SELECT max({parts.column}) AS newest
+FROM {parts.table}{_where(*parts.wheres)}
+HAVING max({parts.column}) IS NULL OR max({parts.column}) < {parts.deadline}"""
+
+
+def _of_file(manifest: Manifest, test: DataTest, check: FailingRows, tables: Mapping[str, Columns | None]) -> TestQuery:
+    template = check.template or parse_template(check.path, check.source, manifest.macros)
+    target = manifest.target
+    names = Names(
+        stream=identifier,
+        ref=lambda name: table_name(manifest.models[name].table),
+        this="",
+        vars=manifest.vars,
+        target={"name": target.name, "namespace": target.namespace, "catalog": target.catalog.name},
+        is_full_refresh=False,
+    )
+    rendered = render_template(template, names)
+    findings = Findings(rendered.place)
+    read = read_text(rendered.text, findings)
+    tree = parse_query(read, rendered.text, findings)
+    if findings.problems:
+        raise ProjectError(findings.problems)
+    paths = {_path(manifest, name) for name in test.depends_on}
+    for found in tree.find_all(exp.Table):
+        path = tuple(part.name.lower() for part in found.parts)
+        if len(path) > 1 and path not in paths:
+            what = f"The SELECT reads {'.'.join(path)}, which is no ref('…')."
+            raise ProjectError.of("unknown-table", what, place=test.place)
+    has_star = any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star))
+    mentioned = {node.name.lower() for node in tree.find_all(exp.Identifier)}
+    reads: dict[str, tuple[str, ...] | None] = {}
+    for name in test.depends_on:
+        columns = tuple(tables[name] or ())
+        chosen = tuple(column for column in columns if column.lower() in mentioned)
+        reads[name] = None if has_star else chosen or columns[:1]
+    limit = f"\nLIMIT {test.options.limit}" if test.options.limit is not None else ""
+    said = read.sql.strip()
+    body = f"SELECT * FROM (\n{said}\n) AS failing{limit}" if limit else said
+    return TestQuery(text=body, reads=reads)
+
+
+def _declared_columns(manifest: Manifest, compiled: CompiledFiles, name: str) -> Columns | None:
+    """The columns of a model's table as its SELECT says; None where only Spark's analyzer knows them."""
+    known = compiled.known(name)
+    if known is None or known.columns is None:
+        return None
+    added = build_writing(manifest.models[name].config).added
+    return {**{column.name: column.type for column in known.columns}, **{column.name: column.type for column in added}}
+
+
+def _spelled(columns: Columns | None, name: str, model: str, place: Place) -> str:
+    """The column as the table spells it."""
+    if columns is None:
+        return name
+    found = next((column for column in columns if column.lower() == name.lower()), None)
+    if found is None:
+        what = f"The table of model '{model}' has no column '{name}'."
+        raise ProjectError.of("unknown-column", what, fix=did_you_mean(name, columns), place=place)
+    return found
+
+
+def _used(condition: Node, columns: Columns | None) -> list[str]:
+    """The columns that a condition reads, as the table spells them."""
+    read = read_expression(str(condition.value), columns)
+    if isinstance(read, Problem):
+        raise ProjectError([read.at(condition.place)])
+    spelled = {column.lower(): column for column in columns or ()}
+    return [spelled.get(name.lower(), name) for name in read]
+
+
+def _literal(node: Node, kind: str) -> str:
+    """A value as Spark's literal of the column's type; where that is not known, of the type that the file gives it."""
+    try:
+        value = fit(node, kind)
+    except MisfitError as error:
+        raise ProjectError.of("wrong-value", f"{error}.", fix=_quoting(node, kind), place=node.place) from None
+    except NeedsSparkError:
+        value = node.value
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case datetime():
+            return f"CAST('{value.isoformat(sep=' ')}Z' AS timestamp)"
+        case int():
+            return str(value)
+        case str():
+            return text(value)
+        case float():
+            return f"CAST('{node.written or value!r}' AS {kind if kind in ('double', 'float') else 'double'})"
+        case Decimal():
+            return f"CAST('{value:f}' AS {kind})"
+        case _:
+            return f"CAST('{value}' AS {kind})"
+
+
+def _quoting(node: Node, kind: str) -> str:
+    if kind == "string" and isinstance(node.value, bool | int | float):
+        return f"Put it in quotes: '{node.written if node.written is not None else node.value}'."
+    return "Correct the value, or the column that the test stands at."
+
+
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
+
+
+def _check_types(test: DataTest, kind: str, other: str) -> None:
+    """Raise `ProjectError` where values of two columns cannot be equal, as their types are known and differ in kind."""
+
+    def family(each: str) -> str:
+        return "number" if each in _NUMBERS or each.startswith("decimal") else each
+
+    if kind and other and family(kind) != family(other):
+        what = f"The column is of type {kind}, and the one that it refers to of type {other}."
+        raise ProjectError.of("wrong-value", what, fix="Refer to a column of the same kind.", place=test.place)
+
+
+def _check_is_time(test: DataTest, column: str, kind: str) -> None:
+    if kind and kind not in ("timestamp", "date", "timestamp_ntz"):
+        what = f"The column '{column}' is of type {kind}, and freshness is that of a time or a date."
+        raise ProjectError.of("wrong-value", what, fix="Name a column of times.", place=test.place)
+
+
+def _bounds(check: RowCount) -> str:
+    parts = [f"count(*) < {check.min}"] if check.min is not None else []
+    parts += [f"count(*) > {check.max}"] if check.max is not None else []
+    return " OR ".join(parts)
+
+
+def _beside(model: str, wanted: tuple[str, ...], others: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """What is read of other models; of the model itself, where it refers to itself, in one with the rest."""
+    return {name: (*wanted, *columns) if name == model else columns for name, columns in others.items()}
+
+
+def _path(manifest: Manifest, model: str) -> tuple[str, ...]:
+    table = manifest.models[model].table
+    return table.catalog.lower(), table.namespace.lower(), table.name.lower()
