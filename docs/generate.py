@@ -27,6 +27,7 @@ from lakesql.engine.spark.session import DEFAULTS, LOCAL_DEFAULTS
 from lakesql.events import Event
 from lakesql.graph.selector import METHODS
 from lakesql.model.config import ALL_MODES, PartitionField, SortField, TableConfig, Trigger
+from lakesql.model.expectations import EXPECTATION_KINDS
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.model.unit_tests import Expect, GivenRef, GivenStream, GivenTable, Overrides, Rows, UnitTest
 from lakesql.model.writing import PARTITIONED_APPEND_PROPERTIES, PARTITIONED_UPSERT_PROPERTIES
@@ -125,6 +126,15 @@ def unit_test_sections() -> str:
     }
     parts += [f"### {head}\n\n{_keys_of(kind)}" for head, kind in heads.items()]
     return "\n\n".join(parts)
+
+
+def expectation_sections() -> str:
+    """The keys of an expectation, by its kind."""
+    heads = ("`that`", "`not_null`, of a column", "`accepted_values`, of a column")
+    return "\n\n".join(
+        f"### {head}\n\n{option_doc(kind)}\n\n{_keys_of(kind)}"
+        for head, kind in zip(heads, EXPECTATION_KINDS, strict=True)
+    )
 
 
 def _keys_of(kind: type) -> str:
@@ -391,6 +401,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "maintenance": maintenance_sections,
     "properties": properties_table,
     "unit-tests": unit_test_sections,
+    "expectations": expectation_sections,
     "column-properties": lambda: option_table(fields_of(ColumnProperties)),
     "freshness": lambda: option_table(fields_of(Freshness)),
     "thresholds": threshold_table,

@@ -202,6 +202,8 @@ def rejected_rows(
     The record behind a row is found by the row's position among `records`, the parsed records of each stream; a record
     behind several such rows is one letter. A stateful row has no one record behind it: the row itself is the value.
     """
+    if failed is not None and not writing.not_null:
+        return letters_at(failed.dropDuplicates(["place"]), records, bindings)
     missing = _with_reason(rows, writing).where(F.col("reason").isNotNull())
     if POSITION not in rows.columns:
         empty = {name: F.lit(None) for name in ("stream", "topic", "partition", "offset", "timestamp", "key")}
