@@ -39,7 +39,8 @@ def analyze_select(session: SparkSession, select: Select, bindings: tuple[Stream
             fix=f"Name the columns, or leave one out: * EXCEPT ({twice[0]}).",
             place=select.model.place,
         )
-    rows.createOrReplaceTempView(MADE_VIEW)
+    if select.checks:
+        rows.createOrReplaceTempView(MADE_VIEW)
     for check in select.checks:
         _analyze_check(session, check)
     return rows.schema
