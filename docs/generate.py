@@ -28,6 +28,7 @@ from lakesql.events import Event
 from lakesql.graph.selector import METHODS
 from lakesql.model.config import ALL_MODES, PartitionField, SortField, TableConfig, Trigger
 from lakesql.model.data_tests import TEST_KINDS, Condition, EntryOptions, TestOptions, Threshold
+from lakesql.model.expectations import EXPECTATION_KINDS
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.model.unit_tests import Expect, GivenRef, GivenStream, GivenTable, Overrides, Rows, UnitTest
 from lakesql.model.writing import PARTITIONED_APPEND_PROPERTIES, PARTITIONED_UPSERT_PROPERTIES
@@ -137,6 +138,15 @@ def data_test_sections() -> str:
     parts.append(f"### Options of every test\n\n{option_table(fields_of(TestOptions))}")
     parts.append(f"In properties files also:\n\n{option_table(fields_of(EntryOptions))}")
     return "\n\n".join(parts)
+
+
+def expectation_sections() -> str:
+    """The keys of an expectation, by its kind."""
+    heads = ("`that`", "`not_null`, of a column", "`accepted_values`, of a column")
+    return "\n\n".join(
+        f"### {head}\n\n{option_doc(kind)}\n\n{_keys_of(kind)}"
+        for head, kind in zip(heads, EXPECTATION_KINDS, strict=True)
+    )
 
 
 def _keys_of(kind: type) -> str:
@@ -409,6 +419,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "properties": properties_table,
     "unit-tests": unit_test_sections,
     "data-tests": data_test_sections,
+    "expectations": expectation_sections,
     "column-properties": lambda: option_table(fields_of(ColumnProperties)),
     "freshness": lambda: option_table(fields_of(Freshness)),
     "thresholds": threshold_table,

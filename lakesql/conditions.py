@@ -35,7 +35,8 @@ CONDITIONS: dict[str, Condition] = {
         "Give it another name, in a SELECT with `AS`.",
     ),
     "bad-expression": Condition(
-        "An SQL expression in the configuration is not one scalar expression over the model's columns.",
+        "An SQL expression in the configuration, or an expectation, is not one scalar expression over the model's "
+        "columns, or one that is expected is neither true nor false.",
         "Correct it as the message says. Queries, aggregates and window functions have no place in it.",
     ),
     "bad-fixture": Condition(
@@ -202,6 +203,11 @@ CONDITIONS: dict[str, Condition] = {
         "What a connection points to cannot be reached: a folder that does not exist, a broker that does not answer.",
         "Correct the connection in profiles.yml, or start what it points to.",
     ),
+    "contradictory-expectations": Condition(
+        "Two expectations of a model have one name, or say the same and do something else with the rows that fail, or "
+        "leave a column no value.",
+        "Leave one of them out, or give it another name.",
+    ),
     "contradictory-options": Condition(
         "Two options of a model exclude each other, or one takes away what another needs.",
         "Leave one of them out, or change it as the message says.",
@@ -262,6 +268,17 @@ CONDITIONS: dict[str, Condition] = {
         "An executor ended in the middle of a batch and took rows with it that nobody else had, or Spark gave up on a "
         "task whose executors ended one after the other. The batch is tried again.",
         "If it happens again and again: look at the cluster's logs. Executors are often killed for lack of memory.",
+    ),
+    "expectation-failed": Condition(
+        "Rows of a batch fail an expectation that says `on_fail: stop`; or, as the reason of a dead letter, one that "
+        "says `on_fail: dead_letter`, which `detail` names.",
+        "Correct the model, the expectation or the source, and run again: the batch is repeated. Of dead letters, "
+        "`lakesql replay` reads those again that hold by then.",
+    ),
+    "expectation-untraceable": Condition(
+        "An expectation says `on_fail: dead_letter`, and a row of the model is not one record that could be set aside "
+        "and read again.",
+        "Say `on_fail: stop` or `on_fail: warn`.",
     ),
     "expression-failed": Condition(
         "An expression of the SELECT failed on a value: a cast, an overflow, a division by zero.",

@@ -138,7 +138,8 @@ class BatchCommitted:
     `event_time` is the newest event, ISO 8601 in UTC, or empty; `is_event_in_ledger` where `lakesql status` finds it
     too. `table` is what the table holds now. `small_files` are
     the data files of the commit, of `small_bytes` together, if they are small (`lakesql status`): in each of the
-    `partitions` that it has written to, on average. None of a table without partitions.
+    `partitions` that it has written to, on average. None of a table without partitions. `violations` count the rows
+    that fail an expectation, by its name.
     """
 
     model: str
@@ -158,6 +159,7 @@ class BatchCommitted:
     small_bytes: int = 0
     partitions: int | None = None
     is_event_in_ledger: bool = False
+    violations: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,7 @@ class BatchEmpty:
     """A batch had no row to write: no commit was made. Its `rejected` records are dead letters all the same.
 
     `late` ones have been dropped by a watermark, and `ignored` are messages and tombstones of a change feed.
+    `violations` count the rows that fail an expectation, by its name.
     """
 
     model: str
@@ -183,6 +186,7 @@ class BatchEmpty:
     at_ms: int
     late: int = 0
     ignored: int = 0
+    violations: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +283,7 @@ class ModelFinished:
     """A model is done: with `success`, with `error` (its problems say why), or `skipped` for what `because` says.
 
     `warnings` are of its streams that had nothing to read. `maintained` are the procedures that were run on its tables.
+    `violations` count the rows that failed an expectation, by its name.
     """
 
     model: str
@@ -297,6 +302,7 @@ class ModelFinished:
     ignored: int = 0
     remembered: int = 0
     maintained: int = 0
+    violations: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,9 +87,10 @@ NO_VALUE = "tombstone"
 KEY_MISSING = "key-missing"
 SEQUENCE_MISSING = "sequence-missing"
 LATE = "late"
+NOT_AS_EXPECTED = "expectation-failed"
 """Why a record, or a row of the SELECT, is a dead letter: its `reason`. A watermark has dropped what is `late`."""
 
-REASONS = (UNPARSABLE, REQUIRED_MISSING, NO_VALUE, KEY_MISSING, SEQUENCE_MISSING, LATE)
+REASONS = (UNPARSABLE, REQUIRED_MISSING, NO_VALUE, KEY_MISSING, SEQUENCE_MISSING, LATE, NOT_AS_EXPECTED)
 """All that `reason` may say."""
 
 RANK = "_lakesql_rank"
@@ -110,8 +111,17 @@ FIRST = "_lakesql_first"
 LAST = "_lakesql_last"
 """A struct of each column's last value in a batch that is not NULL, and the `sequence_by` of the row that has it."""
 
+FAILED = "_lakesql_failed"
+"""The names of the expectations that a row of a batch fails: an array, empty where it fails none."""
+
+MADE_VIEW = "_lakesql_made"
+"""The view of the rows that a model's SELECT makes of a batch, where something is expected of them."""
+
+CHECKED_VIEW = "_lakesql_checked"
+"""The view of these rows, each with what it fails."""
+
 ROWS_VIEW = "_lakesql_rows"
-"""The view of the rows that a model's SELECT makes of a batch."""
+"""The view of the rows that a model's SELECT makes of a batch, without those that are set aside."""
 
 CHANGES_VIEW = "_lakesql_changes"
 """The view of a batch's changes of a feed that is mirrored."""

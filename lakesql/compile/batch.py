@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, assert_never
 
+from lakesql.compile.checks import checked_rows, is_dead, kept_rows
 from lakesql.compile.history import History
 from lakesql.compile.insert import insert_first_parts, insert_statement, keyed_rows
 from lakesql.compile.merge import (
@@ -41,9 +42,11 @@ from lakesql.names import (
     BATCH_VIEW,
     CHANGED_VIEW,
     CHANGES_VIEW,
+    CHECKED_VIEW,
     DELETE,
     DELETED_AT,
     HISTORY_VIEW,
+    MADE_VIEW,
     MARKED_AT,
     NEWEST_VIEW,
     ROWS_VIEW,
@@ -106,6 +109,20 @@ class Bounded:
         for alias, part in zip(self.aliases, rest, strict=True):
             whole += (BOUNDS_PLACE if bounds is None else bounds_text(bounds, alias)) + part
         return whole
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRows:
+    """Make the rows of a view anew, once, each with what it fails, and stop before the batch is written if it must."""
+
+    when: str
+    view: str
+    query: str
+
+    @property
+    def text(self) -> str:
+        """The statement that makes the view, as the compiled file has it."""
+        return MakeView(self.when, self.view, self.query).text
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +227,7 @@ class Write:
         return f"{self.text(())}\n{end}" if end else ""
 
 
-Step = MakeView | CheckDeletes | ReadBounds | FillUnsent | TakeTombstones | KeepRows | Remember | Write
+Step = MakeView | CheckRows | CheckDeletes | ReadBounds | FillUnsent | TakeTombstones | KeepRows | Remember | Write
 
 
 def newest_view(select: Select) -> MakeView:
@@ -281,13 +298,12 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
     `columns` are those that land in the table; None where only Spark's analyzer knows them.
     """
     config, table = select.model.config, select.model.table
-    when = "the streaming query" if select.query.stateful else "each batch: the rows that the SELECT makes of it"
-    rows = MakeView(when, ROWS_VIEW, select.text)
+    rows = made_views(select)
     match config:
         case Append(keys=keys, within=within) if keys:
             margins = {config.time_column: within.length_ms} if within else {}
             return (
-                rows,
+                *rows,
                 MakeView(
                     f"each batch: {'its rows, numbered' if within else 'the first row of each key'}",
                     BATCH_VIEW,
@@ -297,7 +313,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                 Write(COMMIT, Bounded(insert_first_parts(table, config, columns), ("target",)), is_unchecked=True),
             )
         case Append():
-            return rows, Write(COMMIT, Bounded((insert_statement(table, columns),), ()))
+            return *rows, Write(COMMIT, Bounded((insert_statement(table, columns),), ()))
         case Upsert(keys=keys):
             takes_tombstones = select.writing.takes_tombstones
             config = replace(config, delete_when=config.delete_when or (NEVER if takes_tombstones else ""))
@@ -306,7 +322,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
             aliases = ("deleted", "target") if remembers else ("target",)
             merge = Bounded(merge_parts(table, config, columns, remembers), aliases)
             return (
-                rows,
+                *rows,
                 MakeView("each batch: the newest row of each key", BATCH_VIEW, newest),
                 ReadBounds(BATCH_VIEW, keys),
                 *((_take_tombstones(select, config, columns or ()),) if takes_tombstones else ()),
@@ -328,7 +344,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
             condition = f"{DELETE} OR {MARKED_AT} IS NOT NULL" if marks else DELETE
             landing = (*columns, MARKED_AT) if marks and columns is not None else columns
             return (
-                rows,
+                *rows,
                 MakeView(
                     "each batch: each key that has changed",
                     BATCH_VIEW,
@@ -337,6 +353,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                 *_check_deletes(select, condition),
                 ReadBounds(BATCH_VIEW, keys),
                 *_fill_unsent(select, columns),
+                *_check_rows(select, condition),
                 *(
                     (_remember(select, remember_statement(table, merged, of_truncates, condition), condition),)
                     if sequence
@@ -363,9 +380,10 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                 batch = newest_rows(Upsert(keys=(*keys, *sequence)), select.writing.is_positioned)
             history = History(table, config, tuple(sequence), columns or ())
             return (
-                rows,
+                *rows,
                 MakeView("each batch: its changes, and what the SELECT makes of them", BATCH_VIEW, batch),
                 ReadBounds(BATCH_VIEW, keys),
+                *_check_rows(select, DELETE),
                 KeepRows(
                     "each batch: all changes of its keys",
                     HISTORY_VIEW,
@@ -384,15 +402,43 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
             assert_never(config)
 
 
+def made_views(select: Select) -> tuple[MakeView, ...]:
+    """The views of what the SELECT makes, `_lakesql_rows` last; of a mirror, rows are checked as they are to be
+    written."""
+    when = "the streaming query" if select.query.stateful else "each batch: the rows that the SELECT makes of it"
+    if not select.checks or select.writing.is_mirror:
+        return (MakeView(when, ROWS_VIEW, select.text),)
+    sets_aside = bool(is_dead(select.checks))
+    return (
+        MakeView(when, MADE_VIEW, select.text),
+        MakeView("each batch: its rows, each with what it fails", CHECKED_VIEW, checked_rows(select.checks)),
+        MakeView(
+            f"each batch: its rows{', without those whose records are dead letters' if sets_aside else ''}",
+            ROWS_VIEW,
+            kept_rows(select.checks, is_placed=select.writing.is_positioned and not select.writing.keys),
+        ),
+    )
+
+
+def _check_rows(select: Select, deleted: str) -> tuple[CheckRows, ...]:
+    """The rows of a mirror's batch that are not deleted, checked."""
+    if not (select.checks and select.writing.is_mirror):
+        return ()
+    query = checked_rows(select.checks, BATCH_VIEW, f"NOT ({deleted})")
+    return (CheckRows("each batch: its rows, each with what it fails", BATCH_VIEW, query),)
+
+
 def named_steps(select: Select, conditions: Mapping[str, str]) -> tuple[Step, ...]:
-    """The steps of each batch, in which these texts stand for the configuration's conditions, by their options.
+    """The steps of each batch, in which these texts stand for the configuration's conditions, by their options, and
+    nothing is expected of rows.
 
     A condition is the author's SQL; without it, all of a step's text is lakesql's own.
     """
     config = select.model.config
     has = {each.name for each in fields(config)}
     texts: dict[str, Any] = {name: conditions.get(name, "") for name in CONDITIONS if name in has}
-    return batch_steps(replace(select, model=replace(select.model, config=replace(config, **texts))), select.columns)
+    model = replace(select.model, config=replace(config, **texts))
+    return batch_steps(replace(select, model=model, checks=()), select.columns)
 
 
 CONDITIONS = ("delete_when", "when_matched")

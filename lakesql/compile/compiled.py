@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lakesql.compile.checks import checks_of
 from lakesql.errors import Place, Problem, ProjectError, UsageError
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.graph.parse_cache import digest_macros
@@ -90,6 +91,7 @@ class CompiledFiles:
             {found.name: self._contract(found.name) for found in facts.streams},
             adds_functions(target.spark),
             [model.properties.description, [[it.name, it.description] for it in model.properties.columns]],
+            [[it.name, it.condition, it.on_fail, it.column] for it in checks_of(model.properties)],
         ]
         # A template sees the entries of a mapping in their order.
         self._keys[name] = digest(model.source, json.dumps(read_values), _text_of(parts))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import assert_never
 
+from lakesql.compile.checks import show_checks
 from lakesql.compile.growth import (
     ROW_BYTES,
     ROWS_PER_SECOND,
@@ -38,6 +39,7 @@ def render_header(select: Select) -> str:
         "filtered rows": _filtered(select),
         "unsent values": _unsent(select),
         "bad records": _bad(select),
+        "expectations": "; ".join(show_checks(select.checks)),
         "late records": _late(select),
         "tombstones": _tombstones(select),
         "deletes": _deletes(select),

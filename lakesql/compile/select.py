@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from lakesql.compile.checks import Check, checks_of, is_unsteady, names_of
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.storable import (
     find_misused,
@@ -27,6 +28,7 @@ from lakesql.select.query import Query, carry_position, read_expression, read_qu
 from lakesql.select.relation import Column as QueryColumn
 from lakesql.select.relation import StreamShape
 from lakesql.stream.stream import CHANGE_FIELDS, Column, Stream, TopicPattern, Topics, model_stream
+from lakesql.stream.types import parse_type
 from lakesql.template.evaluate import Names
 from lakesql.template.template import Rendered, parse_template, render_template
 
@@ -38,6 +40,7 @@ class Select:
     """A model with its SELECT, and how its batches are written.
 
     `streams` are what it reads: declared ones, and other models' tables as such, whose names are in `read_tables`.
+    `checks` are what is expected of its rows.
     """
 
     model: Model
@@ -46,6 +49,7 @@ class Select:
     rendered: Rendered
     writing: Writing
     read_tables: Mapping[str, TableName]
+    checks: tuple[Check, ...] = ()
 
     @property
     def text(self) -> str:
@@ -157,6 +161,12 @@ class Select:
         return self.query.ungrouped if self.drops_late and self.model.config.late == "dead_letter" else ""
 
     @property
+    def has_unsteady_checks(self) -> bool:
+        """Whether a row that is looked at again, as its record becomes a dead letter, may fail something else."""
+        conditions = (check.condition for check in self.checks)
+        return bool(names_of(self.checks, "dead_letter")) and is_unsteady(self.query.sql, *conditions)
+
+    @property
     def columns(self) -> tuple[str, ...] | None:
         """The columns of the table; None where only Spark's analyzer knows them."""
         return tuple(output.name for output in self.query.outputs) if self.query.outputs is not None else None
@@ -181,16 +191,19 @@ def build_select(
     tables, is_plain = _tables_of(manifest, model, built), not adds_functions(manifest.target.spark)
     query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain)
     read_tables = {found: read.table for found in streams if (read := reads_model(manifest, found)) is not None}
-    select = Select(
-        model,
-        query,
-        streams,
-        rendered,
-        build_writing(model.config, query.stateful, _reads_feed(query, streams), _key_columns(query, streams)),
-        read_tables,
+    checks = checks_of(model.properties)
+    writing = build_writing(
+        model.config,
+        query.stateful,
+        _reads_feed(query, streams),
+        _key_columns(query, streams),
+        is_traced=bool(names_of(checks, "dead_letter")),
     )
-    select = _with_feed_key(select)
-    problems = [*_check_columns(select), *_check_mode(select), *_check_storable(select), *_check_open(select)]
+    select = _with_feed_key(Select(model, query, streams, rendered, writing, read_tables, checks))
+    problems = [
+        *(*_check_columns(select), *_check_mode(select), *_check_storable(select), *_check_open(select)),
+        *_check_expectations(select),
+    ]
     if problems:
         raise ProjectError(problems)
     built[name] = select
@@ -472,6 +485,45 @@ def _check_mode(select: Select) -> Iterable[Problem]:
         )
     for found in writing.contradictions:
         yield Problem("contradictory-options", found.what, found.why, place=model.option_place(found.option))
+
+
+def _check_expectations(select: Select) -> Iterable[Problem]:
+    """Expectations of columns that the SELECT has not, that are no conditions, or that a dead letter cannot answer."""
+    known = select.columns
+    outputs = output_columns(select)
+    typed = tuple(QueryColumn(it.name, 0, type=parse_type(it.type) if it.type else None) for it in outputs)
+    for check in select.checks:
+        if check.column and known is not None and check.column.lower() not in {name.lower() for name in known}:
+            what = f"Something is expected of column '{check.column}', which is not one of the SELECT."
+            yield Problem("unknown-column", what, "", did_you_mean(check.column, known), check.place)
+        found = read_expression(check.condition, known, typed=typed) if check.is_written else None
+        if isinstance(found, Problem):
+            yield found.at(check.place)
+        if check.on_fail == "dead_letter" and (why := _untraceable(select)):
+            yield Problem(
+                "expectation-untraceable",
+                f"'{check.name}' cannot make dead letters of the records of model '{select.model.name}'.",
+                why,
+                "Say `on_fail: stop`, or `on_fail: warn`; or leave such rows out by a WHERE.",
+                check.place,
+            )
+
+
+def _untraceable(select: Select) -> str:
+    """Why a row of the SELECT is not one record that could be set aside and read again; '' where it is."""
+    if select.query.stateful:
+        return "It keeps state between batches: a row is made of many records."
+    if select.writing.is_mirror:
+        return (
+            f"Mode '{mode_of(select.model.config)}' mirrors a feed: without the change the table would keep a version "
+            "of the row that the source has no more."
+        )
+    if select.query.multiplies and not select.writing.is_idempotent:
+        return (
+            "It may make several rows of a record, by a join, explode or the like: `lakesql replay` would add those "
+            "again that were written. With keys it would not."
+        )
+    return ""
 
 
 def _check_mirror(select: Select) -> Iterable[Problem]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from lakesql.compile.batch import (
     FIRST_COMMIT,
     CheckDeletes,
+    CheckRows,
     FillUnsent,
     KeepRows,
     MakeView,
@@ -66,7 +67,7 @@ def compiled_text(select: Select) -> str:
                     emptied = changed_view(select, has_truncate=True)
                     parts.append(_section(emptied.when, emptied.text))
                     parts.append(_section("each batch with a truncate: the commit", step.truncating_text()))
-            case KeepRows() | FillUnsent():
+            case KeepRows() | FillUnsent() | CheckRows():
                 parts.append(_section(step.when, step.text))
             case TakeTombstones():
                 parts += [_section(step.when, step.text), _section(step.newest.when, step.newest.text)]

@@ -8,6 +8,12 @@ from dataclasses import dataclass
 from lakesql.decode import Node, decode, option, read_each
 from lakesql.errors import Place, ProjectError
 from lakesql.model.data_tests import TestEntry, read_tests
+from lakesql.model.expectations import (
+    Expectation,
+    find_contradictions,
+    read_column_expectations,
+    read_model_expectations,
+)
 from lakesql.names import check_name
 from lakesql.project.duration import Duration, parse_duration
 
@@ -20,6 +26,11 @@ class ColumnProperties:
     description: str = option("What the column holds.", default="")
     tests: tuple[TestEntry, ...] = option("Tests of the column.", default=(), read=read_tests)
     data_tests: tuple[TestEntry, ...] = option("The same, by dbt's newer word.", default=(), read=read_tests)
+    expect: tuple[Expectation, ...] = option(
+        "What is to hold for the column in each row of a batch ([docs/expectations.md](expectations.md)).",
+        default=(),
+        read=read_column_expectations,
+    )
 
 
 def _read_columns(node: Node) -> tuple[ColumnProperties, ...]:
@@ -109,6 +120,18 @@ class ModelProperties:
     )
     tests: tuple[TestEntry, ...] = option("Tests of the table.", default=(), read=read_tests)
     data_tests: tuple[TestEntry, ...] = option("The same, by dbt's newer word.", default=(), read=read_tests)
+    expect: tuple[Expectation, ...] = option(
+        "What is to hold for each row of a batch ([docs/expectations.md](expectations.md)).",
+        default=(),
+        read=read_model_expectations,
+    )
+
+    @property
+    def expectations(self) -> tuple[tuple[str, Expectation], ...]:
+        """All that is expected of rows, in the order of the file: the model's, then those of its columns, each with the
+        column's name."""
+        of_columns = ((column.name, it) for column in self.columns for it in column.expect)
+        return (*(("", it) for it in self.expect), *of_columns)
 
     def description_of(self, column: str) -> str:
         """The docs of a column, or the empty text."""
@@ -131,7 +154,10 @@ def read_sections(root: Node) -> tuple[tuple[Node, ...], tuple[Node, ...], tuple
 def read_model_properties(node: Node) -> ModelProperties:
     """One entry of a file's `models:`. Raises `ProjectError` with everything that is wrong with it."""
     place = node.keys.get("name", node.place)
-    return decode(node, ModelProperties, what="a model's properties", words="model", given={"place": place})
+    said = decode(node, ModelProperties, what="a model's properties", words="model", given={"place": place})
+    if problems := tuple(find_contradictions(said.expectations)):
+        raise ProjectError(problems)
+    return said
 
 
 def _items(node: Node | None) -> tuple[Node, ...]:

@@ -80,7 +80,8 @@ class Writing:
     order_by: tuple[SortField, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     is_positioned: bool
-    """Whether each row carries the position of the record it comes from: where arrival decides between rows."""
+    """Whether each row carries the position of the record it comes from: where arrival decides between rows, or its
+    record may become a dead letter."""
     keeps_first: bool = False
     """Whether the first row of a key stays as it is, and no other one is added."""
     is_mirror: bool = False
@@ -125,10 +126,12 @@ def build_writing(
     is_stateful: bool = False,
     reads_feed: bool = False,
     key_columns: Mapping[str, str] = MappingProxyType({}),
+    is_traced: bool = False,
 ) -> Writing:
     """What the mode of `config` means for a SELECT that keeps state between batches, or does not, and that reads a
     change feed, or does not. `key_columns` are those of the SELECT, in small letters, that are columns of the key of
-    the one topic that it reads; none where it has not all of these."""
+    the one topic that it reads; none where it has not all of these. `is_traced`: the record behind a row must be found,
+    whatever the mode."""
     match config:
         case Append(keys=keys):
             spreads = config.partition_by and not config.order_by
@@ -141,7 +144,7 @@ def build_writing(
                 contradictions=tuple(_find_unbounded(config)),
                 update_notes=(_note_first(config),) if keys else (),
                 properties=PARTITIONED_APPEND_PROPERTIES if spreads else {},
-                is_positioned=bool(keys) and not is_stateful,
+                is_positioned=(bool(keys) or is_traced) and not is_stateful,
                 keeps_first=bool(keys),
                 output_mode="append",
                 can_replay=not keys,

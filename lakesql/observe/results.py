@@ -96,6 +96,7 @@ def _result(model: ModelTally, is_running: bool, at_ms: int) -> Mapping[str, Any
         "late": finished.late,
         "ignored": finished.ignored,
         "remembered": finished.remembered,
+        "violations": dict(finished.violations),
         "skipped_batches": finished.skipped_batches,
         "execution_time_ms": finished.duration_ms,
         "maintenance": [

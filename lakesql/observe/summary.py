@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from lakesql.errors import Place, render_problem
 from lakesql.observe.tally import ModelTally, RunTally
-from lakesql.observe.text import STYLES, Tone, count, duration, is_up_to_date, number, printable, reasons
+from lakesql.observe.text import STYLES, Tone, count, duration, failing, is_up_to_date, number, printable, reasons
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -64,14 +64,16 @@ def render_closing(run: RunTally) -> str:
 
 
 def render_remarks(run: RunTally) -> tuple[str, ...]:
-    """What the table has no room for: where the dead letters are, what came too late, how many deletes are remembered,
-    which streams had nothing, why models were skipped, and which ones a continuous run has not kept fresh."""
+    """What the table has no room for: where the dead letters are, what rows fail, what came too late, how many deletes
+    are remembered, which streams had nothing, why models were skipped, and which ones a continuous run has not kept
+    fresh."""
     models = run.models.values()
     dead_letters = (
         f"{model.name}: {count(model.rejected, 'dead letter')} in {model.dead_letter_table} ({reasons(model.reasons)})"
         for model in models
         if model.rejected and model.dead_letter_table
     )
+    violations = (f"{model.name}: {failing(model.violations)}" for model in models if model.violations)
     late = (
         f"{model.name}: {number(model.late)} dropped as late, older than its watermark; "
         f"{'they are among its dead letters' if 'late' in dict(model.reasons) else 'no dead letter has them'}"
@@ -91,7 +93,9 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         if model.finished and model.finished.status == "skipped"
     )
     ended = (f"{name}: ended with what was there (trigger='available_now'), and not kept fresh" for name in run.ending)
-    return tuple(printable(remark) for remark in (*dead_letters, *late, *remembered, *empty, *skipped, *ended))
+    return tuple(
+        printable(remark) for remark in (*dead_letters, *violations, *late, *remembered, *empty, *skipped, *ended)
+    )
 
 
 def render_failures(run: RunTally, read_line: ReadLine) -> tuple[str, ...]:

@@ -59,8 +59,8 @@ class ModelTally:
     `lag` is the backlog of each partition of its topics. `rejected` are dead letters, `reasons` counts them. `late`
     are rows that a watermark has dropped, `ignored` messages and tombstones of a change feed, and `remembered` what was
     put into the model's tombstones. `warnings` are of its streams that had nothing to read; `has_nothing` if that
-    goes for all of them. `maintenance` is by the names of the tasks that have run. `known` is what its commits say
-    of its table, `judged` how well that is.
+    goes for all of them. `maintenance` is by the names of the tasks that have run. `violations` count the rows that
+    failed an expectation, by its name. `known` is what its commits say of its table, `judged` how well that is.
     """
 
     name: str
@@ -88,6 +88,7 @@ class ModelTally:
     known: Known = Known()
     judged: Word = "well"
     judged_because: tuple[Reason, ...] = ()
+    violations: tuple[tuple[str, int], ...] = ()
     finished: ModelFinished | None = None
 
     @property
@@ -117,6 +118,7 @@ class ModelTally:
             ignored=self.ignored,
             remembered=self.remembered,
             maintained=sum(task.runs for task in self.maintenance.values()),
+            violations=self.violations,
         )
 
 
@@ -186,6 +188,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 late=model.late + event.late,
                 ignored=model.ignored + event.ignored,
                 remembered=model.remembered + event.remembered,
+                violations=_add(model.violations, event.violations),
                 known=count_commit(model.known, event),
             )
         case BatchSkipped():
@@ -201,6 +204,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 records=model.records + event.records,
                 late=model.late + event.late,
                 ignored=model.ignored + event.ignored,
+                violations=_add(model.violations, event.violations),
                 known=count_batch(model.known, event.at_ms, late=event.late),
             )
         case RecordsRejected():
@@ -209,7 +213,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 known=count_letters(model.known, event.count),
                 rejected=model.rejected + event.count,
                 dead_letter_table=event.table,
-                reasons=tuple((Counter(dict(model.reasons)) + Counter(dict(event.reasons))).most_common()),
+                reasons=_add(model.reasons, event.reasons),
             )
         case Progress():
             speed = event.records_per_second
@@ -254,10 +258,16 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 ignored=event.ignored,
                 remembered=event.remembered,
                 warnings=event.warnings,
+                violations=event.violations,
                 finished=event,
             )
         case _:
             assert_never(event)
+
+
+def _add(counts: tuple[tuple[str, int], ...], more: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """Both counts together, the largest first."""
+    return tuple((Counter(dict(counts)) + Counter(dict(more))).most_common()) if more else counts
 
 
 def _rewrites(model: str) -> tuple[str, ...]:

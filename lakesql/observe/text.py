@@ -80,12 +80,14 @@ def _describe(event: Event) -> Line:
             return Line(event.model, f"{headline(event.problems)} - {retry}", "warning")
         case BatchCommitted():
             parts = [count(event.records, "record"), count(event.rows, "row"), *_lost(event.rejected, event.late)]
-            return Line(event.model, f"batch {event.batch}: {_join(*parts, duration(event.duration_ms))}")
+            said = _join(*parts, duration(event.duration_ms), failing(event.violations))
+            return Line(event.model, f"batch {event.batch}: {said}", "warning" if event.violations else "plain")
         case BatchSkipped():
             return Line(event.model, f"batch {event.batch}: in the table already, nothing written", "warning")
         case BatchEmpty():
             parts = [count(event.records, "record"), "no row to write", *_lost(event.rejected, event.late)]
-            return Line(event.model, f"batch {event.batch}: {_join(*parts)}")
+            said = _join(*parts, failing(event.violations))
+            return Line(event.model, f"batch {event.batch}: {said}", "warning" if event.violations else "plain")
         case RecordsRejected():
             dead_letters = f"{count(event.count, 'dead letter')} in {event.table}"
             return Line(event.model, f"batch {event.batch}: {dead_letters} ({reasons(event.reasons)})", "warning")
@@ -159,6 +161,11 @@ def headline(problems: tuple[Problem, ...]) -> str:
 def reasons(counts: tuple[tuple[str, int], ...]) -> str:
     """Why records are dead letters: `missing-value 3, not-readable 1`."""
     return ", ".join(f"{reason} {number(times)}" for reason, times in counts) or "no reason given"
+
+
+def failing(counts: tuple[tuple[str, int], ...]) -> str:
+    """How many rows fail which expectations: `3 rows fail 'amount >= 0'`; empty where none does."""
+    return ", ".join(f"{count(times, 'row')} {'fails' if times == 1 else 'fail'} '{name}'" for name, times in counts)
 
 
 def count(times: int, one: str, many: str = "") -> str:

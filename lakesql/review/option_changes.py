@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from lakesql.model.model import WrittenCall
@@ -74,7 +74,8 @@ def resolved(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         if hasattr(value, "interval_ms"):
             return value.interval_ms
-        return (type(value).__name__, {it.name: resolved(getattr(value, it.name)) for it in fields(value)})
+        compared = {it.name: resolved(getattr(value, it.name)) for it in fields(value) if it.compare}
+        return (type(value).__name__, compared)
     return value
 
 
@@ -115,6 +116,25 @@ def _trigger(trigger: object) -> str:
     return f"every {text}" if text else "of what is there"
 
 
+def _expectation_changes(change: Change) -> Iterator[Reason]:
+    """Expectations that come, go or are others: each batch is checked by those that there are then."""
+    before, after = ({check.name: check for check in select.checks} for select in (change.before, change.after))
+    for name, check in after.items():
+        was = before.get(name)
+        if was is None:
+            what = f"'{name}' is expected of rows, from the next batch on."
+        elif (was.condition, was.on_fail) != (check.condition, check.on_fail):
+            what = f"What is expected as '{name}' is other than before, from the next batch on."
+        else:
+            continue
+        if check.on_fail == "stop":
+            what += " A batch that fails it stops the model."
+        yield Reason("next-batch", "expectation-changed", what, check.place)
+    for name in sorted(before.keys() - after.keys()):
+        what = f"'{name}' is not expected of rows any more, from the next batch on."
+        yield Reason("next-batch", "expectation-changed", what, properties_place(change.new, change.model, "expect"))
+
+
 def _key_changes(change: Change) -> Iterator[Reason]:
     """Keys of rows that no batch changes, so that the ledger does not tell them: the first row of each key stays."""
     before, after = change.before.writing, change.after.writing
@@ -152,12 +172,13 @@ def _property_changes(change: Change) -> Iterator[Reason]:
     if before.description != after.description:
         place = properties_place(change.new, change.model, "description")
         yield Reason("docs", "description-changed", "The description of the table is another one.", place)
-    columns = [{it.name.lower(): it for it in each.columns} for each in (before, after)]
+    columns = [{it.name.lower(): replace(it, expect=()) for it in each.columns} for each in (before, after)]
     for key in sorted(columns[0].keys() | columns[1].keys()):
         if columns[0].get(key) != columns[1].get(key):
             name = (columns[1].get(key) or columns[0][key]).name
             place = properties_place(change.new, change.model, "columns", name)
             yield Reason("docs", "description-changed", f"What is said of column '{name}' is other than before.", place)
+    yield from _expectation_changes(change)
     if resolved(before.freshness) != resolved(after.freshness):
         place = properties_place(change.new, change.model, "freshness")
         yield Reason("next-batch", "freshness-changed", "lakesql freshness holds the table to other limits.", place)

@@ -40,6 +40,7 @@ CAUSES: Mapping[str, str] = {
     "connection-changed": "A stream is read through another connection.",
     "contract-changed": "The contract of a stream, or how its records are written, has changed.",
     "description-changed": "A description or a test has changed.",
+    "expectation-changed": "Something else is expected of the rows of a batch.",
     "expression-changed": "A column is worked out in another way.",
     "filter-changed": "Other rows pass: a WHERE, HAVING or QUALIFY has changed.",
     "freshness-changed": "The table is held to other limits.",

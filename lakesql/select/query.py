@@ -5,6 +5,7 @@ sqlglot reads and never writes: what Spark runs is the author's own text, with i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,8 +21,10 @@ from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import is_reserved
 from lakesql.select.calls import check_calls, stop_at_wrong_counts
 from lakesql.select.carry import CARRY
+from lakesql.select.derive import derive_type
+from lakesql.select.functions import TABLE_FUNCTIONS
 from lakesql.select.groups import Group
-from lakesql.select.relation import Column, StreamShape
+from lakesql.select.relation import Column, Relation, StreamShape
 from lakesql.select.sqltext import Findings, Text, read_text, refuse_marker
 from lakesql.select.stateful import state_shape
 from lakesql.select.tree import read_relation
@@ -58,6 +61,7 @@ class Query:
     `grouped_by_event_time` says that some key of an aggregate or DISTINCT carries a watermark.
     `filters` says that it may leave out what a stream brings.
     `reads_tables` says that it reads a table beside its streams.
+    `multiplies` says that it may make several rows of one record.
     `record_fields` and `change_fields` are the fields of `_record` and `_change` that the text uses.
     `used` are the names, in small letters, of columns that it does more with than to pass them on.
     `groups`: a batch has one row for each of them; None where that is not known.
@@ -78,6 +82,7 @@ class Query:
     grouped_by_event_time: bool
     filters: bool
     reads_tables: bool
+    multiplies: bool
     record_fields: frozenset[str]
     change_fields: frozenset[str]
     used: frozenset[str]
@@ -121,15 +126,19 @@ def carry_position(query: Query) -> str:
 
 
 def read_expression(
-    text: str, columns: Collection[str] | None, sides: Collection[str] = ()
+    text: str,
+    columns: Collection[str] | None,
+    sides: Collection[str] = (),
+    typed: tuple[Column, ...] = (),
 ) -> tuple[str, ...] | Problem:
     """The columns that a configured condition such as `delete_when` reads, or what is wrong with it.
 
     It is one scalar expression over `columns` (None: unknown): no query, no aggregate, no window. Where rows of several
-    `sides` are compared, as in `when_matched`, each column stands behind the name of its side: `source.amount`.
+    `sides` are compared, as in `when_matched`, each column stands behind the name of its side: `source.amount`. Where
+    the types of columns are given, `typed`, it must not be of another type than boolean.
     """
     try:
-        read = _read_condition(text, columns, sides)
+        read = _read_condition(text, columns, sides, typed)
     except ProjectError as error:
         read = error.problems[0].what
     except RecursionError:
@@ -167,6 +176,7 @@ def _read(
         grouped_by_event_time=relation.by_event_time,
         filters=walk.filters,
         reads_tables=walk.reads_tables,
+        multiplies=_multiplies(tree, text),
         record_fields=text.record_fields,
         change_fields=text.change_fields,
         used=_used_names(tree),
@@ -175,6 +185,18 @@ def _read(
         carry=() if stateful else tuple(sorted((text.inserts[select], CARRY) for select in walk.inserts)),
         ungrouped=ungrouped_text(tree, walk) if stateful and not findings.problems else "",
     )
+
+
+def _multiplies(tree: exp.Query, text: Text) -> bool:
+    """Whether a record may become several rows: by a join that is not a semi or anti join, by a generator such as
+    explode, or as its stream is read twice."""
+    if any(join.kind.upper() not in ("SEMI", "ANTI") for join in tree.find_all(exp.Join)) or tree.find(exp.Lateral):
+        return True
+    calls = (one for one, other in pairwise(text.tokens) if other.token_type is TokenType.L_PAREN)
+    if any(token.text.lower() in TABLE_FUNCTIONS for token in calls):
+        return True
+    read = Counter(table.name.lower() for table in tree.find_all(exp.Table) if len(table.parts) == 1)
+    return tree.find(exp.SetOperation) is not None and any(times > 1 for times in read.values())
 
 
 def _used_names(tree: exp.Query) -> frozenset[str]:
@@ -261,7 +283,9 @@ def _outputs(columns: tuple[Column, ...] | None, findings: Findings) -> tuple[Ou
     return tuple(outputs)
 
 
-def _read_condition(text: str, columns: Collection[str] | None, sides: Collection[str]) -> tuple[str, ...] | str:
+def _read_condition(
+    text: str, columns: Collection[str] | None, sides: Collection[str], typed: tuple[Column, ...]
+) -> tuple[str, ...] | str:
     prefix = "SELECT "
     findings = Findings(lambda offset: Place("", 1, offset + 1))
     read = read_text(prefix + text, findings)
@@ -299,4 +323,7 @@ def _read_condition(text: str, columns: Collection[str] | None, sides: Collectio
     unknown = [name for name in used if known is not None and name.lower() not in known]
     if unknown:
         return f"There is no column '{unknown[0]}'. {did_you_mean(unknown[0], columns or ())}"
+    kind = derive_type(expression, [("", Relation(typed))]) if typed else None
+    if kind is not None and kind.name != "boolean":
+        return f"It is of type {kind.text}, and neither true nor false."
     return tuple(used)

@@ -11,6 +11,7 @@ import duckdb
 
 from lakesql.compile.batch import (
     CheckDeletes,
+    CheckRows,
     FillUnsent,
     KeepRows,
     MakeView,
@@ -21,13 +22,14 @@ from lakesql.compile.batch import (
     Write,
     named_steps,
 )
+from lakesql.compile.checks import Check
 from lakesql.compile.select import Select, build_select, output_columns
 from lakesql.decode import Node
 from lakesql.errors import InternalError, Problem, ProjectError
 from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
-from lakesql.names import DELETE, DELETED_AT, KEY_MISSING, POSITION, ROWS_VIEW, SEQUENCE_MISSING
+from lakesql.names import DELETE, DELETED_AT, KEY_MISSING, NOT_AS_EXPECTED, POSITION, ROWS_VIEW, SEQUENCE_MISSING
 from lakesql.project.profiles import Spark
 from lakesql.stream.stream import Column
 from lakesql.stream.types import stored_type
@@ -113,12 +115,12 @@ class _Run:
         self.refuse_types(types)
         names = {_path(select.model.table): "lakesql_this"}
         names |= {path: table.name for path, table in tables.items() if len(path) > 1}
-        conditions = self.conditions(query, types)
+        conditions, checks = self.conditions(query, types), self.checks(query)
         given = (*select.writing.conditions, *select.writing.match_conditions)
         steps = named_steps(select, {option: _CONDITIONS[option] for option in given})
         self.make_tables(types, names)
         for number in range(max((len(batches) for batches in self.batches.values()), default=0)):
-            what = self.write_batch(number, query, steps, names, conditions)
+            what = self.write_batch(number, query, steps, names, conditions, checks)
             if what:
                 return Failed(what=what)
         return self.compare(types)
@@ -179,6 +181,12 @@ class _Run:
             made[_CONDITIONS[option]] = translate_condition(text, sides, now)
         return made
 
+    def checks(self, query: TranslatedQuery) -> dict[Check, str]:
+        """The conditions that are expected to hold, in DuckDB's SQL; a row that is only counted is none of a test's."""
+        rows = Relation(ROWS_VIEW, {name.lower(): kind for name, kind in query.columns.items()})
+        checks = (check for check in self.select.checks if check.on_fail != "warn")
+        return {check: translate_condition(check.condition, (rows,), self.test.overrides.now) for check in checks}
+
     def make_tables(self, types: Mapping[str, str], names: dict[tuple[str, ...], str]) -> None:
         given = next((it for it in self.test.given if isinstance(it, GivenTable)), None)
         what = f"the table of model '{self.test.model}'"
@@ -211,6 +219,7 @@ class _Run:
         steps: tuple[Step, ...],
         names: Mapping[tuple[str, ...], str],
         conditions: Mapping[str, str],
+        checks: Mapping[Check, str],
     ) -> str:
         """Write one batch as the engine does. The text says why it fails; '' where it does not."""
         select, writing = self.select, self.select.writing
@@ -239,6 +248,12 @@ class _Run:
         if len(with_records) > 1 and writing.is_positioned:
             raise NeedsSparkError("records of several streams in one batch, whose order the topics decide")
         self.connection.execute(f"CREATE OR REPLACE TABLE {ROWS_VIEW} AS {query.text}")
+        for check in (check for check in checks if check.on_fail == "stop"):
+            if failing := self.number(f"SELECT count(*) FROM {ROWS_VIEW} WHERE NOT ({checks[check]})"):
+                return f"The batch fails: {NOT_AS_EXPECTED}, {failing} of its rows fail '{check.name}'."
+        failed = [condition for check, condition in checks.items() if check.on_fail == "dead_letter"]
+        if failed:
+            letters += self.failed_rows(failed, origin)
         if writing.not_null:
             letters += self.rejected_rows(origin)
         if writing.is_positioned:
@@ -255,6 +270,13 @@ class _Run:
                 return what
         self.letters += letters
         return ""
+
+    def failed_rows(self, conditions: Iterable[str], origin: Mapping[int, str]) -> list[Row]:
+        """The dead letters of rows for which one of the conditions is false; these rows are gone."""
+        fails = " OR ".join(f"coalesce(NOT ({condition}), false)" for condition in conditions)
+        found = self.connection.execute(f"SELECT DISTINCT {POSITION} FROM {ROWS_VIEW} WHERE {fails}").fetchall()
+        self.connection.execute(f"DELETE FROM {ROWS_VIEW} WHERE {fails}")
+        return [{"stream": origin[position], "reason": NOT_AS_EXPECTED} for (position,) in found]
 
     def rejected_rows(self, origin: Mapping[int, str]) -> list[Row]:
         """The dead letters among the rows of the SELECT: one for each record."""
@@ -304,7 +326,7 @@ class _Run:
                 self.connection.execute(
                     f"CREATE OR REPLACE TABLE {name} AS {duck_statement(kept.text(()), names, conditions)}"
                 )
-            case FillUnsent():
+            case FillUnsent() | CheckRows():
                 raise InternalError.of("internal", f"{type(step).__name__} is no step of these modes")
             case _:
                 assert_never(step)

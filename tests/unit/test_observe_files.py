@@ -105,6 +105,7 @@ def test_an_event_is_one_line_of_json() -> None:
         "small_bytes": 400,
         "partitions": None,
         "is_event_in_ledger": False,
+        "violations": [],
     }
 
 

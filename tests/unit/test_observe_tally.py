@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import reduce
 
 from lakesql.events import (
@@ -54,6 +55,18 @@ def test_figures_add_up_over_batches_of_every_kind() -> None:
     assert run.models["b"].rows == 90
     assert run.models["c"].phase == "waiting"
     assert run.spark_is_up
+
+
+def test_rows_that_fail_what_is_expected_are_counted_by_name_and_said() -> None:
+    failing = replace(committed("a", 1), violations=(("x > 0", 2), ("y", 1)))
+    run = tally(STARTED, failing, BatchEmpty("a", 2, 5, 0, 9, violations=(("y", 4),)))
+    assert run.models["a"].violations == (("y", 5), ("x > 0", 2))
+    assert describe(failing).tone == "warning"
+    assert describe(failing).text.endswith("2 rows fail 'x > 0', 1 row fails 'y'")
+    assert render_remarks(run) == ("a: 5 rows fail 'y', 2 rows fail 'x > 0'",)
+    finished = run.models["a"].finish("success", 1, 2)
+    results = json.loads(render_results(tally(STARTED, failing, finished), False, command="run", at_ms=1))
+    assert results["results"][0]["violations"] == {"y": 5, "x > 0": 2}
 
 
 def test_streams_without_anything_are_said_once_and_not_called_up_to_date() -> None:

@@ -339,6 +339,22 @@ def test_a_raw_record_that_is_good_is_a_row(tmp_path: Path) -> None:
     assert run_one(tmp_path, append(), {"given": [given([raw])], "expect": {"rows": rows}}) == Passed()
 
 
+@pytest.mark.parametrize(("on_fail", "what"), [("dead_letter", ""), ("warn", ""), ("stop", "expectation-failed, 1 of")])
+def test_what_is_expected_of_rows_counts(on_fail: str, what: str, tmp_path: Path) -> None:
+    expect = f"models: [{{name: m, expect: [{{that: amount >= 0, on_fail: {on_fail}}}]}}]\n"
+    batch = [{"id": 1, "amount": 1}, {"id": 2, "amount": -1}, {"id": 3}]
+    kept = (1, 2, 3) if on_fail == "warn" else (1, 3)
+    letters = [{"reason": "expectation-failed", "stream": "orders"}] if on_fail == "dead_letter" else []
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/expect.yml").write_text(expect, "utf-8")
+    test = {
+        "given": [{"stream": "orders", "batches": [batch]}],
+        "expect": {"rows": [{"id": id_} for id_ in kept], "dead_letters": letters},
+    }
+    outcome = run_one(tmp_path, upsert("keys='id', sequence_by='id'"), test)
+    assert what in outcome.what if what and isinstance(outcome, Failed) else outcome == Passed()
+
+
 def test_rows_without_key_or_sequence_are_dead_letters(tmp_path: Path) -> None:
     models = upsert("keys='id', sequence_by='viewed_at'", "SELECT id, viewed_at FROM {{ stream('views') }}")
     records = [{"viewed_at": "2026-01-01T00:00:00Z"}, {"id": 1}, {"id": 2, "viewed_at": "2026-01-01"}]

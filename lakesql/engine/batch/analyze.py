@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StringType, StructType
 
+from lakesql.compile.checks import Check
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableColumn
@@ -14,14 +16,15 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import empty_records
 from lakesql.errors import RunError
 from lakesql.model.properties import ModelProperties
-from lakesql.names import is_reserved
+from lakesql.names import MADE_VIEW, is_reserved
 from lakesql.stream.types import field_name
 
 
 def analyze_select(session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...]) -> StructType:
     """The schema of the SELECT's rows, over streams without records. `session` is the model's own.
 
-    Tables that it reads must exist. Raises pyspark's `AnalysisException`, and `RunError` (`duplicate-column`).
+    Tables that it reads must exist. Raises pyspark's `AnalysisException`, and `RunError` (`duplicate-column`; and
+    `bad-expression`, of what is expected of the rows).
     """
     for binding in bindings:
         records = empty_records(session, binding, select.writing.is_positioned)
@@ -36,7 +39,23 @@ def analyze_select(session: SparkSession, select: Select, bindings: tuple[Stream
             fix=f"Name the columns, or leave one out: * EXCEPT ({twice[0]}).",
             place=select.model.place,
         )
+    if select.checks:
+        rows.createOrReplaceTempView(MADE_VIEW)
+    for check in select.checks:
+        _analyze_check(session, check)
     return rows.schema
+
+
+def _analyze_check(session: SparkSession, check: Check) -> None:
+    """Raise `RunError` (`bad-expression`) where Spark's analyzer does not know what is expected for a condition."""
+    said = f"'{check.name}' ({check.condition})" if check.name != check.condition else f"'{check.name}'"
+    try:
+        kind = session.sql(f"SELECT ({check.condition}) FROM {MADE_VIEW}").schema.fields[0].dataType
+    except AnalysisException as error:
+        raise RunError.of("bad-expression", f"{said}: {error.getMessage()}", place=check.place) from None
+    if not isinstance(kind, BooleanType):
+        what = f"{said} is of type {type_text(kind)}, and neither true nor false."
+        raise RunError.of("bad-expression", what, place=check.place)
 
 
 def landing_columns(schema: StructType, properties: ModelProperties) -> tuple[TableColumn, ...]:

@@ -12,9 +12,10 @@ from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from lakesql.compile.quote import identifier
+from lakesql.compile.checks import Check, is_dead
+from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
-from lakesql.names import CHANGE, HALF, IGNORED, NEW_FIELDS, RAW, RECORD, REJECTED, TOMBSTONE, UNSENT
+from lakesql.names import CHANGE, FAILED, HALF, IGNORED, NEW_FIELDS, RAW, RECORD, REJECTED, TOMBSTONE, UNSENT
 from lakesql.stream.stream import Stream
 
 
@@ -27,7 +28,8 @@ class Counts:
     microseconds since the epoch: a datetime would come in some time zone. `truncates` are the changes of a feed that
     empty its table, `unsent` those that leave out values which the table has, and `moves` the halves of changes of
     keys. `reshaped` are those that have other columns than their stream, and `ignored` those that are no changes:
-    messages, and tombstones. `tombstones` have no value, and delete the row of their key.
+    messages, and tombstones. `tombstones` have no value, and delete the row of their key. Of the SELECT's rows,
+    `set_aside` fail an expectation that makes dead letters; `violations` are those that fail each, in their order.
     """
 
     records: int
@@ -41,11 +43,13 @@ class Counts:
     reshaped: int = 0
     ignored: int = 0
     tombstones: int = 0
+    set_aside: int = 0
+    violations: tuple[tuple[str, int], ...] = ()
 
     @property
     def rejected(self) -> int:
         """How many are dead letters."""
-        return self.bad + self.keyless
+        return self.bad + self.keyless + self.set_aside
 
 
 class BatchCounters:
@@ -54,6 +58,8 @@ class BatchCounters:
     def __init__(self) -> None:
         self._records: list[_Watched] = []
         self._rows: list[_Watched] = []
+        self._checked: list[_Watched] = []
+        self._checks: tuple[Check, ...] = ()
 
     def stream(self, records: DataFrame, stream: Stream, select: Select) -> DataFrame:
         """Parsed records, watched."""
@@ -74,20 +80,33 @@ class BatchCounters:
         """Rows of a stateful SELECT, watched: each is a record of the batch that arrives here."""
         return _watch(self._records, rows, _stateful_counts())
 
-    def rows(self, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
-        """`rows`, watched for those in which one of the columns is NULL."""
-        return _watch(self._rows, rows, _row_counts(not_null))
+    def rows(self, rows: DataFrame, not_null: tuple[str, ...], checks: tuple[Check, ...] = ()) -> DataFrame:
+        """`rows`, watched for those in which one of the columns is NULL; with `checks`, for those that fail them."""
+        self._checks = checks or self._checks
+        return _watch(self._rows, rows, (*_row_counts(not_null, is_dead(checks)), *_violations(checks)))
+
+    def checked(self, rows: DataFrame, checks: tuple[Check, ...]) -> DataFrame:
+        """The rows of a mirror, watched for those that fail `checks`: the last ones that are, count."""
+        self._checked, self._checks = [], checks
+        return _watch(self._checked, rows, _violations(checks))
 
     def read(self) -> Counts:
         """The counts. Waits until a statement has read all that is watched."""
         seen = [watched.read() for watched in self._records]
         rows = [watched.read() for watched in self._rows]
+        checked = [*rows, *(watched.read() for watched in self._checked)]
+        violations = (
+            (check.name, sum(row.get(_violation(index)) or 0 for row in checked))
+            for index, check in enumerate(self._checks)
+        )
         times = [row["event_us"] for row in seen if row["event_us"] is not None]
         return Counts(
             records=sum(row["records"] for row in seen),
             bad=sum(row["bad"] for row in seen),
             keyless=sum(row["keyless"] for row in rows),
             usable=sum(row["rows"] - row["keyless"] for row in rows),
+            set_aside=sum(row["set_aside"] for row in rows),
+            violations=tuple((name, number) for name, number in violations if number),
             event_us=max(times) if times else None,
             truncates=sum(row["truncates"] for row in seen),
             unsent=sum(row["unsent"] for row in seen),
@@ -153,9 +172,32 @@ def _stateful_counts() -> tuple[Column, ...]:
 
 
 @cache
-def _row_counts(not_null: tuple[str, ...]) -> tuple[Column, ...]:
+def _row_counts(not_null: tuple[str, ...], dead: str) -> tuple[Column, ...]:
     is_keyless = reduce(or_, (F.col(identifier(name)).isNull() for name in not_null), F.lit(False))
-    return F.count("*").alias("rows"), count_of(is_keyless).alias("keyless")
+    if not dead:
+        return (
+            F.count("*").alias("rows"),
+            count_of(is_keyless).alias("keyless"),
+            F.count(F.lit(None)).alias("set_aside"),
+        )
+    is_dead = F.expr(dead)
+    return (
+        count_of(~is_dead).alias("rows"),
+        count_of(is_keyless & ~is_dead).alias("keyless"),
+        count_of(is_dead).alias("set_aside"),
+    )
+
+
+@cache
+def _violations(checks: tuple[Check, ...]) -> tuple[Column, ...]:
+    return tuple(
+        count_of(F.expr(f"array_contains({FAILED}, {text(check.name)})")).alias(_violation(index))
+        for index, check in enumerate(checks)
+    )
+
+
+def _violation(index: int) -> str:
+    return f"violation_{index}"
 
 
 def _watch(watched: list[_Watched], frame: DataFrame, counted: tuple[Column, ...]) -> DataFrame:

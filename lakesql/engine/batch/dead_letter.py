@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
@@ -10,7 +11,8 @@ from operator import and_
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from lakesql.compile.quote import identifier, table_name
+from lakesql.compile.checks import Check, is_dead, names_of
+from lakesql.compile.quote import identifier, table_name, text
 from lakesql.compile.table import DEAD_LETTER_COLUMNS, create_table, dead_letter_spec
 from lakesql.engine.batch.counters import count_of
 from lakesql.engine.ledger.entry import Entry, summary_of
@@ -35,7 +37,9 @@ from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.model.model import Model
 from lakesql.model.writing import Writing
 from lakesql.names import (
+    FAILED,
     KEY_MISSING,
+    NOT_AS_EXPECTED,
     POSITION,
     RAW,
     REASONS,
@@ -187,19 +191,35 @@ def rejected_records(parsed: DataFrame, binding: StreamBinding) -> DataFrame:
 
 
 def rejected_rows(
-    rows: DataFrame, records: list[DataFrame], writing: Writing, bindings: tuple[StreamBinding, ...]
+    rows: DataFrame,
+    records: list[DataFrame],
+    writing: Writing,
+    bindings: tuple[StreamBinding, ...],
+    failed: DataFrame | None = None,
 ) -> DeadLetters:
-    """The rows of the SELECT whose key or sequence is NULL, as letters.
+    """The rows of the SELECT whose key or sequence is NULL, as letters, and those at the places `failed`.
 
     The record behind a row is found by the row's position among `records`, the parsed records of each stream; a record
     behind several such rows is one letter. A stateful row has no one record behind it: the row itself is the value.
     """
+    if failed is not None and not writing.not_null:
+        return letters_at(failed.dropDuplicates(["place"]), records, bindings)
     missing = _with_reason(rows, writing).where(F.col("reason").isNotNull())
     if POSITION not in rows.columns:
         empty = {name: F.lit(None) for name in ("stream", "topic", "partition", "offset", "timestamp", "key")}
         return [missing.withColumns({**empty, "value": _as_json(rows)}).select(*_FOUND)]
-    places = missing.select(F.col(POSITION).alias("place"), "reason", "detail").dropDuplicates(["place"])
-    return letters_at(places, records, bindings)
+    places = missing.select(F.col(POSITION).alias("place"), "reason", "detail")
+    places = places if failed is None else places.unionByName(failed)
+    return letters_at(places.dropDuplicates(["place"]), records, bindings)
+
+
+def failed_places(checked: DataFrame, checks: Sequence[Check]) -> DataFrame:
+    """Where the records are whose rows fail an expectation that makes dead letters, and which: `place, reason,
+    detail`."""
+    names = ", ".join(map(text, names_of(checks, "dead_letter")))
+    detail = F.expr(f"array_join(array_intersect({FAILED}, array({names})), ', ')")
+    found = checked.where(is_dead(checks))
+    return found.select(F.col(POSITION).alias("place"), F.lit(NOT_AS_EXPECTED).alias("reason"), detail.alias("detail"))
 
 
 def unknown_rows(rows: DataFrame, records: list[DataFrame], bindings: tuple[StreamBinding, ...]) -> DeadLetters:

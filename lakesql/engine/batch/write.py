@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.compile.batch import (
     CheckDeletes,
+    CheckRows,
     FillUnsent,
     KeepRows,
     MakeView,
@@ -24,16 +25,19 @@ from lakesql.compile.batch import (
     Truncate,
     Write,
     batch_steps,
+    made_views,
 )
 from lakesql.compile.batch import Step as BatchStep
+from lakesql.compile.checks import Check, names_of
 from lakesql.compile.merge import KeyRange
-from lakesql.compile.quote import identifier, table_name
+from lakesql.compile.quote import identifier, table_name, text
 from lakesql.compile.select import Select
 from lakesql.engine.batch.arrivals import Arrivals
 from lakesql.engine.batch.bounds import bounds_pay, match_few, read_keys
 from lakesql.engine.batch.counters import BatchCounters, Counts
 from lakesql.engine.batch.dead_letter import (
     DeadLetters,
+    failed_places,
     rejected_records,
     rejected_rows,
     union_letters,
@@ -55,10 +59,20 @@ from lakesql.engine.progress.progress import Progress
 from lakesql.engine.progress.replay import ReplayProgress
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import deleted_keys, good_records, unpack
-from lakesql.errors import LakesqlError, RunError
+from lakesql.errors import LakesqlError, Problem, RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected, now_ms
 from lakesql.model.model import Model
-from lakesql.names import CHANGES_VIEW, RAW, ROWS_VIEW, TOMBSTONES_VIEW, UNKNOWN
+from lakesql.names import (
+    CHANGES_VIEW,
+    CHECKED_VIEW,
+    FAILED,
+    MADE_VIEW,
+    RAW,
+    ROWS_VIEW,
+    TOMBSTONES_VIEW,
+    UNKNOWN,
+    is_reserved,
+)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -70,6 +84,12 @@ PLANNED_ONCE = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partit
 
 PUBLISH_TRIES = 5
 """How often a batch is staged anew because a foreign commit moved the head, before it fails."""
+
+EXAMPLES = 3
+"""How many of the rows that stop a model its error shows."""
+
+EXAMPLE_CHARACTERS = 300
+"""How much of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +151,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     if not sink.select.query.stateful:
         arrived = gather(arrived, sink.progress.planned)
     rows = _open_rows(sink, session, arrived)
+    if rows.is_counted and rows.checked is not None:
+        _check_expectations(sink.select, rows.counters.read(), rows.checked)
     sink.reached("stage")
     with ExitStack() as stack:
         write = _prepare_write(sink, table, rows, entry, stack)
@@ -158,8 +180,9 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         sink.reached("publish")
         if write is None or snapshot is None:
             sink.progress.note_empty(entry)
+            late, ignored, at_ms = arrivals.late, counts.ignored, now_ms()
             sink.emit(
-                BatchEmpty(model.name, batch, arrivals.records, rejected, now_ms(), arrivals.late, counts.ignored)
+                BatchEmpty(model.name, batch, arrivals.records, rejected, at_ms, late, ignored, counts.violations)
             )
             return None
 
@@ -190,6 +213,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             small_bytes=small_bytes,
             partitions=whole(head.summary, "changed-partition-count") if snapshots.is_partitioned(table) else None,
             is_event_in_ledger=bool(write.entry.event_time),
+            violations=rows.counters.read().violations,
         )
     )
     return head
@@ -198,19 +222,26 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
 def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
     """How many rows a batch of a stateless model has for its table, and how many dead letters of each reason.
 
-    Writes nothing.
+    Writes nothing. Raises `RunError` (`expectation-failed`) where rows would stop the model.
     """
     counters, select, session = BatchCounters(), sink.select, arrived.sparkSession
     records = _open_streams(sink, arrived, counters)
+    checked = None
     if select.writing.is_mirror:
         open_feed(session, select, counters)
         rows = session.sql(select.text)
     else:
-        rows = counters.rows(session.sql(select.text), select.writing.not_null)
+        rows = counters.rows(
+            _checked(session, select, session.sql(select.text)), select.writing.not_null, select.checks
+        )
+        if select.checks:
+            checked, rows = rows, _kept(session, select, rows)
     rows.write.format("noop").mode("append").save()
     rows.createOrReplaceTempView(ROWS_VIEW)
     counts = counters.read()
-    letters = _dead_letters(sink, _Rows(rows, records, (), counters, None), counts)
+    if checked is not None:
+        _check_expectations(select, counts, checked)
+    letters = _dead_letters(sink, _Rows(rows, records, (), counters, None, checked=checked), counts)
     by_reason = union_letters(letters).groupBy("reason").count().collect() if letters else []
     return counts.usable, {row["reason"]: row["count"] for row in by_reason}
 
@@ -232,7 +263,9 @@ def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """The rows of the batch, which are the view `_lakesql_rows` too; the records that they are made of, by stream; the
-    steps that write them; and what is counted on the way. `is_counted`: they have been made already."""
+    steps that write them; and what is counted on the way. `is_counted`: they have been made already. `checked` are the
+    rows, with those that are set aside, that say what they fail; None where nothing is expected of them, or it is a
+    step of the batch."""
 
     frame: DataFrame
     records: list[DataFrame]
@@ -240,6 +273,7 @@ class _Rows:
     counters: BatchCounters
     truncate: Truncate | None
     is_counted: bool = False
+    checked: DataFrame | None = None
 
 
 def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
@@ -253,18 +287,50 @@ def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
         rows = session.sql(select.text)
     steps = batch_steps(select, sink.table.columns(rows.schema))
     writing = select.writing
-    if writing.not_null or (writing.empty_when == "no rows arrived" and not writing.is_mirror):
-        rows = counters.rows(rows, writing.not_null)
+    checks = () if writing.is_mirror else select.checks
+    if checks:
+        rows = _checked(session, select, rows)
+    if checks or writing.not_null or (writing.empty_when == "no rows arrived" and not writing.is_mirror):
+        rows = counters.rows(rows, writing.not_null, checks)
     is_counted = False
     is_read_again = writing.not_null or any(isinstance(step, ReadBounds) for step in steps)
-    if is_read_again and (select.query.reads_tables or select.query.stateful):
+    is_read_again = is_read_again or names_of(checks, "dead_letter", "stop")
+    # What stops the model is to be known before anything is remembered. A history reads its batch several times.
+    remembers = any(isinstance(step, Remember) for step in steps)
+    is_needed_now = (names_of(checks, "stop") and remembers) or (checks and writing.is_history)
+    if (
+        is_needed_now
+        or select.has_unsteady_checks
+        or (is_read_again and (select.query.reads_tables or select.query.stateful))
+    ):
         # Made once, and for good. Spark reads a table's newest version whenever a plan is run, also where its rows are
         # persisted: the keys that bound the MERGE, its rows and the dead letters could be of three versions. Rows of a
         # stateful SELECT, with its state, would be made anew where another model's session replaces a view: Spark then
         # forgets whatever is persisted, in any session, by a plan that has a view of that name.
         rows, is_counted = rows.localCheckpoint(), True
+    checked = rows if checks else None
+    if checks:
+        rows = _kept(session, select, rows)
     rows.createOrReplaceTempView(ROWS_VIEW)
-    return _Rows(rows, records, steps, counters, truncate, is_counted)
+    return _Rows(rows, records, steps, counters, truncate, is_counted, checked)
+
+
+def _checked(session: SparkSession, select: Select, made: DataFrame) -> DataFrame:
+    """The rows of the SELECT, each with what it fails, if anything is expected of them."""
+    if not select.checks:
+        return made
+    made.createOrReplaceTempView(MADE_VIEW)
+    return session.sql(_query_of(select, CHECKED_VIEW))
+
+
+def _kept(session: SparkSession, select: Select, checked: DataFrame) -> DataFrame:
+    """Those of the rows whose records do not become dead letters by what they fail."""
+    checked.createOrReplaceTempView(CHECKED_VIEW)
+    return session.sql(_query_of(select, ROWS_VIEW))
+
+
+def _query_of(select: Select, view: str) -> str:
+    return next(made.query for made in made_views(select) if made.name == view)
 
 
 def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> list[DataFrame]:
@@ -308,7 +374,8 @@ def _prepare_write(
 ) -> _PreparedWrite | None:
     """Take the steps before the write: views, and the keys that bound it. None where there is no row to write."""
     session, model = rows.frame.sparkSession, sink.model
-    frames, bounds, unknown = {ROWS_VIEW: rows.frame}, tuple[KeyRange, ...](), None
+    frames = {view.name: rows.frame for view in made_views(sink.select)}  # which are there
+    bounds, unknown = tuple[KeyRange, ...](), None
     is_counted, is_bounded, is_sequenced = rows.is_counted, False, False
     write = rows.steps[-1]
     is_first = isinstance(write, Write) and write.first is not None and snapshots.is_empty(table)
@@ -343,6 +410,11 @@ def _prepare_write(
                     unknown = filled.where(UNKNOWN)
                     frames[view] = filled.where(f"NOT {UNKNOWN}").drop(UNKNOWN)
                     frames[view].createOrReplaceTempView(view)
+            case CheckRows(view=view, query=query):
+                checked = session.sql(query)
+                frames[view] = rows.counters.checked(checked, sink.select.checks).localCheckpoint()
+                frames[view].createOrReplaceTempView(view)
+                _check_expectations(sink.select, rows.counters.read(), frames[view])
             case TakeTombstones(name=name, rows=query, newest=newest, keys=keys):
                 deleted = deleted_keys(rows.records[0], sink.select.feed_keys)
                 if rows.counters.read().tombstones if is_counted else deleted.count():
@@ -447,8 +519,36 @@ def _check_batch(sink: Sink, rows: _Rows, counts: Counts, batch: int) -> None:
     if counts.reshaped and rows.records:
         streams = zip((binding.stream for binding in sink.bindings), rows.records, strict=True)
         check_schemas(sink.model, batch, streams, sink.follow, sink.emit)
+    if rows.checked is not None:
+        _check_expectations(sink.select, counts, rows.checked)
     if sink.letters is None:
         _check_ratio(sink.model, counts)
+
+
+def _check_expectations(select: Select, counts: Counts, checked: DataFrame) -> None:
+    """Raise `RunError` (`expectation-failed`) where some of the checked rows must not be seen."""
+    failing = dict(counts.violations)
+    stopping = [check for check in select.checks if check.on_fail == "stop" and check.name in failing]
+    if stopping:
+        raise RunError(_say_failed(select.model, check, failing[check.name], checked) for check in stopping)
+
+
+def _say_failed(model: Model, check: Check, number: int, checked: DataFrame) -> Problem:
+    columns = [identifier(name) for name in checked.columns if not is_reserved(name)]
+    failing = checked.where(f"array_contains({FAILED}, {text(check.name)})").selectExpr(
+        f"to_json(struct({', '.join(columns)})) AS row"
+    )
+    found = [str(row["row"]) for row in failing.limit(EXAMPLES).collect()]
+    shown = (each if len(each) <= EXAMPLE_CHARACTERS else f"{each[:EXAMPLE_CHARACTERS]}…" for each in found)
+    said = "" if check.name == check.condition else f" ({check.condition})"
+    rows = "1 row" if number == 1 else f"{number:,} rows"
+    return Problem(
+        "expectation-failed",
+        f"{rows} of this batch of model '{model.name}' fail{'s' if number == 1 else ''} '{check.name}'{said}. Nothing "
+        "of the batch was written.",
+        f"For instance: {'; '.join(shown)}",
+        place=check.place,
+    )
 
 
 def _check_ratio(model: Model, counts: Counts) -> None:
@@ -480,8 +580,11 @@ def _dead_letters(sink: Sink, rows: _Rows, counts: Counts) -> DeadLetters:
     letters: DeadLetters = []
     if rows.records and counts.bad:  # a stateful model's are its companion's to write
         letters += _bad_records(sink, rows.records)
-    if counts.keyless:
-        letters += rejected_rows(rows.frame, rows.records, sink.select.writing, sink.bindings)
+    if counts.keyless or counts.set_aside:
+        failed = None
+        if rows.checked is not None and counts.set_aside:
+            failed = failed_places(rows.checked, sink.select.checks)
+        letters += rejected_rows(rows.frame, rows.records, sink.select.writing, sink.bindings, failed)
     return letters
 
 

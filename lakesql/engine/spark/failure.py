@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 
+from lakesql.compile.checks import Check
 from lakesql.compile.select import Select
 from lakesql.errors import (
     InternalError,
@@ -193,6 +194,8 @@ _AT = re.compile(r"(?:; |\()line (\d+),? pos (\d+)")
 def _place(message: str, select: Select) -> Place:
     """Where the model's file says what Spark complains of; the model's file where Spark names no line."""
     if found := [*_IN_SQL.finditer(message)]:
+        if check := _check_in(message[found[-1].end() :], select):
+            return check.place
         line, position = int(found[-1][1]), int(found[-1][2]) - 1
     elif at := _AT.search(message):
         line, position = int(at[1]), int(at[2])
@@ -202,6 +205,12 @@ def _place(message: str, select: Select) -> Place:
     if line > len(lines):
         return Place(select.model.path)
     return select.place(sum(len(text) + 1 for text in lines[: line - 1]) + position)
+
+
+def _check_in(quoted: str, select: Select) -> Check | None:
+    """The expectation in the SQL that Spark quotes."""
+    line = next(iter(quoted.strip().splitlines()), "")
+    return next((it for it in select.checks if it.is_written and it.condition.splitlines()[0] in line), None)
 
 
 # --- what may pass by itself

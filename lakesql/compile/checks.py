@@ -1,0 +1,122 @@
+"""What a model expects of its rows, as SQL: the views in which each row says what it fails. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import assert_never
+
+from lakesql.compile.quote import identifier, identifiers, literal, text
+from lakesql.errors import Place
+from lakesql.model.expectations import AcceptedValues, Expectation, NotNull, OnFail, That, name_of
+from lakesql.model.properties import ModelProperties
+from lakesql.names import CHECKED_VIEW, FAILED, MADE_VIEW, POSITION
+
+_CHECKED = """\
+SELECT *,
+  array_compact(array(
+    {cases}
+  )) AS {failed}
+FROM {rows}"""
+
+_KEPT = """\
+SELECT * EXCEPT ({left_out})
+FROM {checked}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """An expectation: a row fails it where the condition is false. Where it is NULL, it does not.
+
+    `column` is the one that it stands at, '' where it is the model's. `is_written`: the condition is the author's SQL.
+    """
+
+    name: str
+    condition: str
+    on_fail: OnFail
+    place: Place
+    column: str = ""
+    is_written: bool = False
+
+
+def checks_of(properties: ModelProperties) -> tuple[Check, ...]:
+    """All that a model expects of its rows."""
+    return tuple(
+        Check(
+            name_of(expectation, column),
+            _condition(expectation, column),
+            expectation.on_fail,
+            expectation.place,
+            column,
+            isinstance(expectation, That),
+        )
+        for column, expectation in properties.expectations
+    )
+
+
+def _condition(expectation: Expectation, column: str) -> str:
+    match expectation:
+        case That(that=that):
+            return that
+        case NotNull():
+            return f"{identifier(column)} IS NOT NULL"
+        case AcceptedValues(values=values):
+            found = (literal(Decimal(str(value)) if isinstance(value, float) else value) for value in values)
+            return f"{identifier(column)} IN ({', '.join(found)})"
+        case _:
+            assert_never(expectation)
+
+
+def names_of(checks: Sequence[Check], *on_fail: OnFail) -> tuple[str, ...]:
+    """The names of those that do one of these with a row."""
+    return tuple(check.name for check in checks if check.on_fail in on_fail)
+
+
+def checked_rows(checks: Sequence[Check], rows: str = MADE_VIEW, of: str = "") -> str:
+    """The rows of a view, each with the names of the expectations that it fails, in `_lakesql_failed`; with the
+    condition `of`, other rows fail none."""
+    unless = f"{of} AND " if of else ""
+    cases = (f"CASE WHEN {unless}NOT ({check.condition}) THEN {text(check.name)} END" for check in checks)
+    return _CHECKED.format(cases=",\n    ".join(cases), failed=FAILED, rows=rows)
+
+
+def kept_rows(checks: Sequence[Check], is_placed: bool) -> str:
+    """The rows of the view `_lakesql_checked` but those whose records become dead letters. `is_placed`: they need their
+    position no more."""
+    left_out = (FAILED, POSITION) if is_placed else (FAILED,)
+    query = _KEPT.format(left_out=identifiers(left_out), checked=CHECKED_VIEW)
+    condition = is_dead(checks)
+    return f"{query}\nWHERE NOT {condition}" if condition else query
+
+
+def is_dead(checks: Sequence[Check]) -> str:
+    """The condition of a checked row whose record becomes a dead letter; '' where none does."""
+    names = names_of(checks, "dead_letter")
+    return f"arrays_overlap({FAILED}, array({', '.join(map(text, names))}))" if names else ""
+
+
+_UNSTEADY = re.compile(
+    r"\b(?:curdate|current_date|current_time|current_timestamp|localtimestamp|now|rand|randn|random|randstr|shuffle|"
+    r"uniform|unix_timestamp|uuid)\b",
+    re.IGNORECASE,
+)
+
+
+def is_unsteady(*texts: str) -> bool:
+    """Whether such SQL may give other values when it is run again: of the time, or by chance. A column of such a name
+    counts too."""
+    return any(_UNSTEADY.search(each) for each in texts)
+
+
+def show_checks(checks: Sequence[Check]) -> Iterator[str]:
+    """What becomes of the rows that fail, in words."""
+    says: dict[OnFail, str] = {
+        "warn": "are written, and counted",
+        "dead_letter": "are not written: their records are dead letters",
+        "stop": "stop the model, and nothing of the batch is written",
+    }
+    for on_fail, what in says.items():
+        if names := names_of(checks, on_fail):
+            yield f"those that fail {', '.join(map(text, names))} {what}"

@@ -1,0 +1,195 @@
+"""`expect:` of properties files: what is to hold for each row of a batch, and what happens to one for which it does
+not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lakesql.decode import Node, decode, option, read_each
+from lakesql.errors import Place, Problem, ProjectError, did_you_mean
+
+OnFail = Literal["warn", "dead_letter", "stop"]
+
+Value = str | int | bool | float
+"""One of the values that a column may have."""
+
+_NAME = "What it says, in a line: events and dead letters name it so."
+_ON_FAIL = (
+    "What happens to a row for which it does not hold: it is written and counted (`warn`), its record becomes a dead "
+    "letter (`dead_letter`), or nothing of the batch is written and the model stops (`stop`)."
+)
+
+
+def _read_line(node: Node) -> str:
+    if isinstance(node.value, str) and node.value.strip() and node.value.isprintable():
+        return node.value.strip()
+    raise ProjectError.of("wrong-type", f"{node.shown} is no name: it is a line of text.", place=node.place)
+
+
+def _read_that(node: Node) -> str:
+    if isinstance(node.value, str) and node.value.strip():
+        return node.value.strip()
+    what = f"{node.shown} is not a condition: it is a text."
+    raise ProjectError.of("wrong-type", what, fix='Write one in quotes: that: "amount >= 0".', place=node.place)
+
+
+def _read_values(node: Node) -> tuple[Value, ...]:
+    values = read_each(node.items(), _read_value)
+    if not values:
+        raise ProjectError.of("wrong-value", "values is empty: no row would be right.", place=node.place)
+    return values
+
+
+def _read_value(node: Node) -> Value:
+    match node.value:
+        case str() | bool() | int() as value:
+            return value
+        case float() as number if math.isfinite(number):
+            return number
+        case _:
+            what = f"{node.shown} is not a value: it is a text, a number, true or false."
+            raise ProjectError.of("wrong-type", what, place=node.place)
+
+
+@dataclass(frozen=True, slots=True)
+class That:
+    """A condition in SQL."""
+
+    place: Place = field(compare=False)
+    that: str = option("A condition over the columns of the SELECT, in Spark's SQL.", read=_read_that)
+    name: str = option(f"{_NAME} The condition itself, if left out.", default="", read=_read_line)
+    on_fail: OnFail = option(_ON_FAIL, default="warn")
+
+
+@dataclass(frozen=True, slots=True)
+class NotNull:
+    """`not_null`: the column has a value."""
+
+    place: Place = field(compare=False)
+    name: str = option(f"{_NAME} `not_null` and the column, if left out.", default="", read=_read_line)
+    on_fail: OnFail = option(_ON_FAIL, default="warn")
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedValues:
+    """`accepted_values`: the column has one of these values, or NULL."""
+
+    place: Place = field(compare=False)
+    values: tuple[Value, ...] = option("The values.", read=_read_values)
+    name: str = option(f"{_NAME} `accepted_values` and the column, if left out.", default="", read=_read_line)
+    on_fail: OnFail = option(_ON_FAIL, default="warn")
+
+
+Expectation = That | NotNull | AcceptedValues
+
+EXPECTATION_KINDS = (That, NotNull, AcceptedValues)
+"""The classes of which an expectation is one."""
+
+_OF_COLUMNS: dict[str, type[NotNull | AcceptedValues]] = {"not_null": NotNull, "accepted_values": AcceptedValues}
+"""Those that stand at a column, by the word for them: dbt's."""
+
+
+def read_model_expectations(node: Node) -> tuple[Expectation, ...]:
+    """`expect:` of a model."""
+    return read_each(_items(node), lambda item: _read_that_one(item, "a model"))
+
+
+def read_column_expectations(node: Node) -> tuple[Expectation, ...]:
+    """`expect:` of a column."""
+    return read_each(_items(node), _read_of_column)
+
+
+def _items(node: Node) -> tuple[Node, ...]:
+    return node.value if isinstance(node.value, tuple) else (node,)
+
+
+def _read_that_one(node: Node, of: str) -> Expectation:
+    words = [node.value] if isinstance(node.value, str) else list(node.entries())
+    if found := [word for word in words if word in _OF_COLUMNS]:
+        what = f"{found[0]} is expected of a column, and stands at {of}."
+        fix = "Write it into `expect` of an entry of `columns`."
+        raise ProjectError.of("wrong-value", what, fix=fix, place=node.place)
+    return decode(node, That, what="an expectation", given={"place": node.place})
+
+
+def _read_of_column(node: Node) -> Expectation:
+    if isinstance(node.value, str):
+        if node.value != "not_null":
+            fix = did_you_mean(node.value, _OF_COLUMNS)
+            fix = f"{fix} A condition is written `- that: …`."
+            raise ProjectError.of("wrong-value", f"{node.shown} is no expectation.", fix=fix, place=node.place)
+        return NotNull(node.place)
+    entries = node.entries()
+    named = [word for word in entries if word in _OF_COLUMNS]
+    if len(entries) != 1 or not named:
+        return _read_that_one(node, "a column's condition") if not named else _refuse_mixture(node, named[0])
+    word, said = named[0], entries[named[0]]
+    place = node.key_place(word)
+    if word == "not_null" and said.value is None:
+        return NotNull(place)
+    if word == "accepted_values" and isinstance(said.value, tuple):
+        return AcceptedValues(place, _read_values(said))
+    return decode(said, _OF_COLUMNS[word], what=word, given={"place": place})
+
+
+def _refuse_mixture(node: Node, word: str) -> Expectation:
+    others = ", ".join(key for key in node.entries() if key != word)
+    fix = f"Write what it takes within it: `- {word}: {{on_fail: warn}}`."
+    raise ProjectError.of("wrong-value", f"{others} stands beside {word}.", fix=fix, place=node.place)
+
+
+def name_of(expectation: Expectation, column: str = "") -> str:
+    """What an expectation at this column is called."""
+    match expectation:
+        case That(name=name, that=that):
+            return name or " ".join(that.split())
+        case NotNull(name=name):
+            return name or f"not_null {column}"
+        case AcceptedValues(name=name):
+            return name or f"accepted_values {column}"
+
+
+def find_contradictions(expectations: Collection[tuple[str, Expectation]]) -> Iterator[Problem]:
+    """Expectations of one model, each with its column, that are called the same, or that say the same and want
+    something else done, or that no value satisfies."""
+    named: dict[str, Expectation] = {}
+    said: dict[tuple[object, ...], Expectation] = {}
+    for column, expectation in expectations:
+        name = name_of(expectation, column)
+        first = named.setdefault(name.casefold(), expectation)
+        same = said.setdefault(_rule(expectation, column), expectation)
+        if first is not expectation:
+            what = f"There is an expectation '{name}' at {first.place} already."
+            why = "What is counted and set aside is told by the name. Capitals make no difference."
+            yield Problem("contradictory-expectations", what, why, place=expectation.place)
+        elif same is not expectation:
+            what = f"'{name}' expects what stands at {same.place} already, with on_fail: {same.on_fail}."
+            yield Problem("contradictory-expectations", what, place=expectation.place)
+    yield from _find_disjoint(expectations)
+
+
+def _find_disjoint(expectations: Collection[tuple[str, Expectation]]) -> Iterator[Problem]:
+    allowed: dict[str, tuple[frozenset[Value], Place]] = {}
+    for column, expectation in expectations:
+        if not isinstance(expectation, AcceptedValues):
+            continue
+        values = frozenset(expectation.values)
+        before, place = allowed.get(column.lower(), (values, expectation.place))
+        allowed[column.lower()] = before & values, expectation.place
+        if not before & values:
+            what = f"No value of '{column}' is accepted here and at {place}."
+            yield Problem("contradictory-expectations", what, place=expectation.place)
+
+
+def _rule(expectation: Expectation, column: str) -> tuple[object, ...]:
+    """What an expectation expects, whatever it is called."""
+    match expectation:
+        case That(that=that):
+            return ("that", " ".join(that.split()))
+        case NotNull():
+            return ("not_null", column.lower())
+        case AcceptedValues(values=values):
+            return ("accepted_values", column.lower(), frozenset((type(it).__name__, it) for it in values))
