@@ -86,7 +86,7 @@ class CompiledFiles:
             *(model.path, model.fqn, str(model.table), model.options, encode(model.trigger), encode(model.calls)),
             digest_macros(facts.macros, manifest.macros),
             [target.name, target.namespace, target.catalog.name] if "target" in facts.reads else [],
-            {found.name: self.key(found.name) for found in facts.refs},
+            {found.name: self._joined(found.name) for found in facts.refs},
             {found.name: self._contract(found.name) for found in facts.streams},
             adds_functions(target.spark),
             [model.properties.description, [[it.name, it.description] for it in model.properties.columns]],
@@ -142,6 +142,11 @@ class CompiledFiles:
         columns = output_columns(select) if select.columns is not None else None
         self._cache.put(name, self.key(name), encode(Compiled(digest(text), columns, select.query.stateful)))
         return text
+
+    def _joined(self, name: str) -> str:
+        """What a model depends on that joins the table of another one."""
+        table = self._manifest.deferred.get(name)
+        return self.key(name) if table is None else str(table)
 
     def _contract(self, stream: str) -> str:
         """What a reader of the stream depends on."""
