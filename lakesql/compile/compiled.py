@@ -40,13 +40,16 @@ class CompiledFiles:
     vars and fields of the target that it reads, the tables that it joins, and the contracts of its streams.
     """
 
-    def __init__(self, manifest: Manifest, folder: Path, cache: Path) -> None:
+    def __init__(
+        self, manifest: Manifest, folder: Path, cache: Path, built: dict[str, Select], texts: dict[str, str]
+    ) -> None:
         self._manifest = manifest
         self.folder = folder
         self._cache = CacheFile(cache)
         self._keys: dict[str, str] = {}
         self._contracts: dict[str, str] = {}
-        self._built: dict[str, Select] = {}
+        self._built = built
+        self._texts = texts
         self._decode: Callable[[Any], Compiled] = decoder([Compiled, Column])
 
     def check(self, names: Iterable[str]) -> None:
@@ -138,7 +141,7 @@ class CompiledFiles:
         from lakesql.compile.statements import compiled_text
 
         select = build_select(self._manifest, name, self._built)
-        text = compiled_text(select)
+        text = self._texts[name] = compiled_text(select)
         columns = output_columns(select) if select.columns is not None else None
         self._cache.put(name, self.key(name), encode(Compiled(digest(text), columns, select.query.stateful)))
         return text
@@ -159,9 +162,14 @@ class CompiledFiles:
         return self._contracts[stream]
 
 
-def compiled_files(manifest: Manifest) -> CompiledFiles:
-    """The compiled files of the project."""
-    return CompiledFiles(manifest, manifest.outputs.compiled, manifest.outputs.cache / "compiled.json")
+def compiled_files(
+    manifest: Manifest, built: dict[str, Select] | None = None, texts: dict[str, str] | None = None
+) -> CompiledFiles:
+    """The compiled files of the project. `built` and `texts` keep the SELECTs and the texts that are worked out."""
+    cache = manifest.outputs.cache / "compiled.json"
+    return CompiledFiles(
+        manifest, manifest.outputs.compiled, cache, {} if built is None else built, {} if texts is None else texts
+    )
 
 
 def write_copies(manifest: Manifest, texts: Mapping[str, str], folder: Path) -> None:
