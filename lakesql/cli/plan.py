@@ -51,6 +51,8 @@ def command(
     review, unmatched = review_project(given.options, select, exclude, live)
     for word in unmatched:
         say(f"'{word}' matches nothing.", given.options)
+    if live:
+        say("Not looked at: whether topics still hold what is to be read next. A run refuses where not.", given.options)
     match output:
         case "json":
             from lakesql.review.as_json import render_json
