@@ -25,7 +25,7 @@ from lakesql.conditions import CONDITIONS
 from lakesql.decode import Field, Node, fields_of
 from lakesql.engine.spark.session import DEFAULTS, LOCAL_DEFAULTS
 from lakesql.events import Event
-from lakesql.graph.selector import METHODS
+from lakesql.graph.selector import METHODS, SELECTOR
 from lakesql.model.config import ALL_MODES, PartitionField, SortField, TableConfig, Trigger
 from lakesql.model.data_tests import TEST_KINDS, Condition, EntryOptions, TestOptions, Threshold
 from lakesql.model.expectations import EXPECTATION_KINDS
@@ -282,7 +282,7 @@ def default_of(option: click.Option) -> str:
 
 def selector_methods() -> str:
     """The selector methods by their names."""
-    return ", ".join(f"`{name}:`" for name in sorted(METHODS))
+    return ", ".join(f"`{name}:`" for name in sorted([*METHODS, SELECTOR]))
 
 
 def template_names() -> str:

@@ -70,8 +70,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "bad-selector": Condition(
         "A word of `--select` or `--exclude` is not one of the selector grammar, so it could not select anything.",
-        "Correct it as the message says. Methods: `config.…:`, `file:`, `fqn:`, `path:`, `resource_type:`, `stream:`, "
-        "`tag:`, `test_name:`, `test_type:`. Operators: `+`, `@`, a comma, a blank.",
+        "Correct it as the message says. Methods: `config.…:`, `file:`, `fqn:`, `path:`, `resource_type:`, `result:`, "
+        "`selector:`, `state:`, `stream:`, `tag:`, `test_name:`, `test_type:`. Operators: `+`, `@`, a comma, a blank.",
     ),
     "bad-start": Condition(
         "`start` of a stream is neither a word that lakesql knows nor a time.",
@@ -219,6 +219,19 @@ CONDITIONS: dict[str, Condition] = {
     "data-lost": Condition(
         "Records that a model has not read are gone from their topic.",
         "Restore them, or continue without them: `lakesql run --select MODEL --accept-data-loss`.",
+    ),
+    "defer-catalog": Condition(
+        "The table that `--defer` would read is in a catalog that this target does not have.",
+        "Use a target with that catalog, or run the model that is joined here too: add it to `--select`.",
+    ),
+    "defer-missing": Condition(
+        "Neither this target nor the one of `--state` has the table of a model that is joined.",
+        "Run that model: add it to `--select`. Or name the state of a target that has run it.",
+    ),
+    "defer-stream": Condition(
+        "A selected model streams the table of a model that has none in this target. `--defer` is for `ref` alone: a "
+        "position belongs to one table.",
+        "Run that model here too: add it to `--select`. Or read its table with `ref`.",
     ),
     "distinct-aggregate": Condition(
         "An aggregate of a stream counts or sums distinct values, which Spark cannot keep.",
@@ -591,6 +604,14 @@ CONDITIONS: dict[str, Condition] = {
         "A model is being rebuilt: by another process, or by one that asks this run to pause for the swap.",
         "Wait. A run that was asked to pause continues by itself.",
     ),
+    "results-missing": Condition(
+        "There is no run_results.json for `result:`: nothing has been run into that folder.",
+        "Run something first, or name with `--state` the folder that a run has written, such as a copy of target/.",
+    ),
+    "results-unreadable": Condition(
+        "The run_results.json for `result:` is not what a run of lakesql writes.",
+        "Name with `--state` a folder that `lakesql run` has written.",
+    ),
     "rewind-duplicates": Condition(
         "`lakesql rewind`, to the start or to a time, would have a model without `keys` read records again, while "
         "its table holds rows: they would be duplicates.",
@@ -621,6 +642,10 @@ CONDITIONS: dict[str, Condition] = {
     "secret-on-command-line": Condition(
         "A secret stands in an option of Java's, which everybody on the machine can read in the list of processes.",
         "Put it into a file that the option names, or into a setting of `spark.conf` that is no Java option.",
+    ),
+    "selector-cycle": Condition(
+        "A selector of selectors.yml names itself, directly or through others.",
+        "Let one of them say what it selects without naming the other.",
     ),
     "sequence-not-selected": Condition(
         "A model over a change feed names in `sequence_by` what its SELECT has not as the feed brings it.",
@@ -845,6 +870,10 @@ CONDITIONS: dict[str, Condition] = {
     "unknown-ref": Condition(
         "`ref('…')` names no model.",
         "Correct the name.",
+    ),
+    "unknown-selector": Condition(
+        "There is no selector of this name in selectors.yml.",
+        "Correct the name, or define it.",
     ),
     "unknown-stream": Condition(
         "`stream('…')` names neither a declared stream nor a model, or `lakesql record` is given a stream that is not "

@@ -64,7 +64,8 @@ _SMALL_TABLE = "A small table comes of a file in a folder, which a stream reads 
 
 WORDS: Mapping[Kind, Mapping[str, str]] = {
     "command": {
-        **dict.fromkeys(("apply", "retry", "submit", "execute", "backfill"), _RUN),
+        **dict.fromkeys(("apply", "submit", "execute", "backfill"), _RUN),
+        "retry": "`lakesql run --select result:error result:skipped` runs what did not succeed in the run before.",
         **dict.fromkeys(("render", "explain"), _COMPILE),
         **dict.fromkeys(("evaluate", "preview"), _PREVIEW),
         **dict.fromkeys(("validate", "check", "lint", "info"), _PARSE),
@@ -87,7 +88,7 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         "help": "`lakesql --help`.",
     },
     "option": {
-        **dict.fromkeys(("m", "models", "model", "selector", "n"), _SELECT),
+        **dict.fromkeys(("m", "models", "model", "n"), _SELECT),
         **dict.fromkeys(("environment", "env", "e", "gateway"), _TARGET),
         "profile": f"{_TARGET} The profile is `profile` of [tool.lakesql].",
         "threads": "`threads` of the target in profiles.yml says how many models run at the same time.",
@@ -97,7 +98,10 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         **dict.fromkeys(("batch_size", "max_offsets_per_trigger"), _PER_BATCH),
         "sample": _PREVIEW,
         "dry_run": _COMPILE,
-        **dict.fromkeys(("state", "defer", "favor_state"), f"Nothing is deferred to another run's tables. {_TARGET}"),
+        **dict.fromkeys(("defer", "favor_state"), "`lakesql run` and `lakesql compile` have it, with --state DIR."),
+        "state": "Commands that have --select have it: the folder of a manifest.json, and of a run_results.json.",
+        "defer_state": "`--state` names the folder of the manifest.json for --defer too.",
+        "indirect_selection": "Tests are chosen by their models.",
         **dict.fromkeys(("checkpoint", "checkpoint_location"), _CHECKPOINTS),
         **dict.fromkeys(
             ("json", "log_level", "quiet", "verbose", "v", "q"), "`--log-format json` writes each event as a line."
@@ -109,10 +113,7 @@ WORDS: Mapping[Kind, Mapping[str, str]] = {
         "source": "Did you mean 'stream'? It is `stream:orders`.",
         "model": "A model's name stands by itself: `orders`.",
         "package": "There are no packages: `path:models/reports` selects a folder.",
-        **dict.fromkeys(
-            ("result", "source_status"),
-            "Nothing of an earlier run can be selected by: use names, tags, paths.",
-        ),
+        "source_status": "`lakesql freshness` checks tables; `result:error` selects what has failed.",
         "group": "`tag:…` selects models by their tags.",
     },
     "config": {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from lakesql.catalog.connect import OpenCatalog, check_warehouse, open_catalog, reaching
@@ -151,6 +152,25 @@ _SPARK_NAMES = {
     "unknown": "void",
     "uuid": "string",
 }
+
+
+def look_in(catalog: Catalog) -> Callable[[TableName], bool]:
+    """Says whether a table is in a catalog, which is opened at the first question. Raises what opening it raises.
+
+    Asking makes no file: where that of a catalog on SQLite is not there, no table is.
+    """
+
+    @cache
+    def opened() -> OpenCatalog | None:
+        file = sqlite_file(catalog)
+        return open_catalog(catalog) if file is None or file.exists() else None
+
+    @cache
+    def is_there(name: TableName) -> bool:
+        found = opened()
+        return found is not None and load_table(found, name) is not None
+
+    return is_there
 
 
 def load_table(opened: OpenCatalog, name: TableName) -> Table | None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
-from lakesql.cli.options import Command, Filled, Given, select_options
+from lakesql.cli.options import Command, Filled, Given, defer_options, select_options
 
 
 @click.command("compile", cls=Command)
 @select_options
+@defer_options
 @click.option(
     "--output-dir",
     metavar="DIR",
@@ -32,6 +33,7 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
     manifest = project.load_project(given.options)
     project.show_warnings(manifest, given.options)
     names, tasks = project.select_work(manifest, select, exclude, given.options)
+    manifest = project.defer(manifest, names, given.options)
     compiled = compiled_files(manifest)
     texts = compiled.compile((*names, *tasks))
     project.write_manifest(manifest, compiled)

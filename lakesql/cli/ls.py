@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakesql.cli.options import Command, Given, Options, select_options, state_options
+from lakesql.cli.options import Command, Given, Options, select_options
 
 if TYPE_CHECKING:
     from lakesql.graph.graph import GraphNode
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 @click.option(
     "--orphans", is_flag=True, help="List tables and checkpoints instead that no model of the project has. Opens Spark."
 )
-@state_options
 @click.pass_obj
 def command(
     given: Given,
@@ -39,8 +36,6 @@ def command(
     resource_type: str | None,
     output: str,
     orphans: bool,
-    against: str | None,
-    state: Path | None,
 ) -> None:
     """List models and streams, each after those it reads.
 
@@ -54,13 +49,10 @@ def command(
     if orphans:
         _list_orphans(manifest, given.options)
         return
-    if against is not None or state is not None:
-        from lakesql.cli.review import Against, compared_graph
-
-        manifest = replace(manifest, graph=compared_graph(given.options, Against(against, state)))
-    with_tests = bool(select) or resource_type == "test"
+    asked = bool(select or given.options.selector)
+    with_tests = asked or resource_type == "test"
     nodes = project.select(manifest, select, exclude, given.options, with_tests=with_tests)
-    wanted = {resource_type} if resource_type else {"model", "stream", *(["maintenance", "test"] if select else [])}
+    wanted = {resource_type} if resource_type else {"model", "stream", *(["maintenance", "test"] if asked else [])}
     shown = [node for node in nodes if node.resource_type in wanted or not (resource_type or node.is_appended)]
     if not shown:
         say("Nothing is selected.", given.options)

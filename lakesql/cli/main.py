@@ -55,7 +55,9 @@ Selecting models, as in dbt:
   2+orders+1, @orders   reads, what reads  config.mode:upsert   by any option
   a,b                   what both mean     stream:orders        a stream
   "a b"                 what either means  stream:orders+       all that reads it
-  state:modified        what has changed (ls --state, --against)
+  state:modified+       what has changed   result:error         what has failed
+                        (--state DIR,                           (of the run before,
+                        --against REF)                          or of --state DIR)
 
 \b
 Completion with Tab: add the line for your shell to its start-up file.

@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the common options say; None and '' where they say nothing."""
+    """What the common options say, and those that choose models; None and '' where they say nothing."""
 
     target: str | None = None
     profiles_dir: Path | None = None
@@ -34,6 +34,11 @@ class Options:
     vars: str = ""
     log_format: Literal["text", "json"] = "text"
     debug: bool = False
+    selector: tuple[str, ...] = ()
+    state: Path | None = None
+    against: str | None = None
+    defer: bool = False
+    favor_state: bool = False
 
 
 def find_directory(options: Options) -> Path:
@@ -102,8 +107,12 @@ def _common(
         envvar=variable,
         is_eager=True,  # so that a wrong option after it is reported in the format that it asks for
         expose_value=False,
-        callback=lambda context, parameter, value: context.ensure_object(Given).keep(context, parameter, value),
+        callback=_keep,
     )
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    context.ensure_object(Given).keep(context, parameter, value)
 
 
 class Filled(click.ParamType[Any]):
@@ -188,7 +197,24 @@ def expand_several(arguments: Sequence[str], several: set[str]) -> Iterator[str]
 
 
 def select_options(function: F) -> F:
-    """Gives a command `--select` and `--exclude`."""
+    """Gives a command `--select` and `--exclude`; `Options` has `--selector`, and what their words compare with."""
+    directory = Filled(click.Path(file_okay=False, path_type=Path))
+    kept: tuple[tuple[str, str, str, click.ParamType[Any]], ...] = (
+        (
+            "--state",
+            "DIR",
+            "Folder of a manifest.json to compare with, and of the run_results.json of result:.",
+            directory,
+        ),
+        ("--against", "REF", "Commit to compare with: a branch, a tag, a hash.", Filled(str)),
+        ("--selector", "NAME", "What a selector of selectors.yml selects. May be repeated.", Filled(str)),
+    )
+    for name, metavar, text, kind in kept:
+        several = name == "--selector"
+        option = click.option(
+            name, metavar=metavar, type=kind, help=text, multiple=several, expose_value=False, callback=_keep
+        )
+        function = option(function)
     options = (
         (["--exclude"], "What to exclude, in the same words."),
         (["--select", "-s"], "What to select, everything if left out. `lakesql --help` lists the words."),
@@ -201,21 +227,17 @@ def select_options(function: F) -> F:
     return function
 
 
-def state_options(function: F) -> F:
-    """Gives a command `--against` and `--state`: the version of the project that it is compared with."""
-    state = click.option(
-        "--state",
-        metavar="DIR",
-        type=Filled(click.Path(file_okay=False, path_type=Path)),
-        help="Folder of a manifest.json to compare with, as `lakesql parse` has written it.",
-    )
-    against = click.option(
-        "--against",
-        metavar="REF",
-        type=Filled(str),
-        help="Commit to compare with: a branch, a tag, a hash.",
-    )
-    return against(state(function))
+def defer_options(function: F) -> F:
+    """Gives a command `--defer` and `--favor-state`, which `Options` has."""
+    for name, text in (
+        ("--favor-state", "With --defer: read the tables of --state even where this target has its own."),
+        (
+            "--defer",
+            "Let ref of a model that is not selected, and has no table here, mean the table that --state names.",
+        ),
+    ):
+        function = click.option(name, is_flag=True, help=text, expose_value=False, callback=_keep)(function)
+    return function
 
 
 def read_interval(_context: click.Context, _parameter: click.Parameter, text: str) -> Duration:

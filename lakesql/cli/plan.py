@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from lakesql.cli.options import Command, Given, select_options, state_options
+from lakesql.cli.options import Command, Given, select_options
 from lakesql.review.verdicts import VERDICTS, Verdict
 
 
 @click.command("plan", cls=Command)
 @select_options
-@state_options
 @click.option(
     "--output",
     "-o",
@@ -37,8 +34,6 @@ def command(
     given: Given,
     select: tuple[str, ...],
     exclude: tuple[str, ...],
-    against: str | None,
-    state: Path | None,
     output: str,
     live: bool,
     fail_on: Verdict | None,
@@ -50,12 +45,14 @@ def command(
     and nothing is asked but the files; with --live the catalog and the checkpoints are.
     """
     from lakesql.cli.report import say
-    from lakesql.cli.review import Against, review_project
+    from lakesql.cli.review import review_project
     from lakesql.review.verdicts import reaches
 
-    review, unmatched = review_project(given.options, Against(against, state), select, exclude, live)
+    review, unmatched = review_project(given.options, select, exclude, live)
     for word in unmatched:
         say(f"'{word}' matches nothing.", given.options)
+    if live:
+        say("Not looked at: whether topics still hold what is to be read next. A run refuses where not.", given.options)
     match output:
         case "json":
             from lakesql.review.as_json import render_json

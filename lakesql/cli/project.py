@@ -6,7 +6,7 @@ import difflib
 import gc
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from lakesql.cli.report import in_order, report_problem, say
 from lakesql.compile.compiled import CompiledFiles
 from lakesql.errors import ProjectError, UsageError, did_you_mean
 from lakesql.graph.find_tests import add_tests
-from lakesql.graph.graph import GraphNode, node_id
+from lakesql.graph.graph import GraphNode, node_id, with_results, with_states
 from lakesql.graph.manifest import Manifest, graph_with_tasks, load_manifest
+from lakesql.graph.named_selectors import Selectors
 from lakesql.graph.parse_cache import FileCache
-from lakesql.graph.selector import asks_for_states, parse_selection, select_nodes
+from lakesql.graph.selector import SELECTOR, asks_for, parse_selection, select_nodes
 from lakesql.model.data_tests import DataTest
 from lakesql.project.files import ProjectFiles, read_project, write_atomically
 from lakesql.project.profiles import Target, load_target
@@ -113,12 +114,17 @@ def select(
 
     Raises `UsageError` (`bad-selector`).
     """
-    selection = parse_selection(words, exclude)
-    if asks_for_states(selection) and all(node.states is None for node in manifest.graph.nodes.values()):
-        fix = "Name it: --state DIR or --against REF, which `lakesql ls` has."
-        raise UsageError.of("bad-selector", "state: compares with another version of the project.", fix=fix)
+    words = said_words(manifest.selectors, words, exclude, options)
+    selection = parse_selection(words, exclude, manifest.selectors.find)
     has_tasks = bool(manifest.written) or any(_MEANS_TASKS.search(word) for word in words)
     graph = graph_with_tasks(manifest) if has_tasks else manifest.graph
+    if asks_for(selection, "state"):
+        graph = with_states(graph, _compare(options))
+    if asks_for(selection, "result"):
+        from lakesql.observe.results import read_results
+
+        results = read_results(options.state or manifest.outputs.target)
+        graph = with_results(graph, {node_id("model", name): found for name, found in results.items()})
     graph = add_tests(graph, manifest.data_tests) if with_tests else graph
     selected = select_nodes(selection, graph)
     for word in selected.unmatched:
@@ -126,7 +132,29 @@ def select(
     return tuple(graph.nodes[id_] for id_ in graph.order(selected.ids))
 
 
-_MEANS_TASKS = re.compile(r"[+@.]|maintenance")
+def said_words(selectors: Selectors, words: Sequence[str], exclude: Sequence[str], options: Options) -> tuple[str, ...]:
+    """The words of --select with those that --selector stands for; those of the default selector, where nothing is
+    said. Raises `UsageError` (`unknown-selector`)."""
+    for name in options.selector:
+        if not re.fullmatch(r"[\w.-]+", name):
+            selectors.find(name)  # is none: it would be several words
+    named = options.selector
+    if not (words or exclude or named) and selectors.default:
+        say(f"Nothing is selected: selector '{selectors.default}' is the default.", options)
+        named = (selectors.default,)
+    return (*words, *(f"{SELECTOR}:{name}" for name in named))
+
+
+def _compare(options: Options) -> Mapping[str, frozenset[str]]:
+    if options.state is None and options.against is None:
+        fix = "Name it: --state DIR or --against REF."
+        raise UsageError.of("bad-selector", "state: compares with another version of the project.", fix=fix)
+    from lakesql.cli.review import compared_states  # only here: it reads the project in both versions
+
+    return compared_states(options)
+
+
+_MEANS_TASKS = re.compile(r"[+@.]|maintenance|selector:")
 """What is in each word of a selection that may mean a task of maintenance: by its name, as a reader, or by its type."""
 
 
@@ -156,8 +184,9 @@ def select_work(
     nodes = select(manifest, words, exclude, options)
     names = tuple(node.name for node in nodes if node.resource_type == "model")
     tasks: dict[str, frozenset[str]] = {}
+    is_chosen = bool(words or options.selector or (manifest.selectors.default and not exclude))
     for node in nodes:
-        if words and node.resource_type == "maintenance" and (of := str(node.config["of"])) not in names:
+        if is_chosen and node.resource_type == "maintenance" and (of := str(node.config["of"])) not in names:
             tasks[of] = tasks.get(of, frozenset()) | {node.name}
     if not names and not tasks:
         say("No model is selected: nothing to do.", options)
@@ -202,3 +231,31 @@ def select_models(
     if not names:
         say("No model is selected: nothing to do.", options)
     return names
+
+
+def defer(manifest: Manifest, names: Collection[str], options: Options) -> Manifest:
+    """The manifest of a command that runs the models `names`, with what --defer says of the others that they join.
+
+    The catalog is asked which tables are there, unless --favor-state. Raises `UsageError` (`usage`, `state-missing`,
+    `state-outdated`, and what `defer_refs` raises), and what opening the catalog raises.
+    """
+    if not options.defer:
+        if options.favor_state:
+            raise UsageError.of("usage", "--favor-state says how --defer chooses.", fix="Add --defer, or leave it out.")
+        return manifest
+    if options.state is None:
+        raise UsageError.of(
+            "usage", "--defer needs --state DIR.", fix="Name the folder of the other target's manifest."
+        )
+    from lakesql.catalog.tables import look_in
+    from lakesql.run.defer import defer_refs
+    from lakesql.run.former import read_state_tables
+
+    state = read_state_tables(options.state)
+    if options.favor_state:
+        deferred = defer_refs(manifest, names, state, None)
+    else:
+        deferred = defer_refs(manifest, names, state, look_in(manifest.target.catalog))
+    for name, table in deferred.deferred.items():
+        say(f"ref('{name}') reads {table}.", options)
+    return deferred

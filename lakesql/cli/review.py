@@ -7,17 +7,17 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from lakesql.cli.options import Options, find_directory, find_outputs
-from lakesql.cli.project import profile_folders, read_schemas, read_vars
+from lakesql.cli.project import profile_folders, read_schemas, read_vars, said_words
 from lakesql.decode import node_of
 from lakesql.errors import LakesqlError, Place, Problem, ProjectError, UsageError
-from lakesql.graph.graph import Graph, with_states
+from lakesql.graph.graph import Graph
 from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.graph.named_selectors import Selectors, parse_selectors
 from lakesql.graph.parse_cache import FileCache
-from lakesql.graph.selector import Selection, asks_for_states, parse_selection, select_nodes
+from lakesql.graph.selector import Selection, asks_for, parse_selection, select_nodes
 from lakesql.project.duration import parse_duration
 from lakesql.project.files import ProjectFiles, read_project
 from lakesql.project.profiles import (
@@ -41,33 +41,27 @@ from lakesql.run.columns import find_recorded
 from lakesql.run.former import Former, NamedTarget, open_commit, open_state
 
 
-@dataclass(frozen=True, slots=True)
-class Against:
-    """What a project is compared with: a commit by its name, the folder of a manifest, or else the main branch."""
-
-    ref: str | None = None
-    state: Path | None = None
-
-
 def review_project(
     options: Options,
-    against: Against,
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
     is_live: bool = False,
 ) -> tuple[Review, tuple[str, ...]]:
     """What the change of the selected models does, and the words of the selection that mean nothing.
 
+    The options say what they are compared with: a commit, the folder of a manifest, or else the main branch.
     With `is_live` the tables in the catalog are looked at, which needs the login that a run needs. Raises `UsageError`
     where there is nothing to compare with, and `LakesqlError` for what the target has wrong.
     """
-    selection = parse_selection(select, exclude)
-    if asks_for_states(selection):
-        why = "A plan has the models that are modified, whatever is selected."
-        raise UsageError.of("bad-selector", "A plan is not selected by state:.", why=why, fix="Leave state: out.")
-    with _open_former(options, against) as former:
+    with _open_former(options) as former:
         files = read_project(find_directory(options), find_outputs(options))
         try:
+            selectors = parse_selectors(files.selectors) if files.selectors is not None else Selectors()
+            selection = parse_selection(said_words(selectors, select, exclude, options), exclude, selectors.find)
+            for method in ("state", "result"):
+                if asks_for(selection, method):
+                    why, fix = "A plan has the models that are modified, whatever is selected.", f"Leave {method}: out."
+                    raise UsageError.of("bad-selector", f"A plan is not selected by {method}:.", why=why, fix=fix)
             compared = compare_with(options, former, files, selection)
         except ProjectError as error:
             return refuse_all(files, error.problems, former.called), ()
@@ -123,14 +117,14 @@ def with_live(options: Options, compared: Compared) -> Review:
     return add_live(review, old, new, read_live(resolve_paths(target, new.files.directory), tables))
 
 
-def compared_graph(options: Options, against: Against) -> Graph:
-    """The project's graph, whose nodes know what they are, compared with another version. Raises as `review_project`,
-    and `ProjectError` where something else than models is wrong."""
-    with _open_former(options, against) as former:
+def compared_states(options: Options) -> Mapping[str, frozenset[str]]:
+    """What each node is, by its id, compared with the version that the options name. Raises as `review_project`, and
+    `ProjectError` where something else than models is wrong."""
+    with _open_former(options) as former:
         new = load_new(options, read_project(find_directory(options), find_outputs(options)))
         old = load_former(options, former, new)
         review = compare(old, new, list(new.manifest.models), former.called)
-        return with_states(new.manifest.graph, find_states(old, new, review))
+        return find_states(old, new, review)
 
 
 def load_new(options: Options, files: ProjectFiles) -> Version:
@@ -158,7 +152,8 @@ def load_former(options: Options, former: Former, new: Version) -> Version | Non
     directory = new.files.directory
     cache = FileCache(new.files.outputs.cache / "files.json")  # what has not changed since was parsed just now
     try:
-        files = replace(read_project(former.folder), directory=directory, outputs=new.files.outputs)
+        files = read_project(former.folder)
+        files = replace(files, directory=directory, outputs=new.files.outputs, selectors=None)
         target = _former_target(options, former, files, new)
         version = read_version(files, _loader(target, read_vars(options.vars), cache))
     except LakesqlError as error:
@@ -173,10 +168,11 @@ def _unreadable(former: Former, problem: Problem) -> Problem:
 
 
 @contextmanager
-def _open_former(options: Options, against: Against) -> Iterator[Former]:
-    if against.ref is not None and against.state is not None:
+def _open_former(options: Options) -> Iterator[Former]:
+    ref, state = options.against, options.state
+    if ref is not None and state is not None:
         raise UsageError.of("usage", "--against and --state both say what is compared with.", fix="Leave out one.")
-    opened = open_commit(find_directory(options), against.ref) if against.state is None else open_state(against.state)
+    opened = open_commit(find_directory(options), ref) if state is None else open_state(state)
     with opened as former:
         yield former
 

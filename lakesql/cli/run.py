@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakesql.cli.options import Command, Given, Options, read_interval, select_options
+from lakesql.cli.options import Command, Given, Options, defer_options, read_interval, select_options
 from lakesql.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 @click.command("run", cls=Command)
 @select_options
+@defer_options
 @click.option(
     "--once/--continuous",
     default=None,
@@ -152,7 +153,7 @@ def run_selected(
     names, tasks = project.select_work(manifest, select, exclude, options)
     if rebuild_from is not None:
         tasks = {}
-    manifest = ask_topics(manifest, names)
+    manifest = ask_topics(project.defer(manifest, names, options), names)
     names = (*names, *tasks)
     compiled = compiled_files(manifest)
     compiled.compile(names)

@@ -41,13 +41,16 @@ class CompiledFiles:
     vars and fields of the target that it reads, the tables that it joins, and the contracts of its streams.
     """
 
-    def __init__(self, manifest: Manifest, folder: Path, cache: Path) -> None:
+    def __init__(
+        self, manifest: Manifest, folder: Path, cache: Path, built: dict[str, Select], texts: dict[str, str]
+    ) -> None:
         self._manifest = manifest
         self.folder = folder
         self._cache = CacheFile(cache)
         self._keys: dict[str, str] = {}
         self._contracts: dict[str, str] = {}
-        self._built: dict[str, Select] = {}
+        self._built = built
+        self._texts = texts
         self._decode: Callable[[Any], Compiled] = decoder([Compiled, Column])
 
     def check(self, names: Iterable[str]) -> None:
@@ -87,7 +90,7 @@ class CompiledFiles:
             *(model.path, model.fqn, str(model.table), model.options, encode(model.trigger), encode(model.calls)),
             digest_macros(facts.macros, manifest.macros),
             [target.name, target.namespace, target.catalog.name] if "target" in facts.reads else [],
-            {found.name: self.key(found.name) for found in facts.refs},
+            {found.name: self._joined(found.name) for found in facts.refs},
             {found.name: self._contract(found.name) for found in facts.streams},
             adds_functions(target.spark),
             [model.properties.description, [[it.name, it.description] for it in model.properties.columns]],
@@ -140,10 +143,15 @@ class CompiledFiles:
         from lakesql.compile.statements import compiled_text
 
         select = build_select(self._manifest, name, self._built)
-        text = compiled_text(select)
+        text = self._texts[name] = compiled_text(select)
         columns = output_columns(select) if select.columns is not None else None
         self._cache.put(name, self.key(name), encode(Compiled(digest(text), columns, select.query.stateful)))
         return text
+
+    def _joined(self, name: str) -> str:
+        """What a model depends on that joins the table of another one."""
+        table = self._manifest.deferred.get(name)
+        return self.key(name) if table is None else str(table)
 
     def _contract(self, stream: str) -> str:
         """What a reader of the stream depends on."""
@@ -156,9 +164,14 @@ class CompiledFiles:
         return self._contracts[stream]
 
 
-def compiled_files(manifest: Manifest) -> CompiledFiles:
-    """The compiled files of the project."""
-    return CompiledFiles(manifest, manifest.outputs.compiled, manifest.outputs.cache / "compiled.json")
+def compiled_files(
+    manifest: Manifest, built: dict[str, Select] | None = None, texts: dict[str, str] | None = None
+) -> CompiledFiles:
+    """The compiled files of the project. `built` and `texts` keep the SELECTs and the texts that are worked out."""
+    cache = manifest.outputs.cache / "compiled.json"
+    return CompiledFiles(
+        manifest, manifest.outputs.compiled, cache, {} if built is None else built, {} if texts is None else texts
+    )
 
 
 def write_copies(manifest: Manifest, texts: Mapping[str, str], folder: Path) -> None:

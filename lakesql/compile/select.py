@@ -17,7 +17,7 @@ from lakesql.compile.storable import (
 )
 from lakesql.compile.table import format_version, partition_text
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
-from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.config import mode_of
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
@@ -255,6 +255,8 @@ def _tables_of(
     """The columns of the tables of the models that a model joins, as far as their SELECTs tell."""
     tables: dict[tuple[str, ...], tuple[QueryColumn, ...]] = {}
     for name in {found.name: None for found in model.facts.refs}:
+        if name in manifest.deferred:
+            continue  # it may have been written by another version of that model
         try:
             read = build_select(manifest, name, built)
         except ProjectError:
@@ -269,7 +271,7 @@ def _names(manifest: Manifest, model: Model, is_full_refresh: bool) -> Names:
     target = manifest.target
     return Names(
         stream=identifier,
-        ref=lambda name: table_name(manifest.models[name].table),
+        ref=lambda name: table_name(read_table(manifest, name)),
         this=table_name(model.table),
         vars=manifest.vars,
         target={"name": target.name, "namespace": target.namespace, "catalog": target.catalog.name},

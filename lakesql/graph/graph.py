@@ -22,7 +22,7 @@ class GraphNode:
     `models/`, the name. `config` holds every option as a plain value (scalars, lists, dicts). `depends_on` are the
     ids that the node reads, and `references` says where it names them. `is_appended`: it has no file of its own, and
     `path` is that of its model. `states` are the words after `state:` that hold for it; None where it is not compared
-    with another version of the project.
+    with another version of the project. `results` are those of an earlier command; None where none is looked at.
     """
 
     id: str
@@ -37,6 +37,7 @@ class GraphNode:
     references: Mapping[str, Place] = field(default_factory=dict)
     is_appended: bool = False
     states: frozenset[str] | None = None
+    results: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,12 @@ class Graph:
 def with_states(graph: Graph, states: Mapping[str, frozenset[str]]) -> Graph:
     """The graph whose nodes know what they are, compared with another version of the project."""
     nodes = {id_: replace(node, states=states.get(id_, frozenset())) for id_, node in graph.nodes.items()}
+    return replace(graph, nodes=nodes)
+
+
+def with_results(graph: Graph, results: Mapping[str, frozenset[str]]) -> Graph:
+    """The graph whose nodes know what an earlier command has said of them."""
+    nodes = {id_: replace(node, results=results.get(id_, frozenset())) for id_, node in graph.nodes.items()}
     return replace(graph, nodes=nodes)
 
 

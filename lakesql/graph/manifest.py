@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.find_tests import find_data_tests
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
 from lakesql.graph.handwritten import find_calls
+from lakesql.graph.named_selectors import Selectors, parse_selectors
 from lakesql.model.config import (
     MAINTENANCE,
     Config,
@@ -76,7 +77,7 @@ class Manifest:
     `outputs` are the folders that it is written to, `warnings` what somebody should know and what ends no command.
     `streams`, `models` and the maintenance models, `written`, are by name; `vars` are the settings' with --vars over
     them. `unit_tests` and `data_tests` are those of the models. `texts` are those of the files that it was
-    read from, by their paths.
+    read from, by their paths. `deferred` are the tables of another target that `ref` means, by the names of the models.
     """
 
     directory: Path
@@ -93,6 +94,8 @@ class Manifest:
     texts: Mapping[str, str]
     unit_tests: tuple[UnitTest, ...] = ()
     data_tests: tuple[DataTest, ...] = ()
+    selectors: Selectors = Selectors()
+    deferred: Mapping[str, TableName] = field(default_factory=dict)
 
 
 def load_manifest(
@@ -117,16 +120,18 @@ def load_manifest(
     properties = _by_name((model for found in declared for model in found.models), "Model", problems)
     macros = collect(problems, lambda: parse_macros([(file.path, file.text) for file in files.macros]))
     collect(problems, lambda: check_defaults(files.settings.models))
+    named = files.selectors
+    selectors = collect(problems, lambda: parse_selectors(named)) if named is not None else None
     if macros is None:  # models would be told that the macros which they use do not exist
         raise ProjectError(problems)
     read = partial(_read_model, files.settings, target, properties, macros, read_model or parse_model)
     found_models = [collect(problems, partial(read, file)) for file in files.models]
-    named: dict[str, Model | MaintenanceModel] = _by_name(filter(None, found_models), "Model", problems)
-    written = {name: found for name, found in named.items() if isinstance(found, MaintenanceModel)}
-    models = {name: found for name, found in named.items() if isinstance(found, Model)}
+    every: dict[str, Model | MaintenanceModel] = _by_name(filter(None, found_models), "Model", problems)
+    written = {name: found for name, found in every.items() if isinstance(found, MaintenanceModel)}
+    models = {name: found for name, found in every.items() if isinstance(found, Model)}
     variables = {**files.settings.vars.plain(), **overrides}
     model_names = {PurePosixPath(file.path).stem for file in files.models}
-    calls = find_calls(written.values(), models, model_names - named.keys(), target, variables, macros, problems)
+    calls = find_calls(written.values(), models, model_names - every.keys(), target, variables, macros, problems)
     models |= {name: replace(models[name], calls=found) for name, found in calls.items()}
 
     aimless = check_folders(files.settings.models, [_fqn(file.path, files.settings) for file in files.models])
@@ -163,6 +168,7 @@ def load_manifest(
         texts=files.texts,
         unit_tests=unit_tests,
         data_tests=data_tests,
+        selectors=selectors or Selectors(),
     )
 
 
@@ -196,6 +202,11 @@ def parse_model(file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
 def reads_model(manifest: Manifest, stream: str) -> Model | None:
     """The model whose table `stream('…')` reads; None for a declared stream, which goes first where both exist."""
     return None if stream in manifest.streams else manifest.models[stream]
+
+
+def read_table(manifest: Manifest, name: str) -> TableName:
+    """The table that `ref` of a model means: its own, or the one that it is deferred to."""
+    return manifest.deferred.get(name) or manifest.models[name].table
 
 
 def most_records(manifest: Manifest, name: str) -> int | None:

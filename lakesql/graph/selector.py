@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
+from typing import assert_never
 
 from lakesql.errors import Problem, UsageError, did_you_mean
 from lakesql.graph.graph import RESOURCE_TYPES, Graph, GraphNode
@@ -34,17 +35,46 @@ class Criterion:
     method: str
     key: str
     value: str
-    closed: bool
-    up: int | None
-    down: int | None
+    closed: bool = False
+    up: int | None = 0
+    down: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What `selector:` names, and the relatives of all that this means."""
+
+    criterion: Criterion
+    expression: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class Intersection:
-    """Words joined by commas."""
+    """What all parts mean. On the command line `text` has them, joined by commas."""
 
     text: str
-    criteria: tuple[Criterion, ...]
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """What any of the parts means."""
+
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What an expression means, without what another one does."""
+
+    of: Expression
+    without: Expression
+
+
+Expression = Criterion | Named | Intersection | Union | Difference
+
+FindSelector = Callable[[str], Expression]
+"""What a name of selectors.yml stands for. Raises `UsageError` (`unknown-selector`) where it stands for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +93,25 @@ class Selected:
     unmatched: tuple[str, ...]
 
 
-def parse_selection(select: Sequence[str], exclude: Sequence[str]) -> Selection:
+def no_selectors(name: str) -> Expression:
+    """`FindSelector` of a project without selectors.yml."""
+    fix = "Define it in selectors.yml beside pyproject.toml, or leave it out."
+    raise UsageError.of("unknown-selector", f"There is no selector '{name}'.", fix=fix)
+
+
+def parse_selection(
+    select: Sequence[str], exclude: Sequence[str], find_selector: FindSelector = no_selectors
+) -> Selection:
     """The selection in the values of `--select` and `--exclude`, each holding one word or several.
 
-    Raises `UsageError` (`bad-selector`), one problem for each wrong word.
+    Raises `UsageError` (`bad-selector`, `unknown-selector`), one problem for each wrong word.
     """
     problems: list[Problem] = []
 
     def parse(option: str, values: Sequence[str]) -> Iterable[Intersection]:
-        for word in (word for value in values for word in value.split() or [""]):
+        for value in values:
             try:
-                if not word:
-                    raise _bad(f"The value of {option} is empty.", fix=f"Leave {option} out, or name something.")
-                yield Intersection(word, tuple(_parse_criterion(text, word) for text in word.split(",")))
+                yield from parse_words(value, option, find_selector)
             except UsageError as error:
                 problems.extend(error.problems)
 
@@ -83,6 +119,32 @@ def parse_selection(select: Sequence[str], exclude: Sequence[str]) -> Selection:
     if problems:
         raise UsageError(problems)
     return selection
+
+
+def parse_words(text: str, called: str, find_selector: FindSelector) -> tuple[Intersection, ...]:
+    """The words in one text, which problems call `called`. Raises as `parse_selection`."""
+    problems: list[Problem] = []
+    found = []
+    for word in text.split() or [""]:
+        try:
+            if not word:
+                raise _bad(f"The value of {called} is empty.", fix=f"Leave {called} out, or name something.")
+            parts = tuple(_parse_part(part, word, find_selector) for part in word.split(","))
+            found.append(Intersection(word, parts))
+        except UsageError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise UsageError(problems)
+    return tuple(found)
+
+
+def make_criterion(text: str, prefix: str, value: str) -> Criterion:
+    """The criterion of a method, with its key, and a value. Raises `UsageError` (`bad-selector`), which says `text`."""
+    method, _, key = prefix.partition(".")
+    if not value:
+        raise _bad(f"'{text}' names nothing.", fix="Write a value behind the colon.")
+    _check_method(text, method, key, value)
+    return Criterion(method, key, value)
 
 
 def select_nodes(selection: Selection, graph: Graph) -> Selected:
@@ -95,6 +157,11 @@ def select_nodes(selection: Selection, graph: Graph) -> Selected:
         ids=ids.difference(*(ids for _, ids in excluded)),
         unmatched=tuple(dict.fromkeys(part.text for part, ids in (*found, *excluded) if not ids)),
     )
+
+
+def _parse_part(text: str, word: str, find_selector: FindSelector) -> Expression:
+    criterion = _parse_criterion(text, word)
+    return Named(criterion, find_selector(criterion.value)) if criterion.method == SELECTOR else criterion
 
 
 _WORD = re.compile(r"(?P<closed>@)?(?:(?P<up>[0-9]{0,9})\+)?(?P<body>.*?)(?:\+(?P<down>[0-9]{0,9}))?", re.DOTALL)
@@ -130,8 +197,8 @@ def _split_method(body: str) -> tuple[str, str, str]:
 
 
 def _check_method(text: str, method: str, key: str, value: str) -> None:
-    if method not in METHODS:
-        fix = suggest("selector", method, METHODS)
+    if method not in (*METHODS, SELECTOR):
+        fix = suggest("selector", method, (*METHODS, SELECTOR))
         raise _bad(f"'{text}': there is no selector method '{method}'.", fix=fix)
     if method == "config":
         if not all(key.split(".")):
@@ -144,6 +211,8 @@ def _check_method(text: str, method: str, key: str, value: str) -> None:
         raise _bad(f"'{text}': there is no type of tests '{value}'.", fix=did_you_mean(value, TEST_TYPES))
     if method == "state" and value not in STATES:
         raise _bad(f"'{text}': there is no state '{value}'.", fix=did_you_mean(value, STATES))
+    if method == "result" and value not in RESULTS:
+        raise _bad(f"'{text}': there is no result '{value}'.", fix=did_you_mean(value, RESULTS))
     if method == "path" and posixpath.normpath(value).startswith(("/", "..")):
         why = "A path is relative to the project's directory."
         raise _bad(f"'{text}' is not a path in the project.", why, "Write it as models/orders.sql.")
@@ -160,17 +229,30 @@ def _bad(what: str, why: str = "", fix: str = "") -> UsageError:
     return UsageError.of("bad-selector", what, why=why, fix=fix)
 
 
-def _find(part: Intersection, graph: Graph) -> frozenset[str]:
-    found = frozenset(graph.nodes)
-    for criterion in part.criteria:
-        matches = METHODS[criterion.method]
-        named = frozenset(id_ for id_, node in graph.nodes.items() if matches(node, criterion))
-        related = named | graph.upstream(named, criterion.up) | graph.downstream(named, criterion.down)
-        if criterion.closed:
-            family = named | graph.downstream(named)
-            related |= family | graph.upstream(family)
-        found &= related
-    return found
+def _find(expression: Expression, graph: Graph) -> frozenset[str]:
+    match expression:
+        case Criterion():
+            matches = METHODS[expression.method]
+            named = frozenset(id_ for id_, node in graph.nodes.items() if matches(node, expression))
+            return _with_relatives(named, expression, graph)
+        case Named():
+            return _with_relatives(_find(expression.expression, graph), expression.criterion, graph)
+        case Intersection():
+            return frozenset(graph.nodes).intersection(*(_find(part, graph) for part in expression.parts))
+        case Union():
+            return frozenset().union(*(_find(part, graph) for part in expression.parts))
+        case Difference():
+            return _find(expression.of, graph) - _find(expression.without, graph)
+        case _:
+            assert_never(expression)
+
+
+def _with_relatives(named: frozenset[str], criterion: Criterion, graph: Graph) -> frozenset[str]:
+    related = named | graph.upstream(named, criterion.up) | graph.downstream(named, criterion.down)
+    if criterion.closed:
+        family = named | graph.downstream(named)
+        related |= family | graph.upstream(family)
+    return related
 
 
 def _matches_fqn(node: GraphNode, criterion: Criterion) -> bool:
@@ -283,10 +365,30 @@ STATES = ("new", "modified", *(f"modified.{part}" for part in ("body", "configs"
 """What a node may be, compared with another version of the project."""
 
 
-def asks_for_states(selection: Selection) -> bool:
-    """Whether a selection names nodes by what they are compared with another version of the project."""
-    parts = (*selection.select, *selection.exclude)
-    return any(criterion.method == "state" for part in parts for criterion in part.criteria)
+RESULTS = ("success", "error", "skipped", "pass", "warn", "fail")
+"""What an earlier command may have said of a node: the first three of a model, the others of a test."""
+
+SELECTOR = "selector"
+"""The method that names an entry of selectors.yml."""
+
+
+def asks_for(selection: Selection, method: str) -> bool:
+    """Whether a selection uses a method, in what it names too."""
+    return any(_uses(part, method) for part in (*selection.select, *selection.exclude))
+
+
+def _uses(expression: Expression, method: str) -> bool:
+    match expression:
+        case Criterion():
+            return expression.method == method
+        case Named():
+            return expression.criterion.method == method or _uses(expression.expression, method)
+        case Intersection() | Union():
+            return any(_uses(part, method) for part in expression.parts)
+        case Difference():
+            return _uses(expression.of, method) or _uses(expression.without, method)
+        case _:
+            assert_never(expression)
 
 
 METHODS: Mapping[str, Callable[[GraphNode, Criterion], bool]] = {
@@ -295,6 +397,7 @@ METHODS: Mapping[str, Callable[[GraphNode, Criterion], bool]] = {
     "fqn": _matches_fqn,
     "path": _matches_path,
     "resource_type": lambda node, criterion: node.resource_type == criterion.value,
+    "result": lambda node, criterion: criterion.value in (node.results or ()),
     "state": lambda node, criterion: criterion.value in (node.states or ()),
     "stream": lambda node, criterion: node.resource_type == "stream" and fnmatchcase(node.name, criterion.value),
     "tag": lambda node, criterion: any(fnmatchcase(tag, criterion.value) for tag in node.tags),

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from lakesql import __version__
+from lakesql.errors import UsageError
 from lakesql.events import Event, ModelFinished, Retrying, RunFinished
 from lakesql.observe.emitter import Clock
 from lakesql.observe.tally import ModelTally, RunTally
@@ -57,6 +58,23 @@ class RunResults:
     def _write(self, is_running: bool) -> None:
         now = self._written_at_ms = self._clock()
         write_atomically(self._path, render_results(self._run, is_running, command=self._command, at_ms=now))
+
+
+def read_results(folder: Path) -> Mapping[str, frozenset[str]]:
+    """The status of each model in the `run_results.json` of a folder, by its name.
+
+    Raises `UsageError` (`results-missing`, `results-unreadable`).
+    """
+    path = folder / "run_results.json"
+    if not path.is_file():
+        raise UsageError.of("results-missing", f"There is no run_results.json in {folder}.")
+    try:
+        read = json.loads(path.read_bytes())
+        if "lakesql_version" not in read["metadata"]:
+            raise ValueError
+        return {str(it["name"]): frozenset({str(it["status"])}) for it in read["results"]}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise UsageError.of("results-unreadable", f"{path} is not what a run of lakesql writes.") from None
 
 
 def render_results(run: RunTally, is_running: bool, *, command: str, at_ms: int) -> str:

@@ -15,6 +15,8 @@ from lakesql.words import answer
 
 PROPERTIES_SUFFIXES = (".yml", ".yaml")
 
+SELECTORS_FILE = "selectors.yml"
+
 DBT_FILE = "dbt_project.yml"
 
 MAX_BYTES = 4_000_000
@@ -59,7 +61,10 @@ def outputs_of(directory: Path, target: Path | None = None, logs: Path | None = 
 
 @dataclass(frozen=True, slots=True)
 class ProjectFiles:
-    """Everything that a project's files say, unparsed. Each tuple is sorted by path."""
+    """Everything that a project's files say, unparsed. Each tuple is sorted by path.
+
+    `selectors` is selectors.yml, which is no part of what runs: None where there is none.
+    """
 
     directory: Path
     settings: Settings
@@ -70,10 +75,11 @@ class ProjectFiles:
     outputs: Outputs
     settings_text: str = ""
     tests: tuple[SourceFile, ...] = ()
+    selectors: SourceFile | None = None
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """All files by their paths, the settings among them."""
+        """The files that say what runs or is tested, by their paths, the settings among them."""
         files = (*self.models, *self.streams, *self.macros, *self.properties, *self.tests)
         return {SETTINGS_FILE: self.settings_text, **{file.path: file.text for file in files}}
 
@@ -102,10 +108,17 @@ def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFile
         macros=_read_folder(directory, paths.macros, (".sql",), problems),
         properties=_read_folder(directory, paths.models, PROPERTIES_SUFFIXES, problems),
         tests=_read_folder(directory, paths.tests, (".sql",), problems),
+        selectors=_read_selectors(directory, problems),
     )
     if problems:  # nothing is said of what the files that cannot be read would have declared
         raise ProjectError(problems)
     return files
+
+
+def _read_selectors(directory: Path, problems: list[Problem]) -> SourceFile | None:
+    path = directory / SELECTORS_FILE
+    text = collect(problems, partial(read_text, path, SELECTORS_FILE)) if path.is_file() else None
+    return SourceFile(SELECTORS_FILE, text) if text is not None else None
 
 
 def find_project(start: Path) -> Path:

@@ -81,7 +81,7 @@ def _review_both(change: Change) -> ModelReview:
         *find_option_changes(change),
     )
     ordered = sorted(dict.fromkeys(reasons), key=lambda it: -VERDICTS.index(it.verdict))
-    texts = Statements(compiled_text(change.before), compiled_text(change.after))
+    texts = Statements(change.old.compiled_text(change.before), change.new.compiled_text(change.after))
     steps = () if any(map(is_refusal, refusals)) else table.steps  # a run refuses before it alters anything
     day = None if ordered and ordered[0].verdict == "refused" else find_day_change(change)
     return ModelReview(change.model.name, tuple(ordered), table.columns, texts, steps, day=day)

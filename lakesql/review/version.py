@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from lakesql.compile.compiled import CompiledFiles, compiled_files
 from lakesql.compile.select import Select, build_select
+from lakesql.compile.statements import compiled_text
 from lakesql.decode import Node
 from lakesql.errors import Problem, ProjectError
 from lakesql.graph.manifest import Manifest
@@ -32,6 +33,7 @@ class Version:
     schemas: Mapping[str, str] = field(default_factory=dict)
     built: dict[str, Select] = field(default_factory=dict)
     refused: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
 
     def select(self, name: str) -> Select | tuple[Problem, ...]:
         """The SELECT of a model, or why there is none."""
@@ -51,7 +53,14 @@ class Version:
 
     def compiled(self) -> CompiledFiles:
         """What knows from what each model is made."""
-        return compiled_files(self.manifest)
+        return compiled_files(self.manifest, self.built, self.texts)
+
+    def compiled_text(self, select: Select) -> str:
+        """The compiled file of a model of this version."""
+        name = select.model.name
+        if name not in self.texts:
+            self.texts[name] = compiled_text(select)
+        return self.texts[name]
 
     def _explain(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
         """The problems, where one stands in a model that cannot be read that one's own instead."""

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from lakesql.errors import UsageError
+from lakesql.model.table_name import TableName
 from lakesql.project.profiles import CONNECTIONS
 from lakesql.project.settings import SETTINGS_FILE
 
@@ -200,6 +201,22 @@ def open_state(folder: Path) -> Iterator[Former]:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(text.encode())
         yield Former(root, f"{path}", target)
+
+
+def read_state_tables(folder: Path) -> Mapping[str, TableName]:
+    """The tables of the models that the `manifest.json` in a folder names, by the models' names.
+
+    Raises `UsageError` (`state-missing`, `state-outdated`).
+    """
+    path = folder / "manifest.json"
+    if not path.is_file():
+        raise UsageError.of("state-missing", f"There is no manifest.json in {folder}.")
+    try:
+        nodes = json.loads(path.read_bytes())["nodes"].values()
+        tables = {str(it["name"]): it["table"].split(".") for it in nodes if it["resource_type"] == "model"}
+        return {name: TableName(*parts) for name, parts in tables.items()}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise UsageError.of("state-outdated", _say_version(path)) from None
 
 
 def holds_files(folder: Path, texts: Mapping[str, str]) -> bool:

@@ -25,7 +25,7 @@ from lakesql.engine.progress.state import QueryIdentity, StartFrom
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
 from lakesql.events import Emit, Noted, StreamEmpty, now_ms
-from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.upkeep import is_maintained, maintenance_tasks
 from lakesql.names import DEAD_LETTER_SUFFIX
 from lakesql.run.bind import BoundSelect
@@ -195,18 +195,19 @@ def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:
 def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> None:
     """Raise `RunError` (`table-missing`) for models that this one reads and that have never run."""
     facts = select.model.facts
-    read = [(found, manifest.models[found.name]) for found in facts.refs]
-    read += [(found, model) for found in facts.streams if (model := reads_model(manifest, found.name)) is not None]
+    read = [(found, read_table(manifest, found.name)) for found in facts.refs]
+    models = [(found, reads_model(manifest, found.name)) for found in facts.streams]
+    read += [(found, model.table) for found, model in models if model is not None]
     missing = [
         Problem(
             "table-missing",
-            f"Model '{model.name}' has no table yet.",
+            f"Model '{reference.name}' has no table yet.",
             "",
             f"Run it first, or with this model: lakesql run --select +{select.model.name}",
             reference.place,
         )
-        for reference, model in read
-        if load_table_state(catalog, model.table) is None
+        for reference, table in read
+        if load_table_state(catalog, table) is None
     ]
     if missing:
         raise RunError(missing)

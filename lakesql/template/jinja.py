@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
@@ -46,8 +47,12 @@ def source_of(path: str, text: str) -> Source:
     return Source(path, text, tuple(starts))
 
 
+@lru_cache(maxsize=4096)
 def parse_jinja(source: Source) -> list[nodes.Node]:
-    """The nodes of a template. Raises `ProjectError` (`template-syntax`, `template-too-large`)."""
+    """The nodes of a template, which nobody changes: two versions of a project share those of one text.
+
+    Raises `ProjectError` (`template-syntax`, `template-too-large`).
+    """
     fix = ""
     try:
         if len(source.text) > MAX_SOURCE:

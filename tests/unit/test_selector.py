@@ -265,7 +265,6 @@ def test_words_that_match_nothing_are_named_as_they_were_written() -> None:
     [
         "state:modifid",
         "source:orders",
-        "selector:nightly",
         "package:shop",
         "pathh:models",
         "Tag:core",

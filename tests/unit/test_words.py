@@ -109,7 +109,6 @@ def test_a_mistyped_command_suggests_none_that_removes(capsys: pytest.CaptureFix
         (["--threads", "4", "run"], "profiles.yml"),
         (["run", "--profile", "shop"], "--target"),
         (["ls", "--select", "source:orders"], "stream:orders"),
-        (["ls", "--select", "result:error"], "tags"),
     ],
 )
 def test_an_option_of_another_tool_is_answered(

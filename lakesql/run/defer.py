@@ -1,0 +1,63 @@
+"""`--defer`: what models join that this target does not have is read from the tables of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from lakesql.errors import Problem, UsageError
+from lakesql.graph.manifest import Manifest, reads_model
+from lakesql.model.model import Model
+from lakesql.model.table_name import TableName
+from lakesql.template.reader import Reference
+
+
+def defer_refs(
+    manifest: Manifest,
+    names: Collection[str],
+    state: Mapping[str, TableName],
+    is_there: Callable[[TableName], bool] | None,
+) -> Manifest:
+    """The manifest in which `ref` of a model that is not among `names`, and has no table, means that of `state`.
+
+    Without `is_there` the tables of `state` go first, whatever is there. A stream is never deferred: its position
+    belongs to one table, and the rows that follow in the model's own table would be others.
+
+    Raises `UsageError` (`defer-stream`, `defer-catalog`, `defer-missing`), each at the place that reads the table.
+    """
+    deferred: dict[str, TableName] = {}
+    problems: list[Problem] = []
+    for name in names:
+        facts = manifest.models[name].facts
+        for reference in facts.streams:
+            read = reads_model(manifest, reference.name)
+            if read is not None and _is_wanted(read, names, state) and is_there and not is_there(read.table):
+                problems.append(_refuse_stream(read, state[read.name], reference))
+        for reference in facts.refs:
+            read = manifest.models[reference.name]
+            if read.name in deferred or not _is_wanted(read, names, state):
+                continue
+            if is_there is not None and is_there(read.table):
+                continue
+            table = state[read.name]
+            if table.catalog != read.table.catalog:
+                what = f"'{read.name}' is {table} in the state, and this target has the catalog '{read.table.catalog}'."
+                problems.append(Problem("defer-catalog", what, place=reference.place))
+            elif is_there is not None and not is_there(table):
+                what = f"Neither {read.table} nor {table}, which the state names, is in the catalog."
+                problems.append(Problem("defer-missing", what, place=reference.place))
+            else:
+                deferred[read.name] = table
+    if problems:
+        raise UsageError(dict.fromkeys(problems))
+    return replace(manifest, deferred=deferred)
+
+
+def _is_wanted(read: Model, names: Collection[str], state: Mapping[str, TableName]) -> bool:
+    return read.name not in names and state.get(read.name, read.table) != read.table
+
+
+def _refuse_stream(read: Model, table: TableName, reference: Reference) -> Problem:
+    what = f"stream('{reference.name}') is not deferred to {table}, and there is no table {read.table}."
+    fix = f"Run it here too: add '{read.name}' to --select. Or read the table with ref('{read.name}')."
+    return Problem("defer-stream", what, "", fix, reference.place)
