@@ -10,7 +10,7 @@ from typing import assert_never
 
 from lakesql.compile.quote import identifier, identifiers, literal, text
 from lakesql.errors import Place
-from lakesql.model.expectations import AcceptedValues, Expectation, NotNull, OnFail, That, name_of
+from lakesql.model.expectations import ExpectAcceptedValues, Expectation, ExpectNotNull, ExpectThat, OnFail, name_of
 from lakesql.model.properties import ModelProperties
 from lakesql.names import CHECKED_VIEW, FAILED, MADE_VIEW, POSITION
 
@@ -50,7 +50,7 @@ def checks_of(properties: ModelProperties) -> tuple[Check, ...]:
             expectation.on_fail,
             expectation.place,
             column,
-            isinstance(expectation, That),
+            isinstance(expectation, ExpectThat),
         )
         for column, expectation in properties.expectations
     )
@@ -58,11 +58,11 @@ def checks_of(properties: ModelProperties) -> tuple[Check, ...]:
 
 def _condition(expectation: Expectation, column: str) -> str:
     match expectation:
-        case That(that=that):
+        case ExpectThat(that=that):
             return that
-        case NotNull():
+        case ExpectNotNull():
             return f"{identifier(column)} IS NOT NULL"
-        case AcceptedValues(values=values):
+        case ExpectAcceptedValues(values=values):
             found = (literal(Decimal(str(value)) if isinstance(value, float) else value) for value in values)
             return f"{identifier(column)} IN ({', '.join(found)})"
         case _:

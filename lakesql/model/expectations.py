@@ -55,7 +55,7 @@ def _read_value(node: Node) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class That:
+class ExpectThat:
     """A condition in SQL."""
 
     place: Place = field(compare=False)
@@ -65,7 +65,7 @@ class That:
 
 
 @dataclass(frozen=True, slots=True)
-class NotNull:
+class ExpectNotNull:
     """`not_null`: the column has a value."""
 
     place: Place = field(compare=False)
@@ -74,7 +74,7 @@ class NotNull:
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptedValues:
+class ExpectAcceptedValues:
     """`accepted_values`: the column has one of these values, or NULL."""
 
     place: Place = field(compare=False)
@@ -83,12 +83,15 @@ class AcceptedValues:
     on_fail: OnFail = option(_ON_FAIL, default="warn")
 
 
-Expectation = That | NotNull | AcceptedValues
+Expectation = ExpectThat | ExpectNotNull | ExpectAcceptedValues
 
-EXPECTATION_KINDS = (That, NotNull, AcceptedValues)
+EXPECTATION_KINDS = (ExpectThat, ExpectNotNull, ExpectAcceptedValues)
 """The classes of which an expectation is one."""
 
-_OF_COLUMNS: dict[str, type[NotNull | AcceptedValues]] = {"not_null": NotNull, "accepted_values": AcceptedValues}
+_OF_COLUMNS: dict[str, type[ExpectNotNull | ExpectAcceptedValues]] = {
+    "not_null": ExpectNotNull,
+    "accepted_values": ExpectAcceptedValues,
+}
 """Those that stand at a column, by the word for them: dbt's."""
 
 
@@ -112,7 +115,7 @@ def _read_that_one(node: Node, of: str) -> Expectation:
         what = f"{found[0]} is expected of a column, and stands at {of}."
         fix = "Write it into `expect` of an entry of `columns`."
         raise ProjectError.of("wrong-value", what, fix=fix, place=node.place)
-    return decode(node, That, what="an expectation", given={"place": node.place})
+    return decode(node, ExpectThat, what="an expectation", given={"place": node.place})
 
 
 def _read_of_column(node: Node) -> Expectation:
@@ -121,7 +124,7 @@ def _read_of_column(node: Node) -> Expectation:
             fix = did_you_mean(node.value, _OF_COLUMNS)
             fix = f"{fix} A condition is written `- that: …`."
             raise ProjectError.of("wrong-value", f"{node.shown} is no expectation.", fix=fix, place=node.place)
-        return NotNull(node.place)
+        return ExpectNotNull(node.place)
     entries = node.entries()
     named = [word for word in entries if word in _OF_COLUMNS]
     if len(entries) != 1 or not named:
@@ -129,9 +132,9 @@ def _read_of_column(node: Node) -> Expectation:
     word, said = named[0], entries[named[0]]
     place = node.key_place(word)
     if word == "not_null" and said.value is None:
-        return NotNull(place)
+        return ExpectNotNull(place)
     if word == "accepted_values" and isinstance(said.value, tuple):
-        return AcceptedValues(place, _read_values(said))
+        return ExpectAcceptedValues(place, _read_values(said))
     return decode(said, _OF_COLUMNS[word], what=word, given={"place": place})
 
 
@@ -144,11 +147,11 @@ def _refuse_mixture(node: Node, word: str) -> Expectation:
 def name_of(expectation: Expectation, column: str = "") -> str:
     """What an expectation at this column is called."""
     match expectation:
-        case That(name=name, that=that):
+        case ExpectThat(name=name, that=that):
             return name or " ".join(that.split())
-        case NotNull(name=name):
+        case ExpectNotNull(name=name):
             return name or f"not_null {column}"
-        case AcceptedValues(name=name):
+        case ExpectAcceptedValues(name=name):
             return name or f"accepted_values {column}"
 
 
@@ -174,7 +177,7 @@ def find_contradictions(expectations: Collection[tuple[str, Expectation]]) -> It
 def _find_disjoint(expectations: Collection[tuple[str, Expectation]]) -> Iterator[Problem]:
     allowed: dict[str, tuple[frozenset[Value], Place]] = {}
     for column, expectation in expectations:
-        if not isinstance(expectation, AcceptedValues):
+        if not isinstance(expectation, ExpectAcceptedValues):
             continue
         values = frozenset(expectation.values)
         before, place = allowed.get(column.lower(), (values, expectation.place))
@@ -187,9 +190,9 @@ def _find_disjoint(expectations: Collection[tuple[str, Expectation]]) -> Iterato
 def _rule(expectation: Expectation, column: str) -> tuple[object, ...]:
     """What an expectation expects, whatever it is called."""
     match expectation:
-        case That(that=that):
+        case ExpectThat(that=that):
             return ("that", " ".join(that.split()))
-        case NotNull():
+        case ExpectNotNull():
             return ("not_null", column.lower())
-        case AcceptedValues(values=values):
+        case ExpectAcceptedValues(values=values):
             return ("accepted_values", column.lower(), frozenset((type(it).__name__, it) for it in values))

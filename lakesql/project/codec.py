@@ -41,9 +41,12 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 def decoder(kinds: Iterable[type[Any]]) -> Callable[[Any], Any]:
     """What turns the JSON of `encode` back into values, made of the classes `kinds` only.
 
-    It raises ValueError, KeyError, TypeError or IndexError for what is not such JSON.
+    It raises ValueError, KeyError, TypeError or IndexError for what is not such JSON. A class is known by its name
+    alone, so no two may have the same.
     """
+    kinds = set(kinds)
     makers = {kind.__name__: _maker(kind) for kind in kinds}
+    assert len(makers) == len(kinds), "two of these classes have one name"
 
     def decode(found: Any) -> Any:
         if type(found) is not list:

@@ -4,7 +4,7 @@ import pytest
 
 from lakesql.compile.checks import checked_rows, checks_of, is_unsteady, kept_rows
 from lakesql.graph.parse_cache import _DECLARATIONS
-from lakesql.model.expectations import AcceptedValues, NotNull, That
+from lakesql.model.expectations import ExpectAcceptedValues, ExpectNotNull, ExpectThat
 from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
 from lakesql.project.codec import decoder, encode
 from lakesql.project.yaml import parse_yaml
@@ -34,7 +34,12 @@ def test_each_expectation_has_a_name_and_a_condition() -> None:
         ("accepted_values a b", "`a b` IN ('it\\'s', 1, 2.5BD, true)", "warn", 7),
         ("c!", "c IS NOT NULL", "dead_letter", 8),
     ]
-    assert [type(it) for _, it in read().expectations] == [That, NotNull, AcceptedValues, NotNull]
+    assert [type(it) for _, it in read().expectations] == [
+        ExpectThat,
+        ExpectNotNull,
+        ExpectAcceptedValues,
+        ExpectNotNull,
+    ]
 
 
 def test_where_they_stand_makes_no_difference_and_a_cache_keeps_them() -> None:
