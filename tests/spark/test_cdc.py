@@ -202,6 +202,7 @@ def test_rows_that_swap_their_keys_are_both_there(project: Project, config: dict
     events = source.events
     for cut in (6, 1, 2, 3, 4):
         events.clear()
+        source.tx += 1
         source.swap([(1, "p"), (2, "p")])
         expected = {key[0]: value for key, value in source.rows.items()}
         for part in (events[:cut], events[cut:]):
