@@ -21,7 +21,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -64,52 +64,58 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with open_project(write_flights_project(root, files), "flights") as around:
             pairs = 1 if options.smoke else options.pairs
             create = create_by_hand(around, "PARTITIONED BY (days(time_hour))", options.same_table)
-            run_pairs(around, rows, pairs, create, lambda: append_by_hand(around.session, root, files))
+            other = Side("by hand", BY_HAND, create, lambda: append_by_hand(around.session, root, files))
+            run_pairs(around, rows, pairs, other)
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One that writes all records to its table. What `create` does counts too, as lakesql creates its own."""
+
+    name: str
+    table: str
+    create: Callable[[], None]
+    write: Callable[[], None]
 
 
 def run_pairs(
     around: RunContext,
     records: int,
     pairs: int,
-    create: Callable[[], None],
-    by_hand: Callable[[], None],
+    other: Side,
     kept: int | None = None,
     look: Callable[[str, str], None] = lambda side, table: None,
 ) -> None:
-    """Let both sides write all records, by turns, and print how long each took.
-
-    `by_hand` writes to `BY_HAND`, which `create` creates.
+    """Let lakesql and the other side write all records, by turns, and print how long each took.
 
     `kept` rows stand in the table then, if not one a record. `look` is given each side's table before it is dropped.
     Beside the seconds stands the CPU time that this process and its Java have had.
     """
     spark, root = around.session, around.manifest.directory
-    sides = {"by hand": by_hand, "lakesql": lambda: run_by_lakesql(around)}
-    tables = {"by hand": BY_HAND, "lakesql": "lake.bench.flights"}
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
-    computed: dict[str, list[float]] = {name: [] for name in sides}
+    ours = Side("lakesql", "lake.bench.flights", lambda: None, lambda: run_by_lakesql(around))
+    seconds: dict[str, list[float]] = {side.name: [] for side in (ours, other)}
+    computed: dict[str, list[float]] = {side.name: [] for side in (ours, other)}
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
     for pair in range(0 if pairs == 1 else -1, pairs):  # the first of several warms up
-        for name in sorted(sides, reverse=pair % 2 == 0):
+        for side in (ours, other) if pair % 2 == 0 else (other, ours):
             started, cpu = time.perf_counter(), cpu_seconds()
-            if name == "by hand":
-                create()  # as lakesql creates its own
-            sides[name]()
+            side.create()
+            side.write()
             took, cpu = time.perf_counter() - started, cpu_seconds() - cpu
-            assert spark.table(tables[name]).count() == (kept or records), "rows were lost or doubled"
-            files = say_files(spark, tables[name])
-            look(name, tables[name])
-            spark.sql(f"DROP TABLE {tables[name]} PURGE")
+            assert spark.table(side.table).count() == (kept or records), "rows were lost or doubled"
+            files = say_files(spark, side.table)
+            look(side.name, side.table)
+            spark.sql(f"DROP TABLE {side.table} PURGE")
             shutil.rmtree(root / "checkpoints")
             if pair >= 0:
-                seconds[name].append(took)
-                computed[name].append(cpu)
+                seconds[side.name].append(took)
+                computed[side.name].append(cpu)
             label = "warm-up" if pair < 0 else str(pair + 1)
             speed = f"{took:6.2f} s {records / took:10,.0f} records/s"
-            print(f"{label:>8} {name:>8} {speed} {cpu:7.2f} s of CPU, {files}", flush=True)
-    print("ratios", say_ratios(seconds["by hand"], seconds["lakesql"]))
-    print("ratios of CPU", say_ratios(computed["by hand"], computed["lakesql"]))
+            print(f"{label:>8} {side.name:>8} {speed} {cpu:7.2f} s of CPU, {files}", flush=True)
+    print("ratios", say_ratios(seconds[other.name], seconds[ours.name]))
+    print("ratios of CPU", say_ratios(computed[other.name], computed[ours.name]))
 
 
 def say_files(spark: SparkSession, table: str) -> str:
@@ -131,8 +137,8 @@ def append_by_hand(spark: SparkSession, root: Path, files: int) -> None:
     writer.trigger(availableNow=True).toTable(BY_HAND).awaitTermination()
 
 
-def run_by_lakesql(around: RunContext) -> None:
-    assert run_selects(around, bound(around.manifest, "flights"), False, Interrupt())
+def run_by_lakesql(around: RunContext, model: str = "flights") -> None:
+    assert run_selects(around, bound(around.manifest, model), False, Interrupt())
 
 
 def create_by_hand(
@@ -140,7 +146,7 @@ def create_by_hand(
 ) -> Callable[[], None]:
     """What creates the hand-written side's table: in a catalog of its own on the same database, both as Iceberg has
     them but for these properties, or as lakesql does."""
-    spark, (model,) = around.session, around.manifest.models.values()
+    spark, model = around.session, around.manifest.models["flights"]
     for key, value in catalog_conf(replace(around.catalog.profile, name=BY_HAND.partition(".")[0])).items():
         if key.startswith("spark.sql.") and (same_table or ".hadoop." not in key):
             spark.conf.set(key, value)

@@ -32,7 +32,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from bench.append import BY_HAND, COLUMNS, DDL, create_by_hand, flights_model, run_pairs, write_flights
+from bench.append import BY_HAND, COLUMNS, DDL, Side, create_by_hand, flights_model, run_pairs, write_flights
 from bench.kafka import PARTITIONS, open_broker, read_topic
 from bench.project import bound, open_project, report_failure, write_project
 from bench.upsert import KEYS
@@ -137,15 +137,10 @@ def compare(around: RunContext, root: Path, broker: Broker, options: argparse.Na
         contents.add(found[0])
         assert len(contents) == 1, f"the table of {side} has other rows"
 
-    run_pairs(
-        around,
-        copies * flights.count(),
-        1 if options.smoke else options.pairs,
-        create_by_hand(around, "", options.same_table, {"write.merge.mode": "merge-on-read"}),
-        lambda: mirror_by_hand(arriving, root),
-        flights.select(*KEYS).distinct().count(),
-        look,
-    )
+    create = create_by_hand(around, "", options.same_table, {"write.merge.mode": "merge-on-read"})
+    by_hand = Side("by hand", BY_HAND, create, lambda: mirror_by_hand(arriving, root))
+    pairs = 1 if options.smoke else options.pairs
+    run_pairs(around, copies * flights.count(), pairs, by_hand, flights.select(*KEYS).distinct().count(), look)
 
 
 def mirror_by_hand(arriving: DataFrame, root: Path) -> None:

