@@ -21,7 +21,7 @@ from lakesql.compile.batch import (
 )
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
-from lakesql.engine.batch.moves import Moves
+from lakesql.engine.batch.cuts import Moves
 from lakesql.errors import RunError
 from lakesql.names import CHANGE, CHANGES_VIEW, CUT_VIEW, NEWEST_VIEW, PAIR, POSITION
 from lakesql.stream.stream import FilePath, Generated, Origin, TopicPattern, Topics

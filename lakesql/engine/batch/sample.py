@@ -11,8 +11,8 @@ from lakesql.catalog.tables import python_rows
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
+from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.feed import open_feed
-from lakesql.engine.batch.moves import Moves
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records, read_records, unpack
 from lakesql.names import CHANGES_VIEW, REJECTED, is_reserved

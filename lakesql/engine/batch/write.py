@@ -33,6 +33,7 @@ from lakesql.compile.select import Select
 from lakesql.engine.batch.arrivals import Arrivals
 from lakesql.engine.batch.bounds import bounds_pay, match_few, read_keys
 from lakesql.engine.batch.counters import BatchCounters, Counts
+from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.dead_letter import (
     DeadLetters,
     rejected_records,
@@ -45,7 +46,6 @@ from lakesql.engine.batch.feed import Feed, open_feed
 from lakesql.engine.batch.gather import gather
 from lakesql.engine.batch.late import late_letters
 from lakesql.engine.batch.letters import take_letters
-from lakesql.engine.batch.moves import Moves
 from lakesql.engine.batch.new_columns import Follow, check_schemas
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.tombstones import Tombstones
