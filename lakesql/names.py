@@ -50,6 +50,12 @@ of the row after and before it, NULL where the event has none."""
 COMPARED = "_lakesql_compared"
 """What of a change is compared with others of its transaction."""
 
+OCCUPIED = "_lakesql_occupied"
+"""Whether the table had a row of the key of a change before its transaction."""
+
+OP_BEFORE = "_lakesql_op_before"
+"""What a batch has said last of the key of a change before its transaction; NULL where it has said nothing."""
+
 PAIR = "_lakesql_pair"
 """The `_lakesql_half` of the key change by which a row came to its key, where values stand under the former one."""
 
@@ -132,6 +138,12 @@ NEWEST_VIEW = "_lakesql_newest"
 CHANGED_VIEW = "_lakesql_changed"
 """The view of those that no truncate comes after, without the truncates."""
 
+MOVED_VIEW = "_lakesql_moved"
+"""The view of what earlier batches have remembered of changes of keys."""
+
+CUT_VIEW = "_lakesql_cut"
+"""The view of the changes of a batch of whose transactions it may have a part only."""
+
 HISTORY_VIEW = "_lakesql_history"
 """The view of all changes of the keys of a batch, those that the table has among them: what a history's MERGE reads."""
 
@@ -164,6 +176,9 @@ DEAD_LETTER_SUFFIX = "__dead_letter"
 
 TOMBSTONES_SUFFIX = "__tombstones"
 """The keys that were deleted from `t` are remembered in `t__tombstones`, in the same namespace."""
+
+MOVES_SUFFIX = "__moves"
+"""Changes of keys that a batch of `t` has cut are remembered in `t__moves`, in the same namespace."""
 
 DELETED_AT = "_lakesql_deleted_at"
 """When the batch was written that deleted a key."""

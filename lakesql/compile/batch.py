@@ -34,24 +34,30 @@ from lakesql.compile.mirror import (
     position_text,
     truncates,
 )
-from lakesql.compile.moves import moved_on, told_apart
+from lakesql.compile.moves import cut_moves, moved_on, remember_moves, told_apart
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.model.config import Append, Cdc, Scd2, Upsert
+from lakesql.model.table_name import TableName
 from lakesql.names import (
     BATCH_VIEW,
+    CHANGE,
     CHANGED_VIEW,
     CHANGES_VIEW,
     CHECKED_VIEW,
+    CUT_VIEW,
     DELETE,
     DELETED_AT,
     HISTORY_VIEW,
     MADE_VIEW,
     MARKED_AT,
     NEWEST_VIEW,
+    ONLY_MARKS,
     ROWS_VIEW,
     TOMBSTONED_VIEW,
+    UNKNOWN,
 )
+from lakesql.project.duration import Duration
 from lakesql.stream.stream import CHANGE_FIELDS
 
 COMMIT = "each batch: the commit"
@@ -161,11 +167,15 @@ class KeepRows:
 
 @dataclass(frozen=True, slots=True)
 class FillUnsent:
-    """Where changes of the batch have left out values: make the rows of a view anew, with those that the table has."""
+    """Where changes of the batch have left out values: make the rows of a view anew, with those that the table has.
+
+    `known` is the condition of the rows that are written.
+    """
 
     when: str
     view: str
     query: Bounded
+    known: str
 
     @property
     def text(self) -> str:
@@ -185,6 +195,25 @@ class Remember:
     condition: str
     text: str
     forget: str
+
+
+@dataclass(frozen=True, slots=True)
+class RememberMoves:
+    """Where a batch may have a part of a transaction that changes keys: remember its changes.
+
+    Done twice, it says the same. `keys` makes of the batch the model's keys that bound it, and `forget` removes, whole
+    days at a time, those whose time is over.
+    """
+
+    when: str
+    statement: Bounded
+    keys: str
+    forget: str
+
+    @property
+    def text(self) -> str:
+        """The statement, as the compiled file has it."""
+        return self.statement.text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +256,18 @@ class Write:
         return f"{self.text(())}\n{end}" if end else ""
 
 
-Step = MakeView | CheckRows | CheckDeletes | ReadBounds | FillUnsent | TakeTombstones | KeepRows | Remember | Write
+Step = (
+    MakeView
+    | CheckRows
+    | CheckDeletes
+    | ReadBounds
+    | FillUnsent
+    | TakeTombstones
+    | KeepRows
+    | Remember
+    | RememberMoves
+    | Write
+)
 
 
 def newest_view(select: Select) -> MakeView:
@@ -235,7 +275,7 @@ def newest_view(select: Select) -> MakeView:
     keys, sequence = tuple(select.feed_keys.values()), tuple(select.sequence.values())
     if select.writing.is_history:
         return MakeView("each batch: its changes, each once", NEWEST_VIEW, newest_changes((*keys, *sequence), ()))
-    newest = newest_changes(keys, sequence, select.has_moves, _latest(select))
+    newest = newest_changes(keys, sequence, select.has_moves, _latest(select), tuple(select.kept))
     return MakeView("each batch: the newest change of each key", NEWEST_VIEW, newest)
 
 
@@ -248,6 +288,12 @@ def told_apart_view(select: Select) -> MakeView | None:
     fields = tuple(name for name in (*CHANGE_FIELDS, "before") if name in select.change_fields)
     query = told_apart(keys, fields, len(stream.columns) == len(keys), "_change.position" in select.sequence.values())
     return MakeView(f"{MOVES_WHEN}: without those of rows that have lost the key again", CHANGES_VIEW, query)
+
+
+def cut_view(select: Select) -> MakeView:
+    """The view of the changes of keys that later batches may need."""
+    query = cut_moves(tuple(select.feed_keys.values()))
+    return MakeView(f"{MOVES_WHEN}: those of transactions that it may have a part of", CUT_VIEW, query)
 
 
 def moved_on_view(select: Select) -> MakeView | None:
@@ -266,7 +312,7 @@ def newest_known_view(select: Select) -> MakeView | None:
     """The same view where changes of the batch have left out values; None where the model keeps none."""
     keys, sequence, kept = tuple(select.feed_keys.values()), tuple(select.sequence.values()), tuple(select.kept)
     when = f"{UNSENT_WHEN}: the newest change of each key, with what earlier ones have sent"
-    return MakeView(when, NEWEST_VIEW, newest_known(keys, sequence, kept)) if kept else None
+    return MakeView(when, NEWEST_VIEW, newest_known(keys, sequence, kept, _latest(select))) if kept else None
 
 
 def changed_view(select: Select, has_truncate: bool) -> MakeView:
@@ -282,7 +328,7 @@ def current_view(select: Select, with_deleted: bool = True) -> MakeView:
     them, those that were deleted too."""
     (stream,) = select.query.streams_read
     which = ", and those that they delete" if select.writing.marks_deletes else ""
-    query = current_rows(_latest(select), with_deleted)
+    query = current_rows(_latest(select), tuple(select.kept), with_deleted)
     return MakeView(f"each batch: the rows of the source that they leave{which}", identifier(stream), query)
 
 
@@ -351,6 +397,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                     mirrored_rows(select.feed_keys, sequence, columns, bool(select.kept), marks),
                 ),
                 *_check_deletes(select, condition),
+                *((_remember_moves(select, columns, config.tombstone_retention),) if select.has_moves else ()),
                 ReadBounds(BATCH_VIEW, keys),
                 *_fill_unsent(select, columns),
                 *_check_rows(select, condition),
@@ -394,7 +441,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                     HISTORY_VIEW,
                     history.is_forgotten,
                     history.remember,
-                    _forget(select),
+                    _forget_tombstones(select),
                 ),
                 Write(COMMIT, Bounded(history.merge, ("target",))),
             )
@@ -446,16 +493,34 @@ CONDITIONS = ("delete_when", "when_matched")
 
 
 def _fill_unsent(select: Select, columns: tuple[str, ...] | None) -> tuple[FillUnsent, ...]:
-    landing = {column.lower() for column in columns or ()}
-    kept = {
-        name: landed
-        for name, outputs in select.kept.items()
-        if (landed := tuple(output for output in outputs if columns is None or output.lower() in landing))
-    }
+    kept = {name: landed for name, landed in _landed(select, columns).items() if landed}
     if not kept:
         return ()
-    filled = filled_rows(select.model.table, select.feed_keys, kept)
-    return (FillUnsent(f"{UNSENT_WHEN}: those from the table", BATCH_VIEW, Bounded(filled, ("stored",))),)
+    marks = select.writing.marks_deletes
+    filled = Bounded(filled_rows(select.model.table, select.feed_keys, kept, marks), ("stored",))
+    known = f"NOT {UNKNOWN} OR {ONLY_MARKS}" if marks else f"NOT {UNKNOWN}"
+    return (FillUnsent(f"{UNSENT_WHEN}: those from the table", BATCH_VIEW, filled, known),)
+
+
+def _landed(select: Select, columns: tuple[str, ...] | None) -> dict[str, tuple[str, ...]]:
+    """The columns of the feed whose values the table keeps, with those of its columns that have them."""
+    landing = {column.lower() for column in columns or ()}
+    return {
+        name: tuple(output for output in outputs if columns is None or output.lower() in landing)
+        for name, outputs in select.kept.items()
+    }
+
+
+def _remember_moves(select: Select, columns: tuple[str, ...] | None, retention: Duration) -> RememberMoves:
+    table, keys = select.model.table, select.feed_keys
+    statement = remember_moves(table, keys, _landed(select, columns), select.writing.marks_deletes)
+    named = ", ".join(f"{identifier(column)} AS {identifier(key)}" for key, column in keys.items())
+    return RememberMoves(
+        f"{MOVES_WHEN} that may go on in the next one: they are remembered",
+        Bounded(statement, ("stored",)),
+        f"SELECT {named} FROM {CUT_VIEW} UNION SELECT {named} FROM {NEWEST_VIEW} WHERE {CHANGE}.op <> 't'",
+        _forget(table.moves, retention),
+    )
 
 
 def _take_tombstones(select: Select, config: Upsert, columns: tuple[str, ...]) -> TakeTombstones:
@@ -478,11 +543,14 @@ def _check_deletes(select: Select, condition: str = DELETE) -> tuple[CheckDelete
 
 def _remember(select: Select, statement: str, condition: str = DELETE) -> Remember:
     when = "each batch that deletes: what it deletes is remembered"
-    return Remember(when, BATCH_VIEW, condition, statement, _forget(select))
+    return Remember(when, BATCH_VIEW, condition, statement, _forget_tombstones(select))
 
 
-def _forget(select: Select) -> str:
+def _forget_tombstones(select: Select) -> str:
     assert select.writing.retention is not None, "what is remembered has a time"
-    tombstones, seconds = table_name(select.model.table.tombstones), select.writing.retention.length_ms // 1000
-    oldest = f"date_trunc('DAY', current_timestamp() - INTERVAL '{seconds}' SECOND)"
-    return f"DELETE FROM {tombstones} WHERE {DELETED_AT} < {oldest}"
+    return _forget(select.model.table.tombstones, select.writing.retention)
+
+
+def _forget(table: TableName, after: Duration) -> str:
+    oldest = f"date_trunc('DAY', current_timestamp() - INTERVAL '{after.length_ms // 1000}' SECOND)"
+    return f"DELETE FROM {table_name(table)} WHERE {DELETED_AT} < {oldest}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name, text
 from lakesql.model.table_name import TableName
@@ -49,17 +50,13 @@ SELECT * EXCEPT ({kept}, {unsent}, {known}),
     name -> CASE name
       {is_unknown}
     END
-  ) || if(
-    {is_gone},
-    array(''),
-    array()
-  ) AS {unsent},
+  ){gone} AS {unsent},
   coalesce(
     {pairs}
   ) AS {pair}
 FROM (
   SELECT * EXCEPT ({known}),
-    row_number() OVER newest_first AS {rank},
+    row_number() OVER newest_first AS {rank},{latest}
     struct(
       {found}
     ) AS {known}
@@ -80,13 +77,20 @@ FROM (
       PARTITION BY {keys}, if({change}.op = 't', {position}.partition, NULL)
       ORDER BY {newest_first}
       ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
-    )
+    ){from_here_back}
 )
 WHERE {rank} = 1 OR ({change}.op = 'd' AND {half} IS NOT NULL)"""
 
+_GONE = """\
+ || if(
+    {is_gone},
+    array(''),
+    array()
+  )"""
+
 _SAID = """\
 CASE
-          WHEN NOT array_contains({unsent}, {name}) OR {change}.op IN ('c', 'd')
+          WHEN NOT array_contains({unsent}, {name}) OR {change}.op IN ({ends})
           THEN struct(
             {column} AS value,
             {change}.op = 'd' AS is_gone,
@@ -95,30 +99,34 @@ CASE
         END AS {column}"""
 
 _NEWEST_LATEST = """\
-SELECT *
+SELECT *{values}
 FROM (
   SELECT *{without_move},
-    row_number() OVER newest_first AS {rank},
-    first(CASE WHEN {change}.op IN ('c', 'u', 'r') THEN struct({columns}) END, true)
-      OVER from_here_back AS {latest}
+    row_number() OVER newest_first AS {rank},{latest}
   FROM {changes}
   WINDOW
     newest_first AS (
       PARTITION BY {keys}, if({change}.op = 't', {position}.partition, NULL)
       ORDER BY {newest_first}
-    ),
+    ){from_here_back}
+)
+WHERE {rank} = 1"""
+
+_WITH_LATEST = """
+    first(CASE WHEN {change}.op IN ('c', 'u', 'r') THEN struct({columns}, {position}) END, true)
+      OVER from_here_back AS {latest}"""
+
+_FROM_HERE_BACK = """,
     from_here_back AS (
       PARTITION BY {keys}, if({change}.op = 't', {position}.partition, NULL)
       ORDER BY {newest_first}
       ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
-    )
-)
-WHERE {rank} = 1"""
+    )"""
 
 _FILLED = """\
 SELECT batch.* EXCEPT ({columns}),
   {values},
-  size(batch.{unsent}) > 0 AND NOT batch.{delete} AND {stored_key} IS NULL AS {unknown}
+  size(batch.{unsent}) > 0 AND NOT batch.{delete} AND {stored_key} IS NULL AS {unknown}{only_marks}
 FROM {batch} AS batch
 LEFT JOIN {table} AS stored
 ON {match}
@@ -127,10 +135,14 @@ ON {match}
   AND NOT array_contains(batch.{unsent}, '')
   AND """
 
+_OR_UNKNOWN = """,
+  batch.{only_marks}
+    OR batch.{marked_at} IS NOT NULL AND size(batch.{unsent}) > 0 AND {stored_key} IS NULL AS {only_marks}"""
+
 _CHANGED = """\
 SELECT *
 FROM {newest} AS changed
-WHERE {change}.op <> 't'{newest_only}"""
+WHERE {change}.op <> 't'"""
 
 _BEFORE_A_TRUNCATE = """\
 EXISTS (
@@ -151,7 +163,7 @@ UNION ALL
 SELECT * EXCEPT ({change}), ({last}),
   coalesce(CASE WHEN {change}.op = 'd' THEN {change}.ts END, ({last}).ts, current_timestamp())
 FROM {newest} AS changed
-WHERE {change}.op <> 't'
+WHERE {change}.op <> 't'{newest_only}
   AND """
 
 _LAST_TRUNCATE = """\
@@ -205,36 +217,48 @@ POSITION_PLACE = "/* the truncate's position */ array()"
 
 
 def newest_changes(
-    keys: Sequence[str], sequence: Sequence[str], has_moves: bool = False, latest: Sequence[str] = ()
+    keys: Sequence[str],
+    sequence: Sequence[str],
+    has_moves: bool = False,
+    latest: Sequence[str] = (),
+    kept: Sequence[str] = (),
 ) -> str:
     """The newest change of each key in the view `_lakesql_changes`, and of each partition the newest truncate.
 
     `keys` are columns of the feed, and fields of `_change`. `sequence` is what says which of two changes is newer,
     before their arrival does. `has_moves`: the changes say what they do to keys, which is left out. With `latest`, all
-    columns of the feed, a deleted row has with it how it was before.
+    columns of the feed, a deleted row has with it how it was before; those that are `kept` it has in their own places.
     """
-    return (_NEWEST_LATEST if latest else _NEWEST).format(
-        without_move=f" EXCEPT ({HALF}, {MOVE})" if has_moves else "",
-        columns=identifiers(latest),
-        latest=LATEST,
-        change=CHANGE,
-        keys=", ".join(map(_of_feed, keys)),
-        newest_first=", ".join(f"{each} DESC" for each in (*map(_of_feed, sequence), POSITION)),
-        position=POSITION,
-        rank=RANK,
-        changes=CHANGES_VIEW,
+    names = _Names(keys, sequence)
+    without_move = f" EXCEPT ({HALF}, {MOVE})" if has_moves else ""
+    if not latest:
+        return names.fill(_NEWEST, without_move=without_move)
+    values = ", ".join(f"{column_of(LATEST, name)} AS {identifier(name)}" for name in kept)
+    return names.fill(
+        _NEWEST_LATEST,
+        values=f" EXCEPT ({identifiers(kept)}), {values}" if kept else "",
+        without_move=without_move,
+        latest=names.fill(_WITH_LATEST, columns=identifiers(latest), latest=LATEST),
+        from_here_back=names.fill(_FROM_HERE_BACK),
     )
 
 
-def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[str]) -> str:
+def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[str], latest: Sequence[str] = ()) -> str:
     """As `newest_changes`, with the values that the newest change of a key has not sent from the last one that has.
 
     `_lakesql_unsent` then names the columns of which no change of the batch has sent the value. Where the row came from
     another key in the batch, `_lakesql_pair` says by which key change, and the deletes of these stand there too, of
-    whatever rank, with what the old key had until then.
+    whatever rank, with what the old key had until then. A value ends with a delete, unless deleted rows stay: where
+    there is `latest`.
     """
+    names = _Names(keys, sequence)
     known = [f"{KNOWN}.{identifier(name)}" for name in kept]
-    return _NEWEST_KNOWN.format(
+    is_gone = "\n      OR ".join(
+        f"(array_contains({UNSENT}, {text(name)}) AND coalesce({value}.is_gone, false))"
+        for name, value in zip(kept, known, strict=True)
+    )
+    return names.fill(
+        _NEWEST_KNOWN,
         kept=identifiers(kept),
         unsent=UNSENT,
         known=KNOWN,
@@ -246,10 +270,7 @@ def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[st
             f"WHEN {text(name)} THEN {value} IS NULL OR {value}.is_gone OR {value}.pair IS NOT NULL"
             for name, value in zip(kept, known, strict=True)
         ),
-        is_gone="\n      OR ".join(
-            f"(array_contains({UNSENT}, {text(name)}) AND coalesce({value}.is_gone, false))"
-            for name, value in zip(kept, known, strict=True)
-        ),
+        gone="" if latest else _GONE.format(is_gone=is_gone),
         pairs=",\n    ".join(
             f"if(array_contains({UNSENT}, {text(name)}), {value}.pair, NULL)"
             for name, value in zip(kept, known, strict=True)
@@ -258,7 +279,14 @@ def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[st
         half=HALF,
         pair=PAIR,
         said=",\n        ".join(
-            _SAID.format(change=CHANGE, unsent=UNSENT, name=text(name), column=identifier(name), half=HALF)
+            _SAID.format(
+                change=CHANGE,
+                unsent=UNSENT,
+                name=text(name),
+                ends="'c'" if latest else "'c', 'd'",
+                column=identifier(name),
+                half=HALF,
+            )
             for name in kept
         ),
         found=",\n      ".join(
@@ -266,24 +294,43 @@ def newest_known(keys: Sequence[str], sequence: Sequence[str], kept: Sequence[st
             f"AS {identifier(name)}"
             for name, value in zip(kept, known, strict=True)
         ),
-        change=CHANGE,
-        keys=", ".join(map(_of_feed, keys)),
-        newest_first=", ".join(f"{each} DESC" for each in (*map(_of_feed, sequence), POSITION)),
-        position=POSITION,
-        rank=RANK,
-        changes=CHANGES_VIEW,
+        latest=names.fill(_WITH_LATEST, columns=identifiers(latest), latest=LATEST) + "," if latest else "",
+        from_here_back=names.fill(_FROM_HERE_BACK) if latest else "",
     )
 
 
-def filled_rows(table: TableName, keys: Mapping[str, str], kept: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the forms of the newest change have in common: what tells rows apart, and what orders their changes."""
+
+    keys: Sequence[str]
+    sequence: Sequence[str]
+
+    def fill(self, form: str, **more: str) -> str:
+        return form.format(
+            change=CHANGE,
+            keys=", ".join(map(_of_feed, self.keys)),
+            newest_first=", ".join(f"{each} DESC" for each in (*map(_of_feed, self.sequence), POSITION)),
+            position=POSITION,
+            rank=RANK,
+            changes=CHANGES_VIEW,
+            **more,
+        )
+
+
+def filled_rows(
+    table: TableName, keys: Mapping[str, str], kept: Mapping[str, tuple[str, ...]], marks: bool = False
+) -> tuple[str, str]:
     """The rows of the view `_lakesql_batch` with the values from the table that no change of the batch has sent.
 
     Cut where the bounds of the batch's keys come. `_lakesql_unknown` are those whose values the table has not. `keys`
-    are the columns of the feed's key, by the model's names for them.
+    are the columns of the feed's key, by the model's names for them. Of such a row that was deleted, a mirror that
+    `marks` it has nothing but that.
     """
+    stored_key = column_of("stored", next(iter(keys)))
     outputs = {output: name for name, names in kept.items() for output in names}
     query = _FILLED.format(
-        columns=identifiers(outputs),
+        columns=f"{identifiers(outputs)}, {ONLY_MARKS}" if marks else identifiers(outputs),
         values=",\n  ".join(
             f"if(array_contains(batch.{UNSENT}, {text(name)}), {column_of('stored', output)}, "
             f"{column_of('batch', output)}) AS {identifier(output)}"
@@ -292,7 +339,10 @@ def filled_rows(table: TableName, keys: Mapping[str, str], kept: Mapping[str, tu
         unsent=UNSENT,
         delete=DELETE,
         unknown=UNKNOWN,
-        stored_key=column_of("stored", next(iter(keys))),
+        stored_key=stored_key,
+        only_marks=_OR_UNKNOWN.format(only_marks=ONLY_MARKS, marked_at=MARKED_AT, unsent=UNSENT, stored_key=stored_key)
+        if marks
+        else "",
         batch=BATCH_VIEW,
         table=table_name(table),
         match="\n  AND ".join(
@@ -313,23 +363,24 @@ def changed_keys(has_truncate: bool, by_position: bool, keeps: bool = False, mar
     """
     later = _LATER_BY_POSITION if by_position else _LATER_BY_ARRIVAL
     before = _BEFORE_A_TRUNCATE.replace("{is_later}", later)
-    text = (_MARKED if marks else _CHANGED) + (f"\n  AND NOT {before}" if has_truncate else "")
-    if marks and has_truncate:
-        text += _MARKED_BY_TRUNCATE.replace("{last}", _LAST_TRUNCATE) + before
     newest_only = f"\n  AND {RANK} = 1" if keeps else ""
-    return text.format(change=CHANGE, newest=NEWEST_VIEW, position=POSITION, mark=MARK, newest_only=newest_only)
+    text = (_MARKED if marks else _CHANGED) + newest_only + (f"\n  AND NOT {before}" if has_truncate else "")
+    if marks and has_truncate:
+        text += _MARKED_BY_TRUNCATE.replace("{last}", _LAST_TRUNCATE).replace("{newest_only}", newest_only) + before
+    return text.format(change=CHANGE, newest=NEWEST_VIEW, position=POSITION, mark=MARK)
 
 
-def current_rows(latest: Sequence[str] = (), with_deleted: bool = True) -> str:
+def current_rows(latest: Sequence[str] = (), kept: Sequence[str] = (), with_deleted: bool = True) -> str:
     """The rows of the source that these changes leave: of each key that was not deleted.
 
     With `latest`, all columns of the feed, those that were deleted too, as they were before; but not without
-    `with_deleted`.
+    `with_deleted`. Those that are `kept` stand in their own places already.
     """
     if not latest:
         return _CURRENT.format(change=CHANGE, changed=CHANGED_VIEW)
-    values = ",\n  ".join(f"{column_of(LATEST, name)} AS {identifier(name)}" for name in latest)
-    text = _LATEST.format(columns=identifiers(latest), latest=LATEST, mark=MARK, values=values, changed=CHANGED_VIEW)
+    placed = [name for name in latest if name not in kept]
+    values = ",\n  ".join(f"{column_of(LATEST, name)} AS {identifier(name)}" for name in placed)
+    text = _LATEST.format(columns=identifiers(placed), latest=LATEST, mark=MARK, values=values, changed=CHANGED_VIEW)
     return text if with_deleted else f"{text}\n  AND {MARK} IS NULL"
 
 
@@ -353,8 +404,11 @@ def mirrored_rows(
         landing = [*(column_of("touched", name) for name in of_feed), f"made.* EXCEPT ({identifiers(of_feed)})"]
     else:
         landing = [column_of("touched" if column.lower() in names else "made", column) for column in columns]
-    carried = (UNSENT, FROM, POSITION) if keeps else ()
-    landing += [column_of("touched", name) for name in carried]
+    landing += [column_of("touched", name) for name in ((UNSENT, FROM, POSITION) if keeps else ())]
+    carried: tuple[str, ...] = (UNSENT, FROM, POSITION) if keeps else ()
+    if keeps and marks:  # of the change that has the row, if there is one
+        unsent = f"filter({UNSENT}, name -> {LATEST} IS NOT NULL) AS {UNSENT}"
+        carried = (unsent, FROM, f"coalesce({LATEST}.{POSITION}, {POSITION}) AS {POSITION}")
     marking = (MARK, f"{LATEST} IS NULL AS {ONLY_MARKS}") if marks else ()
     if marks:
         landing += [f"{column_of('touched', MARK)} AS {MARKED_AT}", column_of("touched", ONLY_MARKS)]

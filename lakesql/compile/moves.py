@@ -7,78 +7,175 @@ The last that is said of key 2 is a delete then, and of a row that has the key n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from lakesql.compile.quote import column_of, identifier, identifiers, text
-from lakesql.names import CHANGE, CHANGES_VIEW, COMPARED, FROM, HALF, MOVE, NEWEST_VIEW, PAIR, POSITION, UNSENT
+from lakesql.compile.quote import column_of, identifier, identifiers, table_name, text
+from lakesql.model.table_name import TableName
+from lakesql.names import (
+    CHANGE,
+    CHANGES_VIEW,
+    COMPARED,
+    CUT_VIEW,
+    DELETED_AT,
+    FROM,
+    HALF,
+    MARKED_AT,
+    MOVE,
+    MOVED_VIEW,
+    NEWEST_VIEW,
+    OCCUPIED,
+    OP_BEFORE,
+    PAIR,
+    POSITION,
+    UNSENT,
+)
 
 _TOLD_APART = """\
-WITH varying AS (
+WITH said AS (
+  SELECT struct({keys}) AS key, {change}.tx AS tx, {change}.op AS op, {change}.position AS position,
+    {position}.source AS source, {half} AS half, {move} AS move,
+    false AS is_earlier, CAST(NULL AS boolean) AS occupied, current_timestamp() AS at
+  FROM {changes}
+  UNION ALL
+  SELECT struct({keys}), {change}.tx, {change}.op, {change}.position,
+    {position}.source, {half}, {move},
+    true, if({change}.op = 'c', {occupied}, NULL), {deleted_at}
+  FROM {moved}
+  WHERE {change}.tx IN (SELECT {change}.tx FROM {changes})
+),
+varying AS (
   SELECT collect_set(place) AS places
   FROM (
     SELECT place
     FROM (
-      SELECT {position}.source AS source, posexplode({move}.removed) AS (place, value)
-      FROM {changes}
+      SELECT source, posexplode(move.removed) AS (place, value)
+      FROM said
     )
     GROUP BY source, place
     HAVING min(value) <> max(value)
   )
 ),
 compared AS (
-  SELECT *,
+  SELECT said.* EXCEPT (source, move),
+    size(places) AS compares,
     struct(
-      places,
-      transform(places, place -> {move}.added[place]) AS added,
-      transform(places, place -> {move}.removed[place]) AS removed
-    ) AS {compared}
-  FROM {changes}
+      position,
+      op,
+      if(move.added IS NULL, NULL, transform(places, place -> get(move.added, place))) AS added,
+      if(move.removed IS NULL, NULL, transform(places, place -> get(move.removed, place))) AS removed
+    ) AS event
+  FROM said
   CROSS JOIN varying
+  WHERE op IN ('c', 'u', 'd') AND tx IS NOT NULL
 ),
 counted AS (
-  SELECT struct({keys}) AS key, {change}.tx AS tx,
-    size(first({compared}.places)) AS compares,
-    max({change}.position) AS position,
-    collect_set(
-      struct(
-        {change}.position AS position,
-        {change}.op AS op,
-        {compared}.added AS added,
-        {compared}.removed AS removed
-      )
-    ) AS events
+  SELECT key, tx,
+    first(compares) AS compares,
+    max(position) AS position,
+    collect_set(event) AS events,
+    collect_set(if(is_earlier, event, NULL)) AS earlier,
+    min_by(occupied, if(occupied IS NULL, NULL, at)) AS occupied
   FROM compared
-  WHERE {change}.op IN ('c', 'u', 'd') AND {change}.tx IS NOT NULL
-  GROUP BY {keys}, {change}.tx
-  HAVING bool_or({change}.op = 'c')
-    AND bool_or({change}.op = 'd')
-    AND bool_or({half} IS NOT NULL)
-    AND bool_and({change}.op = 'c' OR {compared}.removed IS NOT NULL)
+  GROUP BY key, tx
+  HAVING bool_or(op = 'c')
+    AND bool_or(op = 'd')
+    AND bool_or(half IS NOT NULL)
+    AND bool_and(op = 'c' OR event.removed IS NOT NULL)
 ),
 told AS (
   SELECT *,
-    filter(
-      array_distinct(events.added),
-      it -> size(filter(events, e -> e.added = it)) > size(filter(events, e -> e.removed = it))
-    ) AS entered,
-    exists(
-      events.removed,
-      it -> size(filter(events, e -> e.removed = it)) > size(filter(events, e -> e.added = it))
-    ) AS has_left
+    {entered} AS entered,
+    {left} AS has_left,
+    {entered_before} AS entered_before,
+    {left_before} AS left_before
   FROM counted{where}
 )
 SELECT changes.* EXCEPT ({change}, {compared}),
   struct(
     {fields}
   ) AS {change}
-FROM compared AS changes
+FROM (
+  SELECT changes.*,
+    if({move}.added IS NULL, NULL, transform(varying.places, place -> get({move}.added, place))) AS {compared}
+  FROM {changes} AS changes
+  CROSS JOIN varying
+) AS changes
 LEFT JOIN told
 ON told.key = struct({changes_keys}) AND told.tx = changes.{change}.tx
 WHERE CASE
   WHEN told.tx IS NULL OR changes.{change}.op NOT IN ('c', 'u', 'd') THEN true
-  WHEN size(told.entered) = 1 THEN coalesce(changes.{compared}.added = told.entered[0], false)
-  ELSE told.has_left OR size(told.entered) > 1
+  WHEN size(told.entered) = 1 THEN coalesce(changes.{compared} = told.entered[0], false)
+  WHEN size(told.has_left) > 0 OR size(told.entered) > 1 THEN true
+  WHEN size(told.left_before) > 0 THEN coalesce(array_contains(told.left_before, changes.{compared}), false)
+  ELSE size(told.entered_before) > 0 AND NOT coalesce(told.occupied, false) AND changes.{change}.op = 'd'
 END"""
+
+_MORE = """\
+filter(
+      array_distinct({events}.{one}),
+      it -> it IS NOT NULL AND size(filter({events}, e -> e.{one} = it)) > size(filter({events}, e -> e.{other} = it))
+    )"""
+
+_CUT = """\
+WITH halves AS (
+  SELECT {half} AS half, {change}.op AS op, {change}.tx AS tx FROM {changes} WHERE {half} IS NOT NULL
+  UNION ALL
+  SELECT {half}, {change}.op, {change}.tx FROM {moved} WHERE {half} IS NOT NULL
+),
+parted AS (
+  SELECT half, max(tx) AS tx
+  FROM halves
+  GROUP BY half
+  HAVING count(DISTINCT op) = 1
+),
+unfinished AS (
+  SELECT tx FROM parted
+  UNION
+  SELECT max_by({change}.tx, {position}.offset) FROM {changes} GROUP BY {position}.source, {position}.partition
+),
+cut AS (
+  SELECT DISTINCT tx
+  FROM halves
+  WHERE tx IN (SELECT tx FROM unfinished)
+)
+SELECT {keys}, {change}, {half}, {move}, {position},
+  first({op_before}) OVER (PARTITION BY {keys}, {change}.tx ORDER BY {position}) AS {op_before}
+FROM (
+  SELECT {keys}, {half}, {move}, {position},
+    struct({change}.op AS op, {change}.position AS position, {change}.tx AS tx) AS {change},
+    lag({change}.op) OVER (PARTITION BY {keys} ORDER BY {position}) AS {op_before}
+  FROM {changes}
+)
+WHERE {change}.op IN ('c', 'u', 'd')
+  AND ({change}.tx IN (SELECT tx FROM cut) OR {half} IN (SELECT half FROM parted))"""
+
+_REMEMBER = """\
+INSERT INTO {moves} BY NAME
+SELECT cut.* EXCEPT ({op_before}),
+  CASE
+    WHEN cut.{op_before} IS NOT NULL THEN cut.{op_before} <> 'd'
+    ELSE {is_stored}
+  END AS {occupied},{values}
+  current_timestamp() AS {deleted_at}
+FROM {cut} AS cut{former}
+LEFT JOIN {table} AS stored
+ON {match}
+  AND """
+
+_VALUES = """
+  {kept},
+  CASE
+    WHEN size(former.{unsent}) > 0 AND ({stored_key} IS NULL OR array_contains(former.{unsent}, ''))
+    THEN array_append(former.{unsent}, '')
+    ELSE filter(former.{unsent}, name -> false)
+  END AS {unsent},"""
+
+_FORMER = """
+LEFT JOIN {newest} AS former
+ON cut.{change}.op = 'd'
+  AND former.{change}.op = 'd'
+  AND former.{half} = cut.{half}
+  AND former.{position} = cut.{position}"""
 
 _PLACED_LAST = """\
 if(
@@ -105,8 +202,15 @@ SELECT life.* EXCEPT ({kept}, {unsent}, {pair}, {from_key}),
 FROM {newest} AS life
 LEFT JOIN (
   SELECT *, row_number() OVER (PARTITION BY {half} ORDER BY {position}) AS {compared}
-  FROM {newest}
-  WHERE {change}.op = 'd' AND {half} IS NOT NULL
+  FROM (
+    SELECT {keys}, {kept}, {unsent}, {pair}, {from_key}, {half}, {position}
+    FROM {newest}
+    WHERE {change}.op = 'd' AND {half} IS NOT NULL
+    UNION ALL
+    SELECT {keys}, {kept}, {unsent}, NULL, NULL, {half}, {position}
+    FROM {moved}
+    WHERE {change}.op = 'd' AND {half} IS NOT NULL
+  )
 ) AS former
 ON former.{half} = life.{pair} AND former.{compared} = 1"""
 
@@ -119,6 +223,9 @@ def told_apart(keys: Sequence[str], fields: Sequence[str], is_keys_only: bool, i
     differ at all: where the database sends the key alone, the others are the same in every delete, whatever stood in
     them. Where none differs, a delete deletes; but in a table of nothing else than keys there is none to compare.
 
+    What earlier batches have read of a transaction counts too, and the table has what that came to. So where the key is
+    as it was before the transaction, what has left it enters again, and what has entered it leaves.
+
     `fields` are those of `_change`, in their order. `is_placed`: a row that is left gets the place in the log behind
     all that its transaction has said of its key, or a repeated delete of the other row would be the newer one.
     """
@@ -129,8 +236,15 @@ def told_apart(keys: Sequence[str], fields: Sequence[str], is_keys_only: bool, i
         half=HALF,
         move=MOVE,
         changes=CHANGES_VIEW,
+        moved=MOVED_VIEW,
+        occupied=OCCUPIED,
+        deleted_at=DELETED_AT,
         compared=COMPARED,
         change=CHANGE,
+        entered=_MORE.format(events="events", one="added", other="removed"),
+        left=_MORE.format(events="events", one="removed", other="added"),
+        entered_before=_MORE.format(events="earlier", one="added", other="removed"),
+        left_before=_MORE.format(events="earlier", one="removed", other="added"),
         keys=identifiers(keys),
         changes_keys=", ".join(column_of("changes", key) for key in keys),
         where="" if is_keys_only else "\n  WHERE compares > 0",
@@ -140,11 +254,75 @@ def told_apart(keys: Sequence[str], fields: Sequence[str], is_keys_only: bool, i
     )
 
 
+def cut_moves(keys: Sequence[str]) -> str:
+    """The changes of the view `_lakesql_changes` of whose transactions the batch may have a part only, where these
+    change keys: the last ones of each partition, and those of which one half of a key change is there.
+
+    Later batches need them: to tell rows apart that have had one key, and for values that stand under a former key.
+    """
+    return _CUT.format(
+        keys=identifiers(keys),
+        half=HALF,
+        move=MOVE,
+        change=CHANGE,
+        changes=CHANGES_VIEW,
+        moved=MOVED_VIEW,
+        position=POSITION,
+        op_before=OP_BEFORE,
+    )
+
+
+def remember_moves(
+    table: TableName, keys: Mapping[str, str], kept: Mapping[str, tuple[str, ...]], marks: bool
+) -> tuple[str, str]:
+    """Insert the changes of the view `_lakesql_cut` into the table that remembers them; cut where the bounds of the
+    batch's keys come.
+
+    `keys` and `kept` are columns of the feed, by and with the model's names for them. A delete has with it the values
+    that the row had until then. They are what the log says at its place, whatever batch has read it: done twice, or
+    for a batch that is not published, it says the same.
+    """
+    stored_key = column_of("stored", next(iter(keys)))
+    is_there = f"{stored_key} IS NOT NULL"
+    is_stored = f"{is_there} AND {column_of('stored', MARKED_AT)} IS NULL" if marks else is_there
+    values = _VALUES.format(
+        kept=",\n  ".join(
+            f"if(array_contains(former.{UNSENT}, {text(name)}), {column_of('stored', outputs[0])}, "
+            f"{column_of('former', name)}) AS {identifier(name)}"
+            if outputs
+            else f"{column_of('former', name)} AS {identifier(name)}"
+            for name, outputs in kept.items()
+        ),
+        unsent=UNSENT,
+        stored_key=stored_key,
+    )
+    former = _FORMER.format(newest=NEWEST_VIEW, change=CHANGE, half=HALF, position=POSITION)
+    query = _REMEMBER.format(
+        moves=table_name(table.moves),
+        op_before=OP_BEFORE,
+        is_stored=is_stored,
+        occupied=OCCUPIED,
+        values=values if kept else "",
+        deleted_at=DELETED_AT,
+        cut=CUT_VIEW,
+        former=former if kept else "",
+        table=table_name(table),
+        match="\n  AND ".join(
+            f"{column_of('stored', key)} = coalesce(former.{FROM}.{identifier(column)}, {column_of('cut', column)})"
+            if kept
+            else f"{column_of('stored', key)} = {column_of('cut', column)}"
+            for key, column in keys.items()
+        ),
+    )
+    return query, ""
+
+
 def moved_on(keys: Sequence[str], kept: Sequence[str]) -> str:
     """The view `_lakesql_newest` with the values that stand under the key that a row had before its last key change.
 
     What that one has not either is to be found one key change earlier, and at last in the table, under the key in
-    `_lakesql_from`. A key change of which the delete is in another batch leaves a value that is nowhere to be found.
+    `_lakesql_from`. Where the delete was in an earlier batch, that has remembered it with its values. One that is in a
+    later batch leaves a value that is nowhere to be found.
     """
     return _MOVED_ON.format(
         kept=identifiers(kept),
@@ -156,6 +334,8 @@ def moved_on(keys: Sequence[str], kept: Sequence[str]) -> str:
             f"AS {identifier(name)}"
             for name in kept
         ),
+        keys=identifiers(keys),
+        moved=MOVED_VIEW,
         former_keys=", ".join(f"{column_of('former', key)} AS {identifier(key)}" for key in keys),
         newest=NEWEST_VIEW,
         half=HALF,

@@ -128,8 +128,7 @@ class Select:
         The SELECT does nothing with them but pass them on, by these names.
         """
         query = self.query
-        writing = self.writing
-        if not writing.is_mirror or writing.is_history or writing.marks_deletes or "star-in-function" in query.noted:
+        if not self.writing.is_mirror or self.writing.is_history or "star-in-function" in query.noted:
             return {}
         found: dict[str, tuple[str, ...]] = {}
         needed = {*(name.lower() for name in (*self.feed_keys.values(), *self.sequence.values())), *query.used}

@@ -14,11 +14,13 @@ from lakesql.compile.batch import (
     MakeView,
     ReadBounds,
     Remember,
+    RememberMoves,
     TakeTombstones,
     Write,
     batch_steps,
     changed_view,
     current_view,
+    cut_view,
     moved_on_view,
     newest_known_view,
     newest_view,
@@ -37,7 +39,7 @@ from lakesql.compile.table import (
 )
 from lakesql.model.config import PartitionField
 from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
-from lakesql.names import DELETE, DELETED_AT
+from lakesql.names import CHANGE, DELETE, DELETED_AT, HALF, MOVE, OCCUPIED, POSITION, UNSENT
 
 
 def compiled_text(select: Select) -> str:
@@ -50,10 +52,13 @@ def compiled_text(select: Select) -> str:
     parts = [render_header(select), _table_section(table)]
     if tombstones := tombstones_spec(select, compiled_columns(select)):
         parts.append(_table_section(tombstones))
+    if select.has_moves:
+        parts.append(_table_section(moves_spec(select), "when the first batch has changes of keys to remember, and"))
     is_mirror = select.writing.is_mirror
     feed: tuple[MakeView, ...] = ()
     if is_mirror:
-        rarely = (told_apart_view(select), newest_known_view(select), moved_on_view(select))
+        cut = cut_view(select) if select.has_moves else None
+        rarely = (cut, told_apart_view(select), newest_known_view(select), moved_on_view(select))
         newest = (newest_view(select), *filter(None, rarely))
         feed = (*newest, changed_view(select, has_truncate=False), current_view(select))
     for step in (*feed, *batch_steps(select, select.columns)):
@@ -71,7 +76,7 @@ def compiled_text(select: Select) -> str:
                 parts.append(_section(step.when, step.text))
             case TakeTombstones():
                 parts += [_section(step.when, step.text), _section(step.newest.when, step.newest.text)]
-            case Remember():
+            case Remember() | RememberMoves():
                 parts.append(_section(step.when, step.text))
                 parts.append(_section("once a day: what has been remembered for long enough is forgotten", step.forget))
             case ReadBounds() | CheckDeletes():
@@ -131,11 +136,38 @@ def tombstones_spec(select: Select, columns: tuple[TableColumn, ...]) -> TableSp
     )
 
 
-def _table_section(table: TableSpec) -> str:
+def moves_spec(select: Select) -> TableSpec:
+    """The table in which a mirror remembers the changes of keys that a batch has cut."""
+    (stream,) = select.streams.values()
+    types = {column.name: column.type for column in stream.columns}
+    of_feed = [*select.feed_keys.values(), *select.kept]
+    return TableSpec(
+        name=select.model.table.moves,
+        columns=(
+            *(TableColumn(name, types[name]) for name in of_feed),
+            TableColumn(CHANGE, "struct<op:string,position:array<bigint>,tx:string>"),
+            TableColumn(HALF, "string", "The key change that it is a half of."),
+            TableColumn(MOVE, "struct<added:array<bigint>,removed:array<bigint>>", "Hashes of its rows."),
+            TableColumn(POSITION, "struct<source:string,partition:bigint,offset:bigint>"),
+            *(
+                (TableColumn(UNSENT, "array<string>", "The columns whose values are not known."),)
+                if select.kept
+                else ()
+            ),
+            TableColumn(OCCUPIED, "boolean", "Whether there was a row of the key before the transaction."),
+            TableColumn(DELETED_AT, "timestamp", "When the batch was written that brought it."),
+        ),
+        partition_by=(PartitionField("days", DELETED_AT),),
+        properties=DEFAULT_PROPERTIES,
+        comment=f"Changes of keys that batches of {select.model.table} have cut.",
+    )
+
+
+def _table_section(table: TableSpec, when: str = "when") -> str:
     shown = {key: value for key, value in table.properties.items() if GIVEN_PROPERTIES.get(key) != value}
     absent = [key for key in GIVEN_PROPERTIES if key not in table.properties]
     but = f", except {', '.join(absent)}" if absent else ""
-    when = f"when the table does not exist; lakesql's default properties are set too{but} (docs/models.md)"
+    when = f"{when} the table does not exist; lakesql's default properties are set too{but} (docs/models.md)"
     return _section(when, *create_table(replace(table, properties=shown)))
 
 

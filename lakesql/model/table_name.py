@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lakesql.names import DEAD_LETTER_SUFFIX, REBUILD_SUFFIX, TOMBSTONES_SUFFIX
+from lakesql.names import DEAD_LETTER_SUFFIX, MOVES_SUFFIX, REBUILD_SUFFIX, TOMBSTONES_SUFFIX
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,9 +32,14 @@ class TableName:
         return replace(self, name=self.name + TOMBSTONES_SUFFIX)
 
     @property
+    def moves(self) -> TableName:
+        """The table of the key changes that batches of this one have cut."""
+        return replace(self, name=self.name + MOVES_SUFFIX)
+
+    @property
     def beside(self) -> tuple[TableName, ...]:
         """All tables that a model may have beside its own, but for those of a rebuild."""
-        return self.dead_letter, self.tombstones
+        return self.dead_letter, self.tombstones, self.moves
 
     @property
     def rebuild(self) -> TableName:

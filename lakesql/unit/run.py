@@ -17,6 +17,7 @@ from lakesql.compile.batch import (
     MakeView,
     ReadBounds,
     Remember,
+    RememberMoves,
     Step,
     TakeTombstones,
     Write,
@@ -326,7 +327,7 @@ class _Run:
                 self.connection.execute(
                     f"CREATE OR REPLACE TABLE {name} AS {duck_statement(kept.text(()), names, conditions)}"
                 )
-            case FillUnsent() | CheckRows():
+            case FillUnsent() | CheckRows() | RememberMoves():
                 raise InternalError.of("internal", f"{type(step).__name__} is no step of these modes")
             case _:
                 assert_never(step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,6 +13,7 @@ from lakesql.compile.batch import (
     Truncate,
     changed_view,
     current_view,
+    cut_view,
     moved_on_view,
     newest_known_view,
     newest_view,
@@ -19,31 +21,48 @@ from lakesql.compile.batch import (
 )
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
+from lakesql.engine.batch.cuts import Moves
 from lakesql.errors import RunError
-from lakesql.names import CHANGE, NEWEST_VIEW, PAIR, POSITION
+from lakesql.names import CHANGE, CHANGES_VIEW, CUT_VIEW, NEWEST_VIEW, PAIR, POSITION
 from lakesql.stream.stream import FilePath, Generated, Origin, TopicPattern, Topics
 
 
-def open_feed(
-    session: SparkSession, select: Select, counters: BatchCounters, with_deleted: bool = True
-) -> Truncate | None:
-    """Make, of the view `_lakesql_changes`, the view of the newest changes, whose rows are made once, and what is left,
-    `with_deleted` rows where the model marks them.
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What is in a batch of changes: a `truncate`, or None; and whether it `is_cut`.
 
-    The truncate that is among them. Raises `RunError` (`truncate-refused`) where the model takes none, or where one of
+    It may have a part of a transaction that changes keys then, whose changes are the view `_lakesql_cut`.
+    """
+
+    truncate: Truncate | None = None
+    is_cut: bool = False
+
+
+def open_feed(
+    session: SparkSession, select: Select, counters: BatchCounters, moves: Moves, with_deleted: bool = True
+) -> Feed:
+    """Make, of the view `_lakesql_changes`, the view of the newest changes, whose rows are made once, and what is left,
+    `with_deleted` rows where the model marks them. `moves` has what earlier batches remember.
+
+    Raises `RunError` (`truncate-refused`) where the model takes none, or where one of
     several topics has it: of the rows in the table, nobody knows which ones came from there.
     """
     newest = counters.rows(session.sql(newest_view(select).query), ())
     newest = newest.localCheckpoint()
     counts = counters.read()
-    if counts.moves and (told_apart := told_apart_view(select)):
+    is_cut, is_recalled = False, select.has_moves and moves.recall(session, select, bool(counts.moves))
+    if is_recalled and (told_apart := told_apart_view(select)):
+        session.table(CHANGES_VIEW).localCheckpoint().createOrReplaceTempView(CHANGES_VIEW)
+        cut = session.sql(cut_view(select).query).localCheckpoint()
+        cut.createOrReplaceTempView(CUT_VIEW)
+        moves.is_open = is_cut = not cut.isEmpty()
         changes = session.sql(told_apart.query).localCheckpoint()
         changes.createOrReplaceTempView(told_apart.name)
         newest = session.sql(newest_view(select).query).localCheckpoint()
-    if counts.unsent and (known := newest_known_view(select)):
+    if (counts.unsent or is_cut) and (known := newest_known_view(select)):
         newest = session.sql(known.query).localCheckpoint()
     newest.createOrReplaceTempView(NEWEST_VIEW)
-    if counts.unsent and counts.moves and (moved_on := moved_on_view(select)):
+    if (counts.unsent or is_cut) and is_recalled and (moved_on := moved_on_view(select)):
         while not newest.where(F.col(PAIR).isNotNull()).isEmpty():
             newest = session.sql(moved_on.query).localCheckpoint()
             newest.createOrReplaceTempView(NEWEST_VIEW)
@@ -56,7 +75,7 @@ def open_feed(
         truncate = _read_truncate(newest, select)
     for view in (changed_view(select, truncate is not None), current_view(select, with_deleted)):
         _make(session, view)
-    return truncate
+    return Feed(truncate, is_cut)
 
 
 def _reads_several(origin: Origin) -> bool:

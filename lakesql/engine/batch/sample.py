@@ -11,6 +11,7 @@ from lakesql.catalog.tables import python_rows
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
+from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.feed import open_feed
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records, read_records, unpack
@@ -36,7 +37,7 @@ def preview_rows(
             counters = BatchCounters()
             changes = good_records(counters.stream(parsed, binding.stream, select))
             changes.createOrReplaceTempView(CHANGES_VIEW)
-            open_feed(session, select, counters, with_deleted=False)
+            open_feed(session, select, counters, Moves(), with_deleted=False)
         else:
             good_records(parsed).createOrReplaceTempView(identifier(binding.stream.name))
     rows = session.sql(select.text)

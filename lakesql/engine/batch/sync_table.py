@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_namespaces, load_table_state
 from lakesql.compile.select import Select
-from lakesql.compile.statements import compiled_columns, tombstones_spec
+from lakesql.compile.statements import compiled_columns, moves_spec, tombstones_spec
 from lakesql.compile.table import TableColumn, TableSpec, build_table_spec
 from lakesql.engine.batch.analyze import landing_columns
 from lakesql.errors import RunError
@@ -47,6 +47,10 @@ class TableSync:
         model = self._select.model
         if "this" in model.facts.reads and load_table_state(self._catalog, model.table) is None:
             self._plan(declared_columns(self._select))
+
+    def make_moves(self) -> None:
+        """Make the table in which changes of keys are remembered, or give it the columns that the feed has by now."""
+        self._apply(moves_spec(self._select), "sync_all_columns", {})
 
     def _sync(self, schema: StructType) -> tuple[str, ...]:
         return self._plan(landing_columns(schema, self._select.model.properties))

@@ -21,6 +21,7 @@ from lakesql.compile.batch import (
     MakeView,
     ReadBounds,
     Remember,
+    RememberMoves,
     TakeTombstones,
     Truncate,
     Write,
@@ -35,6 +36,7 @@ from lakesql.compile.select import Select
 from lakesql.engine.batch.arrivals import Arrivals
 from lakesql.engine.batch.bounds import bounds_pay, match_few, read_keys
 from lakesql.engine.batch.counters import BatchCounters, Counts
+from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.dead_letter import (
     DeadLetters,
     failed_places,
@@ -44,7 +46,7 @@ from lakesql.engine.batch.dead_letter import (
     unknown_rows,
     write_dead_letters,
 )
-from lakesql.engine.batch.feed import open_feed
+from lakesql.engine.batch.feed import Feed, open_feed
 from lakesql.engine.batch.gather import gather
 from lakesql.engine.batch.late import late_letters
 from lakesql.engine.batch.letters import take_letters
@@ -108,6 +110,7 @@ class Sink:
     table: TableSync
     emit: Emit
     tombstones: Tombstones = field(default_factory=Tombstones)
+    moves: Moves = field(default_factory=Moves)
     keeper: Keeper | None = None
     companion: Progress | None = None
     arrivals: Callable[[], Arrivals] | None = None
@@ -228,7 +231,7 @@ def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
     records = _open_streams(sink, arrived, counters)
     checked = None
     if select.writing.is_mirror:
-        open_feed(session, select, counters)
+        open_feed(session, select, counters, Moves())
         rows = session.sql(select.text)
     else:
         rows = counters.rows(
@@ -241,7 +244,7 @@ def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
     counts = counters.read()
     if checked is not None:
         _check_expectations(select, counts, checked)
-    letters = _dead_letters(sink, _Rows(rows, records, (), counters, None, checked=checked), counts)
+    letters = _dead_letters(sink, _Rows(rows, records, (), counters, checked=checked), counts)
     by_reason = union_letters(letters).groupBy("reason").count().collect() if letters else []
     return counts.usable, {row["reason"]: row["count"] for row in by_reason}
 
@@ -271,7 +274,7 @@ class _Rows:
     records: list[DataFrame]
     steps: tuple[BatchStep, ...]
     counters: BatchCounters
-    truncate: Truncate | None
+    feed: Feed = Feed()
     is_counted: bool = False
     checked: DataFrame | None = None
 
@@ -279,11 +282,11 @@ class _Rows:
 def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
     select, counters = sink.select, BatchCounters()
     if select.query.stateful:  # the SELECT has run already: it is the streaming query
-        records, truncate = list[DataFrame](), None
+        records, feed = list[DataFrame](), Feed()
         rows = counters.stateful_rows(arrived)
     else:
         records = _open_streams(sink, arrived, counters)
-        truncate = open_feed(session, select, counters) if select.writing.is_mirror else None
+        feed = open_feed(session, select, counters, sink.moves) if select.writing.is_mirror else Feed()
         rows = session.sql(select.text)
     steps = batch_steps(select, sink.table.columns(rows.schema))
     writing = select.writing
@@ -312,7 +315,7 @@ def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
     if checks:
         rows = _kept(session, select, rows)
     rows.createOrReplaceTempView(ROWS_VIEW)
-    return _Rows(rows, records, steps, counters, truncate, is_counted, checked)
+    return _Rows(rows, records, steps, counters, feed, is_counted, checked)
 
 
 def _checked(session: SparkSession, select: Select, made: DataFrame) -> DataFrame:
@@ -389,8 +392,13 @@ def _prepare_write(
                 pass  # there is nothing to delete
             case CheckDeletes(view=view, ratio=ratio, condition=condition):
                 deletes = _keep(frames[view], stack).where(condition)
-                _check_deletes(sink.select, ratio, deletes, rows.truncate, table)
-            case ReadBounds() if rows.truncate or (is_first and not sink.select.query.stateful):
+                _check_deletes(sink.select, ratio, deletes, rows.feed.truncate, table)
+            case RememberMoves() if rows.feed.is_cut:
+                found = read_keys(session.sql(step.keys), sink.select.writing.keys)
+                sink.moves.remember(session, sink.table, step, found or ())
+            case RememberMoves():
+                pass
+            case ReadBounds() if rows.feed.truncate or (is_first and not sink.select.query.stateful):
                 pass  # all of the table is looked at, or nothing
             case ReadBounds(view=view, keys=keys, margins_ms=margins_ms):
                 # What makes the rows runs in each statement that reads them: a stateful SELECT, with its state, once.
@@ -404,11 +412,11 @@ def _prepare_write(
                     bounds = found or ()
                     late = sink.arrivals().late if sink.arrivals else 0
                     entry = replace(entry, event_time=_iso(rows.counters.read()), late=late)
-            case FillUnsent(view=view, query=query):
+            case FillUnsent(view=view, query=query, known=known):
                 if rows.counters.read().unsent:
                     filled = session.sql(query.text(bounds)).localCheckpoint()
                     unknown = filled.where(UNKNOWN)
-                    frames[view] = filled.where(f"NOT {UNKNOWN}").drop(UNKNOWN)
+                    frames[view] = filled.where(known).drop(UNKNOWN)
                     frames[view].createOrReplaceTempView(view)
             case CheckRows(view=view, query=query):
                 checked = session.sql(query)
@@ -429,10 +437,10 @@ def _prepare_write(
                 frames[name] = session.sql(query.text(bounds)).localCheckpoint()
                 frames[name].createOrReplaceTempView(name)
             case Remember(view=view, condition=condition):
-                if rows.truncate or not _keep(frames[view], stack).where(condition).isEmpty():
+                if rows.feed.truncate or not _keep(frames[view], stack).where(condition).isEmpty():
                     entry = replace(entry, remembered=sink.tombstones.remember(session, model.table, step))
             case Write(is_unchecked=is_unchecked):
-                merge = step.truncating_text(rows.truncate) if rows.truncate else step.text(bounds)
+                merge = step.truncating_text(rows.feed.truncate) if rows.feed.truncate else step.text(bounds)
                 is_small = _is_small(sink, table, bounds)
                 first = step.first.text(bounds) if is_first and step.first else ""
                 is_of_table = is_first or is_sequenced or unknown is not None or sink.select.writing.is_history
