@@ -152,7 +152,7 @@ def test_rows_do_not_depend_on_where_a_batch_ends(options: str, tmp_path: Path) 
     """The oracle is plain Python, record by record; it knows the options without folds."""
     dice = random.Random(options)
     tests = []
-    for number in range(12):
+    for number in range(5):
         records = [
             {"id": dice.randint(1, 3), "at": dice.randint(1, 4), "n": dice.randint(1, 2), "amount": str(index)}
             | {"status": dice.choice(["gone", "a", "b", None])}
@@ -209,7 +209,7 @@ def test_a_history_does_not_depend_on_where_a_batch_ends(
 ) -> None:
     dice = random.Random(options)
     tests = []
-    for number in range(12):
+    for number in range(5):
         records = [
             {"id": dice.randint(1, 2), "at": dice.randint(1, 5), "n": dice.randint(1, 2)}
             | {"status": dice.choice(["a", "b", None]), "amount": dice.choice(["1", "2"])}
