@@ -1,7 +1,8 @@
-"""The CPU that 200 unit tests take without Spark, as a process: `python bench/unit_tests.py [TESTS]`."""
+"""The CPU that 200 unit tests take without Spark, as a process: `python bench/unit_tests.py [--tests 200] [--smoke]`."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -21,7 +22,11 @@ COLUMNS = {"id": {"type": "bigint", "required": True}, "at": "int", "status": "s
 
 def main() -> None:
     """Print one figure, and fail where a test is not answered or not as expected."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tests", type=int, default=200)
+    parser.add_argument("--smoke", action="store_true", help="eight tests, to see that it works")
+    options = parser.parse_args()
+    count = 8 if options.smoke else options.tests
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_project(folder, count)

@@ -60,6 +60,8 @@ _OPTIONS = (
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dio.netty.allocator.type=pooled",
     "-XX:+UseParallelGC",  # batches want throughput
+    # The heap grows where collections take more than 8 % of the time, by default from 1 % on: up to all of -Xmx.
+    "-XX:GCTimeRatio=12",
     "-XX:MetaspaceSize=256m",  # from 20 MB on, each growth would be a full collection
     # The optimising compiler takes what is hot for long; from Java's own thresholds on it takes half of all CPU,
     # with its profiling, until the first commit. A batch of some ten thousand records passes these.
