@@ -1,4 +1,4 @@
-"""The CPU that 200 unit tests take without Spark, as a process: `python bench/unit_tests.py [--tests 200] [--smoke]`."""
+"""The CPU that 200 unit tests take without Spark: `python bench/unit_tests.py [--tests 200] [--smoke]`."""
 
 from __future__ import annotations
 
