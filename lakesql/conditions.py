@@ -762,6 +762,10 @@ CONDITIONS: dict[str, Condition] = {
         "Data tests or unit tests of a model fail in `lakesql build`: the models that read it are not run.",
         "Look at the failing rows, which the command shows; correct the source or the model, or the test.",
     ),
+    "test-not-recorded": Condition(
+        "`lakesql test --record` cannot make a unit test of what is recorded, or not of this model.",
+        "Do as the message says: another name or target, other records, or a test that is written by hand.",
+    ),
     "test-template": Condition(
         "A file of the tests' folder uses what a data test has not: a stream, or a table of its own.",
         "Read tables of models by `ref('…')`.",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakesql.cli.options import Command, Given, Options, select_options
+from lakesql.cli.options import Command, Filled, Given, Options, select_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +36,16 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where data tests run; duckdb: on Spark only those that must.",
 )
+@click.option(
+    "--record",
+    metavar="NAME",
+    type=Filled(str),
+    help="Write a unit test of the selected model instead: the first records of its streams, as they are recorded, and "
+    "what the model makes of them.",
+)
+@click.option(
+    "--records", metavar="N", type=click.IntRange(1), default=10, show_default=True, help="How many of each stream."
+)
 @click.option("--full", is_flag=True, help="Read all rows of tables, those too that a test has passed before.")
 @click.option(
     "--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
@@ -54,6 +64,8 @@ def command(
     unit: bool,
     data: bool,
     engine: Engine,
+    record: str | None,
+    records: int,
     full: bool,
     output: str,
     fail_on: str | None,
@@ -71,8 +83,12 @@ def command(
 
     if unit and data:
         raise UsageError.of("usage", "--unit and --data are all tests there are.", fix="Leave both out.")
+    if data and record:
+        raise UsageError.of("usage", "--record writes a unit test, and --data means data tests.", fix="Leave one out.")
     manifest = project.load_project(given.options)
     names, data_tests = project.select_tests(manifest, select, exclude, given.options)
+    if record:
+        return _record(manifest, names, record, records)
     data_tests = () if unit else data_tests
     unit_tests = () if data else [test for test in manifest.unit_tests if test.model in names]
     if data_tests:
@@ -94,6 +110,23 @@ def command(
     if output == "json":
         click.echo(render_document(units, results))
     return exit_code(units, results, fail_on)
+
+
+def _record(manifest: Manifest, names: Sequence[str], name: str, records: int) -> int:
+    from lakesql.errors import UsageError
+    from lakesql.run.record_test import record_test
+
+    if len(names) != 1:
+        what = f"--record writes a test of one model, and {len(names)} are selected."
+        raise UsageError.of("usage", what, fix="Name it: --select MODEL.")
+    made = record_test(manifest, names[0], name, records)
+    click.echo(f"{made.path}: {made.records} records make {made.rows} rows and {made.dead_letters} dead letters.")
+    click.echo("They are what the model makes now: check them before you commit the file.")
+    for why in dict.fromkeys(made.left_out):
+        number = made.left_out.count(why)
+        some = "1 record is" if number == 1 else f"{number} records are"
+        click.echo(f"{some} left out, as Spark alone knows what becomes of {why}.")
+    return 0
 
 
 def run_tests_of_data(

@@ -42,7 +42,7 @@ def find_recorded(manifest: Manifest) -> Manifest:
     for stream in _open_streams(manifest, manifest.streams):
         match manifest.target.connections.get(stream.connection):
             case Recorded(path=path) if (folder := local_folder(path)) is not None:
-                found = find_columns(_recorded(stream, folder), stream)
+                found = find_columns(_recorded(stream, folder, newest=True), stream)
                 if found and not found.schema_fields:
                     what = f"Stream '{stream.name}' declares no columns; these are guessed from its recording: "
                     fix = f"Declare them: {_as_yaml(found.columns)}"
@@ -142,8 +142,13 @@ def _open_streams(manifest: Manifest, names: Collection[str]) -> list[Stream]:
     return [stream for name, stream in manifest.streams.items() if stream.is_open and name in names]
 
 
-def _recorded(stream: Stream, folder: Path) -> list[RawRecord]:
-    """The newest records of a stream's recording, by age."""
+def first_recorded(stream: Stream, folder: Path, number: int) -> list[RawRecord]:
+    """The oldest records of a stream's recording, in the order of their age."""
+    return _recorded(stream, folder, newest=False)[:number]
+
+
+def _recorded(stream: Stream, folder: Path, *, newest: bool) -> list[RawRecord]:
+    """The newest records of a stream's recording, or the oldest ones, in the order of their age."""
     names = stream.origin.names if isinstance(stream.origin, Topics) else ()
     folders = [folder / quote(name, safe="") for name in names]
     if not isinstance(stream.origin, Topics) and folder.is_dir():
@@ -152,9 +157,10 @@ def _recorded(stream: Stream, folder: Path) -> list[RawRecord]:
     records: list[RawRecord] = []
     for each in folders:
         found: list[RawRecord] = []
-        for file in sorted(each.glob("*.jsonl"), reverse=True):
+        for file in sorted(each.glob("*.jsonl"), reverse=newest):
             lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-            found += [record for line in lines[-SAMPLE:] if (record := parse_line(line, unquote(each.name)))]
+            some = lines[-SAMPLE:] if newest else lines[:SAMPLE]
+            found += [record for line in some if (record := parse_line(line, unquote(each.name)))]
             if len(found) >= SAMPLE:
                 break
         records += found

@@ -133,7 +133,7 @@ def _details(outcome: Outcome) -> dict[str, object]:
                     {
                         "what": difference.what,
                         "same": difference.same,
-                        "rows": [{"side": odd.side, "row": _plain_row(odd.row)} for odd in difference.rows],
+                        "rows": [{"side": odd.side, "row": plain_row(odd.row)} for odd in difference.rows],
                     }
                     for difference in differences
                 ],
@@ -142,7 +142,8 @@ def _details(outcome: Outcome) -> dict[str, object]:
             assert_never(outcome)
 
 
-def _plain_row(row: Row) -> dict[str, object]:
+def plain_row(row: Row) -> dict[str, object]:
+    """The row as JSON has it, and as a test may give it; what JSON has not, as text."""
     return {name: _plain(value) for name, value in row.items()}
 
 
@@ -154,7 +155,7 @@ def _plain(value: Value) -> object:
         case float():
             return value if value == value and abs(value) != float("inf") else str(value)
         case dict():
-            return _plain_row(value)
+            return plain_row(value)
         case datetime():
             return f"{value.isoformat()}Z"
         case date() | Decimal():
@@ -175,6 +176,6 @@ def _cell(value: Value) -> str:
                 value if value.isprintable() and value.strip() == value and value not in ("", "NULL") else repr(value)
             )
         case dict():
-            return json.dumps(_plain_row(value), ensure_ascii=False)
+            return json.dumps(plain_row(value), ensure_ascii=False)
         case _:
             return str(_plain(value))
