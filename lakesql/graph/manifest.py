@@ -456,6 +456,10 @@ def _check_unit_tests(
                 what = f"{kind} '{name}' is given twice."
                 yield Problem("duplicate-name", what, "", "Put all of it into one entry.", given.place)
             seen.add(key)
+        if test.expect.tombstones is not None and build_writing(model.config).retention is None:
+            what = f"Model '{test.model}' remembers no deleted keys."
+            fix = "Leave `tombstones` out. Modes upsert and cdc remember them where they have `sequence_by`."
+            yield Problem("wrong-value", what, "", fix, test.expect.tombstones.place)
         overridden = test.overrides.vars
         for name in overridden.entries() if overridden else ():
             if overridden and name not in model.facts.vars:

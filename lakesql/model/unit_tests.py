@@ -113,12 +113,18 @@ class Expect:
         default=None,
         read=_read_rows,
     )
+    tombstones: Rows | None = option(
+        "The keys that are remembered as deleted, each with the columns of `sequence_by`; of a history the changes "
+        "that make no version. Left out, they are not compared.",
+        default=None,
+        read=_read_rows,
+    )
 
 
 def _read_expect(node: Node) -> Expect:
     expect = decode(node, Expect, what="expect", given={"place": node.place})
-    if expect.rows is None and expect.dead_letters is None:
-        what = "expect names neither rows nor dead_letters."
+    if expect.rows is None and expect.dead_letters is None and expect.tombstones is None:
+        what = "expect names neither rows nor dead_letters nor tombstones."
         raise ProjectError.of("missing-option", what, fix="Add `rows: []` for an empty table.", place=node.place)
     return expect
 

@@ -201,15 +201,19 @@ class _Run:
                 )
         self.create("lakesql_this", types, [row.values for row in rows])
         if self.select.writing.retention is not None:
-            writing = self.select.writing
-            spelled = {name.lower(): kind for name, kind in types.items()}
-            if writing.is_history:
-                columns = {name: types[name] for name in self.select.columns or ()} | {DELETE: "boolean"}
-            else:
-                columns = {key: spelled[key.lower()] for key in (*writing.keys, *writing.sequence_by)}
-            columns[DELETED_AT] = "timestamp"
+            columns = {**self.remembered(types), DELETED_AT: "timestamp"}
+            if self.select.writing.is_history:
+                columns[DELETE] = "boolean"
             self.create("lakesql_tombstones", columns, [])
             names[_path(self.select.model.table.tombstones)] = "lakesql_tombstones"
+
+    def remembered(self, types: Mapping[str, str]) -> dict[str, str]:
+        """The types of the columns that are kept of what is deleted."""
+        writing = self.select.writing
+        if writing.is_history:
+            return {name: types[name] for name in self.select.columns or ()}
+        spelled = {name.lower(): kind for name, kind in types.items()}
+        return {key: spelled[key.lower()] for key in (*writing.keys, *writing.sequence_by)}
 
     # --- a batch
 
@@ -344,12 +348,18 @@ class _Run:
         letters = {"reason": "string", "stream": "string"}
         wanted = read_rows(expect.dead_letters, letters, "a dead letter", folder) if expect.dead_letters else []
         differences.append(find_difference("dead letters", wanted, self.letters))
+        if expect.tombstones is not None:
+            columns = self.remembered(types)
+            wanted = read_rows(expect.tombstones, columns, f"the tombstones of model '{self.test.model}'", folder)
+            differences.append(
+                find_difference("tombstones", wanted, self.rows("lakesql_tombstones", columns, "DISTINCT "))
+            )
         found = tuple(difference for difference in differences if difference is not None)
         return Failed(found) if found else Passed()
 
-    def rows(self, table: str, types: Mapping[str, str]) -> list[Row]:
+    def rows(self, table: str, types: Mapping[str, str], which: str = "") -> list[Row]:
         chosen = ", ".join(map(quote, types))
-        found = self.connection.execute(f"SELECT {chosen} FROM {quote(table)}").fetchall()
+        found = self.connection.execute(f"SELECT {which}{chosen} FROM {quote(table)}").fetchall()
         return [dict(zip(types, row, strict=True)) for row in found]
 
     # --- DuckDB

@@ -136,6 +136,21 @@ def test_a_mode_leaves_the_rows_that_it_leaves_on_spark(
     assert len(wrong.differences) == 1
 
 
+def test_what_is_remembered_of_deleted_keys_is_compared(tmp_path: Path) -> None:
+    model = upsert("""keys='id', sequence_by='at', delete_when="status = 'gone'" """)
+    batches = given([record(1, 3, "gone"), record(2, 1)], [record(1, 1), record(2, 4, "gone")])
+    right: dict[str, object] = {"tombstones": [{"id": 2, "at": 4}, {"id": 1}]}
+    assert run_one(tmp_path, model, {"given": [batches], "expect": right}) == Passed()
+    wrong = run_one(tmp_path, model, {"given": [batches], "expect": {"tombstones": [{"id": 1, "at": 4}]}})
+    assert isinstance(wrong, Failed)
+    assert [(it.what, [odd.side for odd in it.rows]) for it in wrong.differences] == [
+        ("tombstones", ["missing", "unexpected", "unexpected"])
+    ]
+    with pytest.raises(ProjectError) as refused:
+        run_one(tmp_path, append(), {"given": [given([A])], "expect": {"tombstones": []}})
+    assert [problem.condition for problem in refused.value.problems] == ["wrong-value"]
+
+
 OPTIONS = (
     "",
     ", sequence_by='at'",
