@@ -409,11 +409,11 @@ def test_a_joined_table_that_loses_a_column_during_a_batch_causes_a_retry(
     project.record("orders", [{"id": 1, "customer": 1}])
     count, changed = BatchCounters.rows, []
 
-    def change(watch: BatchCounters, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
+    def change(watch: BatchCounters, rows: DataFrame, *others: Any) -> DataFrame:
         if not changed:
             project.sql(f"ALTER TABLE {project.table('customers')} DROP COLUMN name")
             changed.append(True)
-        return count(watch, rows, not_null)
+        return count(watch, rows, *others)
 
     monkeypatch.setattr(BatchCounters, "rows", change)
     ran = project.run("m").check()
@@ -450,8 +450,8 @@ def test_a_compaction_during_a_merge_causes_a_retry(project: Project, monkeypatc
         merging.touch()
         return wait_for(compacted)
 
-    def watch_rows(watch: BatchCounters, rows: DataFrame, not_null: tuple[str, ...]) -> DataFrame:
-        return count(watch, rows.where(meet.asNondeterministic()()), not_null)
+    def watch_rows(watch: BatchCounters, rows: DataFrame, *others: Any) -> DataFrame:
+        return count(watch, rows.where(meet.asNondeterministic()()), *others)
 
     monkeypatch.setattr(BatchCounters, "rows", watch_rows)
     monkeypatch.setattr("lakesql.engine.batch.bounds.BULK", 0)  # the rows are made while they are merged
