@@ -103,7 +103,8 @@ def test_an_archive_is_for_one_java_one_set_of_jars_and_options(tmp_path: Path) 
     java, other = settings().java, Java(Path("/java"), Path("/java/bin/java"), "17.0.2", "17.0.2+1")
     first = archive_path(tmp_path, java, [jar], ["-Xmx1g"])
     assert first == archive_path(tmp_path, java, [jar], ["-Xmx1g"])
-    others = {archive_path(tmp_path, other, [jar], ["-Xmx1g"]), archive_path(tmp_path, java, [jar], ["-Xmx2g"])}
+    assert first == archive_path(tmp_path, java, [jar], ["-Xmx31G", "-Xms512m"])
+    others = {archive_path(tmp_path, other, [jar], ["-Xmx1g"]), archive_path(tmp_path, java, [jar], ["-Xmx32768m"])}
     jar.write_bytes(b"xy")
     assert len(others | {first, archive_path(tmp_path, java, [jar], ["-Xmx1g"])}) == 4
 

@@ -193,13 +193,19 @@ def order_jars(jars: Sequence[Path]) -> list[Path]:
 
 
 def archive_path(home: Path, java: Java, jars: Sequence[Path], options: Sequence[str]) -> Path:
-    """Where the archive for exactly this Java, these jars and options is kept: Java would refuse it for others."""
-    facts = [java.build, *options]
+    """Where the archive for this Java, these jars and options is kept: Java would refuse it for others.
+
+    The size of the heap is none of them, as long as Java writes references in four bytes: below 32 GB.
+    """
+    facts = [java.build, *(option for option in options if not _SMALL_HEAP.fullmatch(option))]
     for jar in jars:
         seen = jar.stat()
         facts.append(f"{jar} {seen.st_size} {seen.st_mtime_ns}")
     key = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
     return home / "classes" / f"{key}.jsa"
+
+
+_SMALL_HEAP = re.compile(r"-Xm[sx](?:(?:[12]?\d|3[01])g|(?:\d{1,4}|[12]\d{4})m)", re.IGNORECASE)
 
 
 def base_archive(home: Path, java: Java) -> Path | None:
