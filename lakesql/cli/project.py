@@ -16,11 +16,11 @@ from lakesql.cli.report import in_order, report_problem, say
 from lakesql.compile.compiled import CompiledFiles
 from lakesql.errors import ProjectError, UsageError, did_you_mean
 from lakesql.graph.find_tests import add_tests
-from lakesql.graph.graph import GraphNode, node_id, with_results, with_states
+from lakesql.graph.graph import Graph, GraphNode, node_id, with_results, with_states
 from lakesql.graph.manifest import Manifest, graph_with_tasks, load_manifest
 from lakesql.graph.named_selectors import Selectors
 from lakesql.graph.parse_cache import FileCache
-from lakesql.graph.selector import SELECTOR, asks_for, parse_selection, select_nodes
+from lakesql.graph.selector import SELECTOR, Selection, asks_for, parse_selection, select_nodes
 from lakesql.model.data_tests import DataTest
 from lakesql.project.files import ProjectFiles, read_project, write_atomically
 from lakesql.project.profiles import Target, load_target
@@ -117,7 +117,16 @@ def select(
     words = said_words(manifest.selectors, words, exclude, options)
     selection = parse_selection(words, exclude, manifest.selectors.find)
     has_tasks = bool(manifest.written) or any(_MEANS_TASKS.search(word) for word in words)
-    graph = graph_with_tasks(manifest) if has_tasks else manifest.graph
+    graph = _known_graph(graph_with_tasks(manifest) if has_tasks else manifest.graph, manifest, selection, options)
+    graph = add_tests(graph, manifest.data_tests) if with_tests else graph
+    selected = select_nodes(selection, graph)
+    for word in selected.unmatched:
+        say(f"'{word}' matches nothing. {_nearest(word, manifest)}".rstrip(), options)
+    return tuple(graph.nodes[id_] for id_ in graph.order(selected.ids))
+
+
+def _known_graph(graph: Graph, manifest: Manifest, selection: Selection, options: Options) -> Graph:
+    """The graph, whose nodes know what a selection asks of them: another version of the project, an earlier run."""
     if asks_for(selection, "state"):
         graph = with_states(graph, _compare(options))
     if asks_for(selection, "result"):
@@ -125,11 +134,7 @@ def select(
 
         results = read_results(options.state or manifest.outputs.target)
         graph = with_results(graph, {node_id("model", name): found for name, found in results.items()})
-    graph = add_tests(graph, manifest.data_tests) if with_tests else graph
-    selected = select_nodes(selection, graph)
-    for word in selected.unmatched:
-        say(f"'{word}' matches nothing. {_nearest(word, manifest)}".rstrip(), options)
-    return tuple(graph.nodes[id_] for id_ in graph.order(selected.ids))
+    return graph
 
 
 def said_words(selectors: Selectors, words: Sequence[str], exclude: Sequence[str], options: Options) -> tuple[str, ...]:
@@ -202,8 +207,7 @@ def select_tests(
     """
     selected = {node.id for node in select(manifest, words, exclude, options, with_tests=True)}
     names = tuple(name for name in manifest.models if node_id("model", name) in selected)
-    excluded = select_nodes(parse_selection(exclude, []), add_tests(manifest.graph, manifest.data_tests)).ids
-    excluded = excluded if exclude else frozenset()
+    excluded = _excluded(manifest, exclude, options)
     tests = tuple(
         test
         for test in manifest.data_tests
@@ -211,6 +215,14 @@ def select_tests(
         and excluded.isdisjoint({test.id, *map(partial(node_id, "model"), test.depends_on)})
     )
     return names, tests
+
+
+def _excluded(manifest: Manifest, exclude: Sequence[str], options: Options) -> frozenset[str]:
+    if not exclude:
+        return frozenset()
+    selection = parse_selection(exclude, [], manifest.selectors.find)
+    graph = add_tests(_known_graph(manifest.graph, manifest, selection, options), manifest.data_tests)
+    return select_nodes(selection, graph).ids
 
 
 def check_tests(manifest: Manifest, compiled: CompiledFiles) -> None:

@@ -201,3 +201,14 @@ def test_what_cannot_be_deferred(run: Run, shop: Path, prod: Path) -> None:
     assert refused(run, *select, "--defer", "--state", "state") == ["defer-catalog"]
     manifest.write_text('{"metadata": {"dbt_version": "1.9"}}')
     assert refused(run, *select, "--defer", "--state", "state") == ["state-outdated"]
+
+
+# data tests
+
+
+def test_what_a_selector_excludes_is_excluded_from_data_tests_too(run: Run, shop: Path) -> None:
+    (shop / "selectors.yml").write_text("selectors: [{name: sales, definition: orders}]\n", "utf-8")
+    code, out, err = run("test", "--data", "--exclude", "selector:sales")
+    assert (code, out) == (0, ""), err
+    assert "No selected model has a data test" in err
+    assert refused(run, "test", "--data", "--exclude", "state:modified") == ["bad-selector"]
