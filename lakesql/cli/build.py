@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakesql.cli.options import Command, Given, select_options
+from lakesql.cli.options import Command, Given, engine_option, select_options
 
 if TYPE_CHECKING:
     from lakesql.run.rebuild import RebuildFrom
@@ -15,13 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("build", cls=Command)
 @select_options
-@click.option(
-    "--engine",
-    type=click.Choice(["duckdb", "spark"]),
-    default="duckdb",
-    show_default=True,
-    help="Where data tests run; duckdb: on Spark only those that must.",
-)
+@engine_option
 @click.option("--full-refresh", is_flag=True, help="Fill the tables again, as `lakesql rebuild` does, and test them.")
 @click.option("--fail-fast", is_flag=True, help="End the build with the first model that fails for good.")
 @click.pass_obj

@@ -196,6 +196,16 @@ def expand_several(arguments: Sequence[str], several: set[str]) -> Iterator[str]
         yield argument
 
 
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["duckdb", "spark"]),
+    default="duckdb",
+    show_default=True,
+    help="Where data tests run; duckdb: on Spark only those that must.",
+)
+"""Gives a command that runs data tests `--engine`."""
+
+
 def select_options(function: F) -> F:
     """Gives a command `--select` and `--exclude`; `Options` has `--selector`, and what their words compare with."""
     directory = Filled(click.Path(file_okay=False, path_type=Path))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakesql.cli.options import Command, Filled, Given, Options, select_options
+from lakesql.cli.options import Command, Filled, Given, Options, engine_option, select_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +29,7 @@ if TYPE_CHECKING:
 @select_options
 @click.option("--unit", is_flag=True, help="Run unit tests only: no table is read.")
 @click.option("--data", is_flag=True, help="Run data tests only.")
-@click.option(
-    "--engine",
-    type=click.Choice(["duckdb", "spark"]),
-    default="duckdb",
-    show_default=True,
-    help="Where data tests run; duckdb: on Spark only those that must.",
-)
+@engine_option
 @click.option(
     "--record",
     metavar="NAME",

@@ -20,7 +20,7 @@ from lakesql.stream.recording import RawRecord
 from lakesql.stream.stream import Stream
 from lakesql.unit.expressions import NeedsSparkError
 from lakesql.unit.fixture_values import read_raw
-from lakesql.unit.fixtures import Row, read_records
+from lakesql.unit.fixtures import Digits, Row, read_records
 from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Passed, plain_row
 from lakesql.unit.run import run_tests
 
@@ -156,7 +156,7 @@ def _item(stream: Stream, value: bytes | None) -> str:
         return json.dumps(text, ensure_ascii=False)
     read = read_raw(text, stream.columns)
     try:
-        found = json.loads(text, parse_float=_Digits)
+        found = json.loads(text, parse_float=Digits)
         names = {column.name for column in stream.columns}
         mapping = _flow({key: each for key, each in found.items() if key in names})
         if read_records(parse_yaml("record", f"[{mapping}]"), stream, False, Path()) == [read]:
@@ -166,14 +166,10 @@ def _item(stream: Stream, value: bytes | None) -> str:
     return json.dumps(text, ensure_ascii=False)  # a text is a record as it is
 
 
-class _Digits(str):
-    """A number with a fraction, as it is written."""
-
-
 def _flow(value: object) -> str:
     """A value in a line of YAML."""
     match value:
-        case _Digits():
+        case Digits():
             return str(value)
         case dict():
             return "{" + ", ".join(f"{_key(str(key))}: {_flow(each)}" for key, each in value.items()) + "}"

@@ -104,20 +104,20 @@ def _json_lines(shown: str, text: str) -> Iterator[Node]:
         if not line.strip():
             continue
         try:
-            yield _with_digits(json.loads(line, parse_float=_Digits), place)
+            yield _with_digits(json.loads(line, parse_float=Digits), place)
         except ValueError as error:
             what = f"This line is no JSON: {error}."
             fix = "Write a bad record as a JSON string: its raw value in quotes."
             raise ProjectError.of("bad-fixture", what, fix=fix, place=place) from None
 
 
-class _Digits(str):
+class Digits(str):
     """A number with a fraction, as it is written."""
 
 
 def _with_digits(value: object, place: Place) -> Node:
     match value:
-        case _Digits():
+        case Digits():
             return Node(float(value), place, written=str(value))
         case dict():
             return Node({str(key): _with_digits(item, place) for key, item in value.items()}, place)
