@@ -144,7 +144,7 @@ MOVED_VIEW = "_lakesql_moved"
 """The view of what earlier batches have remembered of changes of keys."""
 
 CUT_VIEW = "_lakesql_cut"
-"""The view of the changes of a batch of whose transactions it may have a part only."""
+"""The view of the changes of a batch of whose transactions another one may have a part."""
 
 HISTORY_VIEW = "_lakesql_history"
 """The view of all changes of the keys of a batch, those that the table has among them: what a history's MERGE reads."""

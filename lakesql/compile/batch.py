@@ -292,7 +292,7 @@ def told_apart_view(select: Select) -> MakeView | None:
 def cut_view(select: Select) -> MakeView:
     """The view of the changes of keys that later batches may need."""
     query = cut_moves(tuple(select.feed_keys.values()))
-    return MakeView(f"{MOVES_WHEN}: those of transactions that it may have a part of", CUT_VIEW, query)
+    return MakeView(f"{MOVES_WHEN}: those of transactions of which a later one may have a part", CUT_VIEW, query)
 
 
 def moved_on_view(select: Select) -> MakeView | None:
@@ -515,7 +515,7 @@ def _remember_moves(select: Select, columns: tuple[str, ...] | None) -> Remember
     statement = remember_moves(table, keys, _landed(select, columns), select.writing.marks_deletes)
     named = ", ".join(f"{identifier(column)} AS {identifier(key)}" for key, column in keys.items())
     return RememberMoves(
-        f"{MOVES_WHEN} that may go on in the next one: they are remembered",
+        f"{MOVES_WHEN} of which a later one may have a part: they are remembered",
         Bounded(statement, ("stored",)),
         f"SELECT {named} FROM {CUT_VIEW} UNION SELECT {named} FROM {NEWEST_VIEW} WHERE {CHANGE}.op <> 't'",
         _forget(select, "moves"),

@@ -128,15 +128,27 @@ parted AS (
   GROUP BY half
   HAVING count(DISTINCT op) = 1
 ),
-unfinished AS (
+swapped AS (
+  SELECT tx
+  FROM (
+    SELECT struct({keys}) AS key, {change}.tx AS tx, {change}.op AS op, {half} AS half FROM {changes}
+    UNION ALL
+    SELECT struct({keys}), {change}.tx, {change}.op, {half} FROM {moved}
+  )
+  GROUP BY key, tx
+  HAVING bool_or(op = 'c') AND bool_or(op = 'd') AND bool_or(half IS NOT NULL)
+),
+needed AS (
   SELECT tx FROM parted
+  UNION
+  SELECT tx FROM swapped
   UNION
   SELECT max_by({change}.tx, {position}.offset) FROM {changes} GROUP BY {position}.source, {position}.partition
 ),
 cut AS (
   SELECT DISTINCT tx
   FROM halves
-  WHERE tx IN (SELECT tx FROM unfinished)
+  WHERE tx IN (SELECT tx FROM needed)
 )
 SELECT {keys}, {change}, {half}, {move}, {position},
   first({op_before}) OVER (PARTITION BY {keys}, {change}.tx ORDER BY {position}) AS {op_before}
@@ -256,7 +268,8 @@ def told_apart(keys: Sequence[str], fields: Sequence[str], is_keys_only: bool, i
 
 def cut_moves(keys: Sequence[str]) -> str:
     """The changes of the view `_lakesql_changes` of whose transactions the batch may have a part only, where these
-    change keys: the last ones of each partition, and those of which one half of a key change is there.
+    change keys: the last ones of each partition, and those of which one half of a key change is there. And of those in
+    which two rows have had one key, as a connector that was killed may send the end of one again.
 
     Later batches need them: to tell rows apart that have had one key, and for values that stand under a former key.
     """
