@@ -15,8 +15,7 @@ from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.empty import explain_no_files, explain_no_records
-from lakesql.engine.sources.globs import find_files
-from lakesql.engine.sources.raw import files_of
+from lakesql.engine.sources.globs import files_of, find_files
 from lakesql.names import LEDGER_REBUILD
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
 

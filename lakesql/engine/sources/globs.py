@@ -7,13 +7,34 @@ import re
 from collections.abc import Iterator, Sequence
 from glob import iglob
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, assert_never
 
-from pyspark.sql import SparkSession
+from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
 
-from lakesql.engine.spark.gateway import java_class
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _SPECIAL = re.compile(r"[*?\[{\\]")
+
+
+def files_of(stream: Stream, base: str) -> str:
+    """The pattern of the files that hold a stream's records, under the path of its connection."""
+    match stream.origin:
+        case Topics(names=names):
+            return f"{base}/{{{','.join(escape_glob(name) for name in names)}}}/*.jsonl"
+        case TopicPattern():
+            return f"{base}/*/*.jsonl"
+        case FilePath(path=path):
+            return f"{base}/{path}"
+        case Generated():
+            raise AssertionError("a generator has no files")
+        case _:
+            assert_never(stream.origin)
+
+
+def escape_glob(name: str) -> str:
+    """The name in a pattern that matches it alone."""
+    return "".join(f"\\{character}" if character in "{}[]*?,\\" else character for character in name)
 
 
 def named_folder(glob: str) -> str:
@@ -57,6 +78,8 @@ def as_pattern(session: SparkSession, path: str) -> str:
 
 
 def _file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
+    from lakesql.engine.spark.gateway import java_class  # only here: the rest asks no Java
+
     place = java_class("org.apache.hadoop.fs.Path")(path)
     return place.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()), place
 
