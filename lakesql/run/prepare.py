@@ -16,6 +16,7 @@ from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.write import Sink, Step
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep, Upkeep
 from lakesql.engine.maintenance.protect import Reader
+from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.decide import check_rebuilt, decide_all
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.moved import follow_files
@@ -29,6 +30,7 @@ from lakesql.model.upkeep import is_maintained, maintenance_tasks
 from lakesql.run.bind import BoundSelect
 from lakesql.run.columns import with_fields
 from lakesql.run.identities import hash_of, query_identities
+from lakesql.run.nothing_new import keep_analysis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,6 +111,7 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
         open_progress(session, context.brokers, identity, found, decision, bindings, query_hash)
         for identity, found, decision in zip(identities, states, decisions, strict=True)
     ]
+    keep_analysis(context.manifest, context.catalog, bound, CheckpointFiles(session, folder))
     name = select.model.name
 
     def reach(step: Step) -> None:

@@ -38,8 +38,9 @@ from lakesql.engine.progress.checkpoint import (
     create_checkpoint,
     list_files,
 )
+from lakesql.engine.progress.holder import FOLDER_SUFFIX
 from lakesql.engine.progress.inspect import read_sources, read_state
-from lakesql.engine.progress.lease import FOLDER_SUFFIX, GIVES_WAY_S, LOOK_EVERY_S, Leases
+from lakesql.engine.progress.lease import GIVES_WAY_S, LOOK_EVERY_S, Leases
 from lakesql.engine.progress.open import id_of, new_origin, seed
 from lakesql.engine.progress.position import Source
 from lakesql.engine.progress.state import StartFrom

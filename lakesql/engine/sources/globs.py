@@ -104,6 +104,46 @@ def local_files(glob: str) -> Iterator[Path]:
             yield path
 
 
+def possible_files(glob: str) -> Iterator[Path]:
+    """All files of this machine's disk that Spark may read for a pattern, and perhaps some that it does not.
+
+    `find_files` without Java where none may be missed. Raises `ValueError` where the pattern's meaning, or what a link
+    leads to, is not surely the same to both, and `OSError` where a folder cannot be read.
+    """
+    patterns = [*_python_globs(glob)]
+    if any(_SPECIAL.search(each.replace("*", "")) or "}" in each or not each.startswith("/") for each in patterns):
+        raise ValueError(f"{glob} is left to Hadoop")
+    for pattern in patterns:
+        places = [Path("/")]
+        for part in filter(None, pattern.split("/")):
+            places = [found for place in places for found in _matching(place, part)]
+        for place in places:
+            if place.is_dir():
+                yield from _files_within(place)
+            elif _is_read(place.name):
+                yield place
+
+
+def _matching(folder: Path, part: str) -> list[Path]:
+    """What of a folder has a name that fits, hidden ones too; nothing where there is no folder."""
+    if "*" not in part:
+        return [folder / part] if os.path.lexists(folder / part) else []
+    fits = re.compile(".*".join(map(re.escape, part.split("*"))), re.DOTALL).fullmatch
+    return [found for found in folder.iterdir() if fits(found.name)] if folder.is_dir() else []
+
+
+def _files_within(folder: Path) -> Iterator[Path]:
+    for place in folder.iterdir():
+        if not _is_read(place.name):
+            continue
+        if place.is_symlink():
+            raise ValueError(f"{place} is a link")
+        if place.is_dir():
+            yield from _files_within(place)
+        else:
+            yield place
+
+
 def _python_globs(glob: str) -> Iterator[str]:
     """The pattern for each choice of `{a,b}`: Python's glob knows no alternatives, and other escapes."""
     if braces := re.search(r"(?<!\\)\{([^{}]*)\}", glob):
