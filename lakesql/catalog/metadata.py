@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from lakesql.catalog.connect import OpenCatalog, open_catalog
+from lakesql.catalog.connect import BUSY_TIMEOUT_S, OpenCatalog, open_catalog
 from lakesql.model.table_name import TableName
 from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import Catalog, sqlite_file
@@ -49,7 +49,7 @@ def read_opened(opened: OpenCatalog, table: TableName) -> str | None:
 
 def _read_embedded(file: Path, table: TableName) -> str | None:
     """By the row of the table in the catalog's SQLite file, which names the metadata's."""
-    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as opened:
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)) as opened:
         found = opened.execute(
             "SELECT metadata_location FROM iceberg_tables"
             " WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?",

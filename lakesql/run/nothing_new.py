@@ -7,6 +7,7 @@ Whatever cannot be known here is left to Spark.
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +34,7 @@ from lakesql.engine.progress.state import Resume, state_of
 from lakesql.engine.progress.stored import LOOKED_AT, StoredFiles, newest_seen, read_checkpoint, read_seen
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.globs import files_of, possible_files
-from lakesql.errors import LakesqlError, Place
+from lakesql.errors import LakesqlError, Place, first_line
 from lakesql.events import Emit, RunFinished, RunStarted, now_ms
 from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.model import Model
@@ -49,6 +50,11 @@ from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_selects
 from lakesql.run.identities import query_identities
 
+_UNREADABLE = (LakesqlError, ImportError, OSError, ValueError, LookupError, TypeError, sqlite3.Error)
+"""What is raised where something is not as it should be, or not to be read."""
+
+_log = logging.getLogger(__name__)
+
 
 def report_nothing_new(
     manifest: Manifest, selects: Mapping[str, Select], open_events: Callable[[], AbstractContextManager[Emit]]
@@ -60,7 +66,7 @@ def report_nothing_new(
     started, started_ms = time.monotonic(), now_ms()
     try:
         took = _look_at_all(manifest, selects)
-    except (LakesqlError, OSError, ValueError, LookupError, TypeError, sqlite3.Error):
+    except _UNREADABLE:
         return False  # what is wrong is said by the run itself
     if took is None:
         return False
@@ -76,7 +82,11 @@ def keep_analysis(manifest: Manifest, catalog: OpenCatalog, bound: BoundSelect, 
     """Keep beside the checkpoint that the SELECT was analysed, and that its table takes its rows as both are now."""
     if not _is_comparable(bound):
         return
-    found = _analysis(manifest, bound, _finder(partial(read_opened, catalog)))
+    try:
+        found = _analysis(manifest, bound, _finder(partial(read_opened, catalog)))
+    except _UNREADABLE as error:
+        _log.warning("The next run of %s asks Spark whatever is new: %s", bound.select.model.name, first_line(error))
+        return
     if found is not None:
         keep_analyzed(files, found)
 
