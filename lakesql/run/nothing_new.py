@@ -50,7 +50,7 @@ from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_selects
 from lakesql.run.identities import query_identities
 
-_UNREADABLE = (LakesqlError, ImportError, OSError, ValueError, LookupError, TypeError, sqlite3.Error)
+_UNREADABLE = (LakesqlError, ImportError, OSError, ValueError, LookupError, TypeError, AttributeError, sqlite3.Error)
 """What is raised where something is not as it should be, or not to be read."""
 
 _log = logging.getLogger(__name__)

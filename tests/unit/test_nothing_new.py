@@ -233,6 +233,12 @@ def move(shop: Shop, **changes: Any) -> None:
     shop.checkpoint("copies", shop.copies, ["sold"], {**position, **changes})
 
 
+def edit(shop: Shop, key: str, value: Any) -> None:
+    """What the checkpoint of `sold` was made for becomes something else."""
+    file = shop.folder / "checkpoints/sold/lakesql.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
+
+
 def break_catalog(shop: Shop) -> None:
     with closing(sqlite3.connect(shop.folder / "catalog.db")) as opened:
         opened.execute("DROP TABLE iceberg_tables")
@@ -255,6 +261,8 @@ CHANGES: dict[str, Change] = {
     "a list that no batch was planned for": lambda shop: shop.see(shop.write("landing/sales/b.json", ""), batch=1),
     "no list": lambda shop: (shop.folder / "checkpoints/sold/sources/0/0").unlink(),
     "a batch that is planned": lambda shop: shop.write("checkpoints/sold/offsets/1", 'v1\n{}\n{"logOffset":0}'),
+    "a checkpoint that does not know its table": lambda shop: edit(shop, "table_id", ""),
+    "a checkpoint of other streams": lambda shop: edit(shop, "streams", ["0", "1"]),
     "no checkpoint": lambda shop: (shop.folder / "checkpoints/sold/metadata").unlink(),
     "a batch of the table that the checkpoint has not": lambda shop: shop.commit(
         shop.sold, {"sales": {"logOffset": 1}}, batch=1
