@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -61,6 +62,15 @@ COPIES = "{{ config(mode='append') }}\nSELECT id FROM {{ stream('sold') }}\n"
 COUNTS = "{{ config(mode='upsert', keys='id') }}\nSELECT id, count(*) AS n FROM {{ stream('sold') }} GROUP BY id\n"
 MANIFESTS = {"manifests-created": "1", "manifests-kept": "0"}
 
+FILES = {
+    "pyproject.toml": '[tool.lakesql]\nname = "shop"\n',
+    "profiles.yml": PROFILES,
+    "streams/streams.yml": STREAMS,
+    "models/sold.sql": SALES,
+    "models/copies.sql": COPIES,
+    "landing/sales/a b.json": '{"id": 1}\n',
+}
+
 
 class Shop:
     """A project of two models, as the run that has read all of their streams has left it.
@@ -70,22 +80,33 @@ class Shop:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.write("pyproject.toml", '[tool.lakesql]\nname = "shop"\n')
-        self.write("profiles.yml", PROFILES)
-        self.write("streams/streams.yml", STREAMS)
-        self.write("models/sold.sql", SALES)
-        self.write("models/copies.sql", COPIES)
-        self.file = self.write("landing/sales/a b.json", '{"id": 1}\n')
+        self.file = folder / "landing/sales/a b.json"
         self.catalog = open_catalog(load_project(Options(project_dir=folder)).target.catalog)
-        self.catalog.iceberg.create_namespace("shop")
-        self.sold, self.copies = self.make_table("sold"), self.make_table("copies")
-        self.commit(self.sold, {"sales": {"logOffset": 0}})
-        self.checkpoint("sold", self.sold, ["sales"], {"logOffset": 0})
-        self.see(self.file)
-        self.follow()
+
+    @classmethod
+    def make(cls, folder: Path) -> None:
+        """Write its files, its tables and its checkpoints."""
+        for name, text in FILES.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+        made = cls(folder)
+        made.catalog.iceberg.create_namespace("shop")
+        made.commit(made.make_table("sold"), {"sales": {"logOffset": 0}})
+        made.checkpoint("sold", made.sold, ["sales"], {"logOffset": 0})
+        made.see(made.file)
+        made.make_table("copies")
+        made.follow()
         for model in ("sold", "copies"):
-            self.release(model)
-        self.keep()
+            made.release(model)
+        made.keep()
+
+    @property
+    def sold(self) -> Table:
+        return self.catalog.iceberg.load_table("shop.sold")
+
+    @property
+    def copies(self) -> Table:
+        return self.catalog.iceberg.load_table("shop.copies")
 
     def write(self, name: str, text: str) -> Path:
         file = self.folder / name
@@ -174,10 +195,24 @@ class _Written:
         write_atomically(self.folder / name, text)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The folder of the project, of which the tables know the path; and a copy of all that is in it."""
+    folder, copy = tmp_path_factory.mktemp("shop"), tmp_path_factory.mktemp("copy") / "shop"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        Shop.make(folder)
+    shutil.copytree(folder, copy)
+    return folder, copy
+
+
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
-    monkeypatch.chdir(tmp_path)
-    return Shop(tmp_path)
+def shop(made: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Shop:
+    folder, copy = made
+    shutil.rmtree(folder)
+    shutil.copytree(copy, folder)
+    monkeypatch.chdir(folder)
+    return Shop(folder)
 
 
 def test_nothing_new_is_said_as_a_run_says_it(shop: Shop) -> None:
@@ -258,7 +293,7 @@ CHANGES: dict[str, Change] = {
     "a file of another time": lambda shop: os.utime(shop.file, (1, 1)),
     "a file elsewhere": lambda shop: shop.file.rename(shop.file.with_name("b.json")),
     "no file": lambda shop: shop.file.unlink(),
-    "a list that no batch was planned for": lambda shop: shop.see(shop.write("landing/sales/b.json", ""), batch=1),
+    "a list that no batch was planned for": lambda shop: shop.see(shop.file, batch=1),
     "no list": lambda shop: (shop.folder / "checkpoints/sold/sources/0/0").unlink(),
     "a batch that is planned": lambda shop: shop.write("checkpoints/sold/offsets/1", 'v1\n{}\n{"logOffset":0}'),
     "a checkpoint that does not know its table": lambda shop: edit(shop, "table_id", ""),
