@@ -248,7 +248,7 @@ def roll_back(shop: Shop) -> None:
     first = shop.sold.metadata.snapshots[0].snapshot_id
     shop.commit(shop.sold, {"sales": {"logOffset": 1}}, batch=1)
     shop.checkpoint("sold", shop.sold, ["sales"], {"logOffset": 0}, {"logOffset": 1})
-    shop.see(batch=1)
+    shop.see(shop.file, batch=1)
     shop.sold.manage_snapshots().rollback_to_snapshot(first).commit()
 
 
@@ -320,23 +320,29 @@ CHANGES: dict[str, Change] = {
     "no runner ever": lambda shop: (shop.folder / "checkpoints/sold.lease/0").unlink(),
     "somebody who wants the lease": lambda shop: shop.write("checkpoints/sold.lease/wanted", "{}"),
     "a rebuild": lambda shop: shop.write("checkpoints/sold__rebuild/metadata", "{}"),
-    "rows that another model has to read": lambda shop: append_as_others(shop.sold),
-    "deletes that another model has to read": lambda shop: shop.sold.delete(),
-    "a part of a commit that another model has to read": lambda shop: move(shop, position=0),
-    "a commit that is not in the table": lambda shop: move(shop, snapshot_id=1),
-    "a first reading of a table": lambda shop: move(shop, scan_all_files=True),
-    "a number of manifests that nobody says": lambda shop: append_as_others(shop.copies),
     "a catalog that cannot be read": lambda shop: break_catalog(shop),
     "metadata that is gone": lambda shop: Path(shop.sold.metadata_location.removeprefix("file://")).unlink(),
     "a link to a folder": lambda shop: link(shop),
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_any_change_is_left_to_spark(shop: Shop, change: str) -> None:
-    assert shop.events()
-    CHANGES[change](shop)
-    assert shop.events() == []
+CHANGES_OF_COPIES: dict[str, Change] = {
+    "rows that another model has to read": lambda shop: append_as_others(shop.sold),
+    "deletes that another model has to read": lambda shop: shop.sold.delete(),
+    "a part of a commit that another model has to read": lambda shop: move(shop, position=0),
+    "a commit that is not in the table": lambda shop: move(shop, snapshot_id=1),
+    "a first reading of a table": lambda shop: move(shop, scan_all_files=True),
+    "a number of manifests that nobody says": lambda shop: append_as_others(shop.copies),
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "change"), [*(("sold", it) for it in CHANGES), *(("copies", it) for it in CHANGES_OF_COPIES)]
+)
+def test_any_change_is_left_to_spark(shop: Shop, model: str, change: str) -> None:
+    assert shop.events(model)
+    (CHANGES | CHANGES_OF_COPIES)[change](shop)
+    assert shop.events(model) == []
 
 
 def test_a_model_alone_is_not_held_up_by_another(shop: Shop) -> None:
@@ -368,6 +374,14 @@ def test_maintenance_that_is_due_is_left_to_spark(shop: Shop, maintenance: str, 
     shop.write("models/sold.sql", SALES.replace("'append'", f"'append', maintenance={maintenance}"))
     shop.keep()
     assert (shop.events("sold") == []) == is_due
+
+
+def test_a_model_of_which_a_run_says_that_it_is_not_maintained_is_left_to_spark(shop: Shop) -> None:
+    shop.write(
+        "models/sold.sql", SALES.replace("'append'", f"'append', properties={{'{MAINTAINED_PROPERTY}': 'false'}}")
+    )
+    shop.keep()
+    assert shop.events("sold") == []
 
 
 def test_a_table_of_which_a_run_says_that_it_is_not_maintained_is_left_to_spark(shop: Shop) -> None:
