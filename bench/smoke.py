@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 SHARED = ("kafka", "cdc", "append", "upsert", "small_upserts", "latency", "memory", "maintenance")
 """The first one's Java is that of all: it has the jars of Kafka too."""
 
-PROGRAMS = ("cli", "status", "start", "recovery", "connect", "upsert_programs", "heap", "unit_tests")
+PROGRAMS = ("cli", "status", "start", "recovery", "peers", "upsert_programs", "heap", "unit_tests")
 
 
 def main() -> int:
