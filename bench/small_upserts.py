@@ -1,11 +1,11 @@
 """Small upserts: batches of 1,000 rows into tables of millions, lakesql's MERGE against the usual one without bounds.
 
-    python bench/small_upserts.py [--mode upsert] [--rows 1000000 4000000 16000000] [--keys newest zipf random]
+    python bench/small_upserts.py [--mode upsert] [--rows 1000000 4000000 16000000] [--keys new newest zipf random]
         [--tables copy-on-write merge-on-read] [--batches 5] [--picture FILE.svg] [--smoke]
 
-A table has one data file for each 250,000 rows, sorted by key. Its batches have the newest keys, half of them new, or
-keys from all over it: each as likely as any other, or by Zipf's law, so that some come in each batch and twice. Both
-sides read one file of JSON lines a batch and take the newest record of each key. In mode `cdc` the lines are Debezium's
+A table has one data file for each 250,000 rows, sorted by key. Its batches have new keys, the newest ones, half of them
+new, or keys from all over it: each as likely as any other, or by Zipf's law, so that some come in each batch and twice.
+Both sides read one file of JSON lines a batch and take the newest record of each key. In mode `cdc` the lines are Debezium's
 events, updates with the row before and after. lakesql also judges and counts every record, keeps its ledger, stages
 each batch and publishes it. All sides of a size begin with the same files, and in the end both tables must hold the
 same rows.
@@ -43,7 +43,7 @@ from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 
 SIZES = (1_000_000, 4_000_000, 16_000_000)
-KEYS = ("newest", "zipf", "random")
+KEYS = ("new", "newest", "zipf", "random")
 TABLES = ("copy-on-write", "merge-on-read")
 BATCH_ROWS = 1_000
 FILE_ROWS = 250_000
@@ -177,6 +177,8 @@ def write_batches(folder: Path, case: Case, batches: int) -> None:
     for batch in range(batches):
         first = case.rows + (2 * batch - 1) * BATCH_ROWS // 2
         match case.keys:
+            case "new":
+                ids = list(range(case.rows + batch * BATCH_ROWS, case.rows + (batch + 1) * BATCH_ROWS))
             case "newest":
                 ids = list(range(first, first + BATCH_ROWS))
             case "zipf":
