@@ -5,10 +5,10 @@
 
 A table has one data file for each 250,000 rows, sorted by key. Its batches have new keys, the newest ones, half of them
 new, or keys from all over it: each as likely as any other, or by Zipf's law, so that some come in each batch and twice.
-Both sides read one file of JSON lines a batch and take the newest record of each key. In mode `cdc` the lines are Debezium's
-events, updates with the row before and after. lakesql also judges and counts every record, keeps its ledger, stages
-each batch and publishes it. All sides of a size begin with the same files, and in the end both tables must hold the
-same rows.
+Both sides read one file of JSON lines a batch and take the newest record of each key. In mode `cdc` the lines are
+Debezium's events, updates with the row before and after. lakesql also judges and counts every record, keeps its ledger,
+stages each batch and publishes it. All sides of a size begin with the same files, and in the end both tables must hold
+the same rows.
 
 Prints the median seconds of a batch, after one that warms up, and by how much lakesql is the faster. What is timed is
 the function that Spark calls with the batch, from its start to its end: for lakesql the `duration_ms` of
