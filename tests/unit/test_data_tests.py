@@ -411,6 +411,17 @@ def test_the_command_shows_failing_rows_and_writes_results(shop: Shop, capsys: p
     assert sorted(row["id"] for row in shop.rows_of("accepted_values_orders_status__failures")) == [1, 3]
 
 
+def test_a_build_reads_its_selection_once(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.tests("", "{name: id, tests: [unique, not_null]}")
+    shop.append("orders", [{"id": 1}])
+    assert shop.command("build", "--select", "test_name:unique", "nowhere") == 0
+    said = capsys.readouterr()
+    assert said.err == "'nowhere' matches nothing.\n"
+    assert said.out == "Data tests: 1 passed, 0 failed.\n"
+    assert shop.command("build", "--select", "nowhere") == 0
+    assert capsys.readouterr().err.count("nothing") == 2
+
+
 def test_a_test_is_selected_with_each_of_its_models_and_by_itself(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
