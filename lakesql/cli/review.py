@@ -122,7 +122,7 @@ def with_live(options: Options, compared: Compared) -> Review:
     selects = [select for name in names if isinstance(select := new.select(name), Select)]
     streams = {name: select.streams[name] for select in selects for name in select.query.streams_read}
     read = [stream for name, stream in streams.items() if reads_model(new.manifest, name) is None]
-    topics, unread = read_topics(target, read)
+    topics, unread = read_topics(target.connections, read)
     for sentence in unread:
         say(sentence, options)
     return add_live(review, old, new, read_live(resolve_paths(target, new.files.directory), tables), topics)

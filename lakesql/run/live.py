@@ -16,7 +16,7 @@ from lakesql.errors import LakesqlError, explain_missing, first_line
 from lakesql.model.table_name import TableName
 from lakesql.plan.table_status import Unknown
 from lakesql.project.librdkafka_options import librdkafka_options
-from lakesql.project.profiles import Kafka, Target, checkpoint_of, sqlite_file
+from lakesql.project.profiles import Connection, Kafka, Target, checkpoint_of, sqlite_file
 from lakesql.review.tables_now import Found, FoundTopics, Unread
 from lakesql.run.status import READERS
 from lakesql.stream.stream import Stream
@@ -35,13 +35,14 @@ def read_live(target: Target, tables: Mapping[str, TableName]) -> Mapping[str, F
         return dict(zip(tables, found, strict=True))
 
 
-def read_topics(target: Target, streams: Sequence[Stream]) -> tuple[Mapping[str, FoundTopics], tuple[str, ...]]:
+def read_topics(
+    connections: Mapping[str, Connection], streams: Sequence[Stream]
+) -> tuple[Mapping[str, FoundTopics], tuple[str, ...]]:
     """What is there of the topics of those streams that come from Kafka, by the streams' names; and sentences that say
     of which nothing is known, and why.
 
     Raises what asking a broker raises that is not there, or that takes neither login nor certificate.
     """
-    connections = target.connections
     clusters = {name: it for name, it in connections.items() if isinstance(it, Kafka)}
     read = {name: [it for it in streams if it.connection == name] for name in clusters}
     read = {name: of for name, of in read.items() if of}
