@@ -118,23 +118,25 @@ def select(
     words = said_words(manifest.selectors, words, exclude, options)
     selection = parse_selection(words, exclude, manifest.selectors.find)
     has_tasks = bool(manifest.written) or any(_MEANS_TASKS.search(word) for word in words)
-    graph = _known_graph(graph_with_tasks(manifest) if has_tasks else manifest.graph, manifest, selection, options)
+    graph = graph_with_tasks(manifest) if has_tasks else manifest.graph
     graph = add_tests(graph, manifest.data_tests) if with_tests else graph
+    graph = _known_graph(graph, manifest, selection, options, with_tests=with_tests)
     selected = select_nodes(selection, graph)
     for word in selected.unmatched:
         say(f"'{word}' matches nothing. {_nearest(word, manifest)}".rstrip(), options)
     return tuple(graph.nodes[id_] for id_ in graph.order(selected.ids))
 
 
-def _known_graph(graph: Graph, manifest: Manifest, selection: Selection, options: Options) -> Graph:
+def _known_graph(
+    graph: Graph, manifest: Manifest, selection: Selection, options: Options, *, with_tests: bool
+) -> Graph:
     """The graph, whose nodes know what a selection asks of them: another version of the project, an earlier run."""
     if asks_for(selection, "state"):
         graph = with_states(graph, _compare(options))
     if asks_for(selection, "result"):
         from lakesql.observe.results import read_results
 
-        results = read_results(options.state or manifest.outputs.target)
-        graph = with_results(graph, {node_id("model", name): found for name, found in results.items()})
+        graph = with_results(graph, read_results(options.state or manifest.outputs.target, with_tests=with_tests))
     return graph
 
 
@@ -246,7 +248,8 @@ def _excluded(manifest: Manifest, exclude: Sequence[str], options: Options) -> f
     if not exclude:
         return frozenset()
     selection = parse_selection(exclude, [], manifest.selectors.find)
-    graph = add_tests(_known_graph(manifest.graph, manifest, selection, options), manifest.data_tests)
+    graph = add_tests(manifest.graph, manifest.data_tests)
+    graph = _known_graph(graph, manifest, selection, options, with_tests=True)
     return select_nodes(selection, graph).ids
 
 
