@@ -441,6 +441,8 @@ def _prepare_write(
                 if rows.feed.truncate or not _keep(frames[view], stack).where(condition).isEmpty():
                     entry = replace(entry, remembered=sink.tombstones.remember(session, model.table, step))
             case Write(is_unchecked=is_unchecked):
+                if sink.select.checks and (is_counted or sink.select.writing.is_mirror):  # its rows are checked by now
+                    entry = replace(entry, violations=rows.counters.read().violations)
                 merge = step.truncating_text(rows.feed.truncate) if rows.feed.truncate else step.text(bounds)
                 is_small = _is_small(sink, table, bounds)
                 is_new = is_first or (step.new is not None and not rows.feed.truncate and not may_match(table, bounds))

@@ -29,7 +29,7 @@ class Source:
     partition the first offset that is still there, and the one behind the last. For a table that was rebuilt: the
     snapshot that brought its new rows, and those after it, in their order; and the time of the first of them, in
     milliseconds since the epoch. `is_cut`: the first snapshots of a table are gone, and with them
-    which rows they brought.
+    which rows they brought. Without `is_asked` nothing is known of Kafka's topics, and nothing follows from that.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Source:
     rebuilt_ms: int | None = None
     is_cut: bool = False
     nothing: str = ""
+    is_asked: bool = True
 
 
 def topic_ids(sources: Iterable[Source]) -> dict[str, str]:
