@@ -38,7 +38,6 @@ from lakesql.compile.moves import cut_moves, moved_on, remember_moves, told_apar
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.model.config import Append, Cdc, Scd2, Upsert
-from lakesql.model.table_name import TableName
 from lakesql.names import (
     BATCH_VIEW,
     CHANGE,
@@ -56,8 +55,8 @@ from lakesql.names import (
     ROWS_VIEW,
     TOMBSTONED_VIEW,
     UNKNOWN,
+    Memory,
 )
-from lakesql.project.duration import Duration
 from lakesql.stream.stream import CHANGE_FIELDS
 
 COMMIT = "each batch: the commit"
@@ -397,7 +396,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                     mirrored_rows(select.feed_keys, sequence, columns, bool(select.kept), marks),
                 ),
                 *_check_deletes(select, condition),
-                *((_remember_moves(select, columns, config.tombstone_retention),) if select.has_moves else ()),
+                *((_remember_moves(select, columns),) if select.has_moves else ()),
                 ReadBounds(BATCH_VIEW, keys),
                 *_fill_unsent(select, columns),
                 *_check_rows(select, condition),
@@ -441,7 +440,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                     HISTORY_VIEW,
                     history.is_forgotten,
                     history.remember,
-                    _forget_tombstones(select),
+                    _forget(select, "tombstones"),
                 ),
                 Write(COMMIT, Bounded(history.merge, ("target",))),
             )
@@ -511,7 +510,7 @@ def _landed(select: Select, columns: tuple[str, ...] | None) -> dict[str, tuple[
     }
 
 
-def _remember_moves(select: Select, columns: tuple[str, ...] | None, retention: Duration) -> RememberMoves:
+def _remember_moves(select: Select, columns: tuple[str, ...] | None) -> RememberMoves:
     table, keys = select.model.table, select.feed_keys
     statement = remember_moves(table, keys, _landed(select, columns), select.writing.marks_deletes)
     named = ", ".join(f"{identifier(column)} AS {identifier(key)}" for key, column in keys.items())
@@ -519,7 +518,7 @@ def _remember_moves(select: Select, columns: tuple[str, ...] | None, retention: 
         f"{MOVES_WHEN} that may go on in the next one: they are remembered",
         Bounded(statement, ("stored",)),
         f"SELECT {named} FROM {CUT_VIEW} UNION SELECT {named} FROM {NEWEST_VIEW} WHERE {CHANGE}.op <> 't'",
-        _forget(table.moves, retention),
+        _forget(select, "moves"),
     )
 
 
@@ -543,14 +542,10 @@ def _check_deletes(select: Select, condition: str = DELETE) -> tuple[CheckDelete
 
 def _remember(select: Select, statement: str, condition: str = DELETE) -> Remember:
     when = "each batch that deletes: what it deletes is remembered"
-    return Remember(when, BATCH_VIEW, condition, statement, _forget_tombstones(select))
+    return Remember(when, BATCH_VIEW, condition, statement, _forget(select, "tombstones"))
 
 
-def _forget_tombstones(select: Select) -> str:
-    assert select.writing.retention is not None, "what is remembered has a time"
-    return _forget(select.model.table.tombstones, select.writing.retention)
-
-
-def _forget(table: TableName, after: Duration) -> str:
-    oldest = f"date_trunc('DAY', current_timestamp() - INTERVAL '{after.length_ms // 1000}' SECOND)"
-    return f"DELETE FROM {table_name(table)} WHERE {DELETED_AT} < {oldest}"
+def _forget(select: Select, kind: Memory) -> str:
+    seconds = select.writing.memories[kind].length_ms // 1000
+    oldest = f"date_trunc('DAY', current_timestamp() - INTERVAL '{seconds}' SECOND)"
+    return f"DELETE FROM {table_name(select.model.table.memory(kind))} WHERE {DELETED_AT} < {oldest}"
