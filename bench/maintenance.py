@@ -35,6 +35,7 @@ from lakesql.run.interrupt import Interrupt
 from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 
+FLIGHTS = 336_776
 PARTS = (0.05, 0.25, 0.5, 1)
 MODES = {
     "append": "mode='append'",
@@ -72,11 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commits = 20 if options.smoke else options.commits
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        copies = -(-commits * options.rows // 336_776)
-        write_flights(root / "flights", copies, commits * options.rows if copies == 1 else None, commits)
+        copies = -(-commits * options.rows // FLIGHTS)
+        written = write_flights(root / "flights", copies, commits * options.rows // copies, commits)
+        assert written == commits * options.rows, "each commit is a file of so many rows"
         manifest = write_models(root, options.rows)
         with open_project(manifest, "append_kept") as around:
-            looks = [look for model in manifest.models for look in follow(around, model, commits)]
+            models = [f"{mode}_{name}" for name in KEPT for mode in MODES]
+            looks = [look for model in models for look in follow(around, model, commits)]
     if options.picture:
         draw(looks, options.picture)
     return 0

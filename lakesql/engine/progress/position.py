@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lakesql.engine.ledger.entry import Entry, Snapshot
+from lakesql.errors import Problem
 from lakesql.names import LEDGER_REBUILD
 
 Position = Any
@@ -43,6 +44,14 @@ class Source:
     is_cut: bool = False
     nothing: str = ""
     is_asked: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopics:
+    """What is there of a stream's topics. `problems` are those that are not there, or that may not be read."""
+
+    source: Source
+    problems: tuple[Problem, ...] = ()
 
 
 def topic_ids(sources: Iterable[Source]) -> dict[str, str]:
