@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lakesql.graph.manifest import Manifest
     from lakesql.model.data_tests import DataTest
+    from lakesql.model.unit_tests import UnitTest
     from lakesql.plan.test_results import TestResult
     from lakesql.run.test import Engine
     from lakesql.unit.outcomes import Result
@@ -93,9 +94,8 @@ def command(
     units: list[Result] = []
     if unit_tests or unit:
         from lakesql.unit.outcomes import render_text
-        from lakesql.unit.run import run_tests
 
-        units = run_tests(manifest, unit_tests)
+        units = run_unit_tests(manifest, unit_tests, engine, given.options)
         if output == "text":
             click.echo(render_text(units), nl=False)
     results: list[TestResult] = []
@@ -104,6 +104,18 @@ def command(
     if output == "json":
         click.echo(render_document(units, results))
     return exit_code(units, results, fail_on)
+
+
+def run_unit_tests(manifest: Manifest, tests: Sequence[UnitTest], engine: Engine, options: Options) -> list[Result]:
+    """Run unit tests: on DuckDB, or all of them in one session of Spark."""
+    if engine == "spark" and tests:
+        from lakesql.cli.report import say
+        from lakesql.run.units import run_tests_on_spark
+
+        return run_tests_on_spark(manifest, tests, lambda text: say(text, options))
+    from lakesql.unit.run import run_tests
+
+    return run_tests(manifest, tests)
 
 
 def _record(manifest: Manifest, names: Sequence[str], name: str, records: int) -> int:
