@@ -28,7 +28,7 @@ from lakesql.engine.batch.given import (
 )
 from lakesql.engine.batch.streaming_query import ModelQuery
 from lakesql.engine.batch.sync_table import TableSync
-from lakesql.engine.batch.write import Sink, write_batch
+from lakesql.engine.batch.write import PLANNED_ONCE, Sink, write_batch
 from lakesql.engine.ledger.snapshots import load_table, table_exists
 from lakesql.engine.progress.replay import ReplayProgress, open_replay
 from lakesql.engine.sources.binding import StreamBinding, TableSource
@@ -182,6 +182,8 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.session = new_session(self.context.session)
+        for name, value in PLANNED_ONCE.items():
+            self.session.conf.set(name, value)
 
     def outcome(self) -> Outcome:
         """How it ends. Raises `ProjectError` for what is wrong with its fixtures."""
@@ -323,10 +325,12 @@ class _Run:
             elif arrivals:
                 _record(self.folder / "recorded" / binding.stream.name / _topic(binding), number, arrivals)
         folder = str(self.folder / "checkpoints" / self.test.model)
-        query = ModelQuery(prepare_model(self.context, self.session, self.bound, folder))
-        query = ModelQuery(replace(query.sink, keeper=None))
+        sink = prepare_model(self.context, self.session, self.bound, folder)
+        query = ModelQuery(replace(sink, keeper=None))
         query.start(self.session, AvailableNow())
         while query.is_active():
+            if query.error() is not None:
+                query.request_stop()
             time.sleep(POLL_S)
         if error := query.error():
             raise error

@@ -259,7 +259,7 @@ FEED_TESTS: list[dict[str, Any]] = [
         ],
         "expect": {
             "rows": [{"id": 2, "name": "a"}, {"id": 3, "name": "new", "ts": T2, "tx": "x2"}],
-            "tombstones": [{"id": 1}, {"id": 5}],
+            "tombstones": [{"id": 1}, {"id": None, "position": [15]}],
         },
     },
     {
