@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from lakesql.engine.sources.binding import StreamBinding
     from lakesql.graph.manifest import Manifest
     from lakesql.model.data_tests import DataTest
     from lakesql.model.unit_tests import UnitTest
@@ -95,7 +96,8 @@ def command(
     if unit_tests or unit:
         from lakesql.unit.outcomes import render_text
 
-        units = run_unit_tests(manifest, unit_tests, engine, given.options)
+        reads_later = () if data_tests else None
+        units = run_unit_tests(manifest, unit_tests, engine, given.options, reads_later)
         if output == "text":
             click.echo(render_text(units), nl=False)
     results: list[TestResult] = []
@@ -106,13 +108,19 @@ def command(
     return exit_code(units, results, fail_on)
 
 
-def run_unit_tests(manifest: Manifest, tests: Sequence[UnitTest], engine: Engine, options: Options) -> list[Result]:
-    """Run unit tests: on DuckDB, or all of them in one session of Spark."""
+def run_unit_tests(
+    manifest: Manifest,
+    tests: Sequence[UnitTest],
+    engine: Engine,
+    options: Options,
+    reads_later: Iterable[StreamBinding] | None = None,
+) -> list[Result]:
+    """Run unit tests: on DuckDB, or all of them in one session of Spark. `reads_later` is `run_tests_on_spark`'s."""
     if engine == "spark" and tests:
         from lakesql.cli.report import say
         from lakesql.run.units import run_tests_on_spark
 
-        return run_tests_on_spark(manifest, tests, lambda text: say(text, options))
+        return run_tests_on_spark(manifest, tests, lambda text: say(text, options), reads_later)
     from lakesql.unit.run import run_tests
 
     return run_tests(manifest, tests)

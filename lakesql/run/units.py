@@ -38,6 +38,7 @@ from lakesql.engine.spark.session import new_session
 from lakesql.errors import LakesqlError, Problem, ProjectError
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
+from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
 from lakesql.names import DELETE, DELETED_AT
@@ -59,10 +60,17 @@ if TYPE_CHECKING:
 POLL_S = 0.02
 
 
-def run_tests_on_spark(manifest: Manifest, tests: Sequence[UnitTest], say: Callable[[str], None]) -> list[Result]:
+def run_tests_on_spark(
+    manifest: Manifest,
+    tests: Sequence[UnitTest],
+    say: Callable[[str], None],
+    reads_later: Iterable[StreamBinding] | None = None,
+) -> list[Result]:
     """The results of the tests, in their order: all of them in one session, on a catalog of their own.
 
-    The catalog is a temporary one, of the name that the target's has: nothing of the target is reached. Raises
+    The catalog is a temporary one, of the name that the target's has: nothing of the target is reached. `reads_later`
+    are the streams of a session of the target that this process opens afterwards, if it does: Java has its jars then,
+    as it cannot be given more. Raises
     `ProjectError` with all that is wrong with SELECTs, before Java is started, and with fixtures; and what opening
     Spark raises.
     """
@@ -70,6 +78,9 @@ def run_tests_on_spark(manifest: Manifest, tests: Sequence[UnitTest], say: Calla
         own = embedded(manifest, Path(folder))
         build_all(own, tests)
         settings = session_settings(own, (), say)
+        if reads_later is not None:
+            others = session_settings(manifest, reads_later, say)
+            settings = replace(settings, jars=tuple(dict.fromkeys([*settings.jars, *others.jars])))
         with open_spark(settings, say) as (session, catalog):
             return run_in_session(own, session, catalog, tests)
 
@@ -80,7 +91,14 @@ def embedded(manifest: Manifest, folder: Path) -> Manifest:
     conf = {name: value for name, value in target.spark.conf.items() if not name.startswith(_OF_THE_TARGET)}
     catalog = Catalog(target.catalog.name, "sql", f"sqlite:///{folder}/catalog.db", str(folder / "warehouse"))
     own = replace(target, catalog=catalog, spark=Spark(conf=conf, places=target.spark.places))
-    return on_recordings(replace(manifest, target=own, deferred={}), folder)
+    models = {name: _in_warehouse(model) for name, model in manifest.models.items()}
+    return on_recordings(replace(manifest, target=own, models=models, deferred={}), folder)
+
+
+def _in_warehouse(model: Model) -> Model:
+    """The model, whose tables' files lie where the catalog puts them."""
+    properties = {name: value for name, value in model.config.properties.items() if not name.endswith(".path")}
+    return replace(model, config=replace(model.config, properties=properties))
 
 
 _OF_THE_TARGET = ("spark.sql.catalog.", "spark.sql.catalogImplementation", "spark.sql.defaultCatalog", "spark.hadoop.")
