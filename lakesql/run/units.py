@@ -50,7 +50,7 @@ from lakesql.stream.stream import Topics
 from lakesql.unit.arrivals_given import EPOCH, Arrival, read_arrivals, topic_stream
 from lakesql.unit.clock import find_running_clock
 from lakesql.unit.expected import compare
-from lakesql.unit.fixture_values import Value, json_text
+from lakesql.unit.fixture_values import Value, exact, json_text
 from lakesql.unit.fixtures import Row, read_rows
 from lakesql.unit.outcomes import Failed, Outcome, Result
 
@@ -373,7 +373,7 @@ class _Run:
     def read_other(self, node: Node, kind: str) -> Value:
         """The value that is stored where a fixture has this one."""
         try:
-            return read_value(self.session, json_text(node.plain()), kind)
+            return read_value(self.session, json_text(exact(node)), kind)
         except Exception:
             what = f"{node.shown} is not a value of type {kind}."
             raise ProjectError.of("bad-fixture", what, place=node.place) from None
@@ -382,8 +382,7 @@ class _Run:
         """The value as JSON has it, from which one of the type can be read."""
         if node.value is not None:
             self.read_other(node, kind)
-        plain: Value = node.plain()
-        return plain
+        return exact(node)
 
 
 def _topic(binding: StreamBinding) -> str:

@@ -7,17 +7,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import assert_never
+from typing import NewType, assert_never
 
 from lakesql.decode import Node, decode, option
 from lakesql.errors import ProjectError
 from lakesql.names import RECORD
 from lakesql.stream.stream import Column, Csv, Format, Stream, Topics
 from lakesql.unit.change_given import Change, read_change
-from lakesql.unit.fixture_values import Value, json_text, read_time
+from lakesql.unit.fixture_values import Value, exact, json_text, read_time
 from lakesql.unit.fixtures import Other, read_each, read_items, read_row
 
 EPOCH = datetime(1970, 1, 1)
+
+Raw = NewType("Raw", Node)
+"""A text, a mapping that becomes JSON, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,12 @@ def _read_timestamp(node: Node) -> datetime:
 class RecordOptions:
     """What a record has besides its columns, under `_record`."""
 
-    key: Node | None = option(
-        "The record's key: a text, or a mapping that becomes JSON.", default=None, read=lambda node: node
-    )
-    value: Node | None = option(
-        "The raw value, in the place of columns: a text, or nothing, as in a record that deletes its key.",
+    key: Raw | None = option("The record's key: a text, or a mapping that becomes JSON.", default=None, read=Raw)
+    value: Raw | None = option(
+        "The raw value, in the place of columns: a text, a mapping that becomes JSON, or nothing, as in a record that "
+        "deletes its key.",
         default=None,
-        read=lambda node: node,
+        read=Raw,
     )
     timestamp: datetime = option("When it was written: the test's `now`, or 1970.", default=EPOCH, read=_read_timestamp)
     headers: Mapping[str, Node] = option("Its headers.", factory=dict, read=lambda node: node.entries())
@@ -95,7 +97,7 @@ def _read_arrival(item: Node, number: int, stream: Stream, now: datetime, other:
     if said is not None:
         options = decode(said, RecordOptions, what=f"{RECORD} of a record")
         moment = _ms(options.timestamp) if said.get("timestamp") else arrival.timestamp_ms
-        headers = tuple((name, str(it.value)) for name, it in options.headers.items())
+        headers = tuple((name, _raw_text(Raw(it)) or "") for name, it in options.headers.items())
         arrival = replace(arrival, key=_raw_text(options.key), timestamp_ms=moment, headers=headers)
         item = Node({name: it for name, it in item.entries().items() if name != RECORD}, item.place, item.keys)
         if said.get("value") is not None:
@@ -110,9 +112,9 @@ def _read_arrival(item: Node, number: int, stream: Stream, now: datetime, other:
         change = read_change(item, number + 1, tuple(types), lambda row: read_row(row, types, what, other), names)
         key = {name: change.row[name] for name in names}
         has_key = change.op != "t" and arrival.key is None
-        return replace(arrival, key=json_text(key) if has_key else arrival.key, value=_event_text(change, stream))
+        return replace(arrival, key=json_text(key) if has_key else arrival.key, value=_event_text(change, stream, item))
     if stream.envelope != "none":
-        return replace(arrival, value=json_text(item.plain()))
+        return replace(arrival, value=json_text(exact(item)))
     return replace(arrival, value=_value_text(read_row(item, types, what, other), stream, item))
 
 
@@ -124,7 +126,7 @@ def _ms(time: datetime) -> int:
     return round(time.replace(tzinfo=UTC).timestamp() * 1000)
 
 
-def _raw_text(node: Node | None) -> str | None:
+def _raw_text(node: Raw | None) -> str | None:
     match node.value if node is not None else None:
         case None:
             return None
@@ -132,15 +134,15 @@ def _raw_text(node: Node | None) -> str | None:
             return text
         case _:
             assert node is not None
-            return json_text(node.plain())
+            return json_text(exact(node))
 
 
-def _event_text(change: Change, stream: Stream) -> str:
+def _event_text(change: Change, stream: Stream, item: Node) -> str:
     """The event as Debezium writes it: with neither row of a truncate, and the row after of no delete."""
     units = {column.name: column for column in stream.columns}
 
     def written(row: Mapping[str, Value] | None) -> Value:
-        return None if row is None else {name: _event_value(value, units[name]) for name, value in row.items()}
+        return None if row is None else {name: _event_value(value, units[name], item) for name, value in row.items()}
 
     after = change.row if change.op in ("c", "u", "r") else None
     source = {
@@ -155,13 +157,17 @@ def _event_text(change: Change, stream: Stream) -> str:
 _PER_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 
 
-def _event_value(value: Value, column: Column) -> Value:
+def _event_value(value: Value, column: Column, item: Node) -> Value:
     """A time that the contract has as a number of units is one."""
-    if isinstance(value, datetime) and column.unit is not None:
-        passed = value - EPOCH
-        micros = (passed.days * 86_400 + passed.seconds) * 10**6 + passed.microseconds
-        return micros * _PER_SECOND[column.unit] // 10**6
-    return value
+    if not isinstance(value, datetime) or column.unit is None:
+        return value
+    passed = value - EPOCH
+    micros = (passed.days * 86_400 + passed.seconds) * 10**6 + passed.microseconds
+    number, rest = divmod(micros * _PER_SECOND[column.unit], 10**6)
+    if rest:
+        what = f"Column '{column.name}' counts {column.unit}, and {value.isoformat()}Z is between two of them."
+        raise ProjectError.of("bad-fixture", what, place=item.place)
+    return number
 
 
 def _value_text(row: Mapping[str, Value], stream: Stream, item: Node) -> str:

@@ -116,6 +116,23 @@ def read_time(text: str) -> datetime | None:
         return None
 
 
+def exact(node: Node) -> Value:
+    """The value without places, of which a number with a fraction has the digits that are written."""
+    match node.value:
+        case tuple():
+            return [exact(item) for item in node.value]
+        case Mapping():
+            return {name: exact(item) for name, item in node.value.items()}
+        case float() if node.written is not None:
+            try:
+                number = Decimal(node.written.replace("_", ""))
+            except InvalidOperation:
+                return node.value
+            return number if number.is_finite() else node.value
+        case _:
+            return node.value
+
+
 def json_text(value: Value) -> str:
     """The value as JSON, which loses nothing of it: the digits of a decimal, and a time in UTC."""
     match value:
