@@ -16,6 +16,7 @@ from lakesql.cli.options import Command, Given, Options, defer_options, read_int
 from lakesql.errors import UsageError
 
 if TYPE_CHECKING:
+    from lakesql.cli.project import Work
     from lakesql.cli.run_review import RunReview
     from lakesql.events import Emit
     from lakesql.graph.manifest import Manifest
@@ -101,10 +102,11 @@ def command(
     if plan_first and not sys.stdin.isatty():
         what = "`lakesql run --plan-first` asks before it changes anything, and this is no terminal."
         raise UsageError.of("usage", what, fix="Leave it out, and see what the run would do with: lakesql plan --live")
+    from lakesql.cli import project
+
     return run_selected(
         given.options,
-        select,
-        exclude,
+        project.load_work(given.options, select, exclude, with_tasks=rebuild_from is None),
         once=once,
         rebuild_from=rebuild_from,
         accept_data_loss=accept_data_loss,
@@ -126,8 +128,7 @@ class MetricsAt:
 
 def run_selected(
     options: Options,
-    select: tuple[str, ...],
-    exclude: tuple[str, ...],
+    work: Work,
     *,
     once: bool | None,
     rebuild_from: RebuildFrom | None,
@@ -138,9 +139,9 @@ def run_selected(
     metrics: MetricsAt | None = None,
     build: Build | None = None,
 ) -> int:
-    """Compile and run the selected models, each after those that it reads, and show the progress. The exit code.
+    """Compile and run the models of `work`, each after those that it reads, and show the progress. The exit code.
 
-    Of models whose maintenance alone is selected, the tasks that are due are run. With `rebuild_from` the models'
+    Of models whose maintenance alone is in it, the tasks that are due are run. With `rebuild_from` the models'
     tables are filled again from there. With `plan_first` it is asked before anything is written, and the exit code is 1
     where the answer is no. With `build` the tests of each model run too, and one whose tests fail has failed.
     """
@@ -149,13 +150,9 @@ def run_selected(
     from lakesql.run.columns import ask_topics
     from lakesql.run.former import holds_files
 
-    manifest = project.load_project(options)
-    project.show_warnings(manifest, options)
-    names, tasks = project.select_work(manifest, select, exclude, options)
-    if rebuild_from is not None:
-        tasks = {}
-    manifest = ask_topics(project.defer(manifest, names, options), names)
-    names = (*names, *tasks)
+    tasks = work.tasks
+    manifest = ask_topics(project.defer(work.manifest, work.names, options), work.names)
+    names = (*work.names, *tasks)
     compiled = compiled_files(manifest)
     compiled.compile(names)
     review: RunReview | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import assert_never
 from urllib.parse import unquote, urlsplit
 
@@ -45,10 +47,13 @@ from lakesql.observe.tally import ModelTally
 from lakesql.project.cache import digest
 from lakesql.project.catalog import local_folder
 from lakesql.project.codec import encode
+from lakesql.project.librdkafka_options import librdkafka_options
 from lakesql.project.procedures import RewriteManifests
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_selects
 from lakesql.run.identities import query_identities
+from lakesql.run.topics import read_topics
+from lakesql.secrets import find_secrets
 
 _UNREADABLE = (LakesqlError, ImportError, OSError, ValueError, LookupError, TypeError, AttributeError, sqlite3.Error)
 """What is raised where something is not as it should be, or not to be read."""
@@ -123,6 +128,15 @@ class _Table:
 _FindTable = Callable[[TableName], _Table | None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is there: `table` reads a table once, and `topics` asks the brokers once, for all of the streams that are
+    topics, by their names. A stream is left out where the topics of one are not to be had."""
+
+    table: _FindTable
+    topics: Callable[[], Mapping[str, Source]]
+
+
 def _finder(read: ReadMetadata) -> _FindTable:
     """What reads each table once."""
 
@@ -143,11 +157,18 @@ def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Mapping[s
     if not all(map(_is_comparable, bound.values())):
         return None
     check_warehouse(manifest.target.catalog)
-    find = _finder(open_metadata(manifest.target.catalog))
+    streams = {each.stream.name: each.stream for model in bound.values() for each in model.bindings}
+
+    @cache
+    def topics() -> Mapping[str, Source]:
+        read, _ = read_topics(manifest.target.connections, list(streams.values()))
+        return {name: each.source for name, each in read.items() if not each.problems}
+
+    found = _Found(_finder(open_metadata(manifest.target.catalog)), topics)
     took = {}
     for name, each in bound.items():
         started = time.monotonic()
-        if not _has_nothing_to_do(manifest, each, find):
+        if not _has_nothing_to_do(manifest, each, found):
             return None
         took[name] = _since(started)
     return took
@@ -164,27 +185,29 @@ def _is_at_hand(binding: StreamBinding) -> bool:
             return True
         case Recorded(path=path) | Files(path=path):
             return local_folder(path) is not None
-        case Kafka() | Rate():
+        case Kafka():
+            return find_spec("confluent_kafka") is not None and not librdkafka_options(binding.source).unknown
+        case Rate():
             return False
         case _:
             assert_never(binding.source)
 
 
-def _has_nothing_to_do(manifest: Manifest, bound: BoundSelect, find: _FindTable) -> bool:
+def _has_nothing_to_do(manifest: Manifest, bound: BoundSelect, found: _Found) -> bool:
     target, model = manifest.target, bound.select.model
     folder = checkpoint_of(target, model.name)
     suffixes = ("", FOLDER_SUFFIX, REBUILD_SUFFIX)
     files, lease, rebuild = (open_stored(target.catalog, folder + suffix) for suffix in suffixes)
     if files is None or lease is None or rebuild is None:
         return False
-    known = _analysis(manifest, bound, find)
+    known = _analysis(manifest, bound, found.table)
     return (
         is_released(lease)
         and not rebuild.names()
         and known is not None
         and read_analyzed(files) == known
-        and _has_read_all(bound, folder, files, find)
-        and not _is_due(model, find)
+        and not _is_due(model, found.table)
+        and _has_read_all(bound, folder, files, found)
     )
 
 
@@ -209,18 +232,21 @@ def _analysis(manifest: Manifest, bound: BoundSelect, find: _FindTable) -> Analy
         (target.name, target.catalog.type, target.catalog.uri, target.catalog.warehouse),
         (target.spark.master, target.spark.conf),
     )
-    said = digest(__version__, version("pyspark"), json.dumps(encode(decides)))
+    text = find_secrets(os.environ).redact(json.dumps(encode(decides)))
+    said = digest(__version__, version("pyspark"), text)
     return Analyzed(said, shapes) if len(shapes) == len(names) else None
 
 
-def _has_read_all(bound: BoundSelect, folder: str, files: StoredFiles, find: _FindTable) -> bool:
+def _has_read_all(bound: BoundSelect, folder: str, files: StoredFiles, found: _Found) -> bool:
     """Whether the query would continue from its checkpoint, behind all that its streams have."""
     (identity,) = query_identities(bound.select, folder)
-    table, checkpoint = find(identity.table), read_checkpoint(files)
+    table, checkpoint = found.table(identity.table), read_checkpoint(files)
     if table is None or checkpoint is None or checkpoint.origin is None:
         return False
     entry = newest_entry(table.history(identity.owner), identity.owner, table.find)
-    sources = [_source(binding, find) for binding in bound.bindings]
+    sources = [source for binding in bound.bindings if (source := _source(binding, found)) is not None]
+    if len(sources) < len(bound.bindings):
+        return False
     state = state_of(identity, sources, checkpoint, table_id=table.id, entry=entry, has_rows=table.has_rows)
     (decision,) = decide_all([state])
     batch, origin = checkpoint.newest_committed, checkpoint.origin
@@ -232,44 +258,52 @@ def _has_read_all(bound: BoundSelect, folder: str, files: StoredFiles, find: _Fi
         and origin.streams == tuple(source.name for source in sources)
         and len(positions) == len(bound.bindings)
         and all(
-            _is_read(binding, number, position, files, find)
+            _is_read(binding, number, position, files, found)
             for number, (binding, position) in enumerate(zip(bound.bindings, positions, strict=True))
         )
     )
 
 
-def _source(binding: StreamBinding, find: _FindTable) -> Source:
+def _source(binding: StreamBinding, found: _Found) -> Source | None:
     name = binding.stream.name
     match binding.source:
         case TableSource(table=table):
-            found = find(table)
-            rebuilt, is_cut = find_rebuilt(found.history()) if found is not None else ((), False)
+            read = found.table(table)
+            rebuilt, is_cut = find_rebuilt(read.history()) if read is not None else ((), False)
             return Source(name, "table", rebuilt=rebuilt, is_cut=is_cut)
         case Recorded():
             return Source(name, "recorded")
         case Files():
             return Source(name, "files")
         case Kafka():
-            return Source(name, "kafka")
+            return found.topics().get(name)
         case Rate():
             return Source(name, "rate")
         case _:
             assert_never(binding.source)
 
 
-def _is_read(binding: StreamBinding, number: int, position: Position, files: StoredFiles, find: _FindTable) -> bool:
+def _is_read(binding: StreamBinding, number: int, position: Position, files: StoredFiles, found: _Found) -> bool:
     """Whether a stream, the query's source `number`, has nothing behind its position."""
     match binding.source:
         case TableSource(table=table):
-            found = find(table)
-            return found is not None and _is_table_read(found.facts, position)
+            read = found.table(table)
+            return read is not None and _is_table_read(read.facts, position)
         case Recorded(path=path) | Files(path=path):
             place = local_folder(files_of(binding.stream, path))
             return place is not None and _are_files_read(str(place), number, position, files)
-        case Kafka() | Rate():
+        case Kafka():
+            source = found.topics().get(binding.stream.name)
+            return source is not None and position == _spark_position(source)
+        case Rate():
             return False
         case _:
             assert_never(binding.source)
+
+
+def _spark_position(source: Source) -> Position:
+    """The ends of topics as Spark writes them down once it has read all."""
+    return {topic: {str(number): end for number, end in each.items()} for topic, each in source.ends.items()}
 
 
 def _is_table_read(facts: TableFacts, position: Position) -> bool:

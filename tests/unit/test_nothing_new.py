@@ -391,24 +391,24 @@ def test_a_table_of_which_a_run_says_that_it_is_not_maintained_is_left_to_spark(
     assert shop.events("sold") == []
 
 
-@pytest.mark.parametrize(
-    ("model", "sql"),
-    [
-        ("sold", SALES.replace("sales", "topic")),
-        (
-            "copies",
-            "{{ config(mode='upsert', keys='id') }}\nSELECT id, count(*) AS n FROM {{ stream('sold') }} GROUP BY id",
-        ),
-    ],
-    ids=["a topic", "state"],
-)
-def test_what_only_spark_can_ask_is_left_to_it(shop: Shop, model: str, sql: str) -> None:
-    shop.write(f"models/{model}.sql", sql)
-    kept = shop.folder / "checkpoints" / model / "analyzed.json"
+def test_a_model_with_state_is_left_to_spark(shop: Shop) -> None:
+    shop.write("models/copies.sql", COUNTS)
+    kept = shop.folder / "checkpoints/copies/analyzed.json"
     kept.unlink()
     shop.keep()
     assert not kept.exists()
-    assert shop.events(model) == []
+    assert shop.events("copies") == []
+
+
+@pytest.mark.parametrize("options", ["", ", options: {metric.reporters: x.Y}"], ids=["away", "of Java"])
+def test_a_topic_that_cannot_be_asked_for_without_java_is_left_to_spark(shop: Shop, options: str) -> None:
+    shop.write("profiles.yml", PROFILES.replace(':1"}', f':1"{options}}}'))
+    shop.write("models/sold.sql", SALES.replace("sales", "topic"))
+    kept = shop.folder / "checkpoints/sold/analyzed.json"
+    kept.unlink()
+    shop.keep()
+    assert kept.exists() == (not options)
+    assert shop.events("sold") == []
 
 
 def test_pyiceberg_reads_the_metadata_that_a_file_of_an_embedded_catalog_has(shop: Shop) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lakesql.engine.ledger.entry import Entry, Snapshot
+from lakesql.errors import Problem
 from lakesql.names import LEDGER_REBUILD
 
 Position = Any
@@ -30,7 +31,7 @@ class Source:
     partition the first offset that is still there, and the one behind the last. For a table that was rebuilt: the
     snapshot that brought its new rows, and those after it, in their order; and the time of the first of them, in
     milliseconds since the epoch. `is_cut`: the first snapshots of a table are gone, and with them
-    which rows they brought.
+    which rows they brought. Without `is_asked` nothing is known of Kafka's topics, and nothing follows from that.
     """
 
     name: str
@@ -42,6 +43,15 @@ class Source:
     rebuilt_ms: int | None = None
     is_cut: bool = False
     nothing: str = ""
+    is_asked: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopics:
+    """What is there of a stream's topics. `problems` are those that are not there, or that may not be read."""
+
+    source: Source
+    problems: tuple[Problem, ...] = ()
 
 
 def topic_ids(sources: Iterable[Source]) -> dict[str, str]:

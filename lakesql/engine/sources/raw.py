@@ -62,14 +62,14 @@ def read_raw(session: SparkSession, binding: StreamBinding, streaming: bool = Tr
                 if streaming
                 else session.range(RATE_SAMPLE).selectExpr("current_timestamp() AS timestamp", "id AS value")
             )
-            return _as_rows(rows, stream.column_names, text("rate"), offset="value", timestamp="timestamp")
+            return as_rows(rows, stream.column_names, text("rate"), offset="value", timestamp="timestamp")
         case Kafka() as connection:
             return _read_kafka(reader, stream, connection, streaming)
         case TableSource(table=table, since_ms=since_ms):
             if streaming and since_ms is not None:
                 reader = reader.option("stream-from-timestamp", since_ms)
             rows = reader.format("iceberg").load(table_name(table))
-            return _as_rows(rows, rows.columns, text(str(table)))
+            return as_rows(rows, rows.columns, text(str(table)))
         case _:
             assert_never(binding.source)
 
@@ -130,7 +130,7 @@ def _read_files(reader: Reader, binding: StreamBinding, glob: str) -> DataFrame:
             kind = _row_type(binding)
             reader = _file_reader(reader, stream, stream.format, glob).schema(kind)
             rows = reader.options(columnNameOfCorruptRecord=CORRUPT, **JSON_OPTIONS).load(glob)
-            return _as_rows(rows, kind.names, *_FILE)
+            return as_rows(rows, kind.names, *_FILE)
         case _:
             assert_never(stream.format)
 
@@ -190,7 +190,7 @@ _FILE = ("_metadata.file_path", "_metadata.file_modification_time")
 """The topic and the time of a file's records."""
 
 
-def _as_rows(
+def as_rows(
     rows: DataFrame, columns: Sequence[str], topic: str, timestamp: str = "NULL", offset: str = "NULL"
 ) -> DataFrame:
     """Rows of a structured source in the shape of raw records: the row itself stands in one struct."""
