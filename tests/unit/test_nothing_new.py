@@ -282,7 +282,8 @@ def break_catalog(shop: Shop) -> None:
 def link(shop: Shop) -> None:
     """A folder that a pattern means has a link in it."""
     (shop.folder / "landing/sales/c.json").mkdir()
-    (shop.folder / "landing/sales/c.json/d").symlink_to(shop.folder / "models")
+    (shop.folder / "empty").mkdir()
+    (shop.folder / "landing/sales/c.json/d").symlink_to(shop.folder / "empty")
 
 
 Change = Callable[[Shop], object]
