@@ -163,6 +163,11 @@ CONDITIONS: dict[str, Condition] = {
         "An option of a connection's client stands in a stream or a model.",
         "Options of a connection's client (SASL, SSL, …) stand in profiles.yml, under the connection: move it there.",
     ),
+    "clock-not-stopped": Condition(
+        "A unit test sets `now`, and on Spark its model asks for the time by a word that a test cannot stop: one "
+        "without brackets, or `unix_timestamp()`.",
+        "Write `current_timestamp()` or `current_date()`, with the brackets.",
+    ),
     "column-list": Condition(
         "A table alias or common table expression renames a stream's columns by a list: `FROM orders AS o (a, b)`.",
         "Rename the columns in the SELECT, with `AS`.",

@@ -112,7 +112,8 @@ def with_live(options: Options, compared: Compared) -> Review:
     # Only here: what reads a catalog is not loaded where the files alone are compared.
     from lakesql.cli.report import say
     from lakesql.review.tables_now import add_live
-    from lakesql.run.live import read_live, read_topics
+    from lakesql.run.live import read_live
+    from lakesql.run.topics import read_topics
 
     review, old, new = compared.review, compared.old, compared.new
     folders = profile_folders(options, find_directory(options))

@@ -18,6 +18,7 @@ from lakesql.errors import UsageError
 if TYPE_CHECKING:
     from lakesql.cli.project import Work
     from lakesql.cli.run_review import RunReview
+    from lakesql.events import Emit
     from lakesql.graph.manifest import Manifest
     from lakesql.observe.emitter import Renderer
     from lakesql.project.duration import Duration
@@ -171,6 +172,22 @@ def run_selected(
         return 0
 
     from lakesql.cli.render import open_emitter
+    from lakesql.run.nothing_new import report_nothing_new
+
+    continuous = manifest.target.run == "continuous" if once is None else not once
+    selects = compiled.selects(names)
+
+    @contextmanager
+    def open_events() -> Iterator[Emit]:
+        with (
+            served(manifest, names, metrics, options) as others,
+            open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), others) as emit,
+        ):
+            yield emit
+
+    is_plain = not (continuous or tasks or rebuild_from or accept_data_loss or plan_first or review or build)
+    if is_plain and report_nothing_new(manifest, selects, open_events):
+        return 0
     from lakesql.run.maintain import maintenance_queries
     from lakesql.run.models import QueriesBy, run_models
     from lakesql.run.rebuild import rebuild_queries
@@ -182,14 +199,11 @@ def run_selected(
         from lakesql.run.build import queries_with_tests
 
         queries_by = queries_with_tests(build, queries_by)
-    with (
-        served(manifest, names, metrics, options) as others,
-        open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), others) as emit,
-    ):
+    with open_events() as emit:
         succeeded = run_models(
             manifest,
-            compiled.selects(names),
-            manifest.target.run == "continuous" if once is None else not once,
+            selects,
+            continuous,
             emit,
             accept_data_loss=accept_data_loss,
             fail_fast=fail_fast,

@@ -11,10 +11,10 @@ from lakesql.compile.select import Select
 from lakesql.compile.table import TableSpec
 from lakesql.engine.progress.advice import say_entry
 from lakesql.engine.progress.decide import check_identity, compare_progress
-from lakesql.engine.progress.position import Source, count_between
+from lakesql.engine.progress.position import FoundTopics, count_between
 from lakesql.engine.progress.state import Checkpoint, Decision, Fresh, ProgressState, StartFrom, newest_batch
 from lakesql.engine.progress.topics import check_topics, next_positions
-from lakesql.errors import Problem, RunError
+from lakesql.errors import RunError
 from lakesql.plan.steps import Step, plan_table
 from lakesql.plan.table_status import Unknown
 from lakesql.review.continuation import REBUILD, is_refusal, sources_of
@@ -37,14 +37,6 @@ class Found:
     table: LiveTable | Unknown | None
     checkpoint: Checkpoint | Unread | None
     folder: str
-
-
-@dataclass(frozen=True, slots=True)
-class FoundTopics:
-    """What is there of a stream's topics. `problems` are those that are not there, or that may not be read."""
-
-    source: Source
-    problems: tuple[Problem, ...] = ()
 
 
 def add_live(

@@ -34,6 +34,15 @@ class Bad:
     reason: str
 
 
+def is_known(kind: str) -> bool:
+    """Whether fixtures know the values of a type."""
+    try:
+        duck_type(kind)
+    except NeedsSparkError:
+        return False
+    return True
+
+
 def fit(node: Node, kind: str) -> Value:
     """A fixture's value as one of a type. Raises `MisfitError`; `NeedsSparkError` for a type that tests do not know."""
     duck_type(kind)
@@ -106,6 +115,43 @@ def read_time(text: str) -> datetime | None:
         return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
     except (ValueError, OverflowError):
         return None
+
+
+def exact(node: Node) -> Value:
+    """The value without places, of which a number with a fraction has the digits that are written."""
+    match node.value:
+        case tuple():
+            return [exact(item) for item in node.value]
+        case Mapping():
+            return {name: exact(item) for name, item in node.value.items()}
+        case float() if node.written is not None:
+            try:
+                number = Decimal(node.written.replace("_", ""))
+            except InvalidOperation:
+                return node.value
+            return number if number.is_finite() else node.value
+        case _:
+            return node.value
+
+
+def json_text(value: Value) -> str:
+    """The value as JSON, which loses nothing of it: the digits of a decimal, and a time in UTC."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return json.dumps(value, ensure_ascii=False)
+        case Decimal():
+            return f"{value:f}"
+        case datetime():
+            return f'"{value.isoformat()}Z"'
+        case date():
+            return f'"{value.isoformat()}"'
+        case Mapping():
+            inner = (f"{json.dumps(str(name), ensure_ascii=False)}:{json_text(it)}" for name, it in value.items())
+            return f"{{{','.join(inner)}}}"
+        case list() | tuple():
+            return f"[{','.join(map(json_text, value))}]"
+        case _:
+            raise AssertionError(f"{type(value).__name__} is no value of a fixture")
 
 
 def sql_literal(value: Value, kind: str) -> str:

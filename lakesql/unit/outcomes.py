@@ -156,6 +156,8 @@ def _plain(value: Value) -> object:
             return value if value == value and abs(value) != float("inf") else str(value)
         case dict():
             return plain_row(value)
+        case list():
+            return [_plain(it) for it in value]
         case datetime():
             return f"{value.isoformat()}Z"
         case date() | Decimal():
@@ -175,7 +177,7 @@ def _cell(value: Value) -> str:
             return (
                 value if value.isprintable() and value.strip() == value and value not in ("", "NULL") else repr(value)
             )
-        case dict():
-            return json.dumps(plain_row(value), ensure_ascii=False)
+        case dict() | list():
+            return json.dumps(_plain(value), ensure_ascii=False)
         case _:
             return str(_plain(value))

@@ -11,7 +11,7 @@ from lakesql.decode import node_of
 from lakesql.errors import Place
 from lakesql.project.librdkafka_options import librdkafka_options
 from lakesql.project.profiles import Files, Kafka
-from lakesql.run.live import read_topics
+from lakesql.run.topics import read_topics
 from lakesql.stream.stream import read_stream
 
 SERVERS = "127.0.0.1:9092"

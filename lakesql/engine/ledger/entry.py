@@ -31,6 +31,7 @@ from lakesql.names import (
     LEDGER_STATE,
     LEDGER_TOPICS,
     LEDGER_VIOLATIONS,
+    TAG_PREFIX,
 )
 
 SOURCE_SNAPSHOT = "source-snapshot-id"
@@ -173,6 +174,11 @@ def summary_of(entry: Entry) -> dict[str, str]:
         LEDGER_DELETES: "soft" if entry.marks_deletes else "",
     }
     return {key: value for key, value in summary.items() if value}
+
+
+def ledger_tag(model: str) -> str:
+    """The tag of the snapshot with the newest ledger entry of `model`."""
+    return f"{TAG_PREFIX}{model}"
 
 
 def newest_entry(

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lakesql.engine.ledger.entry import Entry
+from lakesql.engine.ledger.entry import Entry, Snapshot
+from lakesql.errors import Problem
+from lakesql.names import LEDGER_REBUILD
 
 Position = Any
 """Where a source stands, as Spark's JSON has it: the value of `lakesql.offsets` for one stream."""
@@ -44,6 +46,14 @@ class Source:
     is_asked: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class FoundTopics:
+    """What is there of a stream's topics. `problems` are those that are not there, or that may not be read."""
+
+    source: Source
+    problems: tuple[Problem, ...] = ()
+
+
 def topic_ids(sources: Iterable[Source]) -> dict[str, str]:
     """The id of each topic; none where two clusters have topics of one name."""
     named = [(topic, id_) for source in sources for topic, id_ in source.topics.items()]
@@ -51,6 +61,19 @@ def topic_ids(sources: Iterable[Source]) -> dict[str, str]:
     for topic, id_ in named:
         ids.setdefault(topic, set()).add(id_)
     return {topic: id_ for topic, id_ in named if len(ids[topic]) == 1}
+
+
+def find_rebuilt(history: Iterable[Snapshot]) -> tuple[tuple[int, ...], bool]:
+    """A table's snapshots since it was rebuilt, none where it never was; and whether its first snapshots are gone and
+    it was not rebuilt since, as far as one can see. `history` walks from its head to its root."""
+    since: list[int] = []
+    parent = None
+    for snapshot in history:
+        since.append(snapshot.id)
+        parent = snapshot.parent
+        if LEDGER_REBUILD in snapshot.summary:
+            return tuple(reversed(since)), False
+    return (), parent is not None
 
 
 def rebuilt_starts(sources: Iterable[Source]) -> dict[str, Position]:
