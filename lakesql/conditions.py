@@ -610,12 +610,13 @@ CONDITIONS: dict[str, Condition] = {
         "Wait. A run that was asked to pause continues by itself.",
     ),
     "results-missing": Condition(
-        "There is no run_results.json for `result:`: nothing has been run into that folder.",
+        "There is no run_results.json for `result:`, nor for data tests a test_results.json: nothing has been run into "
+        "that folder.",
         "Run something first, or name with `--state` the folder that a run has written, such as a copy of target/.",
     ),
     "results-unreadable": Condition(
-        "The run_results.json for `result:` is not what a run of lakesql writes.",
-        "Name with `--state` a folder that `lakesql run` has written.",
+        "The run_results.json or test_results.json for `result:` is not what a command of lakesql writes.",
+        "Name with `--state` a folder that `lakesql run`, `test` or `build` has written.",
     ),
     "rewind-duplicates": Condition(
         "`lakesql rewind`, to the start or to a time, would have a model without `keys` read records again, while "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Literal
 
 from lakesql.decode import Node
 from lakesql.errors import Place, ProjectError
@@ -174,14 +176,15 @@ COMPILED_FROM = "compiled by lakesql from "
 DEAD_LETTER_SUFFIX = "__dead_letter"
 """The dead-letter table of `t` is `t__dead_letter`, in the same namespace."""
 
-TOMBSTONES_SUFFIX = "__tombstones"
-"""The keys that were deleted from `t` are remembered in `t__tombstones`, in the same namespace."""
+Memory = Literal["tombstones", "moves"]
+"""What batches of a model remember for those after them: the keys that they delete, and the changes of keys that they
+have cut."""
 
-MOVES_SUFFIX = "__moves"
-"""Changes of keys that a batch of `t` has cut are remembered in `t__moves`, in the same namespace."""
+MEMORY_SUFFIXES: Mapping[Memory, str] = {"tombstones": "__tombstones", "moves": "__moves"}
+"""The memories of `t` are `t__tombstones` and `t__moves`, in the same namespace."""
 
 DELETED_AT = "_lakesql_deleted_at"
-"""When the batch was written that deleted a key."""
+"""When the batch was written that has brought a row of a memory."""
 
 FAILURES_SUFFIX = "__failures"
 """The failing rows of a data test `t` that stores them are in `t__failures`, in the namespace of the tested model."""
@@ -202,6 +205,7 @@ LEDGER_OFFSETS = "lakesql.offsets"
 LEDGER_QUERY = "lakesql.query"
 LEDGER_STATE = "lakesql.state"
 LEDGER_LATE = "lakesql.late"
+LEDGER_VIOLATIONS = "lakesql.violations"
 LEDGER_REMEMBERED = "lakesql.remembered"
 LEDGER_MODE = "lakesql.mode"
 LEDGER_KEYS = "lakesql.keys"

@@ -55,6 +55,7 @@ PLACES = {
     "rich": ("observe/", "cli/"),
     "yaml": ("project/yaml.py",),
     "prometheus_client": ("observe/metrics.py",),
+    "confluent_kafka": ("engine/sources/offsets.py",),
 }
 """Where a library may be imported; for types alone it may be anywhere."""
 

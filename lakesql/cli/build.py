@@ -45,16 +45,15 @@ def command(
     from lakesql.run.build import plan_build
 
     rebuild_from: RebuildFrom | None = "start" if full_refresh else None
-    manifest = project.load_project(given.options)
-    names, tests = project.select_tests(manifest, select, exclude, given.options)
+    work = project.load_work(given.options, select, exclude, with_tests=True, with_tasks=not full_refresh)
+    manifest, names = work.manifest, work.names
     project.check_tests(manifest, compiled_files(manifest))
     units = [test for test in manifest.unit_tests if test.model in names]
     answers = _answer_units(manifest, names, units, given.options) if engine == "spark" and units else []
-    build = plan_build(manifest, names, tests, units, engine, answers)
+    build = plan_build(manifest, names, work.tests, units, engine, answers)
     code = run_selected(
         given.options,
-        select,
-        exclude,
+        work,
         once=True,
         rebuild_from=rebuild_from,
         accept_data_loss=False,

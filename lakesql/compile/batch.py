@@ -38,7 +38,6 @@ from lakesql.compile.moves import cut_moves, moved_on, remember_moves, told_apar
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.model.config import Append, Cdc, Scd2, Upsert
-from lakesql.model.table_name import TableName
 from lakesql.names import (
     BATCH_VIEW,
     CHANGE,
@@ -56,12 +55,12 @@ from lakesql.names import (
     ROWS_VIEW,
     TOMBSTONED_VIEW,
     UNKNOWN,
+    Memory,
 )
-from lakesql.project.duration import Duration
 from lakesql.stream.stream import CHANGE_FIELDS
 
 COMMIT = "each batch: the commit"
-FIRST_COMMIT = "each batch into a table without a row: the commit"
+NEW_COMMIT = "each batch of keys that no file of the table can have: the commit"
 UNSENT_WHEN = "each batch with updates that have not sent all values"
 MOVES_WHEN = "each batch with changes of keys"
 
@@ -232,15 +231,15 @@ class Write:
     """The one statement that changes the table.
 
     `is_unchecked`: Iceberg does not check when it commits that the table is still as the statement has read it.
-    `truncating` is what the statement of a batch with a truncate ends with, besides; it has no bounds. `first` does the
-    same to a table without a row, and looks at no row of it: Iceberg does not check that either.
+    `truncating` is what the statement of a batch with a truncate ends with, besides; it has no bounds. `new` does the
+    same to a table that has no row of the batch's keys, and looks at no row of it: Iceberg does not check that either.
     """
 
     when: str
     statement: Bounded
     is_unchecked: bool = False
     truncating: str = ""
-    first: Bounded | None = None
+    new: Bounded | None = None
 
     def text(self, bounds: tuple[KeyRange, ...] | None = None) -> str:
         """The statement, with these bounds in their place; None leaves a mark there, as the compiled file has it."""
@@ -378,7 +377,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                     COMMIT,
                     merge,
                     columns is not None and inserts_only(config, columns),
-                    first=Bounded(insert_parts(table, config, columns, remembers), aliases[:-1]),
+                    new=Bounded(insert_parts(table, config, columns, remembers), aliases[:-1]),
                 ),
             )
         case Cdc(keys=keys):
@@ -397,7 +396,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                     mirrored_rows(select.feed_keys, sequence, columns, bool(select.kept), marks),
                 ),
                 *_check_deletes(select, condition),
-                *((_remember_moves(select, columns, config.tombstone_retention),) if select.has_moves else ()),
+                *((_remember_moves(select, columns),) if select.has_moves else ()),
                 ReadBounds(BATCH_VIEW, keys),
                 *_fill_unsent(select, columns),
                 *_check_rows(select, condition),
@@ -413,7 +412,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                         ("deleted", "target") if sequence else ("target",),
                     ),
                     truncating=not_in_feed(position, marks),
-                    first=Bounded(
+                    new=Bounded(
                         insert_parts(table, merged, landing, bool(sequence), empties, marks),
                         ("deleted",) if sequence else (),
                     ),
@@ -441,7 +440,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                     HISTORY_VIEW,
                     history.is_forgotten,
                     history.remember,
-                    _forget_tombstones(select),
+                    _forget(select, "tombstones"),
                 ),
                 Write(COMMIT, Bounded(history.merge, ("target",))),
             )
@@ -511,7 +510,7 @@ def _landed(select: Select, columns: tuple[str, ...] | None) -> dict[str, tuple[
     }
 
 
-def _remember_moves(select: Select, columns: tuple[str, ...] | None, retention: Duration) -> RememberMoves:
+def _remember_moves(select: Select, columns: tuple[str, ...] | None) -> RememberMoves:
     table, keys = select.model.table, select.feed_keys
     statement = remember_moves(table, keys, _landed(select, columns), select.writing.marks_deletes)
     named = ", ".join(f"{identifier(column)} AS {identifier(key)}" for key, column in keys.items())
@@ -519,7 +518,7 @@ def _remember_moves(select: Select, columns: tuple[str, ...] | None, retention: 
         f"{MOVES_WHEN} that may go on in the next one: they are remembered",
         Bounded(statement, ("stored",)),
         f"SELECT {named} FROM {CUT_VIEW} UNION SELECT {named} FROM {NEWEST_VIEW} WHERE {CHANGE}.op <> 't'",
-        _forget(table.moves, retention),
+        _forget(select, "moves"),
     )
 
 
@@ -543,14 +542,10 @@ def _check_deletes(select: Select, condition: str = DELETE) -> tuple[CheckDelete
 
 def _remember(select: Select, statement: str, condition: str = DELETE) -> Remember:
     when = "each batch that deletes: what it deletes is remembered"
-    return Remember(when, BATCH_VIEW, condition, statement, _forget_tombstones(select))
+    return Remember(when, BATCH_VIEW, condition, statement, _forget(select, "tombstones"))
 
 
-def _forget_tombstones(select: Select) -> str:
-    assert select.writing.retention is not None, "what is remembered has a time"
-    return _forget(select.model.table.tombstones, select.writing.retention)
-
-
-def _forget(table: TableName, after: Duration) -> str:
-    oldest = f"date_trunc('DAY', current_timestamp() - INTERVAL '{after.length_ms // 1000}' SECOND)"
-    return f"DELETE FROM {table_name(table)} WHERE {DELETED_AT} < {oldest}"
+def _forget(select: Select, kind: Memory) -> str:
+    seconds = select.writing.memories[kind].length_ms // 1000
+    oldest = f"date_trunc('DAY', current_timestamp() - INTERVAL '{seconds}' SECOND)"
+    return f"DELETE FROM {table_name(select.model.table.memory(kind))} WHERE {DELETED_AT} < {oldest}"

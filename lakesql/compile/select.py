@@ -140,7 +140,7 @@ class Select:
     @property
     def has_moves(self) -> bool:
         """Whether the changes of a row's key are told from deletes and inserts."""
-        return self.writing.is_mirror and not self.writing.is_history
+        return "moves" in self.writing.memories
 
     @property
     def has_sequenced_truncates(self) -> bool:
@@ -477,7 +477,7 @@ def _check_mode(select: Select) -> Iterable[Problem]:
     for option, condition in writing.match_conditions.items():
         if isinstance(problem := read_expression(condition, select.columns, ("source", "target")), Problem):
             yield problem.at(model.option_place(option))
-    if writing.retention is None and model.facts.config.get("tombstone_retention"):
+    if not writing.memories and model.facts.config.get("tombstone_retention"):
         yield Problem(
             "contradictory-options",
             "tombstone_retention is given, and deleted keys are not remembered.",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import assert_never
 
 from lakesql.compile.batch import (
-    FIRST_COMMIT,
+    NEW_COMMIT,
     CheckDeletes,
     CheckRows,
     FillUnsent,
@@ -39,7 +40,7 @@ from lakesql.compile.table import (
 )
 from lakesql.model.config import PartitionField
 from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
-from lakesql.names import CHANGE, DELETE, DELETED_AT, HALF, MOVE, OCCUPIED, POSITION, UNSENT
+from lakesql.names import CHANGE, DELETE, DELETED_AT, HALF, MOVE, OCCUPIED, POSITION, UNSENT, Memory
 
 
 def compiled_text(select: Select) -> str:
@@ -50,10 +51,8 @@ def compiled_text(select: Select) -> str:
     model = select.model
     table = build_table_spec(model.table, compiled_columns(select), model.config, model.properties.description)
     parts = [render_header(select), _table_section(table)]
-    if tombstones := tombstones_spec(select, compiled_columns(select)):
-        parts.append(_table_section(tombstones))
-    if select.has_moves:
-        parts.append(_table_section(moves_spec(select), "when the first batch has changes of keys to remember, and"))
+    for kind in select.writing.memories:
+        parts.append(_table_section(memory_spec(select, kind, compiled_columns(select)), _MADE[kind]))
     is_mirror = select.writing.is_mirror
     feed: tuple[MakeView, ...] = ()
     if is_mirror:
@@ -67,7 +66,7 @@ def compiled_text(select: Select) -> str:
                 parts.append(_section(step.when, step.text))
             case Write():
                 parts.append(_section(step.when, step.text()))
-                parts += [_section(FIRST_COMMIT, step.first.text())] if step.first else []
+                parts += [_section(NEW_COMMIT, step.new.text())] if step.new else []
                 if select.writing.is_mirror and select.writing.takes_truncates:
                     emptied = changed_view(select, has_truncate=True)
                     parts.append(_section(emptied.when, emptied.text))
@@ -114,52 +113,54 @@ def compiled_columns(select: Select) -> tuple[TableColumn, ...]:
     )
 
 
-def tombstones_spec(select: Select, columns: tuple[TableColumn, ...]) -> TableSpec | None:
-    """The table in which a model with these columns remembers the keys that it deletes; None where it does not."""
-    writing = select.writing
-    if writing.retention is None:
-        return None
-    names = {name.lower() for name in (*writing.keys, *(select.sequence or writing.sequence_by))}
-    remembered = (column for column in columns if writing.is_history or column.name.lower() in names)
-    what = "Changes that make no version in" if writing.is_history else "Keys that were deleted from"
-    is_delete = TableColumn(DELETE, "boolean", "Whether it was a delete; otherwise a change that made no version.")
+_MADE: Mapping[Memory, str] = {
+    "tombstones": "when",
+    "moves": "when the first batch has changes of keys to remember, and",
+}
+"""When the table of a memory is made."""
+
+
+def memory_spec(select: Select, kind: Memory, columns: tuple[TableColumn, ...] = ()) -> TableSpec:
+    """The table of what batches of a model remember of a kind; `columns` are those of the model's own table."""
+    match kind:
+        case "tombstones":
+            remembered = _tombstone_columns(select, columns)
+            what = "Changes that make no version in" if select.writing.is_history else "Keys that were deleted from"
+            comment = f"{what} {select.model.table}."
+        case "moves":
+            remembered = _move_columns(select)
+            comment = f"Changes of keys that batches of {select.model.table} have cut."
+        case _:
+            assert_never(kind)
     return TableSpec(
-        name=select.model.table.tombstones,
-        columns=(
-            *(replace(column, comment="") for column in remembered),
-            *((is_delete,) if writing.is_history else ()),
-            TableColumn(DELETED_AT, "timestamp", "When the batch was written that brought it."),
-        ),
+        name=select.model.table.memory(kind),
+        columns=(*remembered, TableColumn(DELETED_AT, "timestamp", "When the batch was written that brought it.")),
         partition_by=(PartitionField("days", DELETED_AT),),
         properties=DEFAULT_PROPERTIES,
-        comment=f"{what} {select.model.table}.",
+        comment=comment,
     )
 
 
-def moves_spec(select: Select) -> TableSpec:
-    """The table in which a mirror remembers the changes of keys that a batch has cut."""
+def _tombstone_columns(select: Select, columns: tuple[TableColumn, ...]) -> tuple[TableColumn, ...]:
+    writing = select.writing
+    names = {name.lower() for name in (*writing.keys, *(select.sequence or writing.sequence_by))}
+    remembered = (column for column in columns if writing.is_history or column.name.lower() in names)
+    is_delete = TableColumn(DELETE, "boolean", "Whether it was a delete; otherwise a change that made no version.")
+    return (*(replace(column, comment="") for column in remembered), *((is_delete,) if writing.is_history else ()))
+
+
+def _move_columns(select: Select) -> tuple[TableColumn, ...]:
     (stream,) = select.streams.values()
     types = {column.name: column.type for column in stream.columns}
-    of_feed = [*select.feed_keys.values(), *select.kept]
-    return TableSpec(
-        name=select.model.table.moves,
-        columns=(
-            *(TableColumn(name, types[name]) for name in of_feed),
-            TableColumn(CHANGE, "struct<op:string,position:array<bigint>,tx:string>"),
-            TableColumn(HALF, "string", "The key change that it is a half of."),
-            TableColumn(MOVE, "struct<added:array<bigint>,removed:array<bigint>>", "Hashes of its rows."),
-            TableColumn(POSITION, "struct<source:string,partition:bigint,offset:bigint>"),
-            *(
-                (TableColumn(UNSENT, "array<string>", "The columns whose values are not known."),)
-                if select.kept
-                else ()
-            ),
-            TableColumn(OCCUPIED, "boolean", "Whether there was a row of the key before the transaction."),
-            TableColumn(DELETED_AT, "timestamp", "When the batch was written that brought it."),
-        ),
-        partition_by=(PartitionField("days", DELETED_AT),),
-        properties=DEFAULT_PROPERTIES,
-        comment=f"Changes of keys that batches of {select.model.table} have cut.",
+    unsent = TableColumn(UNSENT, "array<string>", "The columns whose values are not known.")
+    return (
+        *(TableColumn(name, types[name]) for name in (*select.feed_keys.values(), *select.kept)),
+        TableColumn(CHANGE, "struct<op:string,position:array<bigint>,tx:string>"),
+        TableColumn(HALF, "string", "The key change that it is a half of."),
+        TableColumn(MOVE, "struct<added:array<bigint>,removed:array<bigint>>", "Hashes of its rows."),
+        TableColumn(POSITION, "struct<source:string,partition:bigint,offset:bigint>"),
+        *((unsent,) if select.kept else ()),
+        TableColumn(OCCUPIED, "boolean", "Whether there was a row of the key before the transaction."),
     )
 
 

@@ -32,7 +32,7 @@ from lakesql.model.properties import ModelProperties, read_model_properties, rea
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest, read_unit_test
 from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
-from lakesql.model.writing import build_writing
+from lakesql.model.writing import build_writing, memories_of
 from lakesql.names import check_name
 from lakesql.project.files import Outputs, ProjectFiles, SourceFile
 from lakesql.project.procedures import ExpireSnapshots, RewriteDataFiles
@@ -456,7 +456,7 @@ def _check_unit_tests(
                 what = f"{kind} '{name}' is given twice."
                 yield Problem("duplicate-name", what, "", "Put all of it into one entry.", given.place)
             seen.add(key)
-        if test.expect.tombstones is not None and build_writing(model.config).retention is None:
+        if test.expect.tombstones is not None and "tombstones" not in memories_of(model.config):
             what = f"Model '{test.model}' remembers no deleted keys."
             fix = "Leave `tombstones` out. Modes upsert and cdc remember them where they have `sequence_by`."
             yield Problem("wrong-value", what, "", fix, test.expect.tombstones.place)

@@ -299,7 +299,9 @@ class Cdc(TableConfig):
         default=(),
     )
     tombstone_retention: Duration = option(
-        _TOMBSTONE_RETENTION, default=Duration("7 days", 604_800_000), read=parse_duration
+        f"{_TOMBSTONE_RETENTION} As long it is remembered what a batch has cut of a change of keys.",
+        default=Duration("7 days", 604_800_000),
+        read=parse_duration,
     )
     max_delete_ratio: float = option(_MAX_DELETE_RATIO, default=1.0, read=_read_ratio)
     apply_deletes: Literal["hard", "soft"] = option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lakesql.names import DEAD_LETTER_SUFFIX, MOVES_SUFFIX, REBUILD_SUFFIX, TOMBSTONES_SUFFIX
+from lakesql.names import DEAD_LETTER_SUFFIX, MEMORY_SUFFIXES, REBUILD_SUFFIX, Memory
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -26,20 +26,24 @@ class TableName:
         """The table of this one's dead letters."""
         return replace(self, name=self.name + DEAD_LETTER_SUFFIX)
 
+    def memory(self, kind: Memory) -> TableName:
+        """The table of what batches of this one remember of a kind."""
+        return replace(self, name=self.name + MEMORY_SUFFIXES[kind])
+
     @property
     def tombstones(self) -> TableName:
         """The table of the keys that were deleted from this one."""
-        return replace(self, name=self.name + TOMBSTONES_SUFFIX)
+        return self.memory("tombstones")
 
     @property
     def moves(self) -> TableName:
         """The table of the key changes that batches of this one have cut."""
-        return replace(self, name=self.name + MOVES_SUFFIX)
+        return self.memory("moves")
 
     @property
     def beside(self) -> tuple[TableName, ...]:
         """All tables that a model may have beside its own, but for those of a rebuild."""
-        return self.dead_letter, self.tombstones, self.moves
+        return self.dead_letter, *map(self.memory, MEMORY_SUFFIXES)
 
     @property
     def rebuild(self) -> TableName:

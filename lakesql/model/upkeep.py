@@ -8,8 +8,8 @@ from typing import assert_never
 
 from lakesql.model.model import Model, WrittenCall
 from lakesql.model.table_name import TableName
-from lakesql.model.writing import build_writing
-from lakesql.names import DEAD_LETTER_SUFFIX, MAINTAINED_PROPERTY, TOMBSTONES_SUFFIX
+from lakesql.model.writing import memories_of
+from lakesql.names import DEAD_LETTER_SUFFIX, MAINTAINED_PROPERTY, MEMORY_SUFFIXES
 from lakesql.project.procedures import (
     DEFAULTS,
     RECENT,
@@ -69,11 +69,10 @@ def maintenance_of(model: Model) -> Maintenance | None:
 
 
 def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
-    """The tasks of a model: those of its table, unless somebody else maintains it, of its dead letters, and of its
-    tombstones, if it has any."""
+    """The tasks of a model: those of its table, unless somebody else maintains it, of its dead letters, and of what
+    its batches may remember."""
     tables = {model.name + DEAD_LETTER_SUFFIX: model.table.dead_letter}
-    if build_writing(model.config).retention is not None:
-        tables[model.name + TOMBSTONES_SUFFIX] = model.table.tombstones
+    tables |= {model.name + MEMORY_SUFFIXES[kind]: model.table.memory(kind) for kind in memories_of(model.config)}
     procedures = model.config.maintenance.procedures
     own = [
         task

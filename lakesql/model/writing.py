@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Literal, assert_never
 
 from lakesql.model.config import Append, Cdc, Config, Scd2, SortField, Upsert
-from lakesql.names import MARKED_AT
+from lakesql.names import MARKED_AT, Memory
 from lakesql.project.duration import Duration
 
 TASK_RECORDS = 20_000
@@ -89,8 +89,8 @@ class Writing:
     is_history: bool = False
     """Whether each version of a row is a row of the table. Changes of a key are told apart by `sequence_by`."""
     added: tuple[AddedColumn, ...] = ()
-    retention: Duration | None = None
-    """How long deleted keys are remembered, so that an older row does not bring one back; None where none are."""
+    memories: Mapping[Memory, Duration] = field(default_factory=dict)
+    """What batches remember for those after them, each in a table of its own, and for how long."""
     marks_deletes: bool = False
     """Whether a row of a mirror that its source deletes stays, marked."""
     max_delete_ratio: float = 1.0
@@ -109,6 +109,11 @@ class Writing:
     """Whether other models may read the table as a stream: Iceberg streams the snapshots that only append."""
     empty_when: Literal["no rows added", "no rows arrived"]
     """How a staged batch that changed nothing is known. One that updates or deletes adds no rows either."""
+
+    @property
+    def retention(self) -> Duration | None:
+        """How long deleted keys are remembered, so that an older row does not bring one back; None where none are."""
+        return self.memories.get("tombstones")
 
     @property
     def is_changing(self) -> bool:
@@ -179,7 +184,7 @@ def build_writing(
                 is_positioned=not is_stateful,
                 takes_tombstones=takes_tombstones,
                 max_delete_ratio=config.max_delete_ratio if deletes else 1.0,
-                retention=config.tombstone_retention if sequence_by and deletes else None,
+                memories=memories_of(config) if deletes else {},
                 output_mode="update",
                 can_replay=False,
                 is_idempotent=True,
@@ -200,7 +205,7 @@ def build_writing(
                 is_positioned=False,
                 is_mirror=True,
                 added=(marked_at,) if marks_deletes else (),
-                retention=config.tombstone_retention if sequence_by else None,
+                memories=memories_of(config),
                 marks_deletes=marks_deletes,
                 max_delete_ratio=config.max_delete_ratio,
                 takes_truncates=on_truncate == "apply",
@@ -232,7 +237,7 @@ def build_writing(
                 is_positioned=not reads_feed,
                 is_mirror=reads_feed,
                 is_history=True,
-                retention=config.tombstone_retention,
+                memories=memories_of(config),
                 takes_truncates=False,
                 output_mode="update",
                 can_replay=False,
@@ -240,6 +245,21 @@ def build_writing(
                 can_be_streamed=False,
                 empty_when="no rows arrived",
             )
+        case _:
+            assert_never(config)
+
+
+def memories_of(config: Config) -> Mapping[Memory, Duration]:
+    """What batches of such a model may remember, and for how long: an upsert if it deletes, as its SELECT tells too."""
+    match config:
+        case Append():
+            return {}
+        case Upsert(sequence_by=sequence_by, tombstone_retention=retention):
+            return {"tombstones": retention} if sequence_by else {}
+        case Cdc(sequence_by=sequence_by, tombstone_retention=retention):
+            return {"tombstones": retention, "moves": retention} if sequence_by else {"moves": retention}
+        case Scd2(tombstone_retention=retention):
+            return {"tombstones": retention}
         case _:
             assert_never(config)
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import assert_never
 
 from lakesql.compile.select import Select
-from lakesql.compile.statements import compiled_columns, tombstones_spec
+from lakesql.compile.statements import compiled_columns, memory_spec
 from lakesql.compile.table import UNKNOWN_TYPE, TableColumn, TableSpec, build_table_spec
 from lakesql.errors import Place, RunError
 from lakesql.model.config import SchemaChange
@@ -262,7 +262,7 @@ def _steps(change: Change, before: TableSpec | None, after: TableSpec) -> tuple[
     state = former_table(change, before) if before is not None else None
     steps = plan_table(model.name, after, policy, state, namespaces, change.after.compared)
     was, now = (
-        tombstones_spec(select, _selected(select, spec))
+        memory_spec(select, "tombstones", _selected(select, spec)) if "tombstones" in select.writing.memories else None
         for select, spec in ((change.before, before or after), (change.after, after))
     )
     if now is None:

@@ -25,12 +25,12 @@ from lakesql.engine.ledger.snapshots import (
 )
 from lakesql.engine.ledger.swap import GC_ENABLED, swap
 from lakesql.engine.progress.checkpoint import CheckpointFiles, move_aside, save_origin
-from lakesql.engine.progress.lease import FOLDER_SUFFIX
+from lakesql.engine.progress.holder import FOLDER_SUFFIX
 from lakesql.engine.progress.state import newest_batch
 from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.events import Noted, now_ms
 from lakesql.model.table_name import TableName
-from lakesql.names import DEAD_LETTER_SUFFIX, DELETED_AT, LEDGER_REBUILD, REBUILD_SUFFIX
+from lakesql.names import DEAD_LETTER_SUFFIX, DELETED_AT, LEDGER_REBUILD, MEMORY_SUFFIXES, REBUILD_SUFFIX
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.prepare import RunContext
 
@@ -57,7 +57,7 @@ def find_swapped(context: RunContext, select: Select) -> str:
 def finish_rebuild(context: RunContext, select: Select) -> bool:
     """Finish a rebuild that broke off behind its swap, if there is one; whether there was. Takes the model's lease.
 
-    Its dead letters and tombstones become the model's; then its checkpoint does, last of all, as it tells that there is
+    Its dead letters and memories become the model's; then its checkpoint does, last of all, as it tells that there is
     one.
     """
     swapped = find_swapped(context, select)
@@ -66,7 +66,7 @@ def finish_rebuild(context: RunContext, select: Select) -> bool:
     session, model = context.session, select.model
     folder, live_folder = rebuild_folder(context, model.name), checkpoint_of(context.manifest.target, model.name)
     entry = _swap_dead_letters(session, model.table, swapped, select)
-    _swap_tombstones(session, model.table)
+    _swap_memories(session, model.table, swapped)
     for suffix, table in ((DEAD_LETTER_SUFFIX, model.table.dead_letter), ("", model.table)):
         moved = CheckpointFiles(session, folder + suffix)
         found = read_checkpoint(moved)
@@ -145,13 +145,18 @@ def _swap_dead_letters(session: SparkSession, live: TableName, checkpoint: str, 
     return read_entry(load_table(session, letters), owner) if table_exists(session, letters) else None
 
 
-def _swap_tombstones(session: SparkSession, live: TableName) -> None:
-    """Give the model the tombstones of the rebuild, which has read all that its table has."""
-    replacement = live.rebuild.tombstones
-    if not table_exists(session, replacement):
-        return
-    name = table_name(live.tombstones)
-    session.sql(
-        f"CREATE OR REPLACE TABLE {name} USING iceberg PARTITIONED BY (days({DELETED_AT})) "
-        f"{properties_text(DEFAULT_PROPERTIES)} AS SELECT * FROM {table_name(replacement)}"
-    )
+def _swap_memories(session: SparkSession, live: TableName, checkpoint: str) -> None:
+    """Give the model what the rebuild remembers, which has read all that its table has, and no more.
+
+    What it does not remember goes. A table that says that it has been swapped stays, as its replacement may be gone.
+    """
+    for kind in MEMORY_SUFFIXES:
+        name, replacement = live.memory(kind), live.rebuild.memory(kind)
+        if table_exists(session, replacement):
+            properties = properties_text({**DEFAULT_PROPERTIES, LEDGER_REBUILD: checkpoint})
+            session.sql(
+                f"CREATE OR REPLACE TABLE {table_name(name)} USING iceberg PARTITIONED BY (days({DELETED_AT})) "
+                f"{properties} AS SELECT * FROM {table_name(replacement)}"
+            )
+        elif table_exists(session, name) and load_table(session, name).properties().get(LEDGER_REBUILD) != checkpoint:
+            drop_table(session, name)

@@ -44,7 +44,8 @@ from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
 from lakesql.names import DELETE, DELETED_AT
 from lakesql.project.profiles import Catalog, Recorded, Spark
 from lakesql.run.bind import BoundSelect, bind_select
-from lakesql.run.prepare import RunContext, hash_of, prepare_model, query_identities
+from lakesql.run.identities import hash_of, query_identities
+from lakesql.run.prepare import RunContext, prepare_model
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.stream.stream import Topics
 from lakesql.unit.arrivals_given import EPOCH, Arrival, read_arrivals, topic_stream

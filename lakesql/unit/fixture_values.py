@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from lakesql.decode import Node
 from lakesql.names import REQUIRED_MISSING, UNPARSABLE
+from lakesql.stream.recording import Digits
 from lakesql.stream.stream import Column
 from lakesql.stream.types import parse_type
 from lakesql.unit.expressions import NeedsSparkError, decimal_digits, duck_type, quote, text_literal
@@ -181,7 +182,7 @@ def read_raw(text: str, columns: tuple[Column, ...]) -> dict[str, Value] | Bad:
     if not text.isprintable() or _LENIENT.search(text):
         raise NeedsSparkError(f"the raw record {_short(text)}, which Spark may read otherwise than JSON says")
     try:
-        found = json.loads(text, object_pairs_hook=_pairs, parse_float=_Number, parse_int=_Number)
+        found = json.loads(text, object_pairs_hook=_pairs, parse_float=Digits, parse_int=Digits)
     except (ValueError, RecursionError):
         return Bad(UNPARSABLE)
     if isinstance(found, list):
@@ -202,10 +203,6 @@ _LENIENT = re.compile(r"'|NaN|INF|Infinity|\ufeff|\\u[dD]|[eE][-+]?\d{3,}")
 """What Spark's reader takes beyond JSON, or reads in a way of its own."""
 
 
-class _Number(str):
-    """A number of JSON, as it is written."""
-
-
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -221,12 +218,12 @@ def _read_value(value: Any, kind: str, name: str) -> Value | Bad:
             return None
         case bool() if kind == "boolean":
             return value
-        case _Number() if kind in _RANGES and re.fullmatch(r"-?\d{1,18}", value):
+        case Digits() if kind in _RANGES and re.fullmatch(r"-?\d{1,18}", value):
             if -_RANGES[kind] <= int(value) < _RANGES[kind]:
                 return int(value)
-        case _Number() if kind == "double":
+        case Digits() if kind == "double":
             return float(value)
-        case _Number() if digits and re.fullmatch(r"-?\d+(\.\d+)?", value):
+        case Digits() if digits and re.fullmatch(r"-?\d+(\.\d+)?", value):
             number = Decimal(value)
             if number == round(number, digits[1]) and abs(number) < 10 ** (digits[0] - digits[1]):
                 return round(number, digits[1])

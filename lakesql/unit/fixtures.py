@@ -15,6 +15,7 @@ from lakesql.decode import Node, collect, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import NO_VALUE, RECORD, REQUIRED_MISSING
 from lakesql.project.files import read_text
+from lakesql.stream.recording import Digits
 from lakesql.stream.stream import Stream
 from lakesql.unit.expressions import NeedsSparkError
 from lakesql.unit.fixture_values import Bad, MisfitError, Value, fit, is_known, read_raw
@@ -128,10 +129,6 @@ def _json_lines(shown: str, text: str) -> Iterator[Node]:
             what = f"This line is no JSON: {error}."
             fix = "Write a bad record as a JSON string: its raw value in quotes."
             raise ProjectError.of("bad-fixture", what, fix=fix, place=place) from None
-
-
-class Digits(str):
-    """A number with a fraction, as it is written."""
 
 
 def _with_digits(value: object, place: Place) -> Node:

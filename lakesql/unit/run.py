@@ -325,8 +325,8 @@ class _Run:
             case Remember(text=text):
                 now = self.test.overrides.now or datetime(1970, 1, 1)
                 run(text.replace("current_timestamp()", f"TIMESTAMP '{now.isoformat(sep=' ')}'"))
-            case Write(first=first):
-                run(first.text(()) if is_first and first is not None else step.text(()))
+            case Write(new=new):
+                run(new.text(()) if is_first and new is not None else step.text(()))
             case KeepRows(name=name, query=kept):
                 self.connection.execute(
                     f"CREATE OR REPLACE TABLE {name} AS {duck_statement(kept.text(()), names, conditions)}"

@@ -13,6 +13,7 @@ from tests.feeds.source import (
     BROKEN_CHANGES,
     BROKEN_ENTRIES,
     GROUP,
+    LARGE,
     SPAN,
     Change,
     Entry,
@@ -33,6 +34,9 @@ DOUBLED = 0.05
 DELAYED = 0.05
 BROKEN = 0.01
 
+LARGE_ONES = 3
+"""How many transactions a feed has in which all seeds change keys."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sent:
@@ -41,7 +45,7 @@ class Sent:
     `again`: it was sent before.
     """
 
-    clock: int
+    clock: float
     seed: int
     partition: int
     fields: Fields
@@ -66,12 +70,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Feeds:
-    """What arrives for some seeds of a group, and the rows that the source has in the end."""
+    """What arrives for some seeds of a group, and the rows that the source has in the end: of the changes in any order,
+    and of those in order."""
 
     group: int
     seeds: tuple[int, ...]
     log: Log
     sources: tuple[Source, ...]
+    in_order: tuple[Source, ...]
     topics: dict[Topic, list[Record]]
 
     def record(self, project: Project) -> None:
@@ -97,20 +103,29 @@ def make_feeds(seeds: Iterable[int], batches: int = 0) -> Feeds:
     log = Log(chance.choice(["postgres", "postgres", "mysql"]), chance.random() < 0.5, chance.choice([1, 3]))
     truncates = tuple(sorted(time * APART - 1 for time in chance.sample(range(1, SPAN // APART), chance.randrange(4))))
     ends = sorted(chance.random() for _ in range(batches or chance.randrange(4, 9)))[:-1]
-    sources = tuple(Source(seed, truncates) for seed in seeds)
-    changes = [change for source in sources for change in source.changes]
-    changes += [Change(time, 1, "t") for time in truncates]
     segments = random_segments(chance)
+    large = tuple(time * APART for time in sorted(chance.sample(range(1, (SPAN - LARGE) // APART), LARGE_ONES)))
+    sources = tuple(Source(seed, truncates) for seed in seeds)
+    in_order = tuple(Source(seed, truncates, large, swaps=log.database == "postgres") for seed in seeds)
+    changes, ordered = (
+        [
+            *(change for source in each for change in source.changes),
+            *(Change(time, 1, "t", transaction=time) for time in truncates),
+        ]
+        for each in (sources, in_order)
+    )
     shuffled = [sent for change in changes for sent in send_anyhow(log, change)]
     sent: dict[Topic, list[Sent]] = {
-        "in_order": list(send_in_order(log, changes, segments)),
+        "in_order": list(send_in_order(log, ordered, segments, large)),
         "shuffled": shuffled,
         "untruncated": [sent for sent in shuffled if sent.seed >= 0],
         "plain": [sent for seed in seeds for sent in send_entries(seed, log.partitions)],
     }
     lengths = dict.fromkeys(sent, SPAN) | {"in_order": sum(end - start for start, end in segments)}
-    topics = {topic: list(cut(each, ends, lengths[topic])) for topic, each in sent.items()}
-    return Feeds(group, seeds, log, sources, topics)
+    within = [time / lengths["in_order"] for time in random_clocks_within(chance, large, segments)]
+    cuts = dict.fromkeys(sent, ends) | {"in_order": sorted([*within, *ends][: len(ends)])}
+    topics = {topic: list(cut(each, cuts[topic], lengths[topic])) for topic, each in sent.items()}
+    return Feeds(group, seeds, log, sources, in_order, topics)
 
 
 def cut(sent: list[Sent], ends: list[float], length: int) -> Iterator[Record]:
@@ -133,8 +148,29 @@ def random_segments(chance: random.Random) -> list[tuple[int, int]]:
     return list(zip([0, *starts], [*stops, SPAN], strict=True))
 
 
-def send_in_order(log: Log, changes: list[Change], segments: list[tuple[int, int]]) -> Iterator[Sent]:
-    """The changes of each segment. Now and then one is sent twice at once."""
+def random_clocks_within(
+    chance: random.Random, large: tuple[int, ...], segments: list[tuple[int, int]]
+) -> Iterator[float]:
+    """A time of the topic's clock within each of the large transactions, in one of its deliveries."""
+    clocks: dict[int, list[int]] = {time: [] for time in large}
+    clock = 0
+    for start, end in segments:
+        for time in large:
+            if start < time <= end - LARGE:
+                clocks[time].append(clock + time - start)
+        clock += end - start
+    for found in clocks.values():
+        if found:
+            yield chance.choice(found) + chance.randrange(4 * GROUP) + 0.25
+
+
+def send_in_order(
+    log: Log, changes: list[Change], segments: list[tuple[int, int]], large: tuple[int, ...]
+) -> Iterator[Sent]:
+    """The changes of each segment. Now and then one is sent twice at once.
+
+    In a large transaction the halves of a change of a key stand apart, so that a batch ends between those of many.
+    """
     chances: dict[int, random.Random] = {}
     clock = read_to = 0
     for start, end in segments:
@@ -144,21 +180,23 @@ def send_in_order(log: Log, changes: list[Change], segments: list[tuple[int, int
             chance = chances.setdefault(change.seed, random.Random(f"in order {change.seed}"))
             again = change.time <= read_to
             for number in range(2 if chance.random() < DOUBLED else 1):
-                at = clock + change.time - start
+                at = float(clock + change.time - start)
+                if change.is_entering:
+                    at += GROUP / 2 if change.transaction in large else 0.5
                 yield from send_change(log, change, at, sends_all=False, again=again or number > 0)
             yield from send_broken(log, change, at, chance, sequenced=False)
         clock += end - start
         read_to = max(read_to, end)
 
 
-def send_change(log: Log, change: Change, clock: int, sends_all: bool, again: bool) -> Iterator[Sent]:
+def send_change(log: Log, change: Change, clock: float, sends_all: bool, again: bool) -> Iterator[Sent]:
     partition = log.partition(change)
     yield Sent(clock, change.seed, partition, log.event(change, sends_all), change, again=again)
     if change.op == "d":
         yield Sent(clock, change.seed, partition, tombstone(change), change, again=True)
 
 
-def send_broken(log: Log, change: Change, clock: int, chance: random.Random, sequenced: bool) -> Iterator[Sent]:
+def send_broken(log: Log, change: Change, clock: float, chance: random.Random, sequenced: bool) -> Iterator[Sent]:
     """Now and then, a change that never was. `sequenced`: the topic is read by position alone."""
     if change.key and chance.random() < BROKEN:
         fault = chance.choice([fault for fault in BROKEN_CHANGES if sequenced or fault != "no place"])

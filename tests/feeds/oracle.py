@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.feeds.delivery import Feeds, Record, Topic
-from tests.feeds.source import Change
+from tests.feeds.source import Change, Source
 from tests.spark.project import Row
 
 Place = tuple[int, int]
@@ -79,7 +79,16 @@ def newest_rows(feeds: Feeds) -> Iterator[Row]:
 
 def mirrored_rows(feeds: Feeds) -> Iterator[Row]:
     """The rows that the source has in the end and that pass the WHERE."""
-    for source in feeds.sources:
+    yield from _passing_rows(feeds.sources)
+
+
+def mirrored_rows_in_order(feeds: Feeds) -> Iterator[Row]:
+    """The same of the source whose changes arrive in their order."""
+    yield from _passing_rows(feeds.in_order)
+
+
+def _passing_rows(sources: tuple[Source, ...]) -> Iterator[Row]:
+    for source in sources:
         for (a, b), values in source.rows.items():
             if values.passes:
                 yield {"seed": source.seed, "x": a, "y": b, "v": values.v, "big": values.big}

@@ -6,6 +6,7 @@ seeds are one feed, and only what hits the whole table, the truncates, is common
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ SPAN = 10**9
 
 APART = 16
 """How far two transactions lie apart at least: each of their changes has a place of its own."""
+
+LARGE = APART * GROUP
+"""How many places a transaction has in which all seeds of a group change keys: the first change of each, the second one
+of each, and so on."""
 
 UNAVAILABLE = "__debezium_unavailable_value"
 
@@ -47,7 +52,8 @@ class Values(NamedTuple):
 class Change:
     """What the log says of one row, or of the whole table: when, and as which event of its transaction.
 
-    `is_unsent`: the update has not touched the large value.
+    `is_unsent`: the update has not touched the large value. `other`: the row's key is changed, and this is its other
+    one. `transaction` is the time at which that begins.
     """
 
     time: int
@@ -58,46 +64,88 @@ class Change:
     before: Values | None = None
     after: Values | None = None
     is_unsent: bool = False
+    other: Key | None = None
+    transaction: int = 0
+
+    @property
+    def is_entering(self) -> bool:
+        """Whether it is the second half of a change of a key, which has the place of the first one."""
+        return self.op == "c" and self.other is not None
 
 
 class Source:
-    """The rows of one seed, and the changes that have led to them."""
+    """The rows of one seed, and the changes that have led to them.
 
-    def __init__(self, seed: int, truncates: tuple[int, ...]) -> None:
+    At the times `large` all seeds change keys in one transaction; `swaps`: rows may give theirs to each other then.
+    """
+
+    def __init__(self, seed: int, truncates: tuple[int, ...], large: tuple[int, ...] = (), swaps: bool = False) -> None:
         self.seed = seed
+        self.swaps = swaps and tells_rows(seed)
         self.chance = random.Random(f"changes of {seed}")
         self.rows: dict[Key, Values] = {}
         self.changes: list[Change] = []
-        self._time = self._order = 0
+        self._time = self._order = self._transaction = 0
+        self._step = 1
         emptied = iter([*truncates, SPAN])
         until = next(emptied)
-        for time in random_times(self.chance, self.chance.randrange(8, 60)):
+        times = random_times(self.chance, self.chance.randrange(8, 60))
+        times = [time for time in times if not any(0 <= time - start < LARGE for start in large)]
+        for time in sorted([*times, *large]):
             while time > until:
                 self.rows.clear()
                 until = next(emptied)
-            self._time, self._order = time, 0
+            self._time, self._order, self._transaction, self._step = time, 0, time, 1
+            if time in large:
+                self._time, self._step = time + seed % GROUP, GROUP
+                change_keys(self)
+                continue
             self.chance.choices(tuple(OPERATIONS), tuple(OPERATIONS.values()))[0](self)
         if until < SPAN:
             self.rows.clear()
 
-    def put(self, key: Key, values: Values, is_unsent: bool = False, is_moved: bool = False) -> None:
+    def put(self, key: Key, values: Values, is_unsent: bool = False) -> None:
         before = self.rows.get(key)
         self.rows[key] = values
-        self._time -= is_moved  # what a change of the key makes of it has the same place
         self.log("c" if before is None else "u", key, before, values, is_unsent)
 
     def remove(self, key: Key) -> None:
         self.log("d", key, self.rows.pop(key), None)
 
-    def log(self, op: Op, key: Key | None, before: Values | None, after: Values | None, unsent: bool = False) -> None:
+    def rename(self, keys: dict[Key, Key]) -> None:
+        """Give rows other keys, one after the other; each is two changes at one place."""
+        renamed = {old: self.rows.pop(old) for old in keys}
+        for old in self.chance.sample(list(keys), len(keys)):
+            new, values = keys[old], renamed[old]
+            self.rows[new] = values
+            self.log("d", old, values, None, other=new)
+            self._time -= self._step
+            self.log("c", new, None, values, other=old)
+
+    def log(
+        self,
+        op: Op,
+        key: Key | None,
+        before: Values | None,
+        after: Values | None,
+        unsent: bool = False,
+        other: Key | None = None,
+    ) -> None:
         self._order += 1
-        self.changes.append(Change(self._time, self._order, op, self.seed, key, before, after, unsent))
-        self._time += 1
+        change = Change(self._time, self._order, op, self.seed, key, before, after, unsent, other, self._transaction)
+        self.changes.append(change)
+        self._time += self._step
 
     def values(self) -> Values:
         """Some values for a row; one of four does not pass the WHERE."""
         v = self.chance.choice([None, -1, *range(6)])
         return Values(v, self.chance.choice([None, "", *(f"text {self._time}",) * 4]))
+
+
+def tells_rows(seed: int) -> bool:
+    """Whether the events of a seed have the whole row before a change, as those of a table must whose rows may swap
+    their keys."""
+    return seed % 3 == 2
 
 
 def random_times(chance: random.Random, count: int) -> list[int]:
@@ -120,11 +168,12 @@ def put(source: Source) -> None:
 
 
 def update(source: Source) -> None:
-    """Of some columns: the large value is not among them, so that Postgres does not send it."""
+    """Of some columns: the large value is not among them, so that Postgres does not send it, unless it sends all of the
+    row before a change."""
     passing = [key for key, values in source.rows.items() if values.passes and values.big]
     if passing:
         key = source.chance.choice(passing)
-        source.put(key, source.rows[key]._replace(v=source.values().v), is_unsent=True)
+        source.put(key, source.rows[key]._replace(v=source.values().v), is_unsent=not source.swaps)
 
 
 def touch(source: Source) -> None:
@@ -151,10 +200,19 @@ def move(source: Source) -> None:
     """The primary key is changed: Debezium deletes the old one, and creates the new one."""
     free = [key for key in KEYS if key not in source.rows]
     if source.rows and free:
-        old = source.chance.choice(list(source.rows))
-        values = source.rows[old]
-        source.remove(old)
-        source.put(source.chance.choice(free), values, is_moved=True)
+        source.rename({source.chance.choice(list(source.rows)): source.chance.choice(free)})
+
+
+def change_keys(source: Source) -> None:
+    """Rows swap their keys, or one gets a free one, between changes that leave the keys alone."""
+    update(source)
+    there = list(source.rows)
+    if source.swaps and len(there) > 1:
+        among = source.chance.sample(there, source.chance.randrange(2, min(4, len(there)) + 1))
+        source.rename(dict(zip(among, [*among[1:], among[0]], strict=True)))
+    else:
+        move(source)
+    touch(source)
 
 
 def snapshot(source: Source) -> None:
@@ -194,7 +252,7 @@ class Log:
     def position(self, change: Change) -> list[int]:
         """The place of a change, as it is compared with others."""
         if self.database == "mysql":
-            return [*self._file(change), change.order]
+            return [*self._file(change), change.order - change.is_entering]
         return [change.time, change.order] if self.has_orders else [change.time]
 
     def partition(self, change: Change) -> int:
@@ -211,21 +269,24 @@ class Log:
         )
         if change.is_unsent and after and not sends_all:
             after["big"] = UNAVAILABLE
-        if change.seed % 3 == 0:
-            before = None
-        elif change.seed % 3 == 1:
-            before = {**key, "v": None, "big": None} if key and change.op == "d" else None
+        if not tells_rows(change.seed):
+            is_key_sent = change.seed % 3 == 1 and change.op == "d"
+            before = {**key, "v": None, "big": None} if key and is_key_sent else None
         value = {"op": change.op, "before": before, "after": after, "ts_ms": 1, **self.place(change)}
-        return Fields(key=key, value=value)
+        if change.other is None:
+            return Fields(key=key, value=value)
+        header = "__debezium.oldkey" if change.is_entering else "__debezium.newkey"
+        other = {"seed": change.seed, "a": change.other[0], "b": change.other[1]}
+        return Fields(key=key, value=value, headers=[[header, json.dumps(other)]])
 
     def place(self, change: Change) -> dict[str, Any]:
         """What an event says of its place."""
         if self.database == "mysql":
             file, place = self._file(change)
-            source: dict[str, Any] = {"file": f"binlog.{file}", "pos": place, "row": change.order}
+            source: dict[str, Any] = {"file": f"binlog.{file}", "pos": place, "row": change.order - change.is_entering}
         else:
-            source = {"lsn": change.time}
-        orders = {"id": f"tx{change.time}", "total_order": change.order}
+            source = {"lsn": change.time, "txId": str(change.transaction)}
+        orders = {"id": f"tx{change.transaction}", "total_order": change.order}
         return {
             "source": {**source, "snapshot": "true" if change.op == "r" else "false"},
             "transaction": orders if self.has_orders else None,

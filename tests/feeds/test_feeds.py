@@ -8,6 +8,7 @@ import pytest
 
 from lakesql.compile import batch
 from lakesql.compile.merge import newest_rows
+from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.tombstones import Tombstones
 from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.progress.progress import Progress
@@ -55,6 +56,19 @@ def test_without_tombstones_it_finds_rows_that_come_back(project: Project, monke
     models = ("newest", "versions", "sequenced", "history")
     monkeypatch.setattr(Tombstones, "remember", lambda *_: 0)
     assert find_damaged(project, *models, seeds=100, batches=4) == set(models)
+
+
+@pytest.mark.parametrize("rule", ["telling apart", "remembering"])
+def test_without_a_rule_of_key_changes_it_finds_rows_that_are_missing(
+    project: Project, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    """Rows that swap their keys in one transaction, which a batch may cut."""
+    if rule == "telling apart":
+        monkeypatch.setattr("lakesql.engine.batch.feed.told_apart_view", lambda _: None)
+    else:
+        monkeypatch.setattr(Moves, "remember", lambda *_: None)
+    models = ("mirror", "placed")
+    assert find_damaged(project, *models, seeds=40, batches=3) == set(models)
 
 
 def test_with_the_oldest_change_of_each_key_it_finds_former_rows(

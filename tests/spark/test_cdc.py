@@ -12,8 +12,12 @@ import pytest
 
 from lakesql.compile.select import build_select
 from lakesql.engine.batch.sample import preview_rows
+from lakesql.events import MaintenanceFailed, TableMaintained
+from lakesql.model.upkeep import maintenance_tasks
 from lakesql.run.bind import bind_select
+from lakesql.run.maintain import maintenance_queries
 from tests.spark.project import Fields, Project, Row
+from tests.spark.test_rebuild import break_off
 
 pytestmark = pytest.mark.long
 
@@ -438,6 +442,44 @@ def test_a_rebuild_brings_its_own_tombstones_along(project: Project) -> None:
     assert values(project) == {2: 2}
     assert [row["id"] for row in project.rows("m__tombstones")] == [1]
     assert not project.has("m__rebuild__tombstones")
+
+
+def test_what_is_remembered_of_a_cut_swap_is_maintained_and_is_the_rebuilds(project: Project) -> None:
+    project.stream("s", COLUMNS, envelope="debezium", key=["a", "b"])
+    project.model("m", SELECT, mode="cdc", keys=["x", "y"])
+    source = Source(0, is_full=True)
+    source.rows = {(1, "p"): 10, (2, "p"): 20}
+    source.snapshot()
+    source.tx += 1
+    source.swap([(1, "p"), (2, "p")])
+    events = [event for _, event in source.events]  # two rows, and two halves of both key changes with two tombstones
+    tasks = {"m": frozenset(task.name for task in maintenance_tasks(project.manifest().models["m"]))}
+
+    def maintain() -> set[str]:
+        ran = project.run(queries_by=maintenance_queries(tasks, at_once=True))
+        assert not ran.of(MaintenanceFailed)
+        return {event.task for event in ran.check().of(TableMaintained)}
+
+    project.record("s", events[:2])
+    project.run().check()
+    assert not any(task.startswith("m__moves") for task in maintain())
+    project.record("s", events[2:5])
+    project.run().check()
+    assert "m__moves.rewrite_data_files" in maintain()
+    project.sql(f"DELETE FROM {project.table('m__moves')}")
+    break_off(project, "move-checkpoint")  # the next run finishes it, when the replacement is gone
+    project.run().check()
+    assert not project.has("m__rebuild__moves")
+    assert project.rows("m__moves")
+    project.record("s", events[5:])
+    project.run().check()
+    assert {row["x"]: row["v"] for row in project.rows("m")} == {1: 20, 2: 10}
+    source.events.clear()
+    source.change()
+    project.record("s", [event for _, event in source.events])
+    project.rebuild("m").check()
+    assert not project.has("m__moves"), "no batch of the rebuild has cut a change of keys"
+    assert sorted(project.rows("m"), key=by_key) == source.expected()
 
 
 def test_a_row_that_an_upsert_has_deleted_stays_away_too(project: Project) -> None:

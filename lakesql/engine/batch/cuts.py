@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
-
 from pyspark.sql import SparkSession
 
 from lakesql.compile.batch import RememberMoves
 from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
-from lakesql.compile.statements import moves_spec
+from lakesql.compile.statements import memory_spec
+from lakesql.engine.batch.memory import Forgetting
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.ledger import snapshots
 from lakesql.names import MOVED_VIEW
@@ -26,7 +25,7 @@ class Moves:
         self.is_open: bool | None = None
         self._is_there: bool | None = None
         self._is_made = False
-        self._forgot_on: date | None = None
+        self._forgetting = Forgetting()
 
     def recall(self, session: SparkSession, select: Select, has_moves: bool) -> bool:
         """Make the view `_lakesql_moved` of what is remembered, if a batch that `has_moves`, or not, may need it."""
@@ -34,7 +33,7 @@ class Moves:
             self.is_open = self._exists(session, select)
         if not (has_moves or self.is_open):
             return False
-        wanted = {column.name: column.type for column in moves_spec(select).columns}
+        wanted = {column.name: column.type for column in memory_spec(select, "moves").columns}
         if self._exists(session, select):
             rows = session.table(table_name(select.model.table.moves))
             stored = set(rows.columns)
@@ -54,10 +53,7 @@ class Moves:
             table.make_moves()
             self._is_made = self._is_there = True
         session.sql(step.statement.text(bounds))
-        today = datetime.now(UTC).date()
-        if today != self._forgot_on:
-            session.sql(step.forget)
-            self._forgot_on = today
+        self._forgetting.once_a_day(session, step.forget)
 
     def _exists(self, session: SparkSession, select: Select) -> bool:
         if self._is_there is None:

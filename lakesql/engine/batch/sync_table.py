@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_namespaces, load_table_state
 from lakesql.compile.select import Select
-from lakesql.compile.statements import compiled_columns, moves_spec, tombstones_spec
+from lakesql.compile.statements import compiled_columns, memory_spec
 from lakesql.compile.table import TableColumn, TableSpec, build_table_spec
 from lakesql.engine.batch.analyze import landing_columns
 from lakesql.errors import RunError
@@ -50,7 +50,7 @@ class TableSync:
 
     def make_moves(self) -> None:
         """Make the table in which changes of keys are remembered, or give it the columns that the feed has by now."""
-        self._apply(moves_spec(self._select), "sync_all_columns", {})
+        self._apply(memory_spec(self._select, "moves"), "sync_all_columns", {})
 
     def _sync(self, schema: StructType) -> tuple[str, ...]:
         return self._plan(landing_columns(schema, self._select.model.properties))
@@ -60,8 +60,8 @@ class TableSync:
         spec = build_table_spec(model.table, columns, model.config, model.properties.description)
         policy = model.config.on_schema_change
         self._apply(spec, policy, self._select.compared)
-        if tombstones := tombstones_spec(self._select, columns):
-            self._apply(tombstones, "sync_all_columns", {})
+        if "tombstones" in self._select.writing.memories:
+            self._apply(memory_spec(self._select, "tombstones", columns), "sync_all_columns", {})
         if policy != "ignore" or (state := load_table_state(self._catalog, model.table)) is None:
             return tuple(column.name for column in columns)
         stored = {column.name.lower() for column in state.columns}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
-
 from pyspark.sql import SparkSession
 
 from lakesql.compile.batch import Remember
+from lakesql.engine.batch.memory import Forgetting
 from lakesql.engine.ledger import snapshots
 from lakesql.model.table_name import TableName
 
@@ -15,14 +14,11 @@ class Tombstones:
     """Writes the tombstones of one model's batches, and once a day removes those whose time is over."""
 
     def __init__(self) -> None:
-        self._forgot_on: date | None = None
+        self._forgetting = Forgetting()
 
     def remember(self, session: SparkSession, table: TableName, step: Remember) -> int:
         """Insert those of a batch, and say how many they are. Done twice, they are there twice and say the same."""
         session.sql(step.text)
         inserted = next(snapshots.read_history(snapshots.load_table(session, table.tombstones)), None)
-        today = datetime.now(UTC).date()
-        if today != self._forgot_on:
-            session.sql(step.forget)
-            self._forgot_on = today
+        self._forgetting.once_a_day(session, step.forget)
         return inserted.added if inserted else 0

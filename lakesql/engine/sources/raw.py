@@ -15,7 +15,7 @@ from lakesql.compile.quote import identifiers, table_name, text
 from lakesql.engine.records.parse import CORRUPT, JSON_OPTIONS, read_type
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
 from lakesql.engine.sources.broker import consumer_options
-from lakesql.engine.sources.globs import as_pattern, local_files
+from lakesql.engine.sources.globs import as_pattern, files_of, local_files
 from lakesql.errors import ProjectError
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.names import ROW
@@ -218,26 +218,6 @@ def _wrong_origin(stream: Stream, connection: str, wanted: str) -> ProjectError:
         f"{wanted}.",
         place=stream.place,
     )
-
-
-def files_of(stream: Stream, base: str) -> str:
-    """The pattern of the files that hold a stream's records, under the path of its connection."""
-    match stream.origin:
-        case Topics(names=names):
-            return f"{base}/{{{','.join(escape_glob(name) for name in names)}}}/*.jsonl"
-        case TopicPattern():
-            return f"{base}/*/*.jsonl"
-        case FilePath(path=path):
-            return f"{base}/{path}"
-        case Generated():
-            raise AssertionError("a generator has no files")
-        case _:
-            assert_never(stream.origin)
-
-
-def escape_glob(name: str) -> str:
-    """The name in a pattern that matches it alone."""
-    return "".join(f"\\{character}" if character in "{}[]*?,\\" else character for character in name)
 
 
 def measure_record(glob: str) -> int:
