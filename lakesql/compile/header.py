@@ -20,7 +20,7 @@ from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.model.config import AvailableNow, Every
 from lakesql.model.upkeep import maintenance_of, maintenance_tasks
-from lakesql.names import COMPILED_FROM, MARKED_AT
+from lakesql.names import CHANGE, COMPILED_FROM, MARKED_AT
 from lakesql.project.procedures import DAY_MS
 from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
 
@@ -41,6 +41,7 @@ def render_header(select: Select) -> str:
         "bad records": _bad(select),
         "expectations": "; ".join(show_checks(select.checks)),
         "late records": _late(select),
+        "equal changes": _equal(select),
         "tombstones": _tombstones(select),
         "deletes": _deletes(select),
         "deleted keys": _deleted(select),
@@ -193,6 +194,18 @@ def _late(select: Select) -> str:
     if select.writing.sequence_by:
         return "none is too late; a row older than the one of its key in the table changes nothing"
     return "none is too late"
+
+
+def _equal(select: Select) -> str:
+    """What becomes of changes that the columns of `sequence_by` do not tell apart."""
+    if not select.sequence or f"{CHANGE}.position" in select.sequence.values():
+        return ""
+    (stream,) = select.query.streams_read
+    columns = ", ".join(select.sequence.values())
+    taken = f"of those with the same {columns} the one that arrives last is taken, also an older one that is sent again"
+    if select.streams[stream].envelope == "dms":  # whose loads have no position
+        return taken
+    return f"{taken}; '{CHANGE}.position' at the end of sequence_by tells them apart"
 
 
 def _tombstones(select: Select) -> str:

@@ -22,14 +22,18 @@ from tests.crash.harness import (
     MODELS,
     SPARK,
     Runners,
+    compaction,
     find_faults,
+    lost_checkpoint,
     make_project,
+    nothing,
     record,
     recover,
 )
 from tests.crash.runner import Order
 from tests.share import choose
 from tests.spark.project import Project
+from tests.spark.test_cdc import COLUMNS, SELECT, Source, by_key
 from tests.spark.test_replay_letters import letters, replay
 
 STEPS: tuple[Step, ...] = get_args(Step)
@@ -72,6 +76,43 @@ def test_a_runner_killed_at_any_step_loses_and_duplicates_no_row(
     record(project, range(FILES, FILES + 1))
     recover(project, model, conditions)
     assert find_faults(project, FILES + 1) == []
+
+
+@pytest.mark.parametrize("step", STEPS[STEPS.index("stage") :])
+def test_a_mirror_killed_around_what_it_remembers_of_cut_swaps_is_its_source(
+    project: Project, runners: Runners, step: Step, seed: int
+) -> None:
+    """Each batch ends within a transaction in which rows swap their keys, of which the next one has the rest. `stage`
+    is before the batch is remembered, `dead-letter` and `publish` after it, and `finish` when it is in the table."""
+    chance = choose(seed, "swaps", step)
+    project._target["spark"] = SPARK
+    project.stream("s", COLUMNS, max_per_batch=1, envelope="debezium", key=["a", "b"])
+    project.model("m", SELECT, mode="cdc", keys=["x", "y"])
+    placed = SELECT.replace("v FROM", "v, _change.position AS at FROM")
+    project.model("p", placed, mode="cdc", keys=["x", "y"], sequence_by="_change.position")
+    source = Source(seed, is_full=True)
+    source.rows = {(number, "p"): number * 10 for number in range(1, 6)}
+    source.snapshot()
+    starts = [0]
+    for _ in range(FILES):
+        begins, source.tx = len(source.events), source.tx + 1
+        source.swap(chance.sample(sorted(source.rows), chance.choice((2, 3, 5))))
+        starts.append(chance.randrange(begins + 1, len(source.events)))
+    for start, end in zip(starts, [*starts[1:], len(source.events)], strict=True):
+        project.record("s", [event for _, event in source.events[start:end]])
+    project.manifest()  # writes profiles.yml
+    model = chance.choice(("m", "p"))
+    runner = runners.run(Order(str(project.directory), model, step, chance.choice((2, 3, 4)), "kill-both"))
+    runner.wait_for("reached")
+    assert runner.wait() == -signal.SIGKILL
+    runner.end()
+    if step != "stage":
+        assert project.rows_without_spark(f"{model}__moves")
+    chance.choice((nothing, compaction, lost_checkpoint))(project, model)
+    project.run().check()
+    for name in ("m", "p"):
+        rows = [{column: row[column] for column in ("x", "y", "v")} for row in project.rows_without_spark(name)]
+        assert sorted(rows, key=by_key) == source.expected(), name
 
 
 @pytest.mark.parametrize("step", [*STEPS, *get_args(RebuildStep)])

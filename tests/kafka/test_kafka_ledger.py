@@ -14,7 +14,7 @@ from lakesql.events import BatchCommitted, ModelFinished, Noted
 from tests.servers.broker import Broker, Message
 from tests.spark.project import Project
 from tests.spark.test_ledger import commands, refuse, rewind
-from tests.spark.test_nothing_new import timeless, without_java
+from tests.spark.test_nothing_new import timeless
 
 MODELS = ("a", "u")
 
@@ -291,19 +291,19 @@ def test_topics_that_were_read_to_their_ends_start_no_java(project: Project, bro
     project.model("m", "SELECT id FROM {s}", mode="upsert", keys="id")
     project.run().check()
 
-    found = without_java(project)
-    assert found and found == timeless(project.run().check().of(ModelFinished))
+    found = project.run_without_java()
+    assert found and timeless(found) == timeless(project.run().check().of(ModelFinished))
 
     broker.produce(topic, [Message(b'{"id": 2}', partition=1)])
-    assert without_java(project) == []
+    assert project.run_without_java() == []
     project.run().check()
-    assert without_java(project)
+    assert project.run_without_java()
 
     broker.add_partitions(topic, 3)
-    assert without_java(project) == [], "a partition that was not read yet, though it has no record"
+    assert project.run_without_java() == [], "a partition that was not read yet, though it has no record"
 
     broker.delete_topic(topic)
-    assert without_java(project) == [], "it is the run that says what is missing"
+    assert project.run_without_java() == [], "it is the run that says what is missing"
     broker.create_topic(topic, 2)
     broker.produce(topic, [Message(b'{"id": 3}', partition=0), *[Message(b'{"id": 4}', partition=1)] * 2])
-    assert without_java(project) == [], "the same offsets of another topic"
+    assert project.run_without_java() == [], "the same offsets of another topic"

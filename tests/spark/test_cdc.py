@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import permutations, product
 from typing import Any
 
 import pytest
@@ -386,6 +387,34 @@ def test_a_deleted_row_stays_away_for_as_long_as_it_is_remembered(project: Proje
     send_at(project, ("c", 1, 1, 10), ("c", 2, 2, 11))
     project.run().check()
     assert values(project) == {1: 1, 3: 3}
+
+
+def test_changes_that_tie_are_told_apart_the_same_in_every_cut(project: Project) -> None:
+    """Four changes of a key in every order, cut into batches in every way; each order and cut has a key of its own."""
+    columns = {"id": {"type": "int", "required": True}, "v": "int", "at": "int"}
+    project.stream("s", columns, envelope="debezium", key=["id"], max_per_batch=1)
+    select = "SELECT id, v, at, _change.position AS position FROM {s}"
+    project.model("tied", select, mode="cdc", keys=["id"], sequence_by="at")
+    project.model("told", select, mode="cdc", keys=["id"], sequence_by=["at", "_change.position"])
+    updated, deleted = [("c", 1), ("u", 1), ("u", 2), ("u", 2)], [("c", 1), ("u", 2), ("u", 2), ("d", 2)]
+    batches: list[list[Fields]] = [[] for _ in range(4)]
+    tied, told = dict[int, int](), dict[int, int]()
+    for id_, (changes, order, cut) in enumerate(product((updated, deleted), permutations(range(4)), range(8))):
+        for number, place in enumerate(order):
+            op, at = changes[place]
+            row = {"id": id_, "v": place, "at": at}
+            sides = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+            batch = batches[(cut & (1 << number) - 1).bit_count()]
+            batch.append(Fields(key={"id": id_}, value={"op": op, **sides, "source": {"lsn": 100 + place}}))
+        newest = max(range(4), key=lambda number: (changes[order[number]][1], number))
+        for found, place in ((tied, order[newest]), (told, 3)):
+            if changes[place][0] != "d":
+                found[id_] = place
+    for batch in batches:
+        project.record("s", batch)
+    project.run().check()
+    assert {row["id"]: row["v"] for row in project.rows("tied")} == tied
+    assert {row["id"]: row["v"] for row in project.rows("told")} == told
 
 
 def test_a_truncate_keeps_what_is_newer_whenever_it_was_read(project: Project) -> None:

@@ -93,7 +93,7 @@ def told(results: list[Result]) -> dict[str, str]:
 
 MODELS = {
     "plain": """{{ config(mode='append') }}
-SELECT id, status, current_timestamp() AS made, _record.offset AS at, _record.key AS key, tags
+SELECT id, status, current_timestamp() AS made, current_date() AS day, _record.offset AS at, _record.key AS key, tags
 FROM {{ stream('orders') }} WHERE at < {{ var('limit') }}""",
     "latest": """{{ config(mode='upsert', keys='id', sequence_by='at', delete_when="status = 'gone'") }}
 SELECT id, at, status, amount FROM {{ stream('orders') }}""",
@@ -118,7 +118,14 @@ TESTS: list[dict[str, Any]] = [
         ],
         "expect": {
             "rows": [
-                {"id": 1, "made": "2026-03-05T12:00:00Z", "at": 0, "key": None, "tags": ["a", "b"]},
+                {
+                    "id": 1,
+                    "made": "2026-03-05T12:00:00Z",
+                    "day": "2026-03-05",
+                    "at": 0,
+                    "key": None,
+                    "tags": ["a", "b"],
+                },
                 {"id": 3, "made": "2026-03-05T12:00:00Z", "at": 2, "tags": None},
             ],
             "dead_letters": [
@@ -130,6 +137,7 @@ TESTS: list[dict[str, Any]] = [
     {
         "name": "the table before, deletes and what is remembered of them",
         "model": "latest",
+        "overrides": {"now": "2026-03-05T12:00:00Z"},
         "given": [
             {"table": "this", "rows": [{"id": 1, "at": 1, "status": "a"}, {"id": 2, "at": 5, "amount": 1.25}]},
             {
@@ -243,6 +251,7 @@ FEED_TESTS: list[dict[str, Any]] = [
     {
         "name": "a row gets another key, and a truncate takes what is older",
         "model": "ordered",
+        "overrides": {"now": T3},
         "given": [
             {
                 "stream": "changes",
@@ -279,6 +288,7 @@ FEED_TESTS: list[dict[str, Any]] = [
     {
         "name": "versions",
         "model": "versions",
+        "overrides": {"now": T3},
         "given": [
             {"table": "this", "rows": [{"id": 1, "name": "a", "changed_at": T1, "valid_from": T1, "is_current": True}]},
             {

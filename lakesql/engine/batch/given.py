@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.catalog.tables import python_rows
-from lakesql.compile.quote import identifier, table_name, text
+from lakesql.compile.quote import table_name, text
 from lakesql.engine.batch.analyze import type_text
 from lakesql.engine.sources.raw import as_rows
 from lakesql.engine.spark.gateway import java_class
@@ -81,24 +81,25 @@ def stored_rows(session: SparkSession, table: TableName) -> list[dict[str, Any]]
 def stop_clock(session: SparkSession, now: datetime) -> None:
     """Let the functions of `STOPPED` be of this time, in UTC, in all statements of the session.
 
-    Written without brackets, they are no functions to Spark, and go on.
+    Each is a literal from then on. (A temporary function of SQL would be refused in DELETE and MERGE.) Written without
+    brackets, they are no functions to Spark, and go on.
     """
-    registry = session._jsparkSession.sessionState().functionRegistry()
+    state = session._jsparkSession.sessionState()
+    registry, parser = state.functionRegistry(), state.sqlParser()
     identifier_of = java_class("org.apache.spark.sql.catalyst.FunctionIdentifier")
-    moment = text(now.isoformat(sep=" "))
-    values = {
-        "TIMESTAMP": f"to_timestamp({moment})",
-        "TIMESTAMP_NTZ": f"to_timestamp_ntz({moment})",
-        "DATE": f"to_date({text(now.date().isoformat())})",
-    }
+    # A map is a function: an empty one with a default value gives that for whatever it is applied to.
+    nothing = getattr(java_class("scala.collection.immutable.Map$"), "MODULE$").empty()
+    moment = now.isoformat(sep=" ")
+    values = {"TIMESTAMP_LTZ": f"{moment}Z", "TIMESTAMP_NTZ": moment, "DATE": now.date().isoformat()}
     for name, kind in STOPPED.items():
-        registry.dropFunction(identifier_of(name))  # or Spark refuses another of that name
-        session.sql(f"CREATE TEMPORARY FUNCTION {identifier(name)}() RETURNS {kind} RETURN {values[kind]}")
+        literal = parser.parseExpression(f"{kind} {text(values[kind])}")
+        known = registry.lookupFunction(identifier_of(name)).get()
+        registry.registerFunction(identifier_of(name), known, nothing.withDefaultValue(literal))
 
 
 STOPPED = {
-    "current_timestamp": "TIMESTAMP",
-    "now": "TIMESTAMP",
+    "current_timestamp": "TIMESTAMP_LTZ",
+    "now": "TIMESTAMP_LTZ",
     "localtimestamp": "TIMESTAMP_NTZ",
     "current_date": "DATE",
     "curdate": "DATE",
