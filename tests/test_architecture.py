@@ -27,7 +27,7 @@ LAYERS = (
     ("model",),
     ("template", "select", "stream"),
     ("project",),
-    ("decode", "errors", "events", "names", "conditions", "secrets", "words"),
+    ("decode", "errors", "events", "names", "conditions", "secrets", "words", "json_values"),
 )
 """From top to bottom: a module imports its own layer and those below."""
 

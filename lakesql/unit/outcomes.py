@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
 from typing import TypeAlias, assert_never
 
+from lakesql.json_values import plain
 from lakesql.model.unit_tests import UnitTest
 from lakesql.unit.fixture_values import Value
 from lakesql.unit.fixtures import Row
@@ -143,27 +142,12 @@ def _details(outcome: Outcome) -> dict[str, object]:
 
 
 def plain_row(row: Row) -> dict[str, object]:
-    """The row as JSON has it, and as a test may give it; what JSON has not, as text."""
+    """The row as JSON has it, and as a test may give it; what JSON has not, as text. Its times are in UTC."""
     return {name: _plain(value) for name, value in row.items()}
 
 
 def _plain(value: Value) -> object:
-    """A value as JSON has it; what it has not, as text."""
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return value if value == value and abs(value) != float("inf") else str(value)
-        case dict():
-            return plain_row(value)
-        case list():
-            return [_plain(it) for it in value]
-        case datetime():
-            return f"{value.isoformat()}Z"
-        case date() | Decimal():
-            return str(value)
-        case _:
-            return repr(value)
+    return plain(value, "Z")
 
 
 def _cell(value: Value) -> str:
