@@ -9,18 +9,17 @@ whole tree of processes has in RAM at its highest, shared pages counted once (PS
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.append import FILES, write_flights, write_flights_project
 from bench.project import CATALOG
+from bench.tree import Tree
 from bench.upsert import CONFIG
 
 RUNS = {
@@ -60,14 +59,13 @@ def set_java(root: Path, heap: str, java: str) -> None:
 
 def say(root: Path) -> str:
     """Run the model, and say what it took. Nothing of it stays."""
-    began, computed, highest = time.monotonic(), dict[int, float](), 0
+    began = time.monotonic()
     command = [sys.executable, "-m", "lakesql", "run", "--select", "flights"]
     with (root / "output").open("w+") as output:
         process = subprocess.Popen(command, cwd=root, stdout=output, stderr=subprocess.STDOUT)
+        tree = Tree(process.pid)
         while process.poll() is None:
-            alive = list(processes(process.pid))
-            computed |= {each: cpu for each in alive if (cpu := cpu_seconds(each))}
-            highest = max(highest, sum(map(memory, alive)))
+            tree.look()
             time.sleep(0.1)
         output.seek(0)
         assert process.returncode == 0, output.read()
@@ -76,33 +74,7 @@ def say(root: Path) -> str:
         shutil.rmtree(root / made, ignore_errors=True)
     for made in root.glob("catalog.db*"):
         made.unlink()
-    return f"{took:6.1f} s {sum(computed.values()):6.1f} s of CPU {highest / 2**20:8,.0f} MiB"
-
-
-def processes(parent: int) -> Iterator[int]:
-    """A process and all under it."""
-    yield parent
-    with suppress(OSError):
-        for task in Path(f"/proc/{parent}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                yield from processes(int(child))
-
-
-def memory(process: int) -> int:
-    """Its bytes in RAM, its part of what it shares: 0 once it has ended."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    return 0
-
-
-def cpu_seconds(process: int) -> float:
-    """What it has computed until now: 0 once it has ended."""
-    with suppress(OSError):
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return 0
+    return f"{took:6.1f} s {tree.cpu_seconds:6.1f} s of CPU {tree.highest / 2**20:8,.0f} MiB"
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """A table after so many commits, with lakesql's maintenance and without: is it still as fast as a new one?
 
-    python bench/maintenance.py [--commits 2000] [--rows 200] [--svg docs/pictures] [--smoke]
+    python bench/maintenance.py [--commits 2000] [--rows 200] [--picture FILE.svg] [--smoke]
 
 Two tables in mode `append` and two in mode `upsert`, whose keys are random, each with maintenance and without, are
 written by `lakesql run --continuous`, one after the other: a batch is a file of `--rows` flights. At 5, 25, 50 and
 100 % of the commits the model stops, and each table is read in full and by one key, in ratio to a new table of the
 same rows. Beside that: data and delete files, snapshots, bytes of metadata, milliseconds of a batch in the median of
 the last quarter, and the share of the time that procedures took. No snapshot is old enough to expire meanwhile.
-With --svg the curves are drawn (matplotlib).
+`--picture` draws the curves (needs matplotlib).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from bench.append import flights_stream, write_flights
+from bench.picture import Lines, draw_lines
 from bench.project import bound, open_project, report_failure, write_project
 from bench.upsert import KEYS, compare_reads
 from lakesql.catalog.table_facts import read_facts
@@ -34,6 +35,7 @@ from lakesql.run.interrupt import Interrupt
 from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 
+FLIGHTS = 336_776
 PARTS = (0.05, 0.25, 0.5, 1)
 MODES = {
     "append": "mode='append'",
@@ -65,19 +67,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commits", type=int, default=2000)
     parser.add_argument("--rows", type=int, default=200, help="of a commit")
-    parser.add_argument("--svg", type=Path, help="the folder to draw the curves into")
+    parser.add_argument("--picture", type=Path, metavar="FILE.svg")
     parser.add_argument("--smoke", action="store_true", help="20 commits, to see that it works")
     options = parser.parse_args(arguments)
     commits = 20 if options.smoke else options.commits
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        copies = -(-commits * options.rows // 336_776)
-        write_flights(root / "flights", copies, commits * options.rows if copies == 1 else None, commits)
+        copies = -(-commits * options.rows // FLIGHTS)
+        written = write_flights(root / "flights", copies, commits * options.rows // copies, commits)
+        assert written == commits * options.rows, "each commit is a file of so many rows"
         manifest = write_models(root, options.rows)
         with open_project(manifest, "append_kept") as around:
-            looks = [look for model in manifest.models for look in follow(around, model, commits)]
-    if options.svg:
-        draw(looks, options.svg)
+            models = [f"{mode}_{name}" for name in KEPT for mode in MODES]
+            looks = [look for model in models for look in follow(around, model, commits)]
+    if options.picture:
+        draw(looks, options.picture)
     return 0
 
 
@@ -165,20 +169,19 @@ def compare_points(spark: SparkSession, table: str, other: str) -> float:
     return statistics.median(seconds[table]) / statistics.median(seconds[other])
 
 
-def draw(looks: Sequence[Look], folder: Path) -> None:
-    """A picture for each mode: how many times as long a full read takes as that of a new table, by commits."""
-    from matplotlib import pyplot  # type: ignore[import-not-found]
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for mode in MODES:
-        figure, axes = pyplot.subplots(figsize=(6, 3.2))
-        for name, label in (("left", "without maintenance"), ("kept", "with maintenance")):
-            found = [each for each in looks if each.model == f"{mode}_{name}"]
-            axes.plot([each.commits for each in found], [each.full_read for each in found], marker="o", label=label)
-        axes.set(xlabel="commits", ylabel="full read, times a new table's", title=f"mode {mode}", ylim=(0, None))
-        axes.legend()
-        figure.tight_layout()
-        figure.savefig(folder / f"maintenance-{mode}.svg", metadata={"Date": None})
+def draw(looks: Sequence[Look], file: Path) -> None:
+    """How many times as long a full read takes as that of a new table, by commits: a panel for each mode."""
+    panels = [
+        Lines(
+            f"mode {mode}",
+            {
+                label: [(each.commits, each.full_read) for each in looks if each.model == f"{mode}_{name}"]
+                for name, label in (("kept", "with maintenance"), ("left", "without"))
+            },
+        )
+        for mode in MODES
+    ]
+    draw_lines("A full read after many commits", panels, ("commits", "times a new table's"), file)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,24 @@
 """Small upserts: batches of 1,000 rows into tables of millions, lakesql's MERGE against the usual one without bounds.
 
-    python bench/small_upserts.py [--mode upsert] [--rows 1000000 4000000 16000000] [--keys newest zipf random]
+    python bench/small_upserts.py [--mode upsert] [--rows 1000000 4000000 16000000] [--keys new newest zipf random]
         [--tables copy-on-write merge-on-read] [--batches 5] [--picture FILE.svg] [--smoke]
 
-A table has one data file for each 250,000 rows, sorted by key. Its batches have the newest keys, half of them new, or
-keys from all over it: each as likely as any other, or by Zipf's law, so that some come in each batch and twice. Both
-sides read one file of JSON lines a batch and take the newest record of each key. In mode `cdc` the lines are Debezium's
-events, updates with the row before and after. lakesql also judges and counts every record, keeps its ledger, stages
-each batch and publishes it. All sides of a size begin with the same files, and in the end both tables must hold the
-same rows.
+A table has one data file for each 250,000 rows, sorted by key. Its batches have new keys, the newest ones, half of them
+new, or keys from all over it: each as likely as any other, or by Zipf's law, so that some come in each batch and twice.
+Both sides read one file of JSON lines a batch and take the newest record of each key. In mode `cdc` the lines are
+Debezium's events, updates with the row before and after. lakesql also judges and counts every record, keeps its ledger,
+stages each batch and publishes it. All sides of a size begin with the same files, and in the end both tables must hold
+the same rows.
 
 Prints the median seconds of a batch, after one that warms up, and by how much lakesql is the faster. What is timed is
 the function that Spark calls with the batch, from its start to its end: for lakesql the `duration_ms` of
-`BatchCommitted`. `--picture` draws the table.
+`BatchCommitted`. `--picture` draws the table (needs matplotlib).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import random
 import shutil
 import statistics
@@ -34,6 +33,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from bench.picture import Lines, draw_lines
 from bench.project import bound, open_project, report_failure, write_project
 from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.events import BatchCommitted, Event
@@ -43,7 +43,7 @@ from lakesql.run.models import run_selects
 from lakesql.run.prepare import RunContext
 
 SIZES = (1_000_000, 4_000_000, 16_000_000)
-KEYS = ("newest", "zipf", "random")
+KEYS = ("new", "newest", "zipf", "random")
 TABLES = ("copy-on-write", "merge-on-read")
 BATCH_ROWS = 1_000
 FILE_ROWS = 250_000
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keys", nargs="+", choices=KEYS, default=KEYS)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=TABLES)
     parser.add_argument("--batches", type=int, default=5, help="that count, after one that warms up")
-    parser.add_argument("--picture", type=Path, help="where to draw the figures, as SVG")
+    parser.add_argument("--picture", type=Path, metavar="FILE.svg")
     parser.add_argument("--smoke", action="store_true", help="a small table and few batches, to see that it works")
     options = parser.parse_args(arguments)
     sizes, batches = ((20_000,), 1) if options.smoke else (tuple(sorted(options.rows)), options.batches)
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for rows in sizes:
                 figures |= measure_size(around, rows, cases, batches, is_shown=True)
     if options.picture:
-        options.picture.write_text(render_picture(figures), "utf-8")
+        draw(figures, options.picture)
     return 0
 
 
@@ -177,6 +177,8 @@ def write_batches(folder: Path, case: Case, batches: int) -> None:
     for batch in range(batches):
         first = case.rows + (2 * batch - 1) * BATCH_ROWS // 2
         match case.keys:
+            case "new":
+                ids = list(range(case.rows + batch * BATCH_ROWS, case.rows + (batch + 1) * BATCH_ROWS))
             case "newest":
                 ids = list(range(first, first + BATCH_ROWS))
             case "zipf":
@@ -283,110 +285,19 @@ def merge_by_lakesql(around: RunContext, case: Case) -> list[float]:
     return seconds
 
 
-# --- the picture
-
-PANEL_WIDTH, PANEL_HEIGHT = 330, 210
-LEFT, TOP, GAP_X, GAP_Y = 64, 96, 64, 68
-COLOURS = {"by_hand": "#b45309", "lakesql": "#1d4ed8"}
-NAMES = {"by_hand": "MERGE by hand", "lakesql": "lakesql"}
+NAMES = {"lakesql": "lakesql", "by_hand": "MERGE by hand"}
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One of the diagrams: rows of the table to the right, seconds upwards, both in equal steps for equal ratios.
-
-    `left` and `top` are its corner, `low` and `high` the seconds at its bottom and top, all as in the others.
-    """
-
-    left: int
-    top: int
-    sizes: tuple[int, ...]
-    ticks: tuple[float, ...]
-    figures: Mapping[int, Figure]
-    title: str
-
-    def x(self, size: int) -> float:
-        """Where a table of this size stands: they grow by a factor each."""
-        return self.left + PANEL_WIDTH * (self.sizes.index(size) + 0.5) / len(self.sizes)
-
-    def y(self, seconds: float) -> float:
-        """Where so many seconds stand."""
-        share = math.log(seconds / self.ticks[0]) / math.log(self.ticks[-1] / self.ticks[0])
-        return self.top + PANEL_HEIGHT * (1 - share)
-
-
-def render_picture(figures: Mapping[Case, Figure]) -> str:
-    """The figures as SVG: a diagram for each kind of keys and of table, with a line for each side."""
-    sizes = tuple(sorted({case.rows for case in figures}))
-    ticks = _ticks([value for figure in figures.values() for value in (figure.by_hand, figure.lakesql)])
-    keys_shown = [keys for keys in KEYS if any(case.keys == keys for case in figures)]
-    tables = [table for table in TABLES if any(case.table == table for case in figures)]
-    (mode,) = {case.mode for case in figures}
-    panels = [
-        Panel(
-            left=LEFT + column * (PANEL_WIDTH + GAP_X),
-            top=TOP + row * (PANEL_HEIGHT + GAP_Y),
-            sizes=sizes,
-            ticks=ticks,
-            figures={size: figures[Case(size, keys, table, mode)] for size in sizes},
-            title=f"{keys} keys, {table}",
-        )
-        for (row, keys), (column, table) in product(enumerate(keys_shown), enumerate(tables))
-    ]
-    width, height = LEFT + 2 * PANEL_WIDTH + GAP_X + 24, TOP + len(keys_shown) * (PANEL_HEIGHT + GAP_Y) - 24
-    title = f"Seconds to upsert a batch of {BATCH_ROWS:,} rows, by rows in the table"
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-            ' font-family="Helvetica, Arial, sans-serif" font-size="12" fill="#1f2937" role="img">',
-            f"<title>{title}</title>",
-            '<rect width="100%" height="100%" fill="#ffffff"/>',
-            f'<text x="{LEFT}" y="28" font-size="16" font-weight="bold">{title}</text>',
-            *_legend(),
-            *(line for panel in panels for line in _panel(panel)),
-            "</svg>\n",
-        ]
-    )
-
-
-def _ticks(values: list[float]) -> tuple[float, ...]:
-    """Powers of two that enclose the values."""
-    first, last = math.floor(math.log2(min(values) * 0.8)), math.ceil(math.log2(max(values) * 1.25))
-    return tuple(2.0**power for power in range(first, max(last, first + 1) + 1))
-
-
-def _legend() -> list[str]:
-    lines, left = [], LEFT
-    for side, colour in COLOURS.items():
-        lines.append(f'<line x1="{left}" y1="48" x2="{left + 26}" y2="48" stroke="{colour}" stroke-width="2.5"/>')
-        lines.append(f'<circle cx="{left + 13}" cy="48" r="4" fill="{colour}"/>')
-        lines.append(f'<text x="{left + 34}" y="52">{NAMES[side]}</text>')
-        left += 160
-    return lines
-
-
-def _panel(panel: Panel) -> list[str]:
-    right, bottom = panel.left + PANEL_WIDTH, panel.top + PANEL_HEIGHT
-    lines = [f'<text x="{panel.left}" y="{panel.top - 9}" font-weight="bold">{panel.title}</text>']
-    for tick in panel.ticks:
-        y = panel.y(tick)
-        lines.append(f'<line x1="{panel.left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#e5e7eb"/>')
-        lines.append(f'<text x="{panel.left - 8}" y="{y + 4:.1f}" text-anchor="end">{tick:g} s</text>')
-    for size in panel.sizes:
-        label = f"{size / 1e6:g} M" if size >= 1_000_000 else f"{size:,}"
-        lines.append(f'<text x="{panel.x(size):.1f}" y="{bottom + 18}" text-anchor="middle">{label}</text>')
-    for side, colour in COLOURS.items():
-        points = [(panel.x(size), getattr(figure, side), figure) for size, figure in panel.figures.items()]
-        path = " ".join(f"{x:.1f},{panel.y(seconds):.1f}" for x, seconds, _ in points)
-        lines.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
-        for x, seconds, figure in points:
-            y, is_slower = panel.y(seconds), seconds == max(figure.by_hand, figure.lakesql)
-            lines.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
-            lines.append(
-                f'<text x="{x:.1f}" y="{y - 10 if is_slower else y + 20:.1f}" text-anchor="middle" fill="{colour}">'
-                f"{seconds:.2f}</text>"
-            )
-    return lines
+def draw(figures: Mapping[Case, Figure], file: Path) -> None:
+    """Seconds a batch by rows of the table: a panel for each kind of keys and of table."""
+    panels: list[Lines] = []
+    for keys, table in product(KEYS, TABLES):
+        found = {case.rows: each for case, each in figures.items() if (case.keys, case.table) == (keys, table)}
+        lines = {name: [(rows, getattr(each, side)) for rows, each in found.items()] for side, name in NAMES.items()}
+        if found:
+            panels.append(Lines(f"{keys} keys, {table}", lines))
+    labels = ("rows of the table", "seconds")
+    draw_lines(f"A batch of {BATCH_ROWS:,} rows, merged", panels, labels, file, logarithmic=True)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SHARED = ("kafka", "cdc", "append", "upsert", "small_upserts", "latency", "memory", "maintenance")
-"""The first one's Java is that of all: it has the jars of Kafka too."""
+SHARED = ("formats", "kafka", "cdc", "append", "upsert", "small_upserts", "latency", "memory", "maintenance")
+"""The first one's Java is that of all: it has the jars of Kafka and Avro too."""
 
-PROGRAMS = ("cli", "status", "start", "recovery", "connect", "upsert_programs", "heap", "unit_tests")
+PROGRAMS = ("cli", "status", "start", "recovery", "peers", "upsert_programs", "heap", "unit_tests")
 
 
 def main() -> int:

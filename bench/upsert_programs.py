@@ -1,4 +1,4 @@
-"""Upsert, from the command to its end: `lakesql run` beside bench/merge_by_hand.py, each a program of its own.
+"""Upsert, from the command to its end: `lakesql run` beside bench/by_hand.py, each a program of its own.
 
     python bench/upsert_programs.py [--pairs 3] [--copies 3] [--smoke]
 
@@ -86,7 +86,7 @@ def build_sides(root: Path) -> dict[str, Side]:
     name = BY_HAND.partition(".")[0]
     theirs = replace(ours, name=name, uri=f"sqlite:///{root}/{name}.db", warehouse=f"{root}/{name}")
     jars = ensure_jars(frozenset({"core"}), user_cache(os.environ), print)
-    by_hand = [sys.executable, "-m", "bench.merge_by_hand", str(root), *map(str, jars)]
+    by_hand = [sys.executable, "-m", "bench.by_hand", "upsert", str(root), *map(str, jars)]
     lakesql = [sys.executable, "-m", "lakesql", "run", "--select", "flights"]
     checkpoints = root / "checkpoints"
     return {

@@ -46,6 +46,8 @@ from lakesql.stream.stream import RECORD_FIELDS, Column, Csv, Watermark, _Column
 from lakesql.template.library import FILTERS, TESTS
 from lakesql.template.library import METHODS as VALUE_METHODS
 from lakesql.template.reader import SEVEN
+from lakesql.unit.arrivals_given import Raw, RecordOptions
+from lakesql.unit.change_given import ChangeOptions
 from lakesql.words import WORDS, Kind
 
 DOCS = Path(__file__).parent
@@ -124,6 +126,8 @@ def unit_test_sections() -> str:
         "`given`: a stream": GivenStream,
         "`given`: the table of a model that is joined": GivenRef,
         "`expect`": Expect,
+        "A change of a feed, in short": ChangeOptions,
+        "`_record`, beside the columns of a record": RecordOptions,
     }
     parts += [f"### {head}\n\n{_keys_of(kind)}" for head, kind in heads.items()]
     return "\n\n".join(parts)
@@ -169,6 +173,7 @@ def option_doc(kind: type) -> str:
 KINDS: Mapping[Any, str] = {
     datetime: "time",
     Rows: "list, or path",
+    Raw: "text, or mapping",
     str: "text",
     int: "whole number",
     float: "number",

@@ -163,6 +163,11 @@ CONDITIONS: dict[str, Condition] = {
         "An option of a connection's client stands in a stream or a model.",
         "Options of a connection's client (SASL, SSL, …) stand in profiles.yml, under the connection: move it there.",
     ),
+    "clock-not-stopped": Condition(
+        "A unit test sets `now`, and on Spark its model asks for the time by a word that a test cannot stop: one "
+        "without brackets, or `unix_timestamp()`.",
+        "Write `current_timestamp()` or `current_date()`, with the brackets.",
+    ),
     "column-list": Condition(
         "A table alias or common table expression renames a stream's columns by a list: `FROM orders AS o (a, b)`.",
         "Rename the columns in the SELECT, with `AS`.",
@@ -605,12 +610,13 @@ CONDITIONS: dict[str, Condition] = {
         "Wait. A run that was asked to pause continues by itself.",
     ),
     "results-missing": Condition(
-        "There is no run_results.json for `result:`: nothing has been run into that folder.",
+        "There is no run_results.json for `result:`, nor for data tests a test_results.json: nothing has been run into "
+        "that folder.",
         "Run something first, or name with `--state` the folder that a run has written, such as a copy of target/.",
     ),
     "results-unreadable": Condition(
-        "The run_results.json for `result:` is not what a run of lakesql writes.",
-        "Name with `--state` a folder that `lakesql run` has written.",
+        "The run_results.json or test_results.json for `result:` is not what a command of lakesql writes.",
+        "Name with `--state` a folder that `lakesql run`, `test` or `build` has written.",
     ),
     "rewind-duplicates": Condition(
         "`lakesql rewind`, to the start or to a time, would have a model without `keys` read records again, while "

@@ -117,6 +117,7 @@ EXTRAS = {
     "duckdb": "unit",
     "psycopg": "postgres",
     "boto3": "glue",
+    "confluent_kafka": "kafka",
     **dict.fromkeys(("thrift", "thrift_sasl"), "hive"),
 }
 """The modules that an extra of lakesql's installs, each with the extra."""

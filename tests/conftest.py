@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import time
@@ -103,6 +104,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = find_left_out(items, config.getoption("--share"), config.getoption("--seed"))
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
     items[:] = [item for item in items if item.nodeid not in left_out]
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: the search for garbage need not walk through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def find_left_out(items: list[pytest.Item], share: str, seed: int) -> frozenset[str]:

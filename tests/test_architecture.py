@@ -27,7 +27,7 @@ LAYERS = (
     ("model",),
     ("template", "select", "stream"),
     ("project",),
-    ("decode", "errors", "events", "names", "conditions", "secrets", "words"),
+    ("decode", "errors", "events", "names", "conditions", "secrets", "words", "json_values"),
 )
 """From top to bottom: a module imports its own layer and those below."""
 
@@ -55,6 +55,7 @@ PLACES = {
     "rich": ("observe/", "cli/"),
     "yaml": ("project/yaml.py",),
     "prometheus_client": ("observe/metrics.py",),
+    "confluent_kafka": ("engine/sources/offsets.py",),
 }
 """Where a library may be imported; for types alone it may be anywhere."""
 

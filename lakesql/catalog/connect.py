@@ -41,7 +41,7 @@ OPENS_WITHIN_S = 30.0
 ANSWERS_WITHIN_S = 60
 """How long a REST catalog may take for a request."""
 
-_BUSY_TIMEOUT_S = 30
+BUSY_TIMEOUT_S = 30
 """How long to wait for Spark's commit to let go of the SQLite file; Spark waits as long for ours."""
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ def _check_places(catalog: Catalog, warehouse: Path) -> None:
     file = sqlite_file(catalog)
     if file is None or not file.exists():
         return
-    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_TIMEOUT_S)) as opened:
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)) as opened:
         try:
             rows = opened.execute(
                 "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = ?", (catalog.name,)
@@ -225,7 +225,7 @@ def _open_sql(catalog: Catalog) -> IcebergCatalog:
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         if "?" not in catalog.uri:
-            properties["uri"] = f"{catalog.uri}?timeout={_BUSY_TIMEOUT_S}"
+            properties["uri"] = f"{catalog.uri}?timeout={BUSY_TIMEOUT_S}"
     try:
         return SqlCatalog(catalog.name, **properties)
     except DBAPIError:

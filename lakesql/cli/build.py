@@ -9,8 +9,14 @@ import click
 from lakesql.cli.options import Command, Given, engine_option, select_options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakesql.cli.options import Options
+    from lakesql.graph.manifest import Manifest
+    from lakesql.model.unit_tests import UnitTest
     from lakesql.run.rebuild import RebuildFrom
     from lakesql.run.test import Engine
+    from lakesql.unit.outcomes import Result
 
 
 @click.command("build", cls=Command)
@@ -39,15 +45,15 @@ def command(
     from lakesql.run.build import plan_build
 
     rebuild_from: RebuildFrom | None = "start" if full_refresh else None
-    manifest = project.load_project(given.options)
-    names, tests = project.select_tests(manifest, select, exclude, given.options)
+    work = project.load_work(given.options, select, exclude, with_tests=True, with_tasks=not full_refresh)
+    manifest, names = work.manifest, work.names
     project.check_tests(manifest, compiled_files(manifest))
     units = [test for test in manifest.unit_tests if test.model in names]
-    build = plan_build(manifest, names, tests, units, engine)
+    answers = _answer_units(manifest, names, units, given.options) if engine == "spark" and units else []
+    build = plan_build(manifest, names, work.tests, units, engine, answers)
     code = run_selected(
         given.options,
-        select,
-        exclude,
+        work,
         once=True,
         rebuild_from=rebuild_from,
         accept_data_loss=False,
@@ -60,3 +66,15 @@ def command(
     found = [result for name in names for result in build.unit_results.get(name, ())]
     report_tests(manifest, found, results, given.options)
     return code or exit_code(found, results, None)
+
+
+def _answer_units(
+    manifest: Manifest, names: Sequence[str], tests: Sequence[UnitTest], options: Options
+) -> list[Result]:
+    """The results of the unit tests on Spark, before the run opens its own session in the same process."""
+    from lakesql.cli.test import run_unit_tests
+    from lakesql.compile.select import build_selects
+    from lakesql.run.bind import bind_selects
+
+    bound = bind_selects(manifest, build_selects(manifest, names))
+    return run_unit_tests(manifest, tests, "spark", options, [it for each in bound.values() for it in each.bindings])

@@ -30,10 +30,9 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
     from lakesql.compile.compiled import compiled_files, write_copies
     from lakesql.observe.text import count
 
-    manifest = project.load_project(given.options)
-    project.show_warnings(manifest, given.options)
-    names, tasks = project.select_work(manifest, select, exclude, given.options)
-    manifest = project.defer(manifest, names, given.options)
+    work = project.load_work(given.options, select, exclude)
+    names, tasks = work.names, work.tasks
+    manifest = project.defer(work.manifest, names, given.options)
     compiled = compiled_files(manifest)
     texts = compiled.compile((*names, *tasks))
     project.write_manifest(manifest, compiled)

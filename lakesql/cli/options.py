@@ -201,9 +201,9 @@ engine_option = click.option(
     type=click.Choice(["duckdb", "spark"]),
     default="duckdb",
     show_default=True,
-    help="Where data tests run; duckdb: on Spark only those that must.",
+    help="Where tests run; duckdb: of data tests, those on Spark that must, and of unit tests none.",
 )
-"""Gives a command that runs data tests `--engine`."""
+"""Gives a command that runs tests `--engine`."""
 
 
 def select_options(function: F) -> F:

@@ -21,7 +21,7 @@ from lakesql.review.verdicts import VERDICTS, Verdict
 @click.option(
     "--live",
     is_flag=True,
-    help="Look at the tables in the catalog and at the checkpoints too: whether a run can go on with what is there.",
+    help="Look at tables, checkpoints and topics as they are too: whether a run can go on with them.",
 )
 @click.option(
     "--fail-on",
@@ -42,7 +42,7 @@ def command(
 
     The project as it is, with what is not committed, is compared with what it was: without --against and --state at the
     commit at which this branch has left the main branch. Neither Java nor Spark is needed,
-    and nothing is asked but the files; with --live the catalog and the checkpoints are.
+    and nothing is asked but the files; with --live the catalog, the checkpoints and the brokers are.
     """
     from lakesql.cli.report import say
     from lakesql.cli.review import review_project
@@ -51,8 +51,6 @@ def command(
     review, unmatched = review_project(given.options, select, exclude, live)
     for word in unmatched:
         say(f"'{word}' matches nothing.", given.options)
-    if live:
-        say("Not looked at: whether topics still hold what is to be read next. A run refuses where not.", given.options)
     match output:
         case "json":
             from lakesql.review.as_json import render_json

@@ -7,6 +7,7 @@ import gc
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -117,23 +118,25 @@ def select(
     words = said_words(manifest.selectors, words, exclude, options)
     selection = parse_selection(words, exclude, manifest.selectors.find)
     has_tasks = bool(manifest.written) or any(_MEANS_TASKS.search(word) for word in words)
-    graph = _known_graph(graph_with_tasks(manifest) if has_tasks else manifest.graph, manifest, selection, options)
+    graph = graph_with_tasks(manifest) if has_tasks else manifest.graph
     graph = add_tests(graph, manifest.data_tests) if with_tests else graph
+    graph = _known_graph(graph, manifest, selection, options, with_tests=with_tests)
     selected = select_nodes(selection, graph)
     for word in selected.unmatched:
         say(f"'{word}' matches nothing. {_nearest(word, manifest)}".rstrip(), options)
     return tuple(graph.nodes[id_] for id_ in graph.order(selected.ids))
 
 
-def _known_graph(graph: Graph, manifest: Manifest, selection: Selection, options: Options) -> Graph:
+def _known_graph(
+    graph: Graph, manifest: Manifest, selection: Selection, options: Options, *, with_tests: bool
+) -> Graph:
     """The graph, whose nodes know what a selection asks of them: another version of the project, an earlier run."""
     if asks_for(selection, "state"):
         graph = with_states(graph, _compare(options))
     if asks_for(selection, "result"):
         from lakesql.observe.results import read_results
 
-        results = read_results(options.state or manifest.outputs.target)
-        graph = with_results(graph, {node_id("model", name): found for name, found in results.items()})
+        graph = with_results(graph, read_results(options.state or manifest.outputs.target, with_tests=with_tests))
     return graph
 
 
@@ -178,24 +181,43 @@ def _nearest(word: str, manifest: Manifest) -> str:
 _PLAIN = re.compile(r"((?:@|\d*\+)?)([^:/,+@]+)((?:\+\d*)?)")
 
 
-def select_work(
-    manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
-) -> tuple[tuple[str, ...], dict[str, frozenset[str]]]:
-    """The names of the selected models, and the selected tasks by their models, of those models that are not selected.
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A project, and what a command runs of it.
+
+    `names` are models, each after those it reads; `tasks` are tasks of maintenance of other models, by these; `tests`
+    are data tests.
+    """
+
+    manifest: Manifest
+    names: tuple[str, ...]
+    tasks: Mapping[str, frozenset[str]]
+    tests: tuple[DataTest, ...] = ()
+
+
+def load_work(
+    options: Options, words: Sequence[str], exclude: Sequence[str], *, with_tests: bool = False, with_tasks: bool = True
+) -> Work:
+    """The project, and what is selected of it: models, tasks of maintenance, and with `with_tests` data tests.
 
     Everything, where nothing is said, is all models: each maintains its own tables. An empty selection is told on
-    stderr.
+    stderr, and so are the project's warnings. Raises what `load_project` and `select` raise.
     """
-    nodes = select(manifest, words, exclude, options)
+    manifest = load_project(options)
+    show_warnings(manifest, options)
+    nodes = select(manifest, words, exclude, options, with_tests=with_tests)
     names = tuple(node.name for node in nodes if node.resource_type == "model")
     tasks: dict[str, frozenset[str]] = {}
     is_chosen = bool(words or options.selector or (manifest.selectors.default and not exclude))
     for node in nodes:
-        if is_chosen and node.resource_type == "maintenance" and (of := str(node.config["of"])) not in names:
-            tasks[of] = tasks.get(of, frozenset()) | {node.name}
-    if not names and not tasks:
+        if is_chosen and with_tasks and node.resource_type == "maintenance":
+            of = str(node.config["of"])
+            if of not in names:
+                tasks[of] = tasks.get(of, frozenset()) | {node.name}
+    tests = _tests_of(manifest, nodes, exclude, options) if with_tests else ()
+    if not names and not tasks and not tests:
         say("No model is selected: nothing to do.", options)
-    return names, tasks
+    return Work(manifest, names, tasks, tests)
 
 
 def select_tests(
@@ -205,23 +227,29 @@ def select_tests(
 
     As in dbt, a test of several models is one of each; and a test is excluded like a model, or with one that it tests.
     """
-    selected = {node.id for node in select(manifest, words, exclude, options, with_tests=True)}
-    names = tuple(name for name in manifest.models if node_id("model", name) in selected)
-    excluded = _excluded(manifest, exclude, options)
-    tests = tuple(
+    nodes = select(manifest, words, exclude, options, with_tests=True)
+    names = tuple(node.name for node in nodes if node.resource_type == "model")
+    return names, _tests_of(manifest, nodes, exclude, options)
+
+
+def _tests_of(
+    manifest: Manifest, nodes: Sequence[GraphNode], exclude: Sequence[str], options: Options
+) -> tuple[DataTest, ...]:
+    selected, excluded = {node.id for node in nodes}, _excluded(manifest, exclude, options)
+    return tuple(
         test
         for test in manifest.data_tests
         if (test.id in selected or not {*map(partial(node_id, "model"), test.depends_on)}.isdisjoint(selected))
         and excluded.isdisjoint({test.id, *map(partial(node_id, "model"), test.depends_on)})
     )
-    return names, tests
 
 
 def _excluded(manifest: Manifest, exclude: Sequence[str], options: Options) -> frozenset[str]:
     if not exclude:
         return frozenset()
     selection = parse_selection(exclude, [], manifest.selectors.find)
-    graph = add_tests(_known_graph(manifest.graph, manifest, selection, options), manifest.data_tests)
+    graph = add_tests(manifest.graph, manifest.data_tests)
+    graph = _known_graph(graph, manifest, selection, options, with_tests=True)
     return select_nodes(selection, graph).ids
 
 

@@ -53,8 +53,7 @@ def command(
     if not (dry_run or abandon):
         return run_selected(
             given.options,
-            selection,
-            (),
+            project.load_work(given.options, selection, (), with_tasks=False),
             once=True,
             rebuild_from=start_at,
             accept_data_loss=accept_data_loss,

@@ -11,10 +11,11 @@ from typing import Any
 
 from lakesql.cli.options import Options, find_directory, find_outputs
 from lakesql.cli.project import profile_folders, read_schemas, read_vars, said_words
+from lakesql.compile.select import Select
 from lakesql.decode import node_of
 from lakesql.errors import LakesqlError, Place, Problem, ProjectError, UsageError
 from lakesql.graph.graph import Graph
-from lakesql.graph.manifest import Manifest, load_manifest
+from lakesql.graph.manifest import Manifest, load_manifest, reads_model
 from lakesql.graph.named_selectors import Selectors, parse_selectors
 from lakesql.graph.parse_cache import FileCache
 from lakesql.graph.selector import Selection, asks_for, parse_selection, select_nodes
@@ -50,8 +51,8 @@ def review_project(
     """What the change of the selected models does, and the words of the selection that mean nothing.
 
     The options say what they are compared with: a commit, the folder of a manifest, or else the main branch.
-    With `is_live` the tables in the catalog are looked at, which needs the login that a run needs. Raises `UsageError`
-    where there is nothing to compare with, and `LakesqlError` for what the target has wrong.
+    With `is_live` the tables in the catalog, checkpoints and topics are looked at, which needs the login that a run
+    needs. Raises `UsageError` where there is nothing to compare with, and `LakesqlError` for what the target has wrong.
     """
     with _open_former(options) as former:
         files = read_project(find_directory(options), find_outputs(options))
@@ -104,17 +105,28 @@ def compare_with(
 
 
 def with_live(options: Options, compared: Compared) -> Review:
-    """The review with the tables and checkpoints as they are, which needs the login that a run needs."""
+    """The review with the tables, checkpoints and topics as they are, which needs the login that a run needs.
+
+    Of which topics nothing is known is told on stderr.
+    """
     # Only here: what reads a catalog is not loaded where the files alone are compared.
+    from lakesql.cli.report import say
     from lakesql.review.tables_now import add_live
     from lakesql.run.live import read_live
+    from lakesql.run.topics import read_topics
 
     review, old, new = compared.review, compared.old, compared.new
     folders = profile_folders(options, find_directory(options))
     target = load_target(new.files.settings.profile, options.target, folders, os.environ)
     names = [it.name for it in review.models if it.name in new.manifest.models and it.name not in new.problems]
     tables = {name: new.manifest.models[name].table for name in names}
-    return add_live(review, old, new, read_live(resolve_paths(target, new.files.directory), tables))
+    selects = [select for name in names if isinstance(select := new.select(name), Select)]
+    streams = {name: select.streams[name] for select in selects for name in select.query.streams_read}
+    read = [stream for name, stream in streams.items() if reads_model(new.manifest, name) is None]
+    topics, unread = read_topics(target.connections, read)
+    for sentence in unread:
+        say(sentence, options)
+    return add_live(review, old, new, read_live(resolve_paths(target, new.files.directory), tables), topics)
 
 
 def compared_states(options: Options) -> Mapping[str, frozenset[str]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from lakesql.json_values import plain
 from lakesql.observe.text import printable
 
 
@@ -27,28 +27,6 @@ def render_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """An object a line. Decimals are texts, so that no digit is lost; bytes that are not UTF-8 are in base64."""
     lines = (json.dumps(dict(zip(columns, map(plain, row), strict=True)), ensure_ascii=False) for row in rows)
     return "".join(f"{line}\n" for line in lines)
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON has it; what it has not, as text."""
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return value if value == value and abs(value) != float("inf") else str(value)
-        case datetime() | date() | time():
-            return value.isoformat()
-        case bytes():
-            try:
-                return value.decode()
-            except UnicodeDecodeError:
-                return base64.b64encode(value).decode()
-        case Mapping():
-            return {str(key): plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [plain(item) for item in value]
-        case _:
-            return str(value)
 
 
 def _text(value: Any) -> str:

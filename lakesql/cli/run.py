@@ -16,7 +16,9 @@ from lakesql.cli.options import Command, Given, Options, defer_options, read_int
 from lakesql.errors import UsageError
 
 if TYPE_CHECKING:
+    from lakesql.cli.project import Work
     from lakesql.cli.run_review import RunReview
+    from lakesql.events import Emit
     from lakesql.graph.manifest import Manifest
     from lakesql.observe.emitter import Renderer
     from lakesql.project.duration import Duration
@@ -100,10 +102,11 @@ def command(
     if plan_first and not sys.stdin.isatty():
         what = "`lakesql run --plan-first` asks before it changes anything, and this is no terminal."
         raise UsageError.of("usage", what, fix="Leave it out, and see what the run would do with: lakesql plan --live")
+    from lakesql.cli import project
+
     return run_selected(
         given.options,
-        select,
-        exclude,
+        project.load_work(given.options, select, exclude, with_tasks=rebuild_from is None),
         once=once,
         rebuild_from=rebuild_from,
         accept_data_loss=accept_data_loss,
@@ -125,8 +128,7 @@ class MetricsAt:
 
 def run_selected(
     options: Options,
-    select: tuple[str, ...],
-    exclude: tuple[str, ...],
+    work: Work,
     *,
     once: bool | None,
     rebuild_from: RebuildFrom | None,
@@ -137,9 +139,9 @@ def run_selected(
     metrics: MetricsAt | None = None,
     build: Build | None = None,
 ) -> int:
-    """Compile and run the selected models, each after those that it reads, and show the progress. The exit code.
+    """Compile and run the models of `work`, each after those that it reads, and show the progress. The exit code.
 
-    Of models whose maintenance alone is selected, the tasks that are due are run. With `rebuild_from` the models'
+    Of models whose maintenance alone is in it, the tasks that are due are run. With `rebuild_from` the models'
     tables are filled again from there. With `plan_first` it is asked before anything is written, and the exit code is 1
     where the answer is no. With `build` the tests of each model run too, and one whose tests fail has failed.
     """
@@ -148,13 +150,9 @@ def run_selected(
     from lakesql.run.columns import ask_topics
     from lakesql.run.former import holds_files
 
-    manifest = project.load_project(options)
-    project.show_warnings(manifest, options)
-    names, tasks = project.select_work(manifest, select, exclude, options)
-    if rebuild_from is not None:
-        tasks = {}
-    manifest = ask_topics(project.defer(manifest, names, options), names)
-    names = (*names, *tasks)
+    tasks = work.tasks
+    manifest = ask_topics(project.defer(work.manifest, work.names, options), work.names)
+    names = (*work.names, *tasks)
     compiled = compiled_files(manifest)
     compiled.compile(names)
     review: RunReview | None = None
@@ -174,6 +172,22 @@ def run_selected(
         return 0
 
     from lakesql.cli.render import open_emitter
+    from lakesql.run.nothing_new import report_nothing_new
+
+    continuous = manifest.target.run == "continuous" if once is None else not once
+    selects = compiled.selects(names)
+
+    @contextmanager
+    def open_events() -> Iterator[Emit]:
+        with (
+            served(manifest, names, metrics, options) as others,
+            open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), others) as emit,
+        ):
+            yield emit
+
+    is_plain = not (continuous or tasks or rebuild_from or accept_data_loss or plan_first or review or build)
+    if is_plain and report_nothing_new(manifest, selects, open_events):
+        return 0
     from lakesql.run.maintain import maintenance_queries
     from lakesql.run.models import QueriesBy, run_models
     from lakesql.run.rebuild import rebuild_queries
@@ -185,14 +199,11 @@ def run_selected(
         from lakesql.run.build import queries_with_tests
 
         queries_by = queries_with_tests(build, queries_by)
-    with (
-        served(manifest, names, metrics, options) as others,
-        open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), others) as emit,
-    ):
+    with open_events() as emit:
         succeeded = run_models(
             manifest,
-            compiled.selects(names),
-            manifest.target.run == "continuous" if once is None else not once,
+            selects,
+            continuous,
             emit,
             accept_data_loss=accept_data_loss,
             fail_fast=fail_fast,

@@ -94,7 +94,7 @@ def ask_first(options: Options, manifest: Manifest, names: Sequence[str]) -> boo
         click.echo(f"What the change does is not known: {error.problems[0].what}")
     else:
         review = with_live(options, compared)
-        if not any(model.reasons for model in review.models):
+        if not any(reason.verdict != "none" for model in review.models for reason in model.reasons):
             return True
         click.echo(render_text(review), nl=False)
     return click.confirm("Run?")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from lakesql.engine.sources.binding import StreamBinding
     from lakesql.graph.manifest import Manifest
     from lakesql.model.data_tests import DataTest
+    from lakesql.model.unit_tests import UnitTest
     from lakesql.plan.test_results import TestResult
     from lakesql.run.test import Engine
     from lakesql.unit.outcomes import Result
@@ -93,9 +95,9 @@ def command(
     units: list[Result] = []
     if unit_tests or unit:
         from lakesql.unit.outcomes import render_text
-        from lakesql.unit.run import run_tests
 
-        units = run_tests(manifest, unit_tests)
+        reads_later = () if data_tests else None
+        units = run_unit_tests(manifest, unit_tests, engine, given.options, reads_later)
         if output == "text":
             click.echo(render_text(units), nl=False)
     results: list[TestResult] = []
@@ -104,6 +106,24 @@ def command(
     if output == "json":
         click.echo(render_document(units, results))
     return exit_code(units, results, fail_on)
+
+
+def run_unit_tests(
+    manifest: Manifest,
+    tests: Sequence[UnitTest],
+    engine: Engine,
+    options: Options,
+    reads_later: Iterable[StreamBinding] | None = None,
+) -> list[Result]:
+    """Run unit tests: on DuckDB, or all of them in one session of Spark. `reads_later` is `run_tests_on_spark`'s."""
+    if engine == "spark" and tests:
+        from lakesql.cli.report import say
+        from lakesql.run.units import run_tests_on_spark
+
+        return run_tests_on_spark(manifest, tests, lambda text: say(text, options), reads_later)
+    from lakesql.unit.run import run_tests
+
+    return run_tests(manifest, tests)
 
 
 def _record(manifest: Manifest, names: Sequence[str], name: str, records: int) -> int:

@@ -9,7 +9,8 @@ from dataclasses import asdict
 from typing import Any
 
 from lakesql import __version__
-from lakesql.cli.rows import plain, render_rows
+from lakesql.cli.rows import render_rows
+from lakesql.json_values import plain
 from lakesql.observe.text import count, duration, iso_time
 from lakesql.plan.test_results import STATUSES, ReadOf, TestResult
 

@@ -60,7 +60,7 @@ from lakesql.names import (
 from lakesql.stream.stream import CHANGE_FIELDS
 
 COMMIT = "each batch: the commit"
-FIRST_COMMIT = "each batch into a table without a row: the commit"
+NEW_COMMIT = "each batch of keys that no file of the table can have: the commit"
 UNSENT_WHEN = "each batch with updates that have not sent all values"
 MOVES_WHEN = "each batch with changes of keys"
 
@@ -231,15 +231,15 @@ class Write:
     """The one statement that changes the table.
 
     `is_unchecked`: Iceberg does not check when it commits that the table is still as the statement has read it.
-    `truncating` is what the statement of a batch with a truncate ends with, besides; it has no bounds. `first` does the
-    same to a table without a row, and looks at no row of it: Iceberg does not check that either.
+    `truncating` is what the statement of a batch with a truncate ends with, besides; it has no bounds. `new` does the
+    same to a table that has no row of the batch's keys, and looks at no row of it: Iceberg does not check that either.
     """
 
     when: str
     statement: Bounded
     is_unchecked: bool = False
     truncating: str = ""
-    first: Bounded | None = None
+    new: Bounded | None = None
 
     def text(self, bounds: tuple[KeyRange, ...] | None = None) -> str:
         """The statement, with these bounds in their place; None leaves a mark there, as the compiled file has it."""
@@ -377,7 +377,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                     COMMIT,
                     merge,
                     columns is not None and inserts_only(config, columns),
-                    first=Bounded(insert_parts(table, config, columns, remembers), aliases[:-1]),
+                    new=Bounded(insert_parts(table, config, columns, remembers), aliases[:-1]),
                 ),
             )
         case Cdc(keys=keys):
@@ -412,7 +412,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                         ("deleted", "target") if sequence else ("target",),
                     ),
                     truncating=not_in_feed(position, marks),
-                    first=Bounded(
+                    new=Bounded(
                         insert_parts(table, merged, landing, bool(sequence), empties, marks),
                         ("deleted",) if sequence else (),
                     ),

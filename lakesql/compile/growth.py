@@ -174,14 +174,14 @@ def _grow(
 ) -> Growth:
     batches = int(span_ms / writes.interval_ms + 1e-6)
     table = _Table(terms, sizes, stock)
-    most = table.counts()
+    most = table.figures()
     at_step = max(1, math.ceil(batches / MOST_STEPS))
     done = 0
     while done < batches:
         step = min(at_step, batches - done)
         done += step
         table.commit(writes, step)
-        most = _most(most, table.counts())
+        most = tuple(map(max, most, table.figures()))
         if maintenance is not None:
             table.spare_ms = min(
                 maintenance.max_time_ratio * HOUR_MS,
@@ -189,8 +189,9 @@ def _grow(
             )
             if table.spare_ms > 0:
                 table.maintain(maintenance)
-    end = table.counts()
-    return Growth(batches, table.upkeep, end, _most(most, end), round(table.written))
+    end = table.figures()
+    most = tuple(map(max, most, end))
+    return Growth(batches, table.upkeep, Counts(*map(round, end)), Counts(*map(round, most)), round(table.written))
 
 
 def terms_of(model: Model) -> Terms:
@@ -308,15 +309,6 @@ def _whole(properties: Mapping[str, str], key: str, default: int) -> int:
     return int(text) if text.isascii() and text.isdigit() and int(text) else default
 
 
-def _most(one: Counts, other: Counts) -> Counts:
-    return Counts(
-        max(one.data_files, other.data_files),
-        max(one.delete_files, other.delete_files),
-        max(one.snapshots, other.snapshots),
-        max(one.metadata_bytes, other.metadata_bytes),
-    )
-
-
 @dataclass(slots=True)
 class _Snapshots:
     """Snapshots by their time, the oldest first, those of a step together; `aged` are those that were too old once."""
@@ -381,13 +373,13 @@ class _Table:
         """Delete files that delete something: of data files as they were rewritten, and of fresh ones."""
         return self.bulk_deletes + self.fresh_deletes
 
-    def counts(self) -> Counts:
-        """The table as it is."""
-        return Counts(
-            round(self.large + self.small),
-            round(self.deletes + self.dangling),
+    def figures(self) -> tuple[float, ...]:
+        """The table as it is: what `Counts` has, before it is rounded. Asked after each step."""
+        return (
+            self.large + self.small,
+            self.deletes + self.dangling,
             self.snapshots.count,
-            round(self._metadata_file() + self._list() + self._manifests()) if self.snapshots.count else 0,
+            self._metadata_file() + self._list() + self._manifests() if self.snapshots.count else 0,
         )
 
     def commit(self, writes: Writes, times: int) -> None:

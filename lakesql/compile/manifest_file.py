@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from lakesql import __version__
+from lakesql.compile.checks import Check, checks_of
 from lakesql.compile.compiled import CompiledFiles
 from lakesql.compile.maintenance import plain_options, when_due
 from lakesql.graph.find_tests import test_node
@@ -135,6 +136,7 @@ def _model(manifest: Manifest, compiled: CompiledFiles, folder: str, node: Graph
         "dead_letter_table": str(model.table.dead_letter),
         "description": model.properties.description,
         "freshness": _freshness(model.properties.freshness),
+        "expectations": [_expectation(check) for check in checks_of(model.properties)],
         "compiled_path": f"{folder}/{model.path}",
         "stateful": known.stateful if known else None,
         "contract": _model_contract(model, known.columns) if known and known.columns is not None else None,
@@ -142,6 +144,16 @@ def _model(manifest: Manifest, compiled: CompiledFiles, folder: str, node: Graph
         "joins": [node_id("model", name) for name in _names(found.name for found in model.facts.refs)],
         "vars": sorted(model.facts.vars),
         "macros": sorted(model.facts.macros),
+    }
+
+
+def _expectation(check: Check) -> dict[str, str | None]:
+    """What is expected of each row of a batch; the condition is in Spark's SQL. `column` is null where it has none."""
+    return {
+        "name": check.name,
+        "column": check.column or None,
+        "condition": check.condition,
+        "on_fail": check.on_fail,
     }
 
 

@@ -308,7 +308,7 @@ def insert_parts(
     empties: bool = False,
     marks: bool = False,
 ) -> tuple[str, ...]:
-    """What the MERGE of `merge_parts` does to a table without a row: the INSERT of the rows that are not deleted."""
+    """What the MERGE of `merge_parts` does to a table without a row of these keys: the INSERT of those not deleted."""
     first, *rest = _source_parts(table, config, remembers, empties, marks)
     landing = "BY NAME\nSELECT *"
     if columns is not None:

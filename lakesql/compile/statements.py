@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from lakesql.compile.batch import (
-    FIRST_COMMIT,
+    NEW_COMMIT,
     CheckDeletes,
     CheckRows,
     FillUnsent,
@@ -66,7 +66,7 @@ def compiled_text(select: Select) -> str:
                 parts.append(_section(step.when, step.text))
             case Write():
                 parts.append(_section(step.when, step.text()))
-                parts += [_section(FIRST_COMMIT, step.first.text())] if step.first else []
+                parts += [_section(NEW_COMMIT, step.new.text())] if step.new else []
                 if select.writing.is_mirror and select.writing.takes_truncates:
                     emptied = changed_view(select, has_truncate=True)
                     parts.append(_section(emptied.when, emptied.text))

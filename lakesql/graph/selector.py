@@ -366,7 +366,7 @@ STATES = ("new", "modified", *(f"modified.{part}" for part in ("body", "configs"
 
 
 RESULTS = ("success", "error", "skipped", "pass", "warn", "fail")
-"""What an earlier command may have said of a node: the first three of a model, the others of a test."""
+"""What an earlier command may have said of a node: the first three of a model, all but `success` of a data test."""
 
 SELECTOR = "selector"
 """The method that names an entry of selectors.yml."""

@@ -192,6 +192,7 @@ COLUMNS = (
     Column("rows", least=10),
     Column("dead letters", rank=1),
     Column("late", rank=1),
+    Column("failing", rank=1),
     Column("backlog", least=8),
     Column("last commit"),
 )
@@ -255,6 +256,7 @@ def _row(model: ModelTally, signs: Signs, now_ms: int) -> Row:
         number(model.rows) if has_run else "",
         number(model.rejected) if model.rejected else "",
         number(model.late) if model.late else "",
+        number(sum(rows for _, rows in model.violations)) if model.violations else "",
         f"{number(model.backlog)}{unit}{f' ({left})' if left else ''}" if runs and model.backlog is not None else "",
         age(now_ms - committed_at_ms) if runs and committed_at_ms is not None else "",
     )

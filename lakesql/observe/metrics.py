@@ -94,6 +94,9 @@ RECORDS = Metric("lakesql_records_total", "Records that arrived in batches.", "c
 ROWS = Metric("lakesql_rows_total", "Rows that were written.", "counter")
 DEAD_LETTERS = Metric("lakesql_dead_letters_total", "Dead letters that were written.", "counter")
 LATE_EVENTS = Metric("lakesql_late_events_total", "Events that a watermark has dropped.", "counter")
+VIOLATIONS = Metric(
+    "lakesql_expectation_failures_total", "Rows that failed an expectation, once for each that they failed.", "counter"
+)
 RETRIES = Metric("lakesql_retries_total", "Retries after transient failures.", "counter")
 BATCH_DURATION = Metric("lakesql_batch_duration_seconds", "What batches took, to the commit.", "summary")
 BACKLOG_RECORDS = Metric("lakesql_backlog_records", "Records that are left to read, of a model that reads Kafka.")
@@ -103,8 +106,8 @@ MODEL_FAILED = Metric("lakesql_model_failed", "1 from when the model has failed 
 MODEL_HEALTH = Metric("lakesql_model_health", "0 well, 1 watch, 2 ill, by what the run knows of it.")
 
 RUN_METRICS = (
-    *(BATCHES, RECORDS, ROWS, DEAD_LETTERS, LATE_EVENTS, RETRIES, BATCH_DURATION, BACKLOG_RECORDS, BACKLOG_FILES),
-    *(MODEL_RUNNING, MODEL_FAILED, MODEL_HEALTH, LAST_COMMIT, LAST_EVENT),
+    *(BATCHES, RECORDS, ROWS, DEAD_LETTERS, LATE_EVENTS, VIOLATIONS, RETRIES, BATCH_DURATION),
+    *(BACKLOG_RECORDS, BACKLOG_FILES, MODEL_RUNNING, MODEL_FAILED, MODEL_HEALTH, LAST_COMMIT, LAST_EVENT),
 )
 """What a run with `--metrics-port` says of each of its models."""
 
@@ -223,6 +226,7 @@ def _run_values(model: ModelTally, seen: _Seen) -> Iterable[tuple[Metric, float 
         (ROWS, model.rows),
         (DEAD_LETTERS, model.rejected),
         (LATE_EVENTS, model.late),
+        (VIOLATIONS, sum(rows for _, rows in model.violations)),
         (RETRIES, seen.retries),
         (BACKLOG_RECORDS if model.backlog_unit == "records" else BACKLOG_FILES, model.backlog),
         (MODEL_RUNNING, int(is_running)),

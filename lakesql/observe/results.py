@@ -12,6 +12,7 @@ from typing import Any, Self
 from lakesql import __version__
 from lakesql.errors import UsageError
 from lakesql.events import Event, ModelFinished, Retrying, RunFinished
+from lakesql.graph.graph import ResourceType, node_id
 from lakesql.observe.emitter import Clock
 from lakesql.observe.tally import ModelTally, RunTally
 from lakesql.observe.text import headline, is_up_to_date, iso_time, totals
@@ -60,21 +61,28 @@ class RunResults:
         write_atomically(self._path, render_results(self._run, is_running, command=self._command, at_ms=now))
 
 
-def read_results(folder: Path) -> Mapping[str, frozenset[str]]:
-    """The status of each model in the `run_results.json` of a folder, by its name.
+def read_results(folder: Path, *, with_tests: bool = False) -> Mapping[str, frozenset[str]]:
+    """How nodes have ended, by their ids: models, by the `run_results.json` of a folder; with `with_tests` data tests
+    too, by its `test_results.json`. Then one of the two files is enough.
 
     Raises `UsageError` (`results-missing`, `results-unreadable`).
     """
-    path = folder / "run_results.json"
-    if not path.is_file():
-        raise UsageError.of("results-missing", f"There is no run_results.json in {folder}.")
+    models, tests = folder / "run_results.json", folder / "test_results.json"
+    if not models.is_file() and not (with_tests and tests.is_file()):
+        missing = f"{models.name} or {tests.name}" if with_tests else models.name
+        raise UsageError.of("results-missing", f"There is no {missing} in {folder}.")
+    found = _read_statuses(models, "model") if models.is_file() else {}
+    return {**found, **_read_statuses(tests, "test")} if with_tests and tests.is_file() else found
+
+
+def _read_statuses(path: Path, kind: ResourceType) -> Mapping[str, frozenset[str]]:
     try:
         read = json.loads(path.read_bytes())
         if "lakesql_version" not in read["metadata"]:
             raise ValueError
-        return {str(it["name"]): frozenset({str(it["status"])}) for it in read["results"]}
+        return {node_id(kind, str(it["name"])): frozenset({str(it["status"])}) for it in read["results"]}
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise UsageError.of("results-unreadable", f"{path} is not what a run of lakesql writes.") from None
+        raise UsageError.of("results-unreadable", f"{path} is not what a command of lakesql writes.") from None
 
 
 def render_results(run: RunTally, is_running: bool, *, command: str, at_ms: int) -> str:

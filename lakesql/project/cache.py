@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Collection
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,12 @@ def digest(*parts: str) -> str:
     return hashed.hexdigest()
 
 
+@cache
 def _writer() -> str:
-    """Which lakesql this is: its version, and when its files and those of its parsers were last changed."""
+    """Which lakesql this is: its version, and when its files and those of its parsers were last changed.
+
+    Asked once, as what was loaded is what runs until the process ends.
+    """
     package = Path(__file__).parent.parent
     folders = (package, *(folder for folder in package.iterdir() if folder.is_dir()))
     files = (entry for folder in folders for entry in os.scandir(folder) if entry.name.endswith(".py"))

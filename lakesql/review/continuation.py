@@ -76,7 +76,7 @@ def is_refusal(reason: Reason) -> bool:
 
 def sources_of(version: Version, select: Select) -> tuple[Source, ...]:
     """The streams of a model by their kinds. Nothing is known of their topics, or of tables that were rebuilt."""
-    return tuple(Source(name, read.kind) for name, read in _reads(version, select).items())
+    return tuple(Source(name, read.kind, is_asked=False) for name, read in _reads(version, select).items())
 
 
 def old_progress(change: Change) -> ProgressState:

@@ -1,5 +1,5 @@
-"""What a review has of real tables and checkpoints: whether they are there, whether a run can go on with them, what it
-does to the tables, and by what their rows are told apart."""
+"""What a review has of real tables, checkpoints and topics: whether they are there, whether a run can go on with them,
+what it does to the tables, and by what their rows are told apart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from lakesql.compile.select import Select
 from lakesql.compile.table import TableSpec
 from lakesql.engine.progress.advice import say_entry
 from lakesql.engine.progress.decide import check_identity, compare_progress
-from lakesql.engine.progress.state import Checkpoint, Decision, Fresh, ProgressState, StartFrom
+from lakesql.engine.progress.position import FoundTopics, count_between
+from lakesql.engine.progress.state import Checkpoint, Decision, Fresh, ProgressState, StartFrom, newest_batch
+from lakesql.engine.progress.topics import check_topics, next_positions
 from lakesql.errors import RunError
 from lakesql.plan.steps import Step, plan_table
 from lakesql.plan.table_status import Unknown
@@ -37,17 +39,26 @@ class Found:
     folder: str
 
 
-def add_live(review: Review, old: Version | None, new: Version, live: Mapping[str, Found]) -> Review:
-    """The review with what is there now of the models in `live`.
+def add_live(
+    review: Review,
+    old: Version | None,
+    new: Version,
+    live: Mapping[str, Found],
+    topics: Mapping[str, FoundTopics] | None = None,
+) -> Review:
+    """The review with what is there now of the models in `live`, and of the topics, by the streams' names, in `topics`.
 
     Where a table has no row, nothing is said of how its rows are told apart: it follows its model.
     """
-    models = tuple(_judge(it, old, new, live[it.name]) if it.name in live else it for it in review.models)
+    known = topics or {}
+    models = tuple(_judge(it, old, new, live[it.name], known) if it.name in live else it for it in review.models)
     ordered = sorted(models, key=lambda it: (-VERDICTS.index(it.verdict), it.name))
     return replace(review, models=tuple(ordered))
 
 
-def _judge(model: ModelReview, old: Version | None, new: Version, found: Found) -> ModelReview:
+def _judge(
+    model: ModelReview, old: Version | None, new: Version, found: Found, topics: Mapping[str, FoundTopics]
+) -> ModelReview:
     after = new.select(model.name)
     if not isinstance(after, Select):
         return model
@@ -56,7 +67,7 @@ def _judge(model: ModelReview, old: Version | None, new: Version, found: Found) 
         place = after.model.place
         unread = [Reason("breaks", it.condition, it.what, it.place or place, it.fix) for it in table.problems]
         return _with(model, model.reasons, unread)
-    progress, decision = _progress(after, new, found, table)
+    progress, decision = _progress(after, new, found, table, topics)
     kept = [it for it in model.reasons if _still_counts(it, table, decision)]
     if table is None:
         return _with(model, kept, [*progress, *_absent(model, after, found)])
@@ -112,9 +123,9 @@ def _typed(select: Select, table: LiveTable) -> TableSpec:
 
 
 def _progress(
-    after: Select, new: Version, found: Found, table: LiveTable | None
+    after: Select, new: Version, found: Found, table: LiveTable | None, topics: Mapping[str, FoundTopics]
 ) -> tuple[list[Reason], Decision | None]:
-    """What the engine says of table and checkpoint, and where it would continue; None where that is not known."""
+    """What the engine says of what is there, and where it would continue; None where that is not known."""
     model, checkpoint = after.model, found.checkpoint
     state = ProgressState(
         model=model.name,
@@ -122,7 +133,7 @@ def _progress(
         table=str(model.table),
         table_id=table.id if table is not None else "",
         folder=found.folder,
-        sources=sources_of(new, after),
+        sources=tuple(topics[it.name].source if it.name in topics else it for it in sources_of(new, after)),
         shape=after.query.state,
         checkpoint=checkpoint if isinstance(checkpoint, Checkpoint) else None,
         entry=table.entry if table is not None else None,
@@ -132,20 +143,69 @@ def _progress(
         has_rows=table is not None and table.has_rows,
         marks_deletes=after.writing.marks_deletes,
     )
+    missing = [
+        Reason("breaks", problem.condition, problem.what, problem.place or model.place, problem.fix)
+        for source in state.sources
+        if source.name in topics
+        for problem in topics[source.name].problems
+    ]
     try:
         if isinstance(checkpoint, Unread):
             check_identity(state)
-            return [*_unread(after, found.folder, checkpoint, table)], None
+            unread = [*missing, *_unread(after, found.folder, checkpoint, table)]
+            if not checkpoint.why or state.entry is None:
+                return unread, None
+            supposed = StartFrom(state.entry.positions, newest_batch(state.entry), "")
+            return [*unread, *_topics(after, state, supposed)], None
         decision = compare_progress(state)
     except RunError as error:
-        return [
-            Reason("rebuild" if it.condition in REBUILD else "breaks", it.condition, it.what, model.place, it.fix)
-            for it in error.problems
-        ], None
+        return [*missing, *_refusals(after, error)], None
+    reasons = [*missing, *_topics(after, state, decision)]
     if isinstance(decision, StartFrom):
-        what = f"{decision.because}."
-        return [Reason("next-batch", "checkpoint-absent", what, model.place)], decision
-    return [], decision
+        reasons.append(Reason("next-batch", "checkpoint-absent", f"{decision.because}.", model.place))
+    return reasons, decision
+
+
+def _refusals(after: Select, error: RunError) -> list[Reason]:
+    place = after.model.place
+    return [
+        Reason("rebuild" if it.condition in REBUILD else "breaks", it.condition, it.what, place, it.fix)
+        for it in error.problems
+    ]
+
+
+def _topics(after: Select, state: ProgressState, decision: Decision) -> Iterator[Reason]:
+    """Whether topics still hold what is to be read next, what they have that was not read before, and how much is left.
+
+    By the same comparison as in a run.
+    """
+    try:
+        check_topics(state, decision)
+    except RunError as error:
+        yield from _refusals(after, error)
+        return
+    positions = next_positions(state, decision)
+    for source in state.sources:
+        position, place = positions.get(source.name), after.streams[source.name].place
+        if source.kind != "kafka" or not source.is_asked or not position:
+            continue
+        if topics := sorted(source.ends.keys() - position.keys()):
+            what = f"Stream '{source.name}' has topics that were not read yet: {', '.join(topics)}."
+            yield Reason("next-batch", "topic-added", what, place, "They are read from their beginning.")
+        partitions = [
+            f"{topic}-{number}"
+            for topic, ends in sorted(source.ends.items())
+            for number in sorted(ends)
+            if topic in position and str(number) not in position[topic]
+        ]
+        if partitions:
+            what = f"Stream '{source.name}' has partitions that were not read yet: {', '.join(partitions)}."
+            yield Reason("next-batch", "partition-added", what, place, "They are read from their beginning.")
+        ends = {topic: {str(number): end for number, end in each.items()} for topic, each in source.ends.items()}
+        behind = count_between({source.name: position}, {source.name: ends})
+        if behind:
+            what = f"The model is {behind:,} {'offset' if behind == 1 else 'offsets'} behind stream '{source.name}'."
+            yield Reason("none", "topic-backlog", what, place)
 
 
 def _unread(after: Select, folder: str, checkpoint: Unread, table: LiveTable | None) -> Iterator[Reason]:

@@ -51,6 +51,7 @@ CAUSES: Mapping[str, str] = {
     "not-compared": "The old version cannot be read by this version of lakesql, so nothing is known of it.",
     "option-changed": "An option has another value.",
     "order-changed": "The table has another sort order.",
+    "partition-added": "A topic has one more partition (`--live`).",
     "partitions-changed": "The table is partitioned in another way.",
     "properties-changed": "The table has other properties.",
     "sequence-changed": "Which of two rows is newer is told in another way.",
@@ -61,6 +62,7 @@ CAUSES: Mapping[str, str] = {
     "table-drifted": "The table is not as the former version leaves it (`--live`).",
     "table-rolled-back": "The table has stood at a later batch than it does now (`--live`).",
     "topic-added": "A stream reads one more topic.",
+    "topic-backlog": "A topic holds records that the model has not read yet (`--live`).",
     "upstream-refused": "It reads a model that is refused.",
     "watermark-changed": "A stream has another watermark.",
 }

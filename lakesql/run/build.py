@@ -32,7 +32,7 @@ class Build:
 
     The unit tests of a model run before it. A data test belongs to the last of the models that it tests, and `order`
     sees that this one is the last. `loose` are tests of no model that is built. `ran` are the models whose batches have
-    ended well, whatever their tests say.
+    ended well, whatever their tests say. `answers` are the results of unit tests that have run already.
     """
 
     manifest: Manifest
@@ -41,6 +41,7 @@ class Build:
     owned: Mapping[str, tuple[DataTest, ...]]
     order: Order
     loose: tuple[DataTest, ...]
+    answers: Mapping[str, list[Result]]
     ran: set[str] = field(default_factory=set)
     results: dict[str, TestResult] = field(default_factory=dict)
     unit_results: dict[str, list[Result]] = field(default_factory=dict)
@@ -53,11 +54,17 @@ class Build:
 
 
 def plan_build(
-    manifest: Manifest, names: Sequence[str], tests: Iterable[DataTest], units: Iterable[UnitTest], engine: Engine
+    manifest: Manifest,
+    names: Sequence[str],
+    tests: Iterable[DataTest],
+    units: Iterable[UnitTest],
+    engine: Engine,
+    answers: Sequence[Result] = (),
 ) -> Build:
     """Put the tests into the order of the models `names`.
 
-    Whatever reads one of the models of a test waits for it, but where the test itself waits for that reader.
+    Whatever reads one of the models of a test waits for it, but where the test itself waits for that reader. `answers`
+    are the results of unit tests that have run already; others run on DuckDB.
     """
     graph = manifest.graph
     ids = graph.predecessors_within(node_id("model", name) for name in names)
@@ -87,6 +94,7 @@ def plan_build(
         manifest=manifest,
         engine=engine,
         units={name: tuple(test for test in units if test.model == name) for name in names},
+        answers={name: [result for result in answers if result.test.model == name] for name in names},
         owned={name: tuple(found) for name, found in owned.items()},
         order=Order(
             {name: frozenset(waits[name] - read[name] - after.get(name, frozenset())) for name in names}, after
@@ -126,7 +134,9 @@ class _TestedQueries(Queries):
         return _TestedQuery(query, partial(self.run_data_tests, model, emit), model)
 
     def run_unit_tests(self, model: str, emit: Emit) -> None:
-        results = self.build.unit_results[model] = run_tests(self.build.manifest, self.build.units[model])
+        build = self.build
+        results = build.answers.get(model) or run_tests(build.manifest, build.units[model])
+        build.unit_results[model] = results
         failed = [result.test.name for result in results if is_failed(result)]
         if failed:
             raise _failure(model, "Unit tests", failed, "Its batch was not begun.")

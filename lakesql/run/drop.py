@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_tables, load_table_state
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.lease import FOLDER_SUFFIX, LOOK_EVERY_S, Leases
+from lakesql.engine.progress.holder import FOLDER_SUFFIX
+from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
 from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX, REBUILD_SUFFIX

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -17,19 +16,21 @@ from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.write import Sink, Step
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep, Upkeep
 from lakesql.engine.maintenance.protect import Reader
+from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.decide import check_rebuilt, decide_all
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.moved import follow_files
 from lakesql.engine.progress.open import open_progress, restart
-from lakesql.engine.progress.state import QueryIdentity, StartFrom
+from lakesql.engine.progress.state import StartFrom
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
 from lakesql.events import Emit, Noted, StreamEmpty, now_ms
 from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.upkeep import is_maintained, maintenance_tasks
-from lakesql.names import DEAD_LETTER_SUFFIX
 from lakesql.run.bind import BoundSelect
 from lakesql.run.columns import with_fields
+from lakesql.run.identities import hash_of, query_identities
+from lakesql.run.nothing_new import keep_analysis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,6 +111,7 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
         open_progress(session, context.brokers, identity, found, decision, bindings, query_hash)
         for identity, found, decision in zip(identities, states, decisions, strict=True)
     ]
+    keep_analysis(context.manifest, context.catalog, bound, CheckpointFiles(session, folder))
     name = select.model.name
 
     def reach(step: Step) -> None:
@@ -165,31 +167,6 @@ def find_upkeep(manifest: Manifest, select: Select) -> Upkeep:
         said.max_time.length_ms,
         left,
     )
-
-
-def hash_of(select: Select) -> str:
-    """What tells one SELECT from another in the ledger."""
-    return hashlib.sha256(select.query.sql.encode()).hexdigest()[:16]
-
-
-def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:
-    """Where the model's query keeps its progress, and where a stateful model's companion does."""
-    model = select.model
-    identity = QueryIdentity(
-        model.name,
-        model.name,
-        model.table,
-        folder,
-        select.query.state,
-        select.writing.mode,
-        select.identity,
-        is_idempotent=select.writing.is_idempotent,
-        marks_deletes=select.writing.marks_deletes,
-    )
-    if not select.query.stateful:
-        return (identity,)
-    owner, beside = model.name + DEAD_LETTER_SUFFIX, folder + DEAD_LETTER_SUFFIX
-    return identity, QueryIdentity(model.name, owner, model.table.dead_letter, beside, is_companion=True)
 
 
 def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> None:

@@ -38,14 +38,15 @@ from lakesql.engine.progress.checkpoint import (
     create_checkpoint,
     list_files,
 )
+from lakesql.engine.progress.holder import FOLDER_SUFFIX
 from lakesql.engine.progress.inspect import read_sources, read_state
-from lakesql.engine.progress.lease import FOLDER_SUFFIX, GIVES_WAY_S, LOOK_EVERY_S, Leases
+from lakesql.engine.progress.lease import GIVES_WAY_S, LOOK_EVERY_S, Leases
 from lakesql.engine.progress.open import id_of, new_origin, seed
 from lakesql.engine.progress.position import Source
 from lakesql.engine.progress.state import StartFrom
 from lakesql.engine.progress.stored import SeenFile, read_checkpoint, read_seen
 from lakesql.engine.sources.binding import StreamBinding, TableSource
-from lakesql.engine.sources.raw import files_of
+from lakesql.engine.sources.globs import files_of
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import kill_java, new_session
 from lakesql.errors import LakesqlError, RunError, TransientError
@@ -57,8 +58,9 @@ from lakesql.observe.text import count
 from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select
+from lakesql.run.identities import hash_of, query_identities
 from lakesql.run.models import LeasedQueries
-from lakesql.run.prepare import RunContext, check_tables, hash_of, prepare_model, query_identities
+from lakesql.run.prepare import RunContext, check_tables, prepare_model
 from lakesql.run.rebuilt import (
     SWAP_TRIES,
     drop_table,

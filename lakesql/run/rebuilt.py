@@ -25,7 +25,7 @@ from lakesql.engine.ledger.snapshots import (
 )
 from lakesql.engine.ledger.swap import GC_ENABLED, swap
 from lakesql.engine.progress.checkpoint import CheckpointFiles, move_aside, save_origin
-from lakesql.engine.progress.lease import FOLDER_SUFFIX
+from lakesql.engine.progress.holder import FOLDER_SUFFIX
 from lakesql.engine.progress.state import newest_batch
 from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.events import Noted, now_ms

@@ -16,11 +16,11 @@ from lakesql.project.files import SourceFile, write_atomically
 from lakesql.project.profiles import Recorded
 from lakesql.project.yaml import parse_yaml
 from lakesql.run.columns import first_recorded
-from lakesql.stream.recording import RawRecord
+from lakesql.stream.recording import Digits, RawRecord
 from lakesql.stream.stream import Stream
 from lakesql.unit.expressions import NeedsSparkError
 from lakesql.unit.fixture_values import read_raw
-from lakesql.unit.fixtures import Digits, Row, read_records
+from lakesql.unit.fixtures import Row, read_records
 from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Passed, plain_row
 from lakesql.unit.run import run_tests
 

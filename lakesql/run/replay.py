@@ -29,7 +29,8 @@ from lakesql.events import BatchCommitted, Emit, Event, Noted, StepApplied
 from lakesql.graph.manifest import Manifest
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select
-from lakesql.run.prepare import RunContext, check_tables, hash_of, query_identities
+from lakesql.run.identities import hash_of, query_identities
+from lakesql.run.prepare import RunContext, check_tables
 from lakesql.run.rebuilt import finish_rebuild
 from lakesql.run.spark import open_spark, session_settings
 

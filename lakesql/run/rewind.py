@@ -26,7 +26,7 @@ from lakesql.errors import RunError
 from lakesql.graph.manifest import Manifest
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select
-from lakesql.run.prepare import query_identities
+from lakesql.run.identities import query_identities
 from lakesql.run.spark import open_spark, session_settings
 
 if TYPE_CHECKING:

@@ -249,15 +249,15 @@ def _text(value: Any) -> str:
             return _dump(value)
 
 
-class _Number(str):
-    """A number with a fraction or an exponent, as it was written."""
+class Digits(str):
+    """A number of JSON, as it is written."""
 
     __slots__ = ()
 
 
 def _dump(value: Any) -> str:
     match value:
-        case _Number():
+        case Digits():
             return str(value)
         case dict():
             parts = (f"{json.dumps(key, ensure_ascii=False)}:{_dump(each)}" for key, each in value.items())
@@ -271,7 +271,7 @@ def _dump(value: Any) -> str:
 def _parse(content: bytes | None) -> Any:
     """What the bytes are as JSON; None where they are none."""
     try:
-        return json.loads(content, parse_float=_Number) if content else None
+        return json.loads(content, parse_float=Digits) if content else None
     except (ValueError, RecursionError):
         return None
 
@@ -291,7 +291,7 @@ def _part(name: str, content: bytes | None, is_json: bool) -> list[str]:
 def _is_plain(found: Any) -> bool:
     """Whether all fractions in it are doubles, as Spark rewrites them."""
     match found:
-        case _Number():
+        case Digits():
             return Decimal(found) == Decimal(repr(float(found)))
         case dict():
             return all(map(_is_plain, found.values()))

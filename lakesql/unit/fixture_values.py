@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from lakesql.decode import Node
 from lakesql.names import REQUIRED_MISSING, UNPARSABLE
+from lakesql.stream.recording import Digits
 from lakesql.stream.stream import Column
 from lakesql.stream.types import parse_type
 from lakesql.unit.expressions import NeedsSparkError, decimal_digits, duck_type, quote, text_literal
@@ -31,6 +32,15 @@ class Bad:
     """A record that is a dead letter, and why."""
 
     reason: str
+
+
+def is_known(kind: str) -> bool:
+    """Whether fixtures know the values of a type."""
+    try:
+        duck_type(kind)
+    except NeedsSparkError:
+        return False
+    return True
 
 
 def fit(node: Node, kind: str) -> Value:
@@ -107,6 +117,43 @@ def read_time(text: str) -> datetime | None:
         return None
 
 
+def exact(node: Node) -> Value:
+    """The value without places, of which a number with a fraction has the digits that are written."""
+    match node.value:
+        case tuple():
+            return [exact(item) for item in node.value]
+        case Mapping():
+            return {name: exact(item) for name, item in node.value.items()}
+        case float() if node.written is not None:
+            try:
+                number = Decimal(node.written.replace("_", ""))
+            except InvalidOperation:
+                return node.value
+            return number if number.is_finite() else node.value
+        case _:
+            return node.value
+
+
+def json_text(value: Value) -> str:
+    """The value as JSON, which loses nothing of it: the digits of a decimal, and a time in UTC."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return json.dumps(value, ensure_ascii=False)
+        case Decimal():
+            return f"{value:f}"
+        case datetime():
+            return f'"{value.isoformat()}Z"'
+        case date():
+            return f'"{value.isoformat()}"'
+        case Mapping():
+            inner = (f"{json.dumps(str(name), ensure_ascii=False)}:{json_text(it)}" for name, it in value.items())
+            return f"{{{','.join(inner)}}}"
+        case list() | tuple():
+            return f"[{','.join(map(json_text, value))}]"
+        case _:
+            raise AssertionError(f"{type(value).__name__} is no value of a fixture")
+
+
 def sql_literal(value: Value, kind: str) -> str:
     """The value in DuckDB's SQL, as what DuckDB has for a type of Spark's."""
     wanted = duck_type(kind)
@@ -135,7 +182,7 @@ def read_raw(text: str, columns: tuple[Column, ...]) -> dict[str, Value] | Bad:
     if not text.isprintable() or _LENIENT.search(text):
         raise NeedsSparkError(f"the raw record {_short(text)}, which Spark may read otherwise than JSON says")
     try:
-        found = json.loads(text, object_pairs_hook=_pairs, parse_float=_Number, parse_int=_Number)
+        found = json.loads(text, object_pairs_hook=_pairs, parse_float=Digits, parse_int=Digits)
     except (ValueError, RecursionError):
         return Bad(UNPARSABLE)
     if isinstance(found, list):
@@ -156,10 +203,6 @@ _LENIENT = re.compile(r"'|NaN|INF|Infinity|\ufeff|\\u[dD]|[eE][-+]?\d{3,}")
 """What Spark's reader takes beyond JSON, or reads in a way of its own."""
 
 
-class _Number(str):
-    """A number of JSON, as it is written."""
-
-
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -175,12 +218,12 @@ def _read_value(value: Any, kind: str, name: str) -> Value | Bad:
             return None
         case bool() if kind == "boolean":
             return value
-        case _Number() if kind in _RANGES and re.fullmatch(r"-?\d{1,18}", value):
+        case Digits() if kind in _RANGES and re.fullmatch(r"-?\d{1,18}", value):
             if -_RANGES[kind] <= int(value) < _RANGES[kind]:
                 return int(value)
-        case _Number() if kind == "double":
+        case Digits() if kind == "double":
             return float(value)
-        case _Number() if digits and re.fullmatch(r"-?\d+(\.\d+)?", value):
+        case Digits() if digits and re.fullmatch(r"-?\d+(\.\d+)?", value):
             number = Decimal(value)
             if number == round(number, digits[1]) and abs(number) < 10 ** (digits[0] - digits[1]):
                 return round(number, digits[1])

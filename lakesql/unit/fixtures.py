@@ -13,13 +13,15 @@ from typing import TypeVar
 
 from lakesql.decode import Node, collect, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
-from lakesql.names import NO_VALUE, REQUIRED_MISSING
+from lakesql.names import NO_VALUE, RECORD, REQUIRED_MISSING
 from lakesql.project.files import read_text
+from lakesql.stream.recording import Digits
 from lakesql.stream.stream import Stream
 from lakesql.unit.expressions import NeedsSparkError
-from lakesql.unit.fixture_values import Bad, MisfitError, Value, fit, read_raw
+from lakesql.unit.fixture_values import Bad, MisfitError, Value, fit, is_known, read_raw
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 Row = dict[str, Value]
 
 
@@ -31,12 +33,24 @@ class Named:
     place: Place
 
 
-def read_rows(node: Node, columns: Mapping[str, str], what: str, folder: Path) -> list[Named]:
+Other = Callable[[Node, str], Value]
+"""What makes a value of a type that fixtures do not know, of a node; it may raise `NeedsSparkError`."""
+
+
+def needs_spark(node: Node, kind: str) -> Value:
+    """The `Other` that has no value for any: `NeedsSparkError`."""
+    raise NeedsSparkError(f"type {kind or 'of a column, which only Spark knows'}")
+
+
+def read_rows(
+    node: Node, columns: Mapping[str, str], what: str, folder: Path, other: Other = needs_spark
+) -> list[Named]:
     """The rows of a table's fixture. `columns` are the types of those that `what` has, by their names.
 
-    Raises `ProjectError` for rows that do not fit, and `NeedsSparkError` for a type that tests do not know.
+    Raises `ProjectError` for rows that do not fit.
     """
-    return _each(_items(node, folder), lambda item: Named(_read_row(item, columns, what), item.place))
+    items = read_items(node, folder)
+    return read_each(items, lambda item: Named(read_row(item, columns, what, other), item.place), _place_of)
 
 
 def read_records(node: Node, stream: Stream, takes_tombstones: bool, folder: Path) -> list[Row | Bad]:
@@ -56,20 +70,26 @@ def read_records(node: Node, stream: Stream, takes_tombstones: bool, folder: Pat
                 return read_raw(raw, stream.columns)
             case str():
                 raise NeedsSparkError(f"a raw record of format {stream.format}")
+            case Mapping() if RECORD in item.value:
+                raise NeedsSparkError(f"{RECORD} of a record")
             case _:
-                row = _read_row(item, columns, f"stream '{stream.name}'")
+                row = read_row(item, columns, f"stream '{stream.name}'")
                 whole = {name: row.get(name) for name in columns}
                 missing = any(column.required and whole[column.name] is None for column in stream.columns)
                 return Bad(REQUIRED_MISSING) if missing else whole
 
-    return _each(_items(node, folder), read)
+    return read_each(read_items(node, folder), read, _place_of)
 
 
-def _each(items: Iterable[Node], read: Callable[[Node], T]) -> list[T]:
+def _place_of(node: Node) -> Place:
+    return node.place
+
+
+def read_each(items: Iterable[Item], read: Callable[[Item], T], place: Callable[[Item], Place]) -> list[T]:
     """What is read of each; the problems of all of them in one error."""
     made, problems = [], list[Problem]()
     for item in items:
-        found = collect(problems, partial(read, item), item.place)
+        found = collect(problems, partial(read, item), place(item))
         if found is not None:
             made.append(found)
     if problems:
@@ -77,7 +97,7 @@ def _each(items: Iterable[Node], read: Callable[[Node], T]) -> list[T]:
     return made
 
 
-def _items(node: Node, folder: Path) -> Iterable[Node]:
+def read_items(node: Node, folder: Path) -> Iterable[Node]:
     """The items of a list, or those of the file that is named."""
     return tuple(_read_file(node, folder)) if isinstance(node.value, str) else node.items()
 
@@ -111,10 +131,6 @@ def _json_lines(shown: str, text: str) -> Iterator[Node]:
             raise ProjectError.of("bad-fixture", what, fix=fix, place=place) from None
 
 
-class Digits(str):
-    """A number with a fraction, as it is written."""
-
-
 def _with_digits(value: object, place: Place) -> Node:
     match value:
         case Digits():
@@ -145,7 +161,8 @@ def _csv_value(text: str, place: Place) -> Node:
     return Node(None, place) if text == "" else Node(text, place, written=text)
 
 
-def _read_row(node: Node, columns: Mapping[str, str], what: str) -> Row:
+def read_row(node: Node, columns: Mapping[str, str], what: str, other: Other = needs_spark) -> Row:
+    """The columns that a row names. Raises `ProjectError` with all that does not fit."""
     spelled = {name.lower(): name for name in columns}
     problems: list[Problem] = []
     row: Row = {}
@@ -159,7 +176,7 @@ def _read_row(node: Node, columns: Mapping[str, str], what: str) -> Row:
             problems.append(Problem("unknown-column", f"{what} has no column '{key}'.", "", hint, node.key_place(key)))
             continue
         try:
-            row[name] = fit(value, columns[name])
+            row[name] = fit(value, columns[name]) if is_known(columns[name]) else other(value, columns[name])
         except MisfitError as error:
             problems.append(Problem("bad-fixture", f"Column '{name}' of {what}: {error}.", place=value.place))
     if problems:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
 from typing import TypeAlias, assert_never
 
+from lakesql.json_values import plain
 from lakesql.model.unit_tests import UnitTest
 from lakesql.unit.fixture_values import Value
 from lakesql.unit.fixtures import Row
@@ -143,25 +142,12 @@ def _details(outcome: Outcome) -> dict[str, object]:
 
 
 def plain_row(row: Row) -> dict[str, object]:
-    """The row as JSON has it, and as a test may give it; what JSON has not, as text."""
+    """The row as JSON has it, and as a test may give it; what JSON has not, as text. Its times are in UTC."""
     return {name: _plain(value) for name, value in row.items()}
 
 
 def _plain(value: Value) -> object:
-    """A value as JSON has it; what it has not, as text."""
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return value if value == value and abs(value) != float("inf") else str(value)
-        case dict():
-            return plain_row(value)
-        case datetime():
-            return f"{value.isoformat()}Z"
-        case date() | Decimal():
-            return str(value)
-        case _:
-            return repr(value)
+    return plain(value, "Z")
 
 
 def _cell(value: Value) -> str:
@@ -175,7 +161,7 @@ def _cell(value: Value) -> str:
             return (
                 value if value.isprintable() and value.strip() == value and value not in ("", "NULL") else repr(value)
             )
-        case dict():
-            return json.dumps(plain_row(value), ensure_ascii=False)
+        case dict() | list():
+            return json.dumps(_plain(value), ensure_ascii=False)
         case _:
             return str(_plain(value))

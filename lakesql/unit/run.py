@@ -36,11 +36,11 @@ from lakesql.stream.stream import Column
 from lakesql.stream.types import stored_type
 from lakesql.unit.duck import duck_statement
 from lakesql.unit.duck_query import Table, TranslatedQuery, translate_condition, translate_query
+from lakesql.unit.expected import compare
 from lakesql.unit.expressions import GUARD, NeedsSparkError, Relation, duck_type, quote
 from lakesql.unit.fixture_values import Bad, sql_literal
 from lakesql.unit.fixtures import Row, read_records, read_rows
-from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Passed, Result
-from lakesql.unit.row_differences import find_difference
+from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Result
 
 
 def run_tests(manifest: Manifest, tests: Iterable[UnitTest]) -> list[Result]:
@@ -325,8 +325,8 @@ class _Run:
             case Remember(text=text):
                 now = self.test.overrides.now or datetime(1970, 1, 1)
                 run(text.replace("current_timestamp()", f"TIMESTAMP '{now.isoformat(sep=' ')}'"))
-            case Write(first=first):
-                run(first.text(()) if is_first and first is not None else step.text(()))
+            case Write(new=new):
+                run(new.text(()) if is_first and new is not None else step.text(()))
             case KeepRows(name=name, query=kept):
                 self.connection.execute(
                     f"CREATE OR REPLACE TABLE {name} AS {duck_statement(kept.text(()), names, conditions)}"
@@ -340,22 +340,14 @@ class _Run:
     # --- what is there afterwards
 
     def compare(self, types: Mapping[str, str]) -> Outcome:
-        expect, differences = self.test.expect, []
-        folder = self.manifest.directory
-        if expect.rows is not None:
-            wanted = read_rows(expect.rows, types, f"the table of model '{self.test.model}'", folder)
-            differences.append(find_difference("rows", wanted, self.rows("lakesql_this", types)))
-        letters = {"reason": "string", "stream": "string"}
-        wanted = read_rows(expect.dead_letters, letters, "a dead letter", folder) if expect.dead_letters else []
-        differences.append(find_difference("dead letters", wanted, self.letters))
-        if expect.tombstones is not None:
+        def tombstones() -> tuple[Mapping[str, str], list[Row]]:
             columns = self.remembered(types)
-            wanted = read_rows(expect.tombstones, columns, f"the tombstones of model '{self.test.model}'", folder)
-            differences.append(
-                find_difference("tombstones", wanted, self.rows("lakesql_tombstones", columns, "DISTINCT "))
-            )
-        found = tuple(difference for difference in differences if difference is not None)
-        return Failed(found) if found else Passed()
+            return columns, self.rows("lakesql_tombstones", columns, "DISTINCT ")
+
+        def table() -> tuple[Mapping[str, str], list[Row]]:
+            return types, self.rows("lakesql_this", types)
+
+        return compare(self.test, self.manifest.directory, table, self.letters, tombstones)
 
     def rows(self, table: str, types: Mapping[str, str], which: str = "") -> list[Row]:
         chosen = ", ".join(map(quote, types))

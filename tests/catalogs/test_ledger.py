@@ -61,7 +61,9 @@ def test_a_replayed_batch_is_skipped_on_every_catalog(place: Place, project: Pro
     assert {model: project.snapshot_ids(model) for model in MODELS} == heads
     check(project, FIRST)
 
+    assert [event.model for event in project.run_without_java("added")] == ["added"]
     project.record("orders", SECOND)
+    assert project.run_without_java("added") == []
     project.run().check()
     check(project, FIRST + SECOND)
 

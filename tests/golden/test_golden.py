@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -99,13 +100,35 @@ def pick(texts: Mapping[str, str], kind: str, name: str) -> str:
     return "\n\n".join([heading, *chosen] if kind in ("compiled", "header") else chosen)
 
 
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A case, the folder of its project, and what compiling it has found there."""
+
+    case: Case
+    folder: Path
+    found: dict[str, str]
+
+
+@pytest.fixture(scope="session")
+def compile_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Compiled]:
+    """Compiles the case of a file, once for all tests that look at it."""
+
+    @cache
+    def compile_once(path: Path) -> Compiled:
+        case, folder = parse_case(path.read_text("utf-8")), tmp_path_factory.mktemp("case")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            return Compiled(case, folder, compile_case(case, folder))
+
+    return compile_once
+
+
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())
 def test_a_project_compiles_to_the_expected_sql_or_problems(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    path: Path, compile_once: Callable[[Path], Compiled], request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    case = parse_case(path.read_text("utf-8"))
-    found = compile_case(case, tmp_path)
+    compiled = compile_once(path)
+    case, found = compiled.case, compiled.found
     if request.config.getoption("--update-golden"):
         path.write_text(render_case(Case(case.says, case.files, found)), "utf-8")
     else:
@@ -114,17 +137,17 @@ def test_a_project_compiles_to_the_expected_sql_or_problems(
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())
 def test_a_cached_project_equals_a_freshly_parsed_one(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, compile_once: Callable[[Path], Compiled], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Read once more, every case gives the same values out of the cache, and nothing is parsed."""
-    monkeypatch.chdir(tmp_path)
-    case = parse_case(path.read_text("utf-8"))
-    first = compile_case(case, tmp_path)
-    assert compile_case(case, tmp_path) == first
+    compiled = compile_once(path)
+    folder, first = compiled.folder, compiled.found
+    monkeypatch.chdir(folder)
+    assert compile_case(compiled.case, folder) == first
     if "errors" not in first:
-        kept = load_project(Options(project_dir=tmp_path))
-        shutil.rmtree(tmp_path / "target")
-        fresh = load_project(Options(project_dir=tmp_path))
+        kept = load_project(Options(project_dir=folder))
+        shutil.rmtree(folder / "target")
+        fresh = load_project(Options(project_dir=folder))
         assert (kept.models, kept.streams, kept.graph) == (fresh.models, fresh.streams, fresh.graph)
         assert all(model.facts.template is None for model in kept.models.values())
         assert all(model.facts.template is not None for model in fresh.models.values())

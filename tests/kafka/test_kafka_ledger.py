@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from lakesql.events import BatchCommitted, Noted
+from lakesql.events import BatchCommitted, ModelFinished, Noted
 from tests.servers.broker import Broker, Message
 from tests.spark.project import Project
 from tests.spark.test_ledger import commands, refuse, rewind
+from tests.spark.test_nothing_new import timeless
 
 MODELS = ("a", "u")
 
@@ -281,3 +282,28 @@ def test_a_rewind_after_data_loss_covers_both_queries_of_a_stateful_model(
 
     assert ids(project, "u") == [*range(10), *range(19, 30)]
     assert project.reasons("u") == {"unparsable": 1}
+
+
+def test_topics_that_were_read_to_their_ends_start_no_java(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic, 2)
+    broker.produce(topic, [Message(b'{"id": 1}', partition=0), Message(b"{", partition=1)])
+    project.stream("s", {"id": "int"}, connection="broker", topic=topic)
+    project.model("m", "SELECT id FROM {s}", mode="upsert", keys="id")
+    project.run().check()
+
+    found = project.run_without_java()
+    assert found and timeless(found) == timeless(project.run().check().of(ModelFinished))
+
+    broker.produce(topic, [Message(b'{"id": 2}', partition=1)])
+    assert project.run_without_java() == []
+    project.run().check()
+    assert project.run_without_java()
+
+    broker.add_partitions(topic, 3)
+    assert project.run_without_java() == [], "a partition that was not read yet, though it has no record"
+
+    broker.delete_topic(topic)
+    assert project.run_without_java() == [], "it is the run that says what is missing"
+    broker.create_topic(topic, 2)
+    broker.produce(topic, [Message(b'{"id": 3}', partition=0), *[Message(b'{"id": 4}', partition=1)] * 2])
+    assert project.run_without_java() == [], "the same offsets of another topic"

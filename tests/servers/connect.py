@@ -62,6 +62,12 @@ class Connect:
         )
         wait_until(lambda: accepts(self._port), self._process, self.output, STARTS_WITHIN_S)
 
+    @property
+    def process(self) -> int:
+        """Its number, while it runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         """End it at once, as a machine that is gone would."""
         assert self._process is not None

@@ -6,7 +6,8 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from pyspark.sql import SparkSession
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.compile.select import build_selects
 from lakesql.errors import render_problem
-from lakesql.events import Event, ModelFinished
+from lakesql.events import Emit, Event, ModelFinished
 from lakesql.graph.manifest import Manifest, load_manifest
 from lakesql.project.files import read_project
 from lakesql.project.profiles import load_target
@@ -25,6 +26,7 @@ from lakesql.run.bind import bind_selects
 from lakesql.run.columns import ask_topics, find_recorded
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.models import Order, QueriesBy, run_selects
+from lakesql.run.nothing_new import report_nothing_new
 from lakesql.run.prepare import RunContext
 from lakesql.run.rebuild import RebuildFrom, rebuild_queries
 
@@ -190,6 +192,20 @@ class Project:
         """Rebuild models, as `run` runs them. `reached` is called before each step, and may raise there."""
         queries_by = rebuild_queries(self.manifest(), names, start, accept_data_loss)
         return self.run(*names, meet=meet, queries_by=queries_by, reached=reached)
+
+    def run_without_java(self, *names: str) -> list[ModelFinished]:
+        """How models have ended of which it is known before Java starts that nothing is new; none where it is not."""
+        said: list[Event] = []
+
+        @contextmanager
+        def open_events() -> Iterator[Emit]:
+            yield said.append
+
+        manifest = self.manifest()
+        assert report_nothing_new(manifest, build_selects(manifest, names or manifest.models), open_events) == bool(
+            said
+        )
+        return [event for event in said if isinstance(event, ModelFinished)]
 
     # StreamBinding
 

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from lakesql.events import BatchCommitted, BatchEmpty, RecordsRejected
+from lakesql.names import LEDGER_BATCH, LEDGER_VIOLATIONS
 from tests.spark.project import Fields, Project, Ran
 from tests.spark.test_replay_letters import kill_at, letters, replay
 
@@ -63,6 +64,14 @@ def test_rows_are_counted_or_set_aside_once_whatever_ends_the_run_and_read_again
     for name in MODELS:
         assert violations(ran, name) == everywhere, name
         assert dict(ran.finished(name).violations) == everywhere
+        in_ledger = {
+            int(summary[LEDGER_BATCH]): json.loads(summary[LEDGER_VIOLATIONS])
+            for summary in project.summaries(name)
+            if LEDGER_VIOLATIONS in summary
+        }
+        told = {event.batch: dict(event.violations) for event in ran.of(BatchCommitted, name)}
+        assert in_ledger == {batch: told[batch] for batch in in_ledger}
+        assert in_ledger or name not in ("newest", "history"), name
         assert project.reasons(name) == {"expectation-failed": 3, "unparsable": 1}
         found = project.rows(f"{name}__dead_letter", "offset")
         assert [row["offset"] for row in found] == [2, 4, 5, 7]

@@ -11,7 +11,7 @@ from lakesql.compile.select import build_select
 from lakesql.engine.progress.moved import settle_files
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import bind_select
-from lakesql.run.prepare import query_identities
+from lakesql.run.identities import query_identities
 from tests.spark.project import Project
 
 COLUMNS = {"id": "bigint", "k": "string"}

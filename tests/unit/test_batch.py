@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakesql.compile.batch import FIRST_COMMIT, MakeView, ReadBounds, Remember, Write, batch_steps
+from lakesql.compile.batch import NEW_COMMIT, MakeView, ReadBounds, Remember, Write, batch_steps
 from lakesql.compile.merge import BOUNDS_PLACE, KeyRange
 from lakesql.compile.statements import compiled_text
 from tests.unit.test_select import build
@@ -30,8 +30,8 @@ def test_the_compiled_file_has_each_statement_of_a_batch_in_its_order_and_no_oth
     for step in steps:
         if not isinstance(step, ReadBounds):
             expected.append(f"{step.when}\n{step.text() if isinstance(step, Write) else step.text}")
-        if isinstance(step, Write) and step.first:
-            expected.append(f"{FIRST_COMMIT}\n{step.first.text()}")
+        if isinstance(step, Write) and step.new:
+            expected.append(f"{NEW_COMMIT}\n{step.new.text()}")
         if isinstance(step, Remember):
             expected.append(f"once a day: what has been remembered for long enough is forgotten\n{step.forget}")
     assert [each.removesuffix(";\n") for each in shown] == expected

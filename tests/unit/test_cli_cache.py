@@ -34,6 +34,16 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path / "shop"
 
 
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A fresh shop after a command, and what its models run."""
+    folder = tmp_path_factory.mktemp("compiled") / "shop"
+    write_project(folder, "shop")
+    found = compile_shop(folder)
+    assert isinstance(found, dict)
+    return folder, found
+
+
 def compile_shop(shop: Path, **options: str) -> dict[str, str] | list[str]:
     """What every model runs, or the conditions of what is wrong."""
     try:
@@ -91,9 +101,10 @@ EDITS: dict[str, Edit] = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_an_edit_is_seen(shop: Path, name: str) -> None:
-    before = compile_shop(shop)
-    assert isinstance(before, dict)
+def test_an_edit_is_seen(compiled: tuple[Path, dict[str, str]], tmp_path: Path, name: str) -> None:
+    folder, before = compiled
+    shop = tmp_path / "shop"
+    shutil.copytree(folder, shop)
     EDITS[name](shop)
     found, written = compile_shop(shop), files_of(shop)
     shutil.rmtree(shop / "target")

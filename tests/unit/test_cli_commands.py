@@ -267,6 +267,7 @@ def test_the_manifest_holds_every_node(run: Run, shop: Path) -> None:
     assert expiry["depends_on"] == ["model.orders"] and expiry["table"] == "lake.shop.orders__dead_letter"
     assert expiry["options"]["older_than"] == "5 days" and "every 1 hour" in expiry["when"]
     orders = nodes["model.orders"]
+    assert orders["expectations"] == []
     assert orders["compiled_path"] == "target/compiled/models/orders.sql"
     assert orders["config"]["keys"] == ["order_id"]
     assert orders["depends_on"] == ["stream.orders"]

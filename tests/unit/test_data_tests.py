@@ -411,6 +411,43 @@ def test_the_command_shows_failing_rows_and_writes_results(shop: Shop, capsys: p
     assert sorted(row["id"] for row in shop.rows_of("accepted_values_orders_status__failures")) == [1, 3]
 
 
+def test_a_build_reads_its_selection_once(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.tests("", "{name: id, tests: [unique, not_null]}")
+    shop.append("orders", [{"id": 1}])
+    assert shop.command("build", "--select", "test_name:unique", "nowhere") == 0
+    said = capsys.readouterr()
+    assert said.err == "'nowhere' matches nothing.\n"
+    assert said.out == "Data tests: 1 passed, 0 failed.\n"
+    assert shop.command("build", "--select", "nowhere") == 0
+    assert capsys.readouterr().err.count("nothing") == 2
+
+
+def test_tests_are_selected_by_what_became_of_them(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.tests("", "{name: id, tests: [unique, not_null]}, {name: amount, tests: [not_null: {severity: warn}]}")
+    shop.append("orders", [{"id": 1, "customer_id": 7}, {"id": 1}])
+
+    def run_again(command: str, *words: str) -> list[str]:
+        shop.command(command, "--select", *words)
+        results = json.loads((shop.directory / "target/test_results.json").read_text())["results"]
+        return sorted(f"{result['name']}: {result['status']}" for result in results)
+
+    assert shop.command("build", "--select", "result:fail") == 2
+    assert "results-missing" in capsys.readouterr().err
+    every = ["not_null_orders_amount: warn", "not_null_orders_id: pass", "unique_orders_id: fail"]
+    assert run_again("test", "orders") == every
+    (shop.directory / "target").rename(shop.directory / "before")
+    before = ("--state", str(shop.directory / "before"))
+    assert run_again("build", "result:fail", *before) == ["unique_orders_id: fail"]
+    assert run_again("test", "result:warn", "result:pass", *before) == every[:2]
+    assert run_again("test", "orders", "--exclude", "result:warn", *before) == every[1:]
+    capsys.readouterr()
+    assert shop.command("run", "--select", "result:fail", *before) == 2  # no model has run yet, and tests are not run
+    assert "results-missing" in capsys.readouterr().err
+    (shop.directory / "before/test_results.json").write_text('{"results": []}')
+    assert shop.command("test", "--select", "result:fail", *before) == 2
+    assert "results-unreadable" in capsys.readouterr().err
+
+
 def test_a_test_is_selected_with_each_of_its_models_and_by_itself(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lakesql.engine.ledger.entry import Entry, Snapshot, newest_entry, summary_of
 
 TIME = "2026-01-31T00:00:00+00:00"
 ENTRY = Entry("orders", "c-1", 7, '{"orders":{"p":1}}', "hash", "state", TIME, {"o": "id-1"}, "o-0: 3 to 4")
+FAILING = replace(ENTRY, violations=(("paid: é", 3), ("amount >= 0", 1)))
 
 
 def entry(batch: int, model: str = "orders") -> Entry:
@@ -35,6 +37,8 @@ def test_an_entry_survives_its_summary() -> None:
         "lakesql.accepted-loss": "o-0: 3 to 4",
     }
     assert newest_entry(history(summary_of(ENTRY)), "orders", never) == ENTRY
+    assert summary_of(FAILING)["lakesql.violations"] == '{"paid: é": 3, "amount >= 0": 1}'
+    assert newest_entry(history(summary_of(FAILING)), "orders", never) == FAILING
 
 
 def test_the_newest_entry_of_a_given_checkpoint_is_found() -> None:

@@ -274,7 +274,7 @@ def test_a_wide_screen_shows_every_figure_and_an_80_column_one_the_important() -
     assert head[80] == ["model", "health", "batch", "records/s", "rows", "backlog", "last", "commit"]
     assert head[120] == [
         *("model", "health", "batch", "records/s", "records", "rows"),
-        *("dead", "letters", "late", "backlog", "last", "commit"),
+        *("dead", "letters", "late", "failing", "backlog", "last", "commit"),
     ]
 
 

@@ -30,6 +30,12 @@ def test_a_recreated_topic_is_refused() -> None:
     assert ledger_positions((SOURCE, Source("new", "kafka")), entry(5)) == {"orders": READ}
 
 
+def test_nothing_follows_from_topics_that_were_not_asked_for() -> None:
+    unasked = Source("orders", "kafka", is_asked=False)
+    assert decide(state(checkpoint(5, 5), entry(5), sources=(unasked,))) == Resume(5)
+    assert refusal(state(checkpoint(5, 5), entry(5), sources=(replace(unasked, is_asked=True),))) == "data-lost"
+
+
 def test_a_checkpoint_made_for_the_recreated_topic_resumes() -> None:
     """Also where its first batch had no row, so that the ledger still knows the old one."""
     anew = (replace(SOURCE, topics={"shop.orders": "id-2"}),)

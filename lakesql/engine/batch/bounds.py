@@ -12,8 +12,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.compile.merge import KeyRange
-from lakesql.compile.quote import Day, Instant, identifier
+from lakesql.compile.quote import Day, Instant, Literal, identifier
 from lakesql.engine.ledger.entry import Snapshot
+from lakesql.engine.ledger.snapshots import JavaTable
+from lakesql.engine.spark.gateway import java_class
 from lakesql.names import LEDGER_MODEL
 
 FEW = 1000
@@ -54,6 +56,50 @@ def match_few(ranges: tuple[KeyRange, ...], keys: tuple[str, ...]) -> bool:
     """Whether no more than `MATCHED` of a table's rows can lie within the bounds, where each has another key."""
     sizes = {bound.column: _size(bound) for bound in ranges}
     return math.prod(sizes.get(key, math.inf) for key in keys) <= MATCHED
+
+
+def may_match(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
+    """Whether a data file of the table, as it was loaded, may have a row within the bounds, by its own statistics.
+
+    What was deleted of a file counts as there. Files are looked at until one may have such a row, the newest first.
+    """
+    head = table.currentSnapshot()
+    if head is None or not ranges:
+        return head is not None
+    expressions, find = (java_class(f"org.apache.iceberg.{name}") for name in ("expressions.Expressions", "FindFiles"))
+    within = expressions.alwaysTrue()
+    for bound in ranges:
+        ends = {"greaterThanOrEqual": _low(bound), "lessThanOrEqual": _high(bound)}
+        for compare, value in ((name, _as_iceberg(end)) for name, end in ends.items()):
+            if value is not None:
+                within = getattr(expressions, "and")(within, getattr(expressions, compare)(bound.column, value))
+    files = getattr(find, "in")(table).inSnapshot(head.snapshotId()).caseInsensitive().withRecordsMatching(within)
+    found = files.collect()
+    try:
+        return bool(found.iterator().hasNext())
+    finally:
+        found.close()
+
+
+def _as_iceberg(end: Literal) -> int | str | None:
+    """What Iceberg takes for a value of its type; None where it might read it otherwise."""
+    match end:
+        case Instant(epoch_us):
+            return epoch_us if abs(epoch_us) >= 2**31 else None  # as Java's int it would be no time
+        case Day(epoch_days):
+            return epoch_days
+        case int() | str():
+            return end
+        case _:
+            return None
+
+
+def _low(bound: KeyRange) -> Literal:
+    return bound.values[0] if bound.low is None else bound.low
+
+
+def _high(bound: KeyRange) -> Literal:
+    return bound.values[-1] if bound.high is None else bound.high
 
 
 def _size(bound: KeyRange) -> float:
@@ -108,7 +154,7 @@ def _key_range(key: str, known: list[Any]) -> KeyRange:
 def _widened(bound: KeyRange, margin_ms: int) -> KeyRange:
     if not margin_ms:
         return bound
-    match (bound.low or bound.values[0], bound.high or bound.values[-1]):
+    match (_low(bound), _high(bound)):
         case Instant(low), Instant(high):
             return KeyRange(bound.column, low=Instant(low - margin_ms * 1000), high=Instant(high + margin_ms * 1000))
         case Day(low), Day(high):

@@ -34,7 +34,7 @@ from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import identifier, table_name, text
 from lakesql.compile.select import Select
 from lakesql.engine.batch.arrivals import Arrivals
-from lakesql.engine.batch.bounds import bounds_pay, match_few, read_keys
+from lakesql.engine.batch.bounds import bounds_pay, match_few, may_match, read_keys
 from lakesql.engine.batch.counters import BatchCounters, Counts
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.dead_letter import (
@@ -356,14 +356,15 @@ def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> li
 class _PreparedWrite:
     """The statement that writes the rows, with the entry that its snapshot gets. It may be run again.
 
-    `first` is the one that does it to a table without a row, where the table was seen to have none. `unknown` are the
-    rows of which a value is nowhere to be found. `is_of_table`: what is written is made of the table's rows too, or of
-    there being none, and is made anew where these have changed. `is_small`: few rows of the batch and of the table are
-    all that it joins.
+    `new` is the one that does it to a table that has no row of these keys, where `new_to`, its head, was seen to have
+    none. `unknown` are the rows of which a value is nowhere to be found. `is_of_table`: what is written is made of the
+    table's rows too, or of there being none, and is made anew where these have changed. `is_small`: few rows of the
+    batch and of the table are all that it joins.
     """
 
     statement: str
-    first: str
+    new: str
+    new_to: int | None
     is_unchecked: bool
     entry: Entry
     counters: BatchCounters
@@ -381,7 +382,7 @@ def _prepare_write(
     bounds, unknown = tuple[KeyRange, ...](), None
     is_counted, is_bounded, is_sequenced = rows.is_counted, False, False
     write = rows.steps[-1]
-    is_first = isinstance(write, Write) and write.first is not None and snapshots.is_empty(table)
+    is_first = isinstance(write, Write) and write.new is not None and snapshots.is_empty(table)
     for step in rows.steps:
         match step:
             case MakeView(name=name, query=query):
@@ -440,11 +441,22 @@ def _prepare_write(
                 if rows.feed.truncate or not _keep(frames[view], stack).where(condition).isEmpty():
                     entry = replace(entry, remembered=sink.tombstones.remember(session, model.table, step))
             case Write(is_unchecked=is_unchecked):
+                if sink.select.checks and (is_counted or sink.select.writing.is_mirror):  # its rows are checked by now
+                    entry = replace(entry, violations=rows.counters.read().violations)
                 merge = step.truncating_text(rows.feed.truncate) if rows.feed.truncate else step.text(bounds)
                 is_small = _is_small(sink, table, bounds)
-                first = step.first.text(bounds) if is_first and step.first else ""
-                is_of_table = is_first or is_sequenced or unknown is not None or sink.select.writing.is_history
-                return _PreparedWrite(merge, first, is_unchecked, entry, rows.counters, unknown, is_of_table, is_small)
+                is_new = is_first or (step.new is not None and not rows.feed.truncate and not may_match(table, bounds))
+                return _PreparedWrite(
+                    statement=merge,
+                    new=step.new.text(bounds) if is_new and step.new else "",
+                    new_to=snapshots.head_of(table),
+                    is_unchecked=is_unchecked,
+                    entry=entry,
+                    counters=rows.counters,
+                    unknown=unknown,
+                    is_of_table=is_new or is_sequenced or unknown is not None or sink.select.writing.is_history,
+                    is_small=is_small,
+                )
             case _:
                 assert_never(step)
     raise AssertionError("the last step of a batch is its write")
@@ -495,16 +507,16 @@ def _keep(frame: DataFrame, stack: ExitStack) -> DataFrame:
 def _stage(sink: Sink, session: SparkSession, write: _PreparedWrite) -> Snapshot | None:
     """Write the rows into a staged snapshot; one that turns out to change nothing is dropped again."""
     table_name = sink.model.table
-    table = snapshots.load_table(session, table_name) if write.is_unchecked or write.first else None
-    is_first = bool(write.first) and snapshots.is_empty(table)
+    table = snapshots.load_table(session, table_name) if write.is_unchecked or write.new else None
     head = snapshots.head_of(table) if table is not None else None
-    settings = snapshots.merge_settings(table) if is_first else PLANNED_ONCE if write.is_small else {}
+    is_new = bool(write.new) and head == write.new_to
+    settings = {**(snapshots.merge_settings(table) if is_new else {}), **(PLANNED_ONCE if write.is_small else {})}
     with snapshots.commit_properties(session, summary_of(write.entry), write.entry.wap_id, settings):
-        session.sql(write.first if is_first else write.statement)
+        session.sql(write.new if is_new else write.statement)
     table = snapshots.load_table(session, table_name)
     snapshot = snapshots.staged_snapshot(table, write.entry.wap_id)
     assert snapshot is not None, "the write was not staged"
-    if (write.is_unchecked or is_first) and snapshot.parent != head:
+    if (write.is_unchecked or is_new) and snapshot.parent != head:
         snapshots.drop_staged(table, snapshot)
         raise snapshots.conflict(table_name)
     match sink.select.writing.empty_when:

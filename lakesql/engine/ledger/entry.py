@@ -30,6 +30,8 @@ from lakesql.names import (
     LEDGER_REMEMBERED,
     LEDGER_STATE,
     LEDGER_TOPICS,
+    LEDGER_VIOLATIONS,
+    TAG_PREFIX,
 )
 
 SOURCE_SNAPSHOT = "source-snapshot-id"
@@ -45,10 +47,10 @@ class Entry:
     ISO 8601 in UTC, or empty where the batch's own pass does not know it before the commit. `topics` are the ids of
     Kafka's topics, `accepted` the records that somebody has accepted to lose. `mode` and `keys` are the model's
     when it wrote the batch, both empty where dead letters are written. `late` are the rows that a watermark has
-    dropped, as far as the batch's own pass knows them before the commit. `remembered` are the rows that the batch has
-    put into the tombstones. `marks_deletes`: what the source had deleted stayed, marked. `previous_event_time` is that
-    of the batch written before. `backlog` is what its source still had when Spark last looked: `1200 records`, or
-    files.
+    dropped, and `violations` count the rows that fail each expectation, as far as the batch's own pass knows them
+    before the commit. `remembered` are the rows that the batch has put into the tombstones. `marks_deletes`: what the
+    source had deleted stayed, marked. `previous_event_time` is that of the batch written before. `backlog` is what its
+    source still had when Spark last looked: `1200 records`, or files.
     """
 
     model: str
@@ -67,6 +69,7 @@ class Entry:
     marks_deletes: bool = False
     previous_event_time: str = ""
     backlog: str = ""
+    violations: tuple[tuple[str, int], ...] = ()
 
     @property
     def positions(self) -> dict[str, Any]:
@@ -166,10 +169,16 @@ def summary_of(entry: Entry) -> dict[str, str]:
         LEDGER_MODE: entry.mode,
         LEDGER_KEYS: json.dumps(entry.keys, ensure_ascii=False) if entry.keys else "",
         LEDGER_LATE: str(entry.late or ""),
+        LEDGER_VIOLATIONS: json.dumps(dict(entry.violations), ensure_ascii=False) if entry.violations else "",
         LEDGER_REMEMBERED: str(entry.remembered or ""),
         LEDGER_DELETES: "soft" if entry.marks_deletes else "",
     }
     return {key: value for key, value in summary.items() if value}
+
+
+def ledger_tag(model: str) -> str:
+    """The tag of the snapshot with the newest ledger entry of `model`."""
+    return f"{TAG_PREFIX}{model}"
 
 
 def newest_entry(
@@ -203,6 +212,7 @@ def newest_entry(
                 late=int(summary.get(LEDGER_LATE, 0)),
                 remembered=int(summary.get(LEDGER_REMEMBERED, 0)),
                 marks_deletes=LEDGER_DELETES in summary,
+                violations=tuple(json.loads(summary.get(LEDGER_VIOLATIONS, "{}")).items()),
             )
     return None
 

@@ -11,11 +11,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lakesql.compile.quote import table_name
-from lakesql.engine.ledger.entry import Entry, Snapshot, newest_entry, overtaken
+from lakesql.engine.ledger.entry import Entry, Snapshot, ledger_tag, newest_entry, overtaken
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import TransientError
 from lakesql.model.table_name import TableName
-from lakesql.names import TAG_PREFIX
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
 
 JavaTable = Any
@@ -171,11 +170,6 @@ def merge_settings(table: JavaTable) -> dict[str, str]:
     """The settings by which an INSERT distributes its rows as a MERGE into the table does."""
     mode = table.properties().get("write.merge.distribution-mode")
     return {"spark.sql.iceberg.distribution-mode": mode} if mode else {}
-
-
-def ledger_tag(model: str) -> str:
-    """The tag of the snapshot with the newest ledger entry of `model`."""
-    return f"{TAG_PREFIX}{model}"
 
 
 def drop_staged(table: JavaTable, snapshot: Snapshot) -> None:

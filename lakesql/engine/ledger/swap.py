@@ -18,7 +18,8 @@ from pyspark.sql.types import StructType
 
 from lakesql.compile.storable import partition_name
 from lakesql.compile.table import TableSpec, format_version
-from lakesql.engine.ledger.snapshots import HeadMovedError, JavaTable, head_of, ledger_tag
+from lakesql.engine.ledger.entry import ledger_tag
+from lakesql.engine.ledger.snapshots import HeadMovedError, JavaTable, head_of
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
 from lakesql.model.config import PartitionField, SortField

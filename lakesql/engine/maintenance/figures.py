@@ -13,6 +13,9 @@ from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTENANCE_PROPERTY
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
 from lakesql.project.procedures import SMALL_FILE_SHARE
 
+CREATED, KEPT = "manifests-created", "manifests-kept"
+"""Where the summary of a commit counts the manifests of its snapshot."""
+
 UNSORTED = 0
 """The id of the sort order that is none."""
 
@@ -67,6 +70,12 @@ class TableFacts:
     def head(self) -> SnapshotFacts | None:
         """The current snapshot; None where there is none yet."""
         return self.history[0] if self.history else None
+
+    @property
+    def manifests(self) -> int | None:
+        """How many manifests the current snapshot has; None where its summary does not say it."""
+        summary = self.head.summary if self.head is not None else {}
+        return int(summary[CREATED]) + int(summary[KEPT]) if {CREATED, KEPT} <= summary.keys() else None
 
     @property
     def first_ms(self) -> int:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from lakesql.engine.ledger.entry import Entry
-from lakesql.engine.ledger.snapshots import JavaTable, ledger_tag, load_table, read_json, table_exists
+from lakesql.engine.ledger.entry import Entry, ledger_tag
+from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, table_exists
 from lakesql.engine.maintenance.figures import TableFacts, last_entries, newest_by_owner, parse_facts
 from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_OFFSETS

@@ -9,6 +9,12 @@ from pathlib import Path
 
 from lakesql.engine.progress.stored import StoredFiles
 
+FOLDER_SUFFIX = ".lease"
+"""What the name of a lease's folder has behind that of the checkpoint."""
+
+WANTED = "wanted"
+"""The file in it by which somebody asks the holder for the lease."""
+
 
 @dataclass(frozen=True, slots=True)
 class Process:
@@ -80,3 +86,9 @@ def read_holder(files: StoredFiles, number: int) -> Holder | None:
         return Holder(**{**found, "processes": tuple(Process(**process) for process in found["processes"])})
     except (ValueError, TypeError, KeyError):
         return None
+
+
+def is_released(files: StoredFiles) -> bool:
+    """Whether the last holder has given the lease back, and nobody has asked for it."""
+    holder = read_holder(files, newest_holder(files))
+    return holder is not None and holder.is_released and WANTED not in files.names()

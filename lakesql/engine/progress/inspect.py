@@ -7,17 +7,15 @@ from typing import assert_never
 
 from pyspark.sql import SparkSession
 
-from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_entry, read_history, table_exists, table_id
+from lakesql.engine.ledger.snapshots import load_table, read_entry, read_history, table_exists, table_id
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.position import Source
-from lakesql.engine.progress.state import MovedFiles, ProgressState, QueryIdentity
+from lakesql.engine.progress.position import Source, find_rebuilt
+from lakesql.engine.progress.state import MovedFiles, ProgressState, QueryIdentity, state_of
 from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.empty import explain_no_files, explain_no_records
-from lakesql.engine.sources.globs import find_files
-from lakesql.engine.sources.raw import files_of
-from lakesql.names import LEDGER_REBUILD
+from lakesql.engine.sources.globs import files_of, find_files
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
 
 
@@ -32,23 +30,14 @@ def read_state(
     table = load_table(session, identity.table) if table_exists(session, identity.table) else None
     head = next(read_history(table), None) if table is not None else None
     entry = read_entry(table, identity.owner) if table is not None else None
-    return ProgressState(
-        model=identity.model,
-        owner=identity.owner,
-        table=str(identity.table),
+    return state_of(
+        identity,
+        sources,
+        read_checkpoint(CheckpointFiles(session, identity.folder)),
         table_id=table_id(table) if table is not None else "",
-        folder=identity.folder,
-        sources=tuple(sources),
-        shape=identity.shape,
-        checkpoint=read_checkpoint(CheckpointFiles(session, identity.folder)),
         entry=entry,
-        mode=identity.mode,
-        keys=identity.keys,
-        is_idempotent=identity.is_idempotent,
         has_rows=head is not None and not head.is_empty,
-        is_companion=identity.is_companion,
         accept_data_loss=accept_data_loss,
-        marks_deletes=identity.marks_deletes,
         moved=moved,
     )
 
@@ -79,7 +68,8 @@ def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding
             return Source(name, "rate")
         case TableSource(table=table):
             found = load_table(session, table)
-            rebuilt, at_ms, is_cut = _read_rebuilt(found)
+            rebuilt, is_cut = find_rebuilt(read_history(found))
+            at_ms = int(found.snapshot(rebuilt[0]).timestampMillis()) if rebuilt else None
             nothing = f"there is no row in {table} yet" if found.currentSnapshot() is None else ""
             return Source(name, "table", rebuilt=rebuilt, rebuilt_ms=at_ms, is_cut=is_cut, nothing=nothing)
         case _:
@@ -88,21 +78,6 @@ def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding
 
 def _look_for_files(session: SparkSession, glob: str) -> str:
     return "" if any(True for _ in find_files(session, glob)) else explain_no_files(glob)
-
-
-def _read_rebuilt(table: JavaTable) -> tuple[tuple[int, ...], int | None, bool]:
-    """The table's snapshots since it was rebuilt, and when that was; none where it never was.
-
-    And whether it was not, as far as one can see, and its first snapshots are gone.
-    """
-    since: list[int] = []
-    parent = None
-    for snapshot in read_history(table):
-        since.append(snapshot.id)
-        parent = snapshot.parent
-        if LEDGER_REBUILD in snapshot.summary:
-            return tuple(reversed(since)), int(table.snapshot(snapshot.id).timestampMillis()), False
-    return (), None, parent is not None
 
 
 def read_topics(session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]) -> list[dict[str, str]]:

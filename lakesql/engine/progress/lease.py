@@ -30,7 +30,16 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.holder import Holder, Process, is_dead, newest_holder, numbers_of, read_holder
+from lakesql.engine.progress.holder import (
+    FOLDER_SUFFIX,
+    WANTED,
+    Holder,
+    Process,
+    is_dead,
+    newest_holder,
+    numbers_of,
+    read_holder,
+)
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError, TransientError, first_line
 
@@ -46,8 +55,6 @@ GIVES_WAY_S = 10.0
 
 LOOK_EVERY_S = 0.25
 RENEWERS = 8
-FOLDER_SUFFIX = ".lease"
-_WANTED = "wanted"
 
 _log = logging.getLogger(__name__)
 
@@ -96,8 +103,8 @@ class Leases:
         if lease is None:
             return False
         del self._claims[model]
-        if self._gave_way.pop(model, None) is not None and _WANTED in files.names():
-            files.remove(_WANTED)  # who asked for it has gone
+        if self._gave_way.pop(model, None) is not None and WANTED in files.names():
+            files.remove(WANTED)  # who asked for it has gone
         with self._lock:
             self._held[model] = lease
             if not self._thread.is_alive():
@@ -129,11 +136,11 @@ class Leases:
 
     def want(self, checkpoint: str) -> None:
         """Ask whoever holds the lease of the model with this checkpoint to give it back between two batches."""
-        CheckpointFiles(self._session, checkpoint + FOLDER_SUFFIX).write(_WANTED, _dump(self._me))
+        CheckpointFiles(self._session, checkpoint + FOLDER_SUFFIX).write(WANTED, _dump(self._me))
 
     def unwant(self, checkpoint: str) -> None:
         """Let the holder keep it."""
-        CheckpointFiles(self._session, checkpoint + FOLDER_SUFFIX).remove(_WANTED)
+        CheckpointFiles(self._session, checkpoint + FOLDER_SUFFIX).remove(WANTED)
 
     def is_wanted(self, model: str) -> bool:
         """Whether somebody has asked for the model's lease, as the renewing thread has seen. Asks nobody."""
@@ -210,7 +217,7 @@ class _Lease:
         try:
             names = self._files.names()
             newest = max(numbers_of(names), default=-1)
-            self.is_wanted = _WANTED in names
+            self.is_wanted = WANTED in names
             if newest > self._number:
                 holder = read_holder(self._files, newest)
                 self._taken_by = str(holder) if holder else "another runner"

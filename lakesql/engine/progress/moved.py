@@ -21,14 +21,10 @@ from lakesql.engine.progress.checkpoint import (
     rename_seen,
 )
 from lakesql.engine.progress.state import MovedFiles
-from lakesql.engine.progress.stored import SeenFile, newest_seen
+from lakesql.engine.progress.stored import LOOKED_AT, SeenFile, newest_seen
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.globs import named_folder
-from lakesql.engine.sources.raw import files_of
+from lakesql.engine.sources.globs import files_of, named_folder
 from lakesql.project.profiles import Files, Recorded
-
-LOOKED_AT = 100
-"""How many of the files that were read last are looked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from lakesql.engine.progress.state import (
 from lakesql.engine.progress.stored import SeenFile, read_seen
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.raw import escape_glob
+from lakesql.engine.sources.globs import escape_glob
 from lakesql.model.table_name import TableName
 from lakesql.project.profiles import Files, Kafka, Recorded
 from lakesql.stream.stream import FilePath

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lakesql.engine.ledger.entry import Entry
+from lakesql.engine.ledger.entry import Entry, Snapshot
+from lakesql.errors import Problem
+from lakesql.names import LEDGER_REBUILD
 
 Position = Any
 """Where a source stands, as Spark's JSON has it: the value of `lakesql.offsets` for one stream."""
@@ -29,7 +31,7 @@ class Source:
     partition the first offset that is still there, and the one behind the last. For a table that was rebuilt: the
     snapshot that brought its new rows, and those after it, in their order; and the time of the first of them, in
     milliseconds since the epoch. `is_cut`: the first snapshots of a table are gone, and with them
-    which rows they brought.
+    which rows they brought. Without `is_asked` nothing is known of Kafka's topics, and nothing follows from that.
     """
 
     name: str
@@ -41,6 +43,15 @@ class Source:
     rebuilt_ms: int | None = None
     is_cut: bool = False
     nothing: str = ""
+    is_asked: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopics:
+    """What is there of a stream's topics. `problems` are those that are not there, or that may not be read."""
+
+    source: Source
+    problems: tuple[Problem, ...] = ()
 
 
 def topic_ids(sources: Iterable[Source]) -> dict[str, str]:
@@ -50,6 +61,19 @@ def topic_ids(sources: Iterable[Source]) -> dict[str, str]:
     for topic, id_ in named:
         ids.setdefault(topic, set()).add(id_)
     return {topic: id_ for topic, id_ in named if len(ids[topic]) == 1}
+
+
+def find_rebuilt(history: Iterable[Snapshot]) -> tuple[tuple[int, ...], bool]:
+    """A table's snapshots since it was rebuilt, none where it never was; and whether its first snapshots are gone and
+    it was not rebuilt since, as far as one can see. `history` walks from its head to its root."""
+    since: list[int] = []
+    parent = None
+    for snapshot in history:
+        since.append(snapshot.id)
+        parent = snapshot.parent
+        if LEDGER_REBUILD in snapshot.summary:
+            return tuple(reversed(since)), False
+    return (), parent is not None
 
 
 def rebuilt_starts(sources: Iterable[Source]) -> dict[str, Position]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakesql.engine.ledger.entry import Entry
@@ -142,6 +142,39 @@ class ProgressState:
             if not any(is_position_of(kind, positions.get(source.name)) for kind in kinds):
                 return source
         return None
+
+
+def state_of(
+    identity: QueryIdentity,
+    sources: Sequence[Source],
+    checkpoint: Checkpoint | None,
+    *,
+    table_id: str,
+    entry: Entry | None,
+    has_rows: bool,
+    accept_data_loss: bool = False,
+    moved: MovedFiles | None = None,
+) -> ProgressState:
+    """The values of a query, however its checkpoint and its table were read."""
+    return ProgressState(
+        model=identity.model,
+        owner=identity.owner,
+        table=str(identity.table),
+        table_id=table_id,
+        folder=identity.folder,
+        sources=tuple(sources),
+        shape=identity.shape,
+        checkpoint=checkpoint,
+        entry=entry,
+        mode=identity.mode,
+        keys=identity.keys,
+        is_idempotent=identity.is_idempotent,
+        has_rows=has_rows,
+        is_companion=identity.is_companion,
+        accept_data_loss=accept_data_loss,
+        marks_deletes=identity.marks_deletes,
+        moved=moved,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,9 @@ from lakesql.engine.progress.state import Batch, Checkpoint, Origin
 from lakesql.errors import RunError
 
 ORIGIN_FILE = "lakesql.json"
+LOOKED_AT = 100
+"""How many of the files that were read last are looked for, to see whether they have moved."""
+
 VOID = "-"
 """What stands in `offsets/N` for a source without a position."""
 

@@ -19,7 +19,7 @@ def check_topics(state: ProgressState, decision: Decision) -> Decision:
 
     Raises `RunError`: `topic-recreated`, `data-lost`, `nothing-lost`.
     """
-    positions = _next_positions(state, decision)
+    positions = next_positions(state, decision)
     _check_ids(state, positions)
     _check_ends(state, positions)
     lost = {source.name: _find_lost(source, positions.get(source.name)) for source in state.sources}
@@ -38,7 +38,7 @@ def check_topics(state: ProgressState, decision: Decision) -> Decision:
 
 def check_upstream(state: ProgressState, decision: Decision) -> None:
     """Raise `RunError` (`upstream-rebuilt`) where a table that is streamed was rebuilt since it was read."""
-    positions = _next_positions(state, decision)
+    positions = next_positions(state, decision)
     for source in state.sources:
         position = positions.get(source.name)
         if source.rebuilt and isinstance(position, dict) and position.get("snapshot_id") not in source.rebuilt:
@@ -51,7 +51,7 @@ def check_upstream(state: ProgressState, decision: Decision) -> None:
             )
 
 
-def _next_positions(state: ProgressState, decision: Decision) -> Positions:
+def next_positions(state: ProgressState, decision: Decision) -> Positions:
     """Where the next batch that is read begins; nothing where the streams' `start` says it."""
     match decision:
         case Fresh():
@@ -153,7 +153,7 @@ class _Lost:
 
 def _find_lost(source: Source, position: Position) -> tuple[_Lost, ...]:
     """What lies between a position and where the partitions begin now. One that it does not know is read from 0 on."""
-    if source.kind != "kafka" or not isinstance(position, dict) or not position:
+    if source.kind != "kafka" or not source.is_asked or not isinstance(position, dict) or not position:
         return ()
     found = [
         _Lost(topic, partition, at, begins)

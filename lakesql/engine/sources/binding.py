@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
-from pyspark.sql import types as T
-
-from lakesql.engine.records.parse import Contract, ContractColumn
 from lakesql.model.table_name import TableName
 from lakesql.project.profiles import Connection, Files, Rate
 from lakesql.stream.stream import Stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import types as T
+
+    from lakesql.engine.records.parse import Contract, ContractColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class StreamBinding:
 
 def contract_of(binding: StreamBinding) -> Contract:
     """A declared stream's contract in Spark's types."""
+    from lakesql.engine.records.parse import Contract  # only here: what finds connections needs no pyspark
+
     stream = binding.stream
     assert stream.format in ("json", "csv", "avro", "string", "bytes")
     names = {name.lower() for name in stream.key}
@@ -87,6 +92,8 @@ def contract_of(binding: StreamBinding) -> Contract:
 
 def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
     """The columns of a declared stream in Spark's types."""
+    from lakesql.engine.records.parse import ContractColumn
+
     return tuple(
         ContractColumn(column.name, _parse_type(column.type), column.required, column.unit, column.encoding)
         for column in stream.columns
@@ -96,4 +103,6 @@ def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
 @cache
 def _parse_type(text: str) -> T.DataType:
     """The type, of which Spark's parser is asked once: that takes a millisecond."""
+    from pyspark.sql import types as T
+
     return T._parse_datatype_string(text)

@@ -192,15 +192,10 @@ class Broker:
                         headers=tuple((str(header.key()), header.value()) for header in record.headers().toArray()),
                     )
             if time.monotonic() > deadline:
-                raise _unreachable(self._connection.bootstrap_servers, f"{place.toString()} gives no records.")
+                raise unreachable(self._connection.bootstrap_servers, f"{place.toString()} gives no records.")
 
     def _no_topic(self, name: str, place: Place | None) -> Problem:
-        return Problem(
-            "unknown-topic",
-            f"There is no topic '{name}' at {self._connection.bootstrap_servers}.",
-            fix=did_you_mean(name, self.topic_names()),
-            place=place,
-        )
+        return unknown_topic(name, self._connection.bootstrap_servers, self.topic_names(), place)
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         """What the future of `question` comes to. Raises the condition that its failure is."""
@@ -298,7 +293,7 @@ def reach_broker(servers: str) -> str:
     try:
         return first_reachable(servers)
     except ConnectionError as error:
-        raise _unreachable(servers, str(error)) from None
+        raise unreachable(servers, str(error)) from None
 
 
 def lag_of(end: Offsets, latest: Offsets) -> dict[str, dict[int, int]]:
@@ -387,7 +382,7 @@ def _explain(raised: Any, connection: Kafka) -> Exception:
         return ProfileError.of("kafka-option", "Kafka's client does not take the connection's options.", why=why)
     options = {"security.protocol": "PLAINTEXT", **connection.options}
     asked = ", ".join(f"{key}={options[key]}" for key in ("security.protocol", "sasl.mechanism") if key in options)
-    return _unreachable(servers, f"Connections are taken, but there is no answer by {asked}: {why}")
+    return unreachable(servers, f"Connections are taken, but there is no answer by {asked}: {why}")
 
 
 _EXCEPTION = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
@@ -400,7 +395,14 @@ def _causes(raised: Any) -> Iterator[tuple[str, str]]:
         raised = raised.getCause()
 
 
-def _unreachable(servers: str, why: str) -> LakesqlError:
+def unknown_topic(name: str, servers: str, there: Collection[str], place: Place | None) -> Problem:
+    """That a cluster has no topic of this name; `there` are those that it has."""
+    what, fix = f"There is no topic '{name}' at {servers}.", did_you_mean(name, there)
+    return Problem("unknown-topic", what, fix=fix, place=place)
+
+
+def unreachable(servers: str, why: str) -> LakesqlError:
+    """That no broker of a cluster answers."""
     return TransientError.of(
         "connection-unreachable",
         f"No broker answers at {servers}.",

@@ -7,13 +7,34 @@ import re
 from collections.abc import Iterator, Sequence
 from glob import iglob
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, assert_never
 
-from pyspark.sql import SparkSession
+from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
 
-from lakesql.engine.spark.gateway import java_class
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _SPECIAL = re.compile(r"[*?\[{\\]")
+
+
+def files_of(stream: Stream, base: str) -> str:
+    """The pattern of the files that hold a stream's records, under the path of its connection."""
+    match stream.origin:
+        case Topics(names=names):
+            return f"{base}/{{{','.join(escape_glob(name) for name in names)}}}/*.jsonl"
+        case TopicPattern():
+            return f"{base}/*/*.jsonl"
+        case FilePath(path=path):
+            return f"{base}/{path}"
+        case Generated():
+            raise AssertionError("a generator has no files")
+        case _:
+            assert_never(stream.origin)
+
+
+def escape_glob(name: str) -> str:
+    """The name in a pattern that matches it alone."""
+    return "".join(f"\\{character}" if character in "{}[]*?,\\" else character for character in name)
 
 
 def named_folder(glob: str) -> str:
@@ -57,6 +78,8 @@ def as_pattern(session: SparkSession, path: str) -> str:
 
 
 def _file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
+    from lakesql.engine.spark.gateway import java_class  # only here: the rest asks no Java
+
     place = java_class("org.apache.hadoop.fs.Path")(path)
     return place.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()), place
 
@@ -79,6 +102,46 @@ def local_files(glob: str) -> Iterator[Path]:
             yield from (file for file in found if _is_read_within(file.relative_to(path).parts))
         elif _is_read(path.name):
             yield path
+
+
+def possible_files(glob: str) -> Iterator[Path]:
+    """All files of this machine's disk that Spark may read for a pattern, and perhaps some that it does not.
+
+    `find_files` without Java where none may be missed. Raises `ValueError` where the pattern's meaning, or what a link
+    leads to, is not surely the same to both, and `OSError` where a folder cannot be read.
+    """
+    patterns = [*_python_globs(glob)]
+    if any(_SPECIAL.search(each.replace("*", "")) or "}" in each or not each.startswith("/") for each in patterns):
+        raise ValueError(f"{glob} is left to Hadoop")
+    for pattern in patterns:
+        places = [Path("/")]
+        for part in filter(None, pattern.split("/")):
+            places = [found for place in places for found in _matching(place, part)]
+        for place in places:
+            if place.is_dir():
+                yield from _files_within(place)
+            elif _is_read(place.name):
+                yield place
+
+
+def _matching(folder: Path, part: str) -> list[Path]:
+    """What of a folder has a name that fits, hidden ones too; nothing where there is no folder."""
+    if "*" not in part:
+        return [folder / part] if os.path.lexists(folder / part) else []
+    fits = re.compile(".*".join(map(re.escape, part.split("*"))), re.DOTALL).fullmatch
+    return [found for found in folder.iterdir() if fits(found.name)] if folder.is_dir() else []
+
+
+def _files_within(folder: Path) -> Iterator[Path]:
+    for place in folder.iterdir():
+        if not _is_read(place.name):
+            continue
+        if place.is_symlink():
+            raise ValueError(f"{place} is a link")
+        if place.is_dir():
+            yield from _files_within(place)
+        else:
+            yield place
 
 
 def _python_globs(glob: str) -> Iterator[str]:

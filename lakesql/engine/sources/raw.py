@@ -15,7 +15,7 @@ from lakesql.compile.quote import identifiers, table_name, text
 from lakesql.engine.records.parse import CORRUPT, JSON_OPTIONS, read_type
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
 from lakesql.engine.sources.broker import consumer_options
-from lakesql.engine.sources.globs import as_pattern, local_files
+from lakesql.engine.sources.globs import as_pattern, files_of, local_files
 from lakesql.errors import ProjectError
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.names import ROW
@@ -62,14 +62,14 @@ def read_raw(session: SparkSession, binding: StreamBinding, streaming: bool = Tr
                 if streaming
                 else session.range(RATE_SAMPLE).selectExpr("current_timestamp() AS timestamp", "id AS value")
             )
-            return _as_rows(rows, stream.column_names, text("rate"), offset="value", timestamp="timestamp")
+            return as_rows(rows, stream.column_names, text("rate"), offset="value", timestamp="timestamp")
         case Kafka() as connection:
             return _read_kafka(reader, stream, connection, streaming)
         case TableSource(table=table, since_ms=since_ms):
             if streaming and since_ms is not None:
                 reader = reader.option("stream-from-timestamp", since_ms)
             rows = reader.format("iceberg").load(table_name(table))
-            return _as_rows(rows, rows.columns, text(str(table)))
+            return as_rows(rows, rows.columns, text(str(table)))
         case _:
             assert_never(binding.source)
 
@@ -130,7 +130,7 @@ def _read_files(reader: Reader, binding: StreamBinding, glob: str) -> DataFrame:
             kind = _row_type(binding)
             reader = _file_reader(reader, stream, stream.format, glob).schema(kind)
             rows = reader.options(columnNameOfCorruptRecord=CORRUPT, **JSON_OPTIONS).load(glob)
-            return _as_rows(rows, kind.names, *_FILE)
+            return as_rows(rows, kind.names, *_FILE)
         case _:
             assert_never(stream.format)
 
@@ -190,7 +190,7 @@ _FILE = ("_metadata.file_path", "_metadata.file_modification_time")
 """The topic and the time of a file's records."""
 
 
-def _as_rows(
+def as_rows(
     rows: DataFrame, columns: Sequence[str], topic: str, timestamp: str = "NULL", offset: str = "NULL"
 ) -> DataFrame:
     """Rows of a structured source in the shape of raw records: the row itself stands in one struct."""
@@ -218,26 +218,6 @@ def _wrong_origin(stream: Stream, connection: str, wanted: str) -> ProjectError:
         f"{wanted}.",
         place=stream.place,
     )
-
-
-def files_of(stream: Stream, base: str) -> str:
-    """The pattern of the files that hold a stream's records, under the path of its connection."""
-    match stream.origin:
-        case Topics(names=names):
-            return f"{base}/{{{','.join(escape_glob(name) for name in names)}}}/*.jsonl"
-        case TopicPattern():
-            return f"{base}/*/*.jsonl"
-        case FilePath(path=path):
-            return f"{base}/{path}"
-        case Generated():
-            raise AssertionError("a generator has no files")
-        case _:
-            assert_never(stream.origin)
-
-
-def escape_glob(name: str) -> str:
-    """The name in a pattern that matches it alone."""
-    return "".join(f"\\{character}" if character in "{}[]*?,\\" else character for character in name)
 
 
 def measure_record(glob: str) -> int:

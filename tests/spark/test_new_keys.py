@@ -1,4 +1,4 @@
-"""A table without a row is appended to, in the modes that merge, with the rows that a MERGE would give it."""
+"""Keys that no file of the table can have are appended, in the modes that merge, with the rows of a MERGE."""
 
 from __future__ import annotations
 
@@ -59,6 +59,31 @@ def test_the_first_rows_are_appended_in_the_order_of_the_table_and_the_next_ones
     assert operations(project, "sequenced") == ["append", "append", "overwrite"]
     partitions = project.sql(f"SELECT partition, file_count FROM {project.table('parts')}.partitions")
     assert len(partitions) == 2
+
+
+KEYS: dict[str, list[Any]] = {
+    "bigint": [-5, 2**40, 2**40 + 1],
+    "string": ["a", "ä" * 20, "ä" * 20 + "b"],
+    "date": ["1969-12-30", "2026-03-01", "2026-03-02"],
+    "timestamp": ["1969-12-31T23:59:59.999999Z", "2026-03-01T00:00:00.000001Z", "2026-03-01T00:00:00.000002Z"],
+    "decimal(20,2)": ["-1.50", "2.00", "2.01"],
+}
+"""Keys of each type, in their order: the second may be near the third for the statistics of a file."""
+
+
+def test_keys_beyond_those_of_all_files_are_appended(project: Project) -> None:
+    """Of decimals it is not asked. Texts are cut in the statistics, so that the second and the third seem the same."""
+    for number, kind in enumerate(KEYS):
+        project.stream(f"s{number}", {"k": kind, "v": "int"})
+        project.model(f"m{number}", f"SELECT k, v FROM {{s{number}}}", mode="upsert", keys="k")
+    for value, rows in enumerate([(1, 1), (2,), (0,), (0, 1, 2)]):
+        for number, keys in enumerate(KEYS.values()):
+            project.record(f"s{number}", [{"k": keys[row], "v": value} for row in rows])
+        project.run().check()
+    for number, kind in enumerate(KEYS):
+        assert [row["v"] for row in project.rows(f"m{number}", "k")] == [3, 3, 3], kind
+        if kind not in ("string", "decimal(20,2)"):
+            assert operations(project, f"m{number}") == ["append", "append", "append", "overwrite"], kind
 
 
 @pytest.mark.parametrize("step", ["stage", "publish"])

@@ -1,0 +1,63 @@
+"""What a table's newest metadata says, in Iceberg's JSON. No JVM; and for an embedded catalog no pyiceberg, which takes
+longer to import than all that is asked here."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from lakesql.catalog.connect import BUSY_TIMEOUT_S, OpenCatalog, open_catalog
+from lakesql.model.table_name import TableName
+from lakesql.project.catalog import local_folder
+from lakesql.project.profiles import Catalog, sqlite_file
+
+ReadMetadata = Callable[[TableName], str | None]
+"""The text of a table's metadata; None where there is no table of that name."""
+
+
+def open_metadata(catalog: Catalog) -> ReadMetadata:
+    """What reads the metadata of the catalog's tables.
+
+    It raises what `open_catalog` and `load_table` raise; where an embedded catalog is no such thing, `sqlite3.Error`,
+    and `OSError` where a file is not there that it names.
+    """
+    file = sqlite_file(catalog)
+    if file is not None and file.exists():
+        return lambda table: _read_embedded(file, table)
+    opened: list[OpenCatalog] = []
+
+    def read(table: TableName) -> str | None:
+        if not opened:
+            opened.append(open_catalog(catalog))
+        return read_opened(opened[0], table)
+
+    return read
+
+
+def read_opened(opened: OpenCatalog, table: TableName) -> str | None:
+    """The same by a catalog that is open."""
+    file = sqlite_file(opened.profile)
+    if file is not None:
+        return _read_embedded(file, table)
+    from lakesql.catalog.tables import load_table
+
+    found = load_table(opened, table)
+    return None if found is None else found.metadata.model_dump_json(by_alias=True, exclude_none=True)
+
+
+def _read_embedded(file: Path, table: TableName) -> str | None:
+    """By the row of the table in the catalog's SQLite file, which names the metadata's."""
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)) as opened:
+        found = opened.execute(
+            "SELECT metadata_location FROM iceberg_tables"
+            " WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?",
+            (table.catalog, table.namespace, table.name),
+        ).fetchone()
+    if found is None:
+        return None
+    place = local_folder(str(found[0]))
+    if place is None:
+        raise FileNotFoundError(f"{found[0]} is no file of this machine")
+    return place.read_text("utf-8")

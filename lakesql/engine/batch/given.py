@@ -1,0 +1,129 @@
+"""What a unit test gives and finds, on Spark: records as a topic has them, rows of tables, and the time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.catalog.tables import python_rows
+from lakesql.compile.quote import table_name, text
+from lakesql.engine.batch.analyze import type_text
+from lakesql.engine.sources.raw import as_rows
+from lakesql.engine.spark.gateway import java_class
+from lakesql.model.table_name import TableName
+
+GivenRecord = tuple[str | None, str | None, int, int, dict[str, str]]
+"""A record's key, value, offset, time in milliseconds, and headers."""
+
+_RAW = "key string, value string, offset bigint, timestamp bigint, headers map<string,string>"
+
+
+def given_records(session: SparkSession, topic: str, records: Sequence[GivenRecord]) -> DataFrame:
+    """Raw records of a topic's first partition, in the shape of `read_raw`."""
+    header = (
+        "transform(map_entries(headers), it -> struct(it.key AS key, CAST(it.value AS binary) AS value)) AS headers"
+    )
+    return (
+        session.createDataFrame(list(records), _RAW)
+        .coalesce(1)
+        .selectExpr(
+            "CAST(key AS binary) AS key",
+            "CAST(value AS binary) AS value",
+            f"{text(topic)} AS topic",
+            "0 AS partition",
+            "offset",
+            "timestamp_millis(timestamp) AS timestamp",
+            header,
+        )
+    )
+
+
+def given_rows(session: SparkSession, table: TableName, rows: Sequence[str]) -> DataFrame:
+    """Rows, each a JSON object of some of a table's columns, as those that have been appended to it."""
+    found = _rows_of(session, table, rows)
+    return as_rows(found, found.columns, text(str(table)))
+
+
+def insert_rows(session: SparkSession, table: TableName, rows: Sequence[str]) -> None:
+    """Append rows, each a JSON object of some of the table's columns, in one commit."""
+    if rows:
+        _rows_of(session, table, rows).writeTo(table_name(table)).append()
+
+
+def drop_table(session: SparkSession, table: TableName) -> None:
+    """Drop a table, if there is one."""
+    session.sql(f"DROP TABLE IF EXISTS {table_name(table)}")
+
+
+def read_value(session: SparkSession, json: str, kind: str) -> Any:
+    """The value of a type that a JSON text is, as `stored_rows` has it. Raises Spark's error where it is none."""
+    frame = _read_json(session, [f'{{"v":{json}}}'], T.StructType().add("v", T._parse_datatype_string(kind)))
+    ((value,),) = python_rows(frame.toArrow())
+    return _plain(value)
+
+
+def stored_types(session: SparkSession, table: TableName) -> dict[str, str]:
+    """The types of a table's columns, by their names."""
+    return {it.name: type_text(it.dataType) for it in session.table(table_name(table)).schema.fields}
+
+
+def stored_rows(session: SparkSession, table: TableName) -> list[dict[str, Any]]:
+    """The rows of a table; times are in UTC, without a zone."""
+    frame = session.table(table_name(table))
+    return [dict(zip(frame.columns, map(_plain, row), strict=True)) for row in python_rows(frame.toArrow())]
+
+
+def stop_clock(session: SparkSession, now: datetime) -> None:
+    """Let the functions of `STOPPED` be of this time, in UTC, in all statements of the session.
+
+    Each is a literal from then on. (A temporary function of SQL would be refused in DELETE and MERGE.) Written without
+    brackets, they are no functions to Spark, and go on.
+    """
+    state = session._jsparkSession.sessionState()
+    registry, parser = state.functionRegistry(), state.sqlParser()
+    identifier_of = java_class("org.apache.spark.sql.catalyst.FunctionIdentifier")
+    # A map is a function: an empty one with a default value gives that for whatever it is applied to.
+    nothing = getattr(java_class("scala.collection.immutable.Map$"), "MODULE$").empty()
+    moment = now.isoformat(sep=" ")
+    values = {"TIMESTAMP_LTZ": f"{moment}Z", "TIMESTAMP_NTZ": moment, "DATE": now.date().isoformat()}
+    for name, kind in STOPPED.items():
+        literal = parser.parseExpression(f"{kind} {text(values[kind])}")
+        known = registry.lookupFunction(identifier_of(name)).get()
+        registry.registerFunction(identifier_of(name), known, nothing.withDefaultValue(literal))
+
+
+STOPPED = {
+    "current_timestamp": "TIMESTAMP_LTZ",
+    "now": "TIMESTAMP_LTZ",
+    "localtimestamp": "TIMESTAMP_NTZ",
+    "current_date": "DATE",
+    "curdate": "DATE",
+}
+"""The functions that read the clock and nothing else, and their types."""
+
+
+def _rows_of(session: SparkSession, table: TableName, rows: Sequence[str]) -> DataFrame:
+    fields = session.table(table_name(table)).schema.fields
+    return _read_json(session, rows, T.StructType([T.StructField(it.name, it.dataType) for it in fields]))
+
+
+def _read_json(session: SparkSession, texts: Sequence[str], schema: T.StructType) -> DataFrame:
+    frame = session.createDataFrame([(each,) for each in texts], "v string").coalesce(1)
+    return frame.select(F.from_json("v", schema, {"mode": "FAILFAST"}).alias("r")).select("r.*")
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case datetime() if value.tzinfo is not None:
+            return value.astimezone(UTC).replace(tzinfo=None)
+        case dict():
+            return {name: _plain(it) for name, it in value.items()}
+        case list() | tuple():
+            return [_plain(it) for it in value]
+        case _:
+            return value

@@ -1,0 +1,69 @@
+"""What Spark's analyzer has found nothing against, kept in a checkpoint: a run with nothing to read need not ask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from lakesql.engine.progress.stored import StoredFiles
+from lakesql.names import MAINTENANCE_PROPERTY
+from lakesql.project.cache import digest
+
+ANALYZED_FILE = "analyzed.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Analyzed:
+    """A SELECT whose rows its table can take, by a digest of all that decides it; and the shapes of the tables that it
+    reads and writes, by their names, as they were then."""
+
+    select: str
+    shapes: Mapping[str, str]
+
+
+class WritableFiles(StoredFiles, Protocol):
+    """The files of a checkpoint, one of which may be written."""
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file, over one of that name."""
+
+
+def read_analyzed(files: StoredFiles) -> Analyzed | None:
+    """What was kept; None where that is nothing, or cannot be read."""
+    try:
+        return Analyzed(**json.loads(files.read(ANALYZED_FILE) or ""))
+    except (ValueError, TypeError):
+        return None
+
+
+def keep_analyzed(files: WritableFiles, analyzed: Analyzed) -> None:
+    """Keep it, unless it is there."""
+    if read_analyzed(files) != analyzed:
+        files.write(ANALYZED_FILE, json.dumps(asdict(analyzed), indent=1))
+
+
+def shape_of(metadata: Mapping[str, Any]) -> str:
+    """What tells tables apart that take other rows: a digest of a table's metadata without its snapshots, and without
+    what maintenance keeps there."""
+    shape = {key: value for key, value in metadata.items() if key not in _OF_SNAPSHOTS}
+    properties = dict(metadata.get("properties") or {})
+    properties.pop(MAINTENANCE_PROPERTY, None)
+    return digest(json.dumps({**shape, "properties": properties}, sort_keys=True))
+
+
+_OF_SNAPSHOTS = frozenset(
+    {
+        "last-updated-ms",
+        "last-sequence-number",
+        "current-snapshot-id",
+        "snapshots",
+        "snapshot-log",
+        "metadata-log",
+        "refs",
+        "statistics",
+        "partition-statistics",
+        "next-row-id",
+    }
+)

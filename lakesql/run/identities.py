@@ -1,0 +1,34 @@
+"""Where the queries of a model keep their progress, and what tells one SELECT from another there."""
+
+from __future__ import annotations
+
+import hashlib
+
+from lakesql.compile.select import Select
+from lakesql.engine.progress.state import QueryIdentity
+from lakesql.names import DEAD_LETTER_SUFFIX
+
+
+def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:
+    """Where the model's query keeps its progress, and where a stateful model's companion does."""
+    model = select.model
+    identity = QueryIdentity(
+        model.name,
+        model.name,
+        model.table,
+        folder,
+        select.query.state,
+        select.writing.mode,
+        select.identity,
+        is_idempotent=select.writing.is_idempotent,
+        marks_deletes=select.writing.marks_deletes,
+    )
+    if not select.query.stateful:
+        return (identity,)
+    owner, beside = model.name + DEAD_LETTER_SUFFIX, folder + DEAD_LETTER_SUFFIX
+    return identity, QueryIdentity(model.name, owner, model.table.dead_letter, beside, is_companion=True)
+
+
+def hash_of(select: Select) -> str:
+    """What tells one SELECT from another in the ledger."""
+    return hashlib.sha256(select.query.sql.encode()).hexdigest()[:16]

@@ -1,0 +1,367 @@
+"""A run that finds nothing new, without Java: ledger, checkpoint and sources as the files and the catalog have them.
+
+That nothing is new is said only where a run would do nothing at all: read, alter, maintain, take over or refuse.
+Whatever cannot be known here is left to Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import assert_never
+from urllib.parse import unquote, urlsplit
+
+from lakesql import __version__
+from lakesql.catalog.checkpoint_files import open_stored
+from lakesql.catalog.connect import OpenCatalog, check_warehouse
+from lakesql.catalog.metadata import ReadMetadata, open_metadata, read_opened
+from lakesql.compile.select import Select
+from lakesql.engine.ledger.entry import Snapshot, ledger_tag, newest_entry
+from lakesql.engine.maintenance.due import AT_END, find_due, time_left_ms
+from lakesql.engine.maintenance.figures import TableFacts, level_of, parse_facts
+from lakesql.engine.progress.analyzed import Analyzed, WritableFiles, keep_analyzed, read_analyzed, shape_of
+from lakesql.engine.progress.decide import decide_all
+from lakesql.engine.progress.holder import FOLDER_SUFFIX, is_released
+from lakesql.engine.progress.position import Position, Source, find_rebuilt
+from lakesql.engine.progress.state import Resume, state_of
+from lakesql.engine.progress.stored import LOOKED_AT, StoredFiles, newest_seen, read_checkpoint, read_seen
+from lakesql.engine.sources.binding import StreamBinding, TableSource
+from lakesql.engine.sources.globs import files_of, possible_files
+from lakesql.errors import LakesqlError, Place, first_line
+from lakesql.events import Emit, RunFinished, RunStarted, now_ms
+from lakesql.graph.manifest import Manifest, read_table, reads_model
+from lakesql.model.model import Model
+from lakesql.model.table_name import TableName
+from lakesql.model.upkeep import maintenance_of, maintenance_tasks
+from lakesql.names import REBUILD_SUFFIX
+from lakesql.observe.tally import ModelTally
+from lakesql.project.cache import digest
+from lakesql.project.catalog import local_folder
+from lakesql.project.codec import encode
+from lakesql.project.librdkafka_options import librdkafka_options
+from lakesql.project.procedures import RewriteManifests
+from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
+from lakesql.run.bind import BoundSelect, bind_selects
+from lakesql.run.identities import query_identities
+from lakesql.run.topics import read_topics
+from lakesql.secrets import find_secrets
+
+_UNREADABLE = (LakesqlError, ImportError, OSError, ValueError, LookupError, TypeError, AttributeError, sqlite3.Error)
+"""What is raised where something is not as it should be, or not to be read."""
+
+_log = logging.getLogger(__name__)
+
+
+def report_nothing_new(
+    manifest: Manifest, selects: Mapping[str, Select], open_events: Callable[[], AbstractContextManager[Emit]]
+) -> bool:
+    """Say that a run that takes what is there finds nothing new for any of the models, if it surely does; whether so.
+
+    Otherwise nothing is said. Nothing is written to tables and checkpoints either way.
+    """
+    started, started_ms = time.monotonic(), now_ms()
+    try:
+        took = _look_at_all(manifest, selects)
+    except _UNREADABLE:
+        return False  # what is wrong is said by the run itself
+    if took is None:
+        return False
+    with open_events() as emit:
+        emit(RunStarted(manifest.target.name, tuple(selects), False, started_ms))
+        for name, took_ms in took.items():
+            emit(ModelTally(name).finish("success", took_ms, now_ms()))
+        emit(RunFinished(_since(started), False, now_ms()))
+    return True
+
+
+def keep_analysis(manifest: Manifest, catalog: OpenCatalog, bound: BoundSelect, files: WritableFiles) -> None:
+    """Keep beside the checkpoint that the SELECT was analysed, and that its table takes its rows as both are now."""
+    if not _is_comparable(bound):
+        return
+    try:
+        found = _analysis(manifest, bound, _finder(partial(read_opened, catalog)))
+    except _UNREADABLE as error:
+        _log.warning("The next run of %s asks Spark whatever is new: %s", bound.select.model.name, first_line(error))
+        return
+    if found is not None:
+        keep_analyzed(files, found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table as its metadata says."""
+
+    id: str
+    shape: str
+    facts: TableFacts
+
+    def history(self, owner: str = "") -> Iterator[Snapshot]:
+        """As the ledger's `read_history` walks it: the owner's tagged one comes last where the root is not reached."""
+        parent = None
+        for found in self.facts.history:
+            yield Snapshot(found.id, found.summary, found.parent)
+            parent = found.parent
+        if parent is not None and (held := self.find(self.facts.refs.get(ledger_tag(owner)))) is not None:
+            yield held
+
+    def find(self, id_: int | None) -> Snapshot | None:
+        """The snapshot of an id."""
+        found = self.facts.snapshots.get(id_) if id_ is not None else None
+        return None if found is None else Snapshot(found.id, found.summary, found.parent)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether it may have some, whoever wrote them."""
+        head = next(self.history(), None)
+        return head is not None and not head.is_empty
+
+
+_FindTable = Callable[[TableName], _Table | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is there: `table` reads a table once, and `topics` asks the brokers once, for all of the streams that are
+    topics, by their names. A stream is left out where the topics of one are not to be had."""
+
+    table: _FindTable
+    topics: Callable[[], Mapping[str, Source]]
+
+
+def _finder(read: ReadMetadata) -> _FindTable:
+    """What reads each table once."""
+
+    @cache
+    def find(name: TableName) -> _Table | None:
+        text = read(name)
+        if text is None:
+            return None
+        metadata = json.loads(text)
+        return _Table(str(metadata["table-uuid"]), shape_of(metadata), parse_facts(text))
+
+    return find
+
+
+def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Mapping[str, int] | None:
+    """How many milliseconds it took to see of each model that nothing is new; None where that is not so of one."""
+    bound = bind_selects(manifest, selects)
+    if not all(map(_is_comparable, bound.values())):
+        return None
+    check_warehouse(manifest.target.catalog)
+    streams = {each.stream.name: each.stream for model in bound.values() for each in model.bindings}
+
+    @cache
+    def topics() -> Mapping[str, Source]:
+        read, _ = read_topics(manifest.target.connections, list(streams.values()))
+        return {name: each.source for name, each in read.items() if not each.problems}
+
+    found = _Found(_finder(open_metadata(manifest.target.catalog)), topics)
+    took = {}
+    for name, each in bound.items():
+        started = time.monotonic()
+        if not _has_nothing_to_do(manifest, each, found):
+            return None
+        took[name] = _since(started)
+    return took
+
+
+def _is_comparable(bound: BoundSelect) -> bool:
+    """Whether Spark need not be asked what a model would read. One that keeps state may write because time passes."""
+    return not bound.select.query.stateful and all(map(_is_at_hand, bound.bindings))
+
+
+def _is_at_hand(binding: StreamBinding) -> bool:
+    match binding.source:
+        case TableSource():
+            return True
+        case Recorded(path=path) | Files(path=path):
+            return local_folder(path) is not None
+        case Kafka():
+            return find_spec("confluent_kafka") is not None and not librdkafka_options(binding.source).unknown
+        case Rate():
+            return False
+        case _:
+            assert_never(binding.source)
+
+
+def _has_nothing_to_do(manifest: Manifest, bound: BoundSelect, found: _Found) -> bool:
+    target, model = manifest.target, bound.select.model
+    folder = checkpoint_of(target, model.name)
+    suffixes = ("", FOLDER_SUFFIX, REBUILD_SUFFIX)
+    files, lease, rebuild = (open_stored(target.catalog, folder + suffix) for suffix in suffixes)
+    if files is None or lease is None or rebuild is None:
+        return False
+    known = _analysis(manifest, bound, found.table)
+    return (
+        is_released(lease)
+        and not rebuild.names()
+        and known is not None
+        and read_analyzed(files) == known
+        and not _is_due(model, found.table)
+        and _has_read_all(bound, folder, files, found)
+    )
+
+
+def _analysis(manifest: Manifest, bound: BoundSelect, find: _FindTable) -> Analyzed | None:
+    """What is to be as it was when Spark analysed the SELECT; None while one of the tables is not there."""
+    select = bound.select
+    model, facts = select.model, select.model.facts
+    streams = (reads_model(manifest, found.name) for found in facts.streams)
+    names = {model.table, *(read_table(manifest, found.name) for found in facts.refs)}
+    names |= {read.table for read in streams if read is not None}
+    names |= {model.table.tombstones} if select.writing.retention is not None else set()
+    shapes = {str(name): found.shape for name in sorted(names, key=str) if (found := find(name)) is not None}
+    target = manifest.target
+    decides = (
+        select.text,
+        str(model.table),
+        model.config,
+        model.properties,
+        select.writing,
+        select.checks,
+        tuple(replace(each, stream=replace(each.stream, place=Place(""))) for each in bound.bindings),
+        (target.name, target.catalog.type, target.catalog.uri, target.catalog.warehouse),
+        (target.spark.master, target.spark.conf),
+    )
+    text = find_secrets(os.environ).redact(json.dumps(encode(decides)))
+    said = digest(__version__, version("pyspark"), text)
+    return Analyzed(said, shapes) if len(shapes) == len(names) else None
+
+
+def _has_read_all(bound: BoundSelect, folder: str, files: StoredFiles, found: _Found) -> bool:
+    """Whether the query would continue from its checkpoint, behind all that its streams have."""
+    (identity,) = query_identities(bound.select, folder)
+    table, checkpoint = found.table(identity.table), read_checkpoint(files)
+    if table is None or checkpoint is None or checkpoint.origin is None:
+        return False
+    entry = newest_entry(table.history(identity.owner), identity.owner, table.find)
+    sources = [source for binding in bound.bindings if (source := _source(binding, found)) is not None]
+    if len(sources) < len(bound.bindings):
+        return False
+    state = state_of(identity, sources, checkpoint, table_id=table.id, entry=entry, has_rows=table.has_rows)
+    (decision,) = decide_all([state])
+    batch, origin = checkpoint.newest_committed, checkpoint.origin
+    positions = checkpoint.positions.get(batch, ())
+    return (
+        isinstance(decision, Resume)
+        and checkpoint.newest_planned == batch
+        and origin.table_id == table.id
+        and origin.streams == tuple(source.name for source in sources)
+        and len(positions) == len(bound.bindings)
+        and all(
+            _is_read(binding, number, position, files, found)
+            for number, (binding, position) in enumerate(zip(bound.bindings, positions, strict=True))
+        )
+    )
+
+
+def _source(binding: StreamBinding, found: _Found) -> Source | None:
+    name = binding.stream.name
+    match binding.source:
+        case TableSource(table=table):
+            read = found.table(table)
+            rebuilt, is_cut = find_rebuilt(read.history()) if read is not None else ((), False)
+            return Source(name, "table", rebuilt=rebuilt, is_cut=is_cut)
+        case Recorded():
+            return Source(name, "recorded")
+        case Files():
+            return Source(name, "files")
+        case Kafka():
+            return found.topics().get(name)
+        case Rate():
+            return Source(name, "rate")
+        case _:
+            assert_never(binding.source)
+
+
+def _is_read(binding: StreamBinding, number: int, position: Position, files: StoredFiles, found: _Found) -> bool:
+    """Whether a stream, the query's source `number`, has nothing behind its position."""
+    match binding.source:
+        case TableSource(table=table):
+            read = found.table(table)
+            return read is not None and _is_table_read(read.facts, position)
+        case Recorded(path=path) | Files(path=path):
+            place = local_folder(files_of(binding.stream, path))
+            return place is not None and _are_files_read(str(place), number, position, files)
+        case Kafka():
+            source = found.topics().get(binding.stream.name)
+            return source is not None and position == _spark_position(source)
+        case Rate():
+            return False
+        case _:
+            assert_never(binding.source)
+
+
+def _spark_position(source: Source) -> Position:
+    """The ends of topics as Spark writes them down once it has read all."""
+    return {topic: {str(number): end for number, end in each.items()} for topic, each in source.ends.items()}
+
+
+def _is_table_read(facts: TableFacts, position: Position) -> bool:
+    """Whether nothing but rewrites of files has come to a table since: Iceberg's stream passes over those."""
+    if not isinstance(position, dict) or position.get("scan_all_files") is not False:
+        return False
+    for snapshot in facts.history:
+        if snapshot.id == position.get("snapshot_id"):
+            return bool(position.get("position") == snapshot.count("added-data-files"))
+        if snapshot.summary.get("operation") != "replace":
+            return False
+    return False
+
+
+def _are_files_read(glob: str, number: int, position: Position, files: StoredFiles) -> bool:
+    """Whether a source's lists have all files that are there, as they were then.
+
+    One of those that were read last must be there: where none is, they may have moved.
+    """
+    last = position.get("logOffset") if isinstance(position, dict) else None
+    lists = [name.removesuffix(".compact") for name in files.names(f"sources/{number}")]
+    if not isinstance(last, int) or max((int(name) for name in lists if name.isdecimal()), default=None) != last:
+        return False  # a list that no batch was planned for is read first
+    seen = {_path(file.path): file.modified_ms for file in read_seen(files, number, 0, last)}
+    there = {str(found): found.stat().st_mtime_ns // 1_000_000 for found in possible_files(glob)}
+    return seen.items() >= there.items() and any(
+        _path(file.path) in there for file in newest_seen(files, number)[-LOOKED_AT:]
+    )
+
+
+def _path(uri: str) -> str:
+    return unquote(urlsplit(uri).path)
+
+
+def _is_due(model: Model, find: _FindTable) -> bool:
+    """Whether the end of a run would maintain a table of the model, or say that it does not."""
+    tasks = maintenance_tasks(model)
+    if tasks and maintenance_of(model) is None:
+        return True
+    spent, at_ms = None, now_ms()
+    for name in dict.fromkeys(task.table for task in tasks):
+        table = find(name)
+        if table is None:
+            continue
+        facts = table.facts
+        spent = facts.work.spent if spent is None else spent
+        if facts.is_left:
+            return True
+        if time_left_ms(spent, model.config.maintenance.max_time_ratio, facts.first_ms, at_ms) <= 0:
+            continue
+        manifests = facts.manifests
+        of_table = [task for task in tasks if task.table == name]
+        if manifests is None and any(isinstance(task.options, RewriteManifests) for task in of_table):
+            return True
+        if find_due(of_table, facts, level_of(facts), manifests or 0, at_ms, AT_END):
+            return True
+    return False
+
+
+def _since(started: float) -> int:
+    return round((time.monotonic() - started) * 1000)

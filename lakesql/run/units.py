@@ -1,0 +1,418 @@
+"""Unit tests of models on Spark: each batch through the code of a run, into tables of the tests' own."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from lakesql.catalog.connect import OpenCatalog
+from lakesql.compile.select import Select, build_select
+from lakesql.decode import Node
+from lakesql.engine.batch.analyze import analyze_select
+from lakesql.engine.batch.given import (
+    drop_table,
+    given_records,
+    given_rows,
+    insert_rows,
+    read_value,
+    stop_clock,
+    stored_rows,
+    stored_types,
+)
+from lakesql.engine.batch.streaming_query import ModelQuery
+from lakesql.engine.batch.sync_table import TableSync
+from lakesql.engine.batch.write import PLANNED_ONCE, Sink, write_batch
+from lakesql.engine.ledger.snapshots import load_table, table_exists
+from lakesql.engine.progress.replay import ReplayProgress, open_replay
+from lakesql.engine.sources.binding import StreamBinding, TableSource
+from lakesql.engine.sources.parsed import parse_all
+from lakesql.engine.spark.failure import explain
+from lakesql.engine.spark.session import new_session
+from lakesql.errors import LakesqlError, Problem, ProjectError
+from lakesql.graph.manifest import Manifest
+from lakesql.model.config import AvailableNow
+from lakesql.model.model import Model
+from lakesql.model.table_name import TableName
+from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
+from lakesql.names import DELETE, DELETED_AT
+from lakesql.project.profiles import Catalog, Recorded, Spark
+from lakesql.run.bind import BoundSelect, bind_select
+from lakesql.run.identities import hash_of, query_identities
+from lakesql.run.prepare import RunContext, prepare_model
+from lakesql.run.spark import open_spark, session_settings
+from lakesql.stream.stream import Topics
+from lakesql.unit.arrivals_given import EPOCH, Arrival, read_arrivals, topic_stream
+from lakesql.unit.clock import find_running_clock
+from lakesql.unit.expected import compare
+from lakesql.unit.fixture_values import Value, exact, json_text
+from lakesql.unit.fixtures import Row, read_rows
+from lakesql.unit.outcomes import Failed, Outcome, Result
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+POLL_S = 0.02
+
+
+def run_tests_on_spark(
+    manifest: Manifest,
+    tests: Sequence[UnitTest],
+    say: Callable[[str], None],
+    reads_later: Iterable[StreamBinding] | None = None,
+) -> list[Result]:
+    """The results of the tests, in their order: all of them in one session, on a catalog of their own.
+
+    The catalog is a temporary one, of the name that the target's has: nothing of the target is reached. `reads_later`
+    are the streams of a session of the target that this process opens afterwards, if it does: Java has its jars then,
+    as it cannot be given more. Raises
+    `ProjectError` with all that is wrong with SELECTs, before Java is started, and with fixtures; and what opening
+    Spark raises.
+    """
+    with TemporaryDirectory(prefix="lakesql-unit-") as folder:
+        own = embedded(manifest, Path(folder))
+        build_all(own, tests)
+        settings = session_settings(own, (), say)
+        if reads_later is not None:
+            others = session_settings(manifest, reads_later, say)
+            settings = replace(settings, jars=tuple(dict.fromkeys([*settings.jars, *others.jars])))
+        with open_spark(settings, say) as (session, catalog):
+            return run_in_session(own, session, catalog, tests)
+
+
+def embedded(manifest: Manifest, folder: Path) -> Manifest:
+    """The project on a target in this folder, whose streams are all recorded topics."""
+    target = manifest.target
+    conf = {name: value for name, value in target.spark.conf.items() if not name.startswith(_OF_THE_TARGET)}
+    catalog = Catalog(target.catalog.name, "sql", f"sqlite:///{folder}/catalog.db", str(folder / "warehouse"))
+    own = replace(target, catalog=catalog, spark=Spark(conf=conf, places=target.spark.places))
+    models = {name: _in_warehouse(model) for name, model in manifest.models.items()}
+    return on_recordings(replace(manifest, target=own, models=models, deferred={}), folder)
+
+
+def _in_warehouse(model: Model) -> Model:
+    """The model, whose tables' files lie where the catalog puts them."""
+    properties = {name: value for name, value in model.config.properties.items() if not name.endswith(".path")}
+    return replace(model, config=replace(model.config, properties=properties))
+
+
+_OF_THE_TARGET = ("spark.sql.catalog.", "spark.sql.catalogImplementation", "spark.sql.defaultCatalog", "spark.hadoop.")
+"""Settings by which Spark may reach what is the target's: a test is of the SELECT, and has tables of its own."""
+
+
+def on_recordings(manifest: Manifest, folder: Path) -> Manifest:
+    """The project whose streams and checkpoints are in this folder."""
+    streams = {name: topic_stream(stream, f"unit_{name}") for name, stream in manifest.streams.items()}
+    connections = {stream.connection: Recorded(str(folder / "recorded" / name)) for name, stream in streams.items()}
+    target = replace(manifest.target, connections=connections, checkpoints=str(folder / "checkpoints"))
+    return replace(manifest, target=target, streams=streams)
+
+
+def build_all(manifest: Manifest, tests: Iterable[UnitTest]) -> None:
+    """Raise `ProjectError` with all that is wrong with the SELECTs of the tests' models, and with their times."""
+    with _all_problems() as attempt:
+        for test in tests:
+            attempt(partial(_build, manifest, test))
+
+
+def run_in_session(
+    manifest: Manifest, session: SparkSession, catalog: OpenCatalog, tests: Iterable[UnitTest]
+) -> list[Result]:
+    """The results of the tests, whose tables are dropped again. The manifest's target is that of `embedded`.
+
+    Raises `ProjectError` with all that is wrong with SELECTs and fixtures.
+    """
+    results: list[Result] = []
+
+    def run(test: UnitTest, number: int) -> None:
+        results.append(_run(manifest, session, catalog, test, number))
+
+    with _all_problems() as attempt:
+        for number, test in enumerate(tests):
+            attempt(partial(run, test, number))
+    return results
+
+
+def _run(manifest: Manifest, session: SparkSession, catalog: OpenCatalog, test: UnitTest, number: int) -> Result:
+    folder = Path(manifest.target.checkpoints).parent / f"test-{number}"
+    own, select, built = _build(on_recordings(manifest, folder), test)
+    context = RunContext(own, session, catalog, lambda event: None)
+    with closing(context.brokers):
+        return Result(test, _Run(context, bind_select(own, select), test, built, folder).outcome())
+
+
+@contextmanager
+def _all_problems() -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Collects the problems of each `ProjectError`, and raises them in the end."""
+    problems = dict[Problem, None]()
+
+    def attempt(what: Callable[[], object]) -> None:
+        try:
+            what()
+        except ProjectError as error:
+            problems.update(dict.fromkeys(error.problems))
+
+    yield attempt
+    if problems:
+        raise ProjectError(problems)
+
+
+def _build(manifest: Manifest, test: UnitTest) -> tuple[Manifest, Select, dict[str, Select]]:
+    """The project with the test's variables, the model in it, and all SELECTs that were built for that."""
+    built: dict[str, Select] = {}
+    overrides = test.overrides.vars.plain() if test.overrides.vars else {}
+    own = replace(manifest, vars={**manifest.vars, **overrides})
+    select = build_select(own, test.model, built)
+    if test.overrides.now is not None and (word := find_running_clock(_texts(select))):
+        raise ProjectError.of(
+            "clock-not-stopped",
+            f"Test '{test.name}' sets the time, and model '{test.model}' asks for it by {word}.",
+            fix="Write current_timestamp() or current_date(), with the brackets, or leave `now` out.",
+            place=test.place,
+        )
+    return own, select, built
+
+
+def _texts(select: Select) -> list[str]:
+    """All SQL of the author's that a batch runs."""
+    conditions = (*select.writing.conditions.values(), *select.writing.match_conditions.values())
+    return [select.query.sql, *conditions, *(check.condition for check in select.checks)]
+
+
+@dataclass(slots=True)
+class _Run:
+    """One test as it runs, in a session of its own. `made` are the tables that it has made, `arrived` how many records
+    of each stream have arrived."""
+
+    context: RunContext
+    bound: BoundSelect
+    test: UnitTest
+    built: dict[str, Select]
+    folder: Path
+    session: SparkSession = field(init=False)
+    made: dict[TableName, None] = field(default_factory=dict)
+    arrived: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.session = new_session(self.context.session)
+        for name, value in PLANNED_ONCE.items():
+            self.session.conf.set(name, value)
+
+    def outcome(self) -> Outcome:
+        """How it ends. Raises `ProjectError` for what is wrong with its fixtures."""
+        if self.test.overrides.now is not None:
+            stop_clock(self.session, self.test.overrides.now)
+        try:
+            return self.write_and_compare()
+        except ProjectError:
+            raise
+        except Exception as error:
+            return Failed(what=_say(explain(error, self.select)))
+        finally:
+            for table in [it for made in self.made for it in (made, *made.beside)]:
+                drop_table(self.session, table)
+
+    def write_and_compare(self) -> Outcome:
+        """Make the tables, write the batches, and compare what is there then."""
+        sync = self.make_tables()
+        batches = [*self.batches()]
+        write = self.write_streamed if self.select.query.stateful else self.writer(sync)
+        for number, batch in enumerate(batches):
+            write(number, batch)
+        return compare(
+            self.test,
+            self.context.manifest.directory,
+            lambda: (stored_types(self.session, self.select.model.table), self.rows(self.select.model.table)),
+            [
+                {name: row[name] for name in ("reason", "stream")}
+                for row in self.rows(self.select.model.table.dead_letter)
+            ],
+            self.tombstones,
+            self.read_other,
+        )
+
+    @property
+    def select(self) -> Select:
+        return self.bound.select
+
+    # --- what is there before
+
+    def make_tables(self) -> TableSync:
+        """Make the tables that the model reads, and its own, with the rows that the test gives."""
+        select = self.select
+        given_refs = {it.ref: it.rows for it in self.test.given if isinstance(it, GivenRef)}
+        for name in self.models_read(select):
+            self.make_table(name)
+        for name, rows in given_refs.items():
+            self.fill(self.context.manifest.models[name].table, rows, f"model '{name}'")
+        sync = self.sync(select, self.session, self.bound.bindings)
+        for given in self.test.given:
+            if isinstance(given, GivenTable):
+                self.fill(select.model.table, given.rows, f"the table of model '{self.test.model}'")
+        return sync
+
+    def models_read(self, select: Select) -> tuple[str, ...]:
+        """The models whose tables a SELECT reads, by `ref` or as streams."""
+        return tuple(dict.fromkeys([*(it.name for it in select.model.facts.refs), *select.read_tables]))
+
+    def make_table(self, name: str) -> None:
+        """Make the table of a model that is read, and first those that its SELECT reads."""
+        table = self.context.manifest.models[name].table
+        if table in self.made:
+            return
+        select = build_select(self.context.manifest, name, self.built)
+        for read in self.models_read(select):
+            self.make_table(read)
+        self.sync(select, new_session(self.context.session), bind_select(self.context.manifest, select).bindings)
+
+    def sync(self, select: Select, session: SparkSession, bindings: tuple[StreamBinding, ...]) -> TableSync:
+        """Make the table of a model, as a run does."""
+        self.made[select.model.table] = None
+        sync = TableSync(self.context.session, self.context.catalog, select, self.context.emit)
+        sync.make()
+        sync.columns(analyze_select(session, select, bindings))
+        return sync
+
+    def fill(self, table: TableName, rows: Node, what: str) -> None:
+        """Write rows that a test gives."""
+        types = stored_types(self.session, table)
+        found = read_rows(rows, types, what, self.context.manifest.directory, self.read_plain)
+        insert_rows(self.session, table, [json_text(row.values) for row in found])
+
+    # --- the batches
+
+    def batches(self) -> Iterator[Mapping[str, Sequence[Arrival]]]:
+        """The records of each batch, by stream. All of them are read before any is written."""
+        given = {it.stream: it.batches for it in self.test.given if isinstance(it, GivenStream)}
+        manifest, now = self.context.manifest, self.test.overrides.now or EPOCH
+        for number in range(max(map(len, given.values()), default=0)):
+            batch: dict[str, Sequence[Arrival]] = {}
+            for binding in self.bound.bindings:
+                name = binding.stream.name
+                batches, first = given.get(name, ()), self.arrived.get(name, 0)
+                if number >= len(batches):
+                    continue
+                if isinstance(binding.source, TableSource):
+                    types = stored_types(self.session, binding.source.table)
+                    rows = read_rows(batches[number], types, f"stream '{name}'", manifest.directory, self.read_plain)
+                    batch[name] = [Arrival(None, json_text(it.values), 0, 0, (), batches[number]) for it in rows]
+                else:
+                    batch[name] = read_arrivals(
+                        batches[number], binding.stream, manifest.directory, now, first, self.read_plain
+                    )
+                self.arrived[name] = first + len(batch[name])
+            yield batch
+
+    def writer(self, sync: TableSync) -> Callable[[int, Mapping[str, Sequence[Arrival]]], None]:
+        """What writes a batch of a SELECT that keeps no state."""
+        select, session = self.select, self.session
+        identity, *_ = query_identities(select, str(self.folder / "checkpoint"))
+
+        def progress_of(table: TableName) -> ReplayProgress:
+            return open_replay(load_table(session, table), identity, None, hash_of(select))
+
+        sink = Sink(select, self.bound.bindings, progress_of(select.model.table), sync, self.context.emit)
+
+        def write(number: int, batch: Mapping[str, Sequence[Arrival]]) -> None:
+            if not any(batch.values()):
+                return  # a run begins no batch without a record
+            raws = [self.raw(binding, batch.get(binding.stream.name, ())) for binding in self.bound.bindings]
+            arrived = parse_all(raws, select, self.bound.bindings)
+            write_batch(replace(sink, progress=progress_of(select.model.table)), arrived, number)
+
+        return write
+
+    def raw(self, binding: StreamBinding, arrivals: Sequence[Arrival]) -> DataFrame:
+        """The records of one stream, as a run reads them."""
+        if isinstance(binding.source, TableSource):
+            return given_rows(self.session, binding.source.table, [it.value or "{}" for it in arrivals])
+        records = [(it.key, it.value, it.offset, it.timestamp_ms, dict(it.headers)) for it in arrivals]
+        return given_records(self.session, _topic(binding), records)
+
+    def write_streamed(self, number: int, batch: Mapping[str, Sequence[Arrival]]) -> None:
+        """Write a batch of a SELECT that keeps state: it is Spark's streaming query over what has arrived by then."""
+        for binding in self.bound.bindings:
+            arrivals = batch.get(binding.stream.name, ())
+            if isinstance(binding.source, TableSource):
+                insert_rows(self.session, binding.source.table, [it.value or "{}" for it in arrivals])
+            elif arrivals:
+                _record(self.folder / "recorded" / binding.stream.name / _topic(binding), number, arrivals)
+        folder = str(self.folder / "checkpoints" / self.test.model)
+        sink = prepare_model(self.context, self.session, self.bound, folder)
+        query = ModelQuery(replace(sink, keeper=None))
+        query.start(self.session, AvailableNow())
+        while query.is_active():
+            if query.error() is not None:
+                query.request_stop()
+            time.sleep(POLL_S)
+        if error := query.error():
+            raise error
+
+    # --- what is there afterwards
+
+    def rows(self, table: TableName) -> list[Row]:
+        """The rows of a table; none where it is not there."""
+        return stored_rows(self.session, table) if table_exists(self.session, table) else []
+
+    def tombstones(self) -> tuple[Mapping[str, str], list[Row]]:
+        """What is remembered of deleted keys: the columns of the model alone, and each key once."""
+        table = self.select.model.table.tombstones
+        types = {
+            name: kind for name, kind in stored_types(self.session, table).items() if name not in (DELETE, DELETED_AT)
+        }
+        rows = [{name: row[name] for name in types} for row in self.rows(table)]
+        return types, [row for at, row in enumerate(rows) if row not in rows[:at]]
+
+    # --- values of types that fixtures do not know
+
+    def read_other(self, node: Node, kind: str) -> Value:
+        """The value that is stored where a fixture has this one."""
+        try:
+            return read_value(self.session, json_text(exact(node)), kind)
+        except Exception:
+            what = f"{node.shown} is not a value of type {kind}."
+            raise ProjectError.of("bad-fixture", what, place=node.place) from None
+
+    def read_plain(self, node: Node, kind: str) -> Value:
+        """The value as JSON has it, from which one of the type can be read."""
+        if node.value is not None:
+            self.read_other(node, kind)
+        return exact(node)
+
+
+def _topic(binding: StreamBinding) -> str:
+    origin = binding.stream.origin
+    assert isinstance(origin, Topics), "on_recordings gives each stream a topic"
+    return origin.names[0]
+
+
+def _record(folder: Path, number: int, arrivals: Sequence[Arrival]) -> None:
+    """Write a file of a recorded topic."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = (
+        json.dumps(
+            {
+                "partition": 0,
+                "offset": it.offset,
+                "timestamp": it.timestamp_ms,
+                "key": it.key,
+                "value": it.value,
+                "headers": it.headers,
+            },
+            ensure_ascii=False,
+        )
+        for it in arrivals
+    )
+    (folder / f"part-{number:05d}.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+def _say(error: LakesqlError) -> str:
+    """Why a batch fails, in a line."""
+    said = (f"{it.condition}, {it.what}" for it in error.problems)
+    return f"The batch fails: {'; '.join(said)}"

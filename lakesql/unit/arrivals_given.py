@@ -1,0 +1,199 @@
+"""The records that a unit test gives of a stream, as a broker would have them: keys and values as texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import NewType, assert_never
+
+from lakesql.decode import Node, decode, option
+from lakesql.errors import ProjectError
+from lakesql.names import RECORD
+from lakesql.stream.stream import Column, Csv, Format, Stream, Topics
+from lakesql.unit.change_given import Change, read_change
+from lakesql.unit.fixture_values import Value, exact, json_text, read_time
+from lakesql.unit.fixtures import Other, read_each, read_items, read_row
+
+EPOCH = datetime(1970, 1, 1)
+
+Raw = NewType("Raw", Node)
+"""A text, a mapping that becomes JSON, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A record of a topic's only partition. `given` is what the test has in its place."""
+
+    key: str | None
+    value: str | None
+    offset: int
+    timestamp_ms: int
+    headers: tuple[tuple[str, str], ...]
+    given: Node
+
+
+def _read_timestamp(node: Node) -> datetime:
+    found = read_time(node.value) if isinstance(node.value, str) else None
+    if found is None:
+        raise ProjectError.of("bad-fixture", f"{node.shown} is no time.", place=node.place)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """What a record has besides its columns, under `_record`."""
+
+    key: Raw | None = option("The record's key: a text, or a mapping that becomes JSON.", default=None, read=Raw)
+    value: Raw | None = option(
+        "The raw value, in the place of columns: a text, a mapping that becomes JSON, or nothing, as in a record that "
+        "deletes its key.",
+        default=None,
+        read=Raw,
+    )
+    timestamp: datetime = option("When it was written: the test's `now`, or 1970.", default=EPOCH, read=_read_timestamp)
+    headers: Mapping[str, Node] = option("Its headers.", factory=dict, read=lambda node: node.entries())
+
+
+def topic_stream(stream: Stream, connection: str) -> Stream:
+    """The stream as a recorded topic brings it: what a test gives arrives as records, whatever a run reads."""
+    origin = stream.origin if isinstance(stream.origin, Topics) else Topics((stream.name,))
+    return replace(
+        stream,
+        connection=connection,
+        origin=origin,
+        format="json" if stream.format in ("parquet", "avro") else stream.format,
+        schema="",
+        start="earliest",
+        max_per_batch=None,
+    )
+
+
+def read_arrivals(node: Node, stream: Stream, folder: Path, now: datetime, first: int, other: Other) -> list[Arrival]:
+    """The records of one batch, after `first` others of the stream. Raises `ProjectError` for what does not fit.
+
+    `other` makes a value of what stands in a column whose type fixtures do not know.
+    """
+    numbered = list(enumerate(read_items(node, folder), start=first))
+    read = partial(_read_arrival, stream=stream, now=now, other=other)
+    return read_each(numbered, lambda each: read(each[1], each[0]), lambda each: each[1].place)
+
+
+def _read_arrival(item: Node, number: int, stream: Stream, now: datetime, other: Other) -> Arrival:
+    arrival = Arrival(None, None, number, _ms(now), (), item)
+    match item.value:
+        case None:
+            return arrival
+        case str() as raw if stream.format in _RAW:
+            return replace(arrival, value=raw)
+        case Mapping():
+            pass
+        case _:
+            fix = "Write the columns of the record."
+            raise ProjectError.of("bad-fixture", f"{item.shown} is no record.", fix=fix, place=item.place)
+    said = item.get(RECORD)
+    if said is not None:
+        options = decode(said, RecordOptions, what=f"{RECORD} of a record")
+        moment = _ms(options.timestamp) if said.get("timestamp") else arrival.timestamp_ms
+        headers = tuple((name, _raw_text(Raw(it)) or "") for name, it in options.headers.items())
+        arrival = replace(arrival, key=_raw_text(options.key), timestamp_ms=moment, headers=headers)
+        item = Node({name: it for name, it in item.entries().items() if name != RECORD}, item.place, item.keys)
+        if said.get("value") is not None:
+            if item.value:
+                what = f"A record has either a value in {RECORD} or columns."
+                raise ProjectError.of("bad-fixture", what, place=item.place)
+            return replace(arrival, value=_raw_text(options.value))
+    types, what = {column.name: column.type for column in stream.columns}, f"stream '{stream.name}'"
+    if stream.envelope == "debezium":
+        lowered = {name.lower() for name in stream.key}
+        names = tuple(column.name for column in stream.columns if column.name.lower() in lowered)
+        change = read_change(item, number + 1, tuple(types), lambda row: read_row(row, types, what, other), names)
+        key = {name: change.row[name] for name in names}
+        has_key = change.op != "t" and arrival.key is None
+        return replace(arrival, key=json_text(key) if has_key else arrival.key, value=_event_text(change, stream, item))
+    if stream.envelope != "none":
+        return replace(arrival, value=json_text(exact(item)))
+    return replace(arrival, value=_value_text(read_row(item, types, what, other), stream, item))
+
+
+_RAW = frozenset({"json", "csv", "string", "bytes"})
+"""The formats of which a text can be the value of a record."""
+
+
+def _ms(time: datetime) -> int:
+    return round(time.replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def _raw_text(node: Raw | None) -> str | None:
+    match node.value if node is not None else None:
+        case None:
+            return None
+        case str() as text:
+            return text
+        case _:
+            assert node is not None
+            return json_text(exact(node))
+
+
+def _event_text(change: Change, stream: Stream, item: Node) -> str:
+    """The event as Debezium writes it: with neither row of a truncate, and the row after of no delete."""
+    units = {column.name: column for column in stream.columns}
+
+    def written(row: Mapping[str, Value] | None) -> Value:
+        return None if row is None else {name: _event_value(value, units[name], item) for name, value in row.items()}
+
+    after = change.row if change.op in ("c", "u", "r") else None
+    source = {
+        "snapshot": "true" if change.op == "r" else "false",
+        "lsn": change.position,
+        **({"ts_ms": _ms(change.ts)} if change.ts is not None else {}),
+        **({"txId": change.tx} if change.tx is not None else {}),
+    }
+    return json_text({"op": change.op, "before": written(change.before), "after": written(after), "source": source})
+
+
+_PER_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+
+
+def _event_value(value: Value, column: Column, item: Node) -> Value:
+    """A time that the contract has as a number of units is one."""
+    if not isinstance(value, datetime) or column.unit is None:
+        return value
+    passed = value - EPOCH
+    micros = (passed.days * 86_400 + passed.seconds) * 10**6 + passed.microseconds
+    number, rest = divmod(micros * _PER_SECOND[column.unit], 10**6)
+    if rest:
+        what = f"Column '{column.name}' counts {column.unit}, and {value.isoformat()}Z is between two of them."
+        raise ProjectError.of("bad-fixture", what, place=item.place)
+    return number
+
+
+def _value_text(row: Mapping[str, Value], stream: Stream, item: Node) -> str:
+    """The value of a record with these columns."""
+    kind: Format = stream.format
+    match kind:
+        case "json" | "avro" | "parquet":
+            return json_text(row)
+        case "csv":
+            return stream.csv.delimiter.join(_csv_text(row.get(it.name), stream.csv, item) for it in stream.columns)
+        case "string" | "bytes":
+            value = next(iter(row.values()), None)
+            if isinstance(value, str):
+                return value
+            what = f"A record of format {kind} is its value: a text."
+            raise ProjectError.of("bad-fixture", what, fix="Write the text alone.", place=item.place)
+        case _:
+            assert_never(kind)
+
+
+def _csv_text(value: Value, csv: Csv, item: Node) -> str:
+    if value is None:
+        return csv.null_value
+    text = value if isinstance(value, str) else json_text(value).strip('"')
+    if text in ("", csv.null_value) or (isinstance(value, datetime) and csv.timestamp_format):
+        what = f"A line of CSV with the value {text!r} of a column is not the same value when it is read."
+        raise ProjectError.of("bad-fixture", what, fix="Write the line as it arrives, as a text.", place=item.place)
+    escaped = text.replace(csv.escape, csv.escape * 2).replace(csv.quote, csv.escape + csv.quote)
+    return f"{csv.quote}{escaped}{csv.quote}" if isinstance(value, str) else text

@@ -1,0 +1,43 @@
+"""What a unit test expects, beside what is there after its last batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from lakesql.model.unit_tests import UnitTest
+from lakesql.unit.fixtures import Other, Row, needs_spark, read_rows
+from lakesql.unit.outcomes import Failed, Outcome, Passed
+from lakesql.unit.row_differences import find_difference
+
+ReadTable = Callable[[], tuple[Mapping[str, str], Sequence[Row]]]
+"""The types of a table's columns, and its rows."""
+
+
+def compare(
+    test: UnitTest,
+    folder: Path,
+    table: ReadTable,
+    letters: Sequence[Row],
+    tombstones: ReadTable,
+    other: Other = needs_spark,
+) -> Outcome:
+    """How a test has ended whose batches are all written. What is not expected is not read, but for dead letters.
+
+    Raises `ProjectError` for expected rows that do not fit, and what `other` raises.
+    """
+    expect, differences = test.expect, []
+    if expect.rows is not None:
+        types, rows = table()
+        wanted = read_rows(expect.rows, types, f"the table of model '{test.model}'", folder, other)
+        differences.append(find_difference("rows", wanted, rows))
+    columns = {"reason": "string", "stream": "string"}
+    wanted = read_rows(expect.dead_letters, columns, "a dead letter", folder) if expect.dead_letters else []
+    differences.append(find_difference("dead letters", wanted, letters))
+    if expect.tombstones is not None:
+        types, rows = tombstones()
+        what = f"the tombstones of model '{test.model}'"
+        wanted = read_rows(expect.tombstones, types, what, folder, other)
+        differences.append(find_difference("tombstones", wanted, rows))
+    found = tuple(difference for difference in differences if difference is not None)
+    return Failed(found) if found else Passed()

@@ -1,0 +1,69 @@
+"""A run without anything new, decided without Java, against what Spark itself finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from lakesql.engine.progress.checkpoint import list_files
+from lakesql.engine.sources.globs import possible_files
+from lakesql.events import ModelFinished
+from tests.spark.project import Project
+
+
+def test_a_run_with_nothing_new_is_what_spark_makes_of_it(project: Project) -> None:
+    project.stream("s", {"id": "int", "v": "string"})
+    project.stream("f", {"id": "int"}, path="in/{first,second day}/*", format="json")
+    project.model("m", "SELECT * FROM {s}", mode="upsert", keys="id")
+    project.model("n", "SELECT id FROM {f}", mode="append", maintenance=False)
+    project.model("c", "SELECT n.id, m.v FROM {n} AS n LEFT JOIN {m!r} AS m ON m.id = n.id", mode="append")
+    project.record("s", [{"id": 1, "v": "a"}, "{"])
+    project.write("in/second day/100% ä#?.json", '{"id": 1}\n')
+    assert project.run_without_java() == [], "there are no tables yet"
+    project.run().check()
+
+    found = timeless(project.run_without_java())
+    assert found == timeless(project.run().check().of(ModelFinished))
+    assert {event.model for event in found} == {"m", "n", "c"}
+
+    project.write("in/first/.hidden.json", "")
+    project.write("in/first/more/2.json", '{"id": 2}\n')
+    assert project.run_without_java() == [], "whether Spark reads a file of a folder in a folder is Spark's to say"
+    Path(project.directory, "in/first/more/2.json").rename(project.directory / "in/first/2.json")
+    assert project.run_without_java("m") and project.run_without_java("n") == []
+    project.run("n").check()
+    assert project.run_without_java("n") and project.run_without_java("c") == []
+    project.run().check()
+    assert project.rows("c", "id") == [{"id": 1, "v": "a"}, {"id": 2, "v": None}]
+
+    project.sql(f"CALL lake.system.rewrite_data_files('{project.namespace}.n', options => map('rewrite-all', 'true'))")
+    found = timeless(project.run_without_java("c"))
+    assert found and found == timeless(project.run("c").check().of(ModelFinished))
+    project.model("c", "SELECT id + 1 AS id, CAST(NULL AS string) AS v FROM {n}", mode="append")
+    assert project.run_without_java("c") == []
+
+
+def test_no_file_that_spark_reads_is_missed(project: Project) -> None:
+    for name in (
+        "a/x.json",
+        "a/.x.json",
+        "a/_x.json",
+        "a/x.json._COPYING_",
+        ".a/x.json",
+        "a b/ü %41+#?.json",
+        "a/y.json/z.json",
+        "a/y.json/.z/z.json",
+        "a/y.json/day=3/z.json",
+        "a/y\n.json",
+    ):
+        project.write(f"in/{name}", "")
+    base = f"{project.directory}/in"
+    for pattern in ("*/*.json", "*", "*/*", "a/*", "{a,.a}/*.json", "{a,a b}/*", "a/x.json", "a/y.json", "a/{x,y}.js*"):
+        read = {unquote(urlsplit(file.path).path) for file in list_files(project.lake.session, f"{base}/{pattern}")}
+        assert read and read <= {str(file) for file in possible_files(f"{base}/{pattern}")}, pattern
+
+
+def timeless(events: Iterable[ModelFinished]) -> list[ModelFinished]:
+    return sorted((replace(event, duration_ms=0, at_ms=0) for event in events), key=lambda event: event.model)
