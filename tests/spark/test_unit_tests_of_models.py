@@ -338,6 +338,7 @@ FEED_TESTS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.long
 def test_batches_of_unit_tests_are_batches_of_a_run(lake: Lake, tmp_path: Path) -> None:
     """What is right passes, what is wrong fails, and no table is left."""
     wrong = [
@@ -367,6 +368,7 @@ def test_batches_of_unit_tests_are_batches_of_a_run(lake: Lake, tmp_path: Path) 
     assert not lake.session.sql("SHOW TABLES IN lake.units").collect()
 
 
+@pytest.mark.long
 def test_changes_and_state_are_those_of_a_run(lake: Lake, tmp_path: Path) -> None:
     """Modes that follow feeds, histories, and SELECTs that keep state between batches."""
     results = run_on(lake, load(tmp_path, FEED_MODELS, FEED_TESTS))
