@@ -3,11 +3,11 @@
     python bench/maintenance.py [--commits 2000] [--rows 200] [--models append_kept …] [--picture FILE.svg] [--smoke]
 
 Two tables in mode `append` and two in mode `upsert`, each with maintenance and without, are written by `lakesql run
---continuous`, one after the other: a batch is a file of `--rows` flights in any order, each of which comes twice at 2,000
-commits. At 5, 25, 50 and 100 % of the commits the model stops, and its table is read in full and by one key, in ratio to
-a new table of the same rows. Beside that: data and delete files, snapshots, bytes of metadata, milliseconds of a batch in
-the median of the last quarter, and the share of the time that procedures took. No snapshot is old enough to expire
-meanwhile.
+--continuous`, one after the other: a batch is a file of `--rows` flights in any order, each of which comes twice at
+2,000 commits. At 5, 25, 50 and 100 % of the commits the model stops, and its table is read in full and by one key,
+in ratio to a new table of the same rows. Beside that: data and delete files, snapshots, bytes of metadata,
+milliseconds of a batch in the median of the last quarter, and the share of the time that procedures took. No
+snapshot is old enough to expire meanwhile.
 `--picture` draws the curves (needs matplotlib).
 """
 
