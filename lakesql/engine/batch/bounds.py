@@ -33,6 +33,10 @@ each stage."""
 BULK = 10_000
 """Keys of fewer rows are read at next to no cost."""
 
+MANIFESTS = 50
+"""So many of a table's manifests are read at most, one after another, to see that no MERGE is needed: it reads several at
+once."""
+
 ROWS_PER_KEY = 20
 """So many of a table's rows are read by the MERGE in the time that it takes to look at one row's key before it."""
 
@@ -61,11 +65,14 @@ def match_few(ranges: tuple[KeyRange, ...], keys: tuple[str, ...]) -> bool:
 def may_match(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
     """Whether a data file of the table, as it was loaded, may have a row within the bounds, by its own statistics.
 
-    What was deleted of a file counts as there. Files are looked at until one may have such a row, the newest first.
+    What was deleted of a file counts as there. Files are looked at until one may have such a row, the newest first, in
+    no more than `MANIFESTS`.
     """
     head = table.currentSnapshot()
-    if head is None or not ranges:
-        return head is not None
+    if head is None:
+        return False
+    if not ranges or head.dataManifests(table.io()).size() > MANIFESTS:
+        return True
     expressions, find = (java_class(f"org.apache.iceberg.{name}") for name in ("expressions.Expressions", "FindFiles"))
     within = expressions.alwaysTrue()
     for bound in ranges:
