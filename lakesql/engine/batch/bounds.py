@@ -34,8 +34,8 @@ BULK = 10_000
 """Keys of fewer rows are read at next to no cost."""
 
 MANIFESTS = 50
-"""So many of a table's manifests are read at most, one after another, to see that no MERGE is needed: it reads several at
-once."""
+"""So many of a table's manifests are read at most, one after another, to see that no MERGE is needed, which would read
+several at once."""
 
 ROWS_PER_KEY = 20
 """So many of a table's rows are read by the MERGE in the time that it takes to look at one row's key before it."""
