@@ -24,8 +24,8 @@ def open_metadata(catalog: Catalog) -> ReadMetadata:
     and `OSError` where a file is not there that it names.
     """
     file = sqlite_file(catalog)
-    if file is not None and file.exists():
-        return lambda table: _read_embedded(file, table)
+    if file is not None:
+        return lambda table: _read_embedded(file, table) if file.exists() else None
     opened: list[OpenCatalog] = []
 
     def read(table: TableName) -> str | None:

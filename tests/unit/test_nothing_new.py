@@ -392,6 +392,12 @@ def test_a_table_of_which_a_run_says_that_it_is_not_maintained_is_left_to_spark(
     assert shop.events("sold") == []
 
 
+def test_a_catalog_that_is_not_there_is_not_made(shop: Shop) -> None:
+    (shop.folder / "catalog.db").rename(shop.folder / "elsewhere.db")
+    assert shop.events("sold") == []
+    assert not (shop.folder / "catalog.db").exists()
+
+
 def test_a_model_with_state_is_left_to_spark(shop: Shop) -> None:
     shop.write("models/copies.sql", COUNTS)
     kept = shop.folder / "checkpoints/copies/analyzed.json"
