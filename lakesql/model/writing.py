@@ -252,8 +252,6 @@ def build_writing(
 def memories_of(config: Config) -> Mapping[Memory, Duration]:
     """What batches of such a model may remember, and for how long: an upsert if it deletes, as its SELECT tells too."""
     match config:
-        case Append():
-            return {}
         case Upsert(sequence_by=sequence_by, tombstone_retention=retention):
             return {"tombstones": retention} if sequence_by else {}
         case Cdc(sequence_by=sequence_by, tombstone_retention=retention):
@@ -261,7 +259,7 @@ def memories_of(config: Config) -> Mapping[Memory, Duration]:
         case Scd2(tombstone_retention=retention):
             return {"tombstones": retention}
         case _:
-            assert_never(config)
+            return {}
 
 
 def _find_unbounded(config: Append) -> Iterator[Contradiction]:
