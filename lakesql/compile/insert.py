@@ -8,13 +8,8 @@ from lakesql.model.table_name import TableName
 from lakesql.names import BATCH_VIEW, POSITION, RANK, ROWS_VIEW
 
 _INSERT = """\
-INSERT INTO {table} ({columns})
-SELECT {columns}
-FROM {rows}"""
-
-_INSERT_ALL = """\
 INSERT INTO {table} BY NAME
-SELECT *
+SELECT {columns}
 FROM {rows}"""
 
 _FIRST = """\
@@ -34,7 +29,8 @@ FROM {rows}
 WHERE {not_null}"""
 
 _INSERT_FIRST = """\
-INSERT INTO {table} {columns}
+INSERT INTO {table} BY NAME
+SELECT {columns}
 FROM {batch} AS source
 WHERE NOT EXISTS (
   SELECT 1
@@ -43,7 +39,8 @@ WHERE NOT EXISTS (
     AND """
 
 _INSERT_FIRST_WITHIN = """\
-INSERT INTO {table} {columns}
+INSERT INTO {table} BY NAME
+SELECT {columns}
 FROM (
   SELECT inline(
     aggregate(
@@ -109,13 +106,13 @@ def _is_near(config: Append, one: str, other: str) -> str:
 
 
 def _landing(columns: tuple[str, ...] | None) -> str:
-    if columns is None:
-        return f"BY NAME\nSELECT * EXCEPT ({POSITION}, {RANK})"
-    return f"({identifiers(columns)})\nSELECT {identifiers(columns)}"
+    return f"* EXCEPT ({POSITION}, {RANK})" if columns is None else identifiers(columns)
 
 
 def insert_statement(table: TableName, columns: tuple[str, ...] | None) -> str:
-    """Insert the rows of the view `_lakesql_rows`. `columns` land; None where only Spark's analyzer knows them."""
-    if columns is None:
-        return _INSERT_ALL.format(table=table_name(table), rows=ROWS_VIEW)
-    return _INSERT.format(table=table_name(table), columns=identifiers(columns), rows=ROWS_VIEW)
+    """Insert the rows of the view `_lakesql_rows`. `columns` land; None where only Spark's analyzer knows them.
+
+    By name, as a MERGE does it: otherwise the fields of a struct would be taken by their place.
+    """
+    landing = "*" if columns is None else identifiers(columns)
+    return _INSERT.format(table=table_name(table), columns=landing, rows=ROWS_VIEW)

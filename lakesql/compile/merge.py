@@ -87,7 +87,8 @@ MERGE INTO {table} AS target
 USING {source}"""
 
 _INSERT = """\
-INSERT INTO {table} {landing}
+INSERT INTO {table} BY NAME
+SELECT {landing}
 FROM {source}"""
 
 _ON = """\
@@ -310,12 +311,18 @@ def insert_parts(
 ) -> tuple[str, ...]:
     """What the MERGE of `merge_parts` does to a table without a row of these keys: the INSERT of those not deleted."""
     first, *rest = _source_parts(table, config, remembers, empties, marks)
-    landing = "BY NAME\nSELECT *"
+    landing = "*"
     if columns is not None:
-        landing = f"({identifiers(columns)})\nSELECT {', '.join(_new_values(config, columns).values())}"
+        new = _new_values(config, columns)
+        landing = ", ".join(_named(value, column) for column, value in new.items())
     *before, last = (_INSERT.format(table=table_name(table), landing=landing, source=first), *rest)
     where = f"\nWHERE NOT {_without_row(marks)}" if config.delete_when else ""
     return *before, f"{last} AS source{where}"
+
+
+def _named(value: str, column: str) -> str:
+    """The value under the column's name."""
+    return value if value == column_of("source", column) else f"{value} AS {identifier(column)}"
 
 
 def _source_parts(table: TableName, config: Upsert, remembers: bool, empties: bool, marks: bool) -> tuple[str, ...]:

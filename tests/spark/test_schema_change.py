@@ -96,3 +96,23 @@ def test_a_table_whose_first_batch_failed_follows_the_corrected_model(project: P
     assert any("anew" in step.text for step in ran.of(StepApplied))
     assert project.rows("m") == project.rows_without_spark("m") == [{"id": "a", "n": 1}]
     assert [str(field.transform) for field in project.iceberg("m").spec().fields] == ["bucket[2]"]
+
+
+def test_columns_and_fields_in_another_order_are_taken_by_their_names(project: Project) -> None:
+    """The table is appended to in each of these modes: of the upsert it has no row any more, then no row of the key."""
+    configs = {"a": {"mode": "append"}, "k": {"mode": "append", "keys": "id"}, "u": {"mode": "upsert", "keys": "id"}}
+
+    def arrive(id_: int, columns: str, v: str, w: str) -> None:
+        project.stream("s", {"id": "int", "old": "int", "v": v, "w": w})
+        for name, config in configs.items():
+            project.model(name, f"SELECT {columns} FROM {{s}}", **config)
+        project.record("s", [{"id": id_, "old": id_, "v": {"a": "A", "b": "B"}, "w": [{"x": 1, "y": 2}]}])
+        project.run().check()
+
+    arrive(1, "id, old, v, w", "struct<a:string,b:string>", "array<struct<x:int,y:int>>")
+    project.sql(f"DELETE FROM {project.table('u')}")
+    arrive(2, "w, v, id", "struct<b:string,a:string>", "array<struct<y:int,x:int>>")
+    arrive(3, "w, v, id", "struct<b:string,a:string>", "array<struct<y:int,x:int>>")
+    same = {"v": {"a": "A", "b": "B"}, "w": [{"x": 1, "y": 2}]}
+    rows = [{"id": 1, "old": 1, **same}, {"id": 2, "old": None, **same}, {"id": 3, "old": None, **same}]
+    assert [project.rows(name, "id") for name in configs] == [rows, rows, rows[1:]]

@@ -62,12 +62,6 @@ def match_few(ranges: tuple[KeyRange, ...], keys: tuple[str, ...]) -> bool:
     return math.prod(sizes.get(key, math.inf) for key in keys) <= MATCHED
 
 
-def is_flat(frame: DataFrame) -> bool:
-    """Whether no column of the frame has fields, elements or entries of its own."""
-    nested = (T.StructType, T.ArrayType, T.MapType)
-    return not any(isinstance(field.dataType, nested) for field in frame.schema.fields)
-
-
 def may_match(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
     """Whether a data file of the table, as it was loaded, may have a row within the bounds, by its own statistics.
 

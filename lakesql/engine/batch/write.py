@@ -34,7 +34,7 @@ from lakesql.compile.merge import KeyRange
 from lakesql.compile.quote import identifier, table_name, text
 from lakesql.compile.select import Select
 from lakesql.engine.batch.arrivals import Arrivals
-from lakesql.engine.batch.bounds import bounds_pay, is_flat, match_few, may_match, read_keys
+from lakesql.engine.batch.bounds import bounds_pay, match_few, may_match, read_keys
 from lakesql.engine.batch.counters import BatchCounters, Counts
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.dead_letter import (
@@ -445,9 +445,7 @@ def _prepare_write(
                     entry = replace(entry, violations=rows.counters.read().violations)
                 merge = step.truncating_text(rows.feed.truncate) if rows.feed.truncate else step.text(bounds)
                 is_small = _is_small(sink, table, bounds)
-                # An INSERT takes the fields of a struct by their place, a MERGE by their names.
-                can_insert = step.new is not None and not rows.feed.truncate and is_flat(rows.frame)
-                is_new = is_first or (can_insert and not may_match(table, bounds))
+                is_new = is_first or (step.new is not None and not rows.feed.truncate and not may_match(table, bounds))
                 return _PreparedWrite(
                     statement=merge,
                     new=step.new.text(bounds) if is_new and step.new else "",
