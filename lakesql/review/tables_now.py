@@ -201,8 +201,7 @@ def _topics(after: Select, state: ProgressState, decision: Decision) -> Iterator
         if partitions:
             what = f"Stream '{source.name}' has partitions that were not read yet: {', '.join(partitions)}."
             yield Reason("next-batch", "partition-added", what, place, "They are read from their beginning.")
-        ends = {topic: {str(number): end for number, end in each.items()} for topic, each in source.ends.items()}
-        behind = count_between({source.name: position}, {source.name: ends})
+        behind = count_between({source.name: position}, {source.name: source.end})
         if behind:
             what = f"The model is {behind:,} {'offset' if behind == 1 else 'offsets'} behind stream '{source.name}'."
             yield Reason("none", "topic-backlog", what, place)

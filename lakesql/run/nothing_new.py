@@ -27,7 +27,7 @@ from lakesql.catalog.metadata import ReadMetadata, open_metadata, read_opened
 from lakesql.compile.select import Select
 from lakesql.engine.ledger.entry import Snapshot, ledger_tag, newest_entry
 from lakesql.engine.maintenance.due import AT_END, find_due, time_left_ms
-from lakesql.engine.maintenance.figures import TableFacts, level_of, parse_facts
+from lakesql.engine.maintenance.figures import TableFacts, facts_of, level_of
 from lakesql.engine.progress.analyzed import Analyzed, WritableFiles, keep_analyzed, read_analyzed, shape_of
 from lakesql.engine.progress.decide import decide_all
 from lakesql.engine.progress.holder import FOLDER_SUFFIX, is_released
@@ -146,7 +146,7 @@ def _finder(read: ReadMetadata) -> _FindTable:
         if text is None:
             return None
         metadata = json.loads(text)
-        return _Table(str(metadata["table-uuid"]), shape_of(metadata), parse_facts(text))
+        return _Table(str(metadata["table-uuid"]), shape_of(metadata), facts_of(metadata, len(text)))
 
     return find
 
@@ -294,16 +294,11 @@ def _is_read(binding: StreamBinding, number: int, position: Position, files: Sto
             return place is not None and _are_files_read(str(place), number, position, files)
         case Kafka():
             source = found.topics().get(binding.stream.name)
-            return source is not None and position == _spark_position(source)
+            return source is not None and position == source.end
         case Rate():
             return False
         case _:
             assert_never(binding.source)
-
-
-def _spark_position(source: Source) -> Position:
-    """The ends of topics as Spark writes them down once it has read all."""
-    return {topic: {str(number): end for number, end in each.items()} for topic, each in source.ends.items()}
 
 
 def _is_table_read(facts: TableFacts, position: Position) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -47,6 +46,7 @@ from lakesql.run.bind import BoundSelect, bind_select
 from lakesql.run.identities import hash_of, query_identities
 from lakesql.run.prepare import RunContext, prepare_model
 from lakesql.run.spark import open_spark, session_settings
+from lakesql.stream.recording import RawRecord, render_record
 from lakesql.stream.stream import Topics
 from lakesql.unit.arrivals_given import EPOCH, Arrival, read_arrivals, topic_stream
 from lakesql.unit.clock import find_running_clock
@@ -395,21 +395,14 @@ def _topic(binding: StreamBinding) -> str:
 def _record(folder: Path, number: int, arrivals: Sequence[Arrival]) -> None:
     """Write a file of a recorded topic."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = (
-        json.dumps(
-            {
-                "partition": 0,
-                "offset": it.offset,
-                "timestamp": it.timestamp_ms,
-                "key": it.key,
-                "value": it.value,
-                "headers": it.headers,
-            },
-            ensure_ascii=False,
-        )
-        for it in arrivals
-    )
+    lines = (render_record(_raw_record(folder.name, it), False) for it in arrivals)
     (folder / f"part-{number:05d}.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+def _raw_record(topic: str, arrival: Arrival) -> RawRecord:
+    key, value = (None if text is None else text.encode() for text in (arrival.key, arrival.value))
+    headers = tuple((name, text.encode()) for name, text in arrival.headers)
+    return RawRecord(topic, 0, arrival.offset, arrival.timestamp_ms, key, value, headers)
 
 
 def _say(error: LakesqlError) -> str:

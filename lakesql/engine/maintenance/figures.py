@@ -101,7 +101,11 @@ class Level:
 
 def parse_facts(text: str) -> TableFacts:
     """The facts in the JSON of a table's metadata, as Iceberg's parser writes it."""
-    metadata = json.loads(text)
+    return facts_of(json.loads(text), len(text))
+
+
+def facts_of(metadata: Mapping[str, Any], size_bytes: int) -> TableFacts:
+    """The facts in a table's metadata, whose JSON is so large."""
     snapshots = {found.id: found for found in map(_snapshot, metadata.get("snapshots", ()))}
     properties = metadata.get("properties", {})
     head = metadata.get("current-snapshot-id")
@@ -112,7 +116,7 @@ def parse_facts(text: str) -> TableFacts:
         snapshots=snapshots,
         refs={name: ref["snapshot-id"] for name, ref in metadata.get("refs", {}).items()},
         work=parse_work(properties.get(MAINTENANCE_PROPERTY, "")),
-        size_bytes=len(text),
+        size_bytes=size_bytes,
         is_ordered=metadata.get("default-sort-order-id") != UNSORTED,
         is_shared=properties.get("gc.enabled") == "false",
         is_left=is_left(properties),

@@ -45,6 +45,11 @@ class Source:
     nothing: str = ""
     is_asked: bool = True
 
+    @property
+    def end(self) -> Position:
+        """The position behind all that Kafka's topics have now."""
+        return {topic: {str(number): end for number, end in each.items()} for topic, each in self.ends.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class FoundTopics:
