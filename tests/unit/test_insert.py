@@ -6,9 +6,9 @@ from lakesql.model.table_name import TableName
 NAME = TableName("lake", "shop", "clicks")
 
 
-def test_columns_are_named_on_both_sides() -> None:
+def test_columns_land_by_their_names() -> None:
     assert insert_statement(NAME, ("id", "a b", "true")) == (
-        "INSERT INTO lake.shop.clicks (id, `a b`, `true`)\nSELECT id, `a b`, `true`\nFROM _lakesql_rows"
+        "INSERT INTO lake.shop.clicks BY NAME\nSELECT id, `a b`, `true`\nFROM _lakesql_rows"
     )
 
 
