@@ -22,8 +22,10 @@ from lakesql.compile.batch import (
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.cuts import Moves
+from lakesql.engine.records.key_changes import with_moves
+from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.errors import RunError
-from lakesql.names import CHANGE, CHANGES_VIEW, CUT_VIEW, NEWEST_VIEW, PAIR, POSITION
+from lakesql.names import CHANGE, CHANGES_VIEW, CUT_VIEW, NEWEST_VIEW, PAIR, POSITION, RAW
 from lakesql.stream.stream import FilePath, Generated, Origin, TopicPattern, Topics
 
 
@@ -39,25 +41,32 @@ class Feed:
 
 
 def open_feed(
-    session: SparkSession, select: Select, counters: BatchCounters, moves: Moves, with_deleted: bool = True
+    session: SparkSession,
+    select: Select,
+    binding: StreamBinding,
+    changes: DataFrame,
+    counters: BatchCounters,
+    moves: Moves,
+    with_deleted: bool = True,
 ) -> Feed:
-    """Make, of the view `_lakesql_changes`, the view of the newest changes, whose rows are made once, and what is left,
+    """Make, of the changes of a feed, the view of the newest ones, whose rows are made once, and what is left,
     `with_deleted` rows where the model marks them. `moves` has what earlier batches remember.
 
     Raises `RunError` (`truncate-refused`) where the model takes none, or where one of
     several topics has it: of the rows in the table, nobody knows which ones came from there.
     """
+    changes.drop(RAW).createOrReplaceTempView(CHANGES_VIEW)  # all columns of its newest changes are kept
     newest = counters.rows(session.sql(newest_view(select).query), ())
     newest = newest.localCheckpoint()
     counts = counters.read()
     is_cut, is_recalled = False, select.has_moves and moves.recall(session, select, bool(counts.moves))
     if is_recalled and (told_apart := told_apart_view(select)):
-        session.table(CHANGES_VIEW).localCheckpoint().createOrReplaceTempView(CHANGES_VIEW)
+        moved = with_moves(changes, contract_of(binding)).drop(RAW)
+        moved.localCheckpoint().createOrReplaceTempView(CHANGES_VIEW)
         cut = session.sql(cut_view(select).query).localCheckpoint()
         cut.createOrReplaceTempView(CUT_VIEW)
         moves.is_open = is_cut = not cut.isEmpty()
-        changes = session.sql(told_apart.query).localCheckpoint()
-        changes.createOrReplaceTempView(told_apart.name)
+        session.sql(told_apart.query).localCheckpoint().createOrReplaceTempView(told_apart.name)
         newest = session.sql(newest_view(select).query).localCheckpoint()
     if (counts.unsent or is_cut) and (known := newest_known_view(select)):
         newest = session.sql(known.query).localCheckpoint()

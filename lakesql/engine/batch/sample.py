@@ -15,7 +15,7 @@ from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.feed import open_feed
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records, read_records, unpack
-from lakesql.names import CHANGES_VIEW, REJECTED, is_reserved
+from lakesql.names import REJECTED, is_reserved
 
 RECORDS = 1000
 """How many records of each stream are looked at."""
@@ -36,8 +36,7 @@ def preview_rows(
         if select.writing.is_mirror:
             counters = BatchCounters()
             changes = good_records(counters.stream(parsed, binding.stream, select))
-            changes.createOrReplaceTempView(CHANGES_VIEW)
-            open_feed(session, select, counters, Moves(), with_deleted=False)
+            open_feed(session, select, binding, changes, counters, Moves(), with_deleted=False)
         else:
             good_records(parsed).createOrReplaceTempView(identifier(binding.stream.name))
     rows = session.sql(select.text)

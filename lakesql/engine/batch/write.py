@@ -65,11 +65,9 @@ from lakesql.errors import LakesqlError, Problem, RunError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Emit, RecordsRejected, now_ms
 from lakesql.model.model import Model
 from lakesql.names import (
-    CHANGES_VIEW,
     CHECKED_VIEW,
     FAILED,
     MADE_VIEW,
-    RAW,
     ROWS_VIEW,
     TOMBSTONES_VIEW,
     UNKNOWN,
@@ -228,10 +226,9 @@ def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
     Writes nothing. Raises `RunError` (`expectation-failed`) where rows would stop the model.
     """
     counters, select, session = BatchCounters(), sink.select, arrived.sparkSession
-    records = _open_streams(sink, arrived, counters)
+    records, _ = _open_streams(sink, arrived, counters, Moves())
     checked = None
     if select.writing.is_mirror:
-        open_feed(session, select, counters, Moves())
         rows = session.sql(select.text)
     else:
         rows = counters.rows(
@@ -285,8 +282,7 @@ def _open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> _Rows:
         records, feed = list[DataFrame](), Feed()
         rows = counters.stateful_rows(arrived)
     else:
-        records = _open_streams(sink, arrived, counters)
-        feed = open_feed(session, select, counters, sink.moves) if select.writing.is_mirror else Feed()
+        records, feed = _open_streams(sink, arrived, counters, sink.moves)
         rows = session.sql(select.text)
     steps = batch_steps(select, sink.table.columns(rows.schema))
     writing = select.writing
@@ -336,17 +332,20 @@ def _query_of(select: Select, view: str) -> str:
     return next(made.query for made in made_views(select) if made.name == view)
 
 
-def _open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters) -> list[DataFrame]:
-    """The records of each stream, and a view of the good ones under the stream's name."""
-    all_records = unpack(arrived, sink.select, sink.bindings)
+def _open_streams(
+    sink: Sink, arrived: DataFrame, counters: BatchCounters, moves: Moves
+) -> tuple[list[DataFrame], Feed]:
+    """The records of each stream, and a view of the good ones under the stream's name: of a feed that is mirrored, of
+    the rows that its changes leave."""
+    all_records, feed = unpack(arrived, sink.select, sink.bindings), Feed()
     for binding, records in zip(sink.bindings, all_records, strict=True):
         counted = counters.stream(records, binding.stream, sink.select)
         good = good_records(counted)
         if sink.select.writing.is_mirror:
-            good.drop(RAW).createOrReplaceTempView(CHANGES_VIEW)  # all columns of its newest changes are kept
+            feed = open_feed(arrived.sparkSession, sink.select, binding, good, counters, moves)
         else:
             good.createOrReplaceTempView(identifier(binding.stream.name))
-    return all_records
+    return all_records, feed
 
 
 # --- 3. staging

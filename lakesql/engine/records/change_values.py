@@ -46,7 +46,7 @@ def read_numbers(contract: Contract) -> dict[str, Column]:
         return {NUMBERS: F.lit(None).cast("array<string>")}
     record = F.col("value").cast("string")
     numbers = F.regexp_extract_all(record, F.lit(_FRACTION), F.lit(1))
-    return {NUMBERS: F.when(record.rlike(_LONG_FRACTION), numbers)}
+    return {NUMBERS: F.when(record.rlike(LONG_FRACTION), numbers)}
 
 
 def read_values(name: str, row: Column, kinds: Column, contract: Contract) -> dict[str, Column]:
@@ -63,7 +63,7 @@ def read_values(name: str, row: Column, kinds: Column, contract: Contract) -> di
         text, told = row[column.name], hint(column, kinds)
         if column.name in places:
             text = F.when(plain.isNull(), text).otherwise(F.get(plain, places[column.name]))
-        read = (read_value if is_nested(column.type) else _typed)(text, column.type, told)
+        read = (read_value if is_nested(column.type) else typed)(text, column.type, told)
         return F.when(~is_unavailable(row[column.name], column.type), read) if column.name in contract.kept else read
 
     values = F.struct(*(value(column).alias(column.name) for column in contract.columns))
@@ -186,6 +186,11 @@ _SCALED = "org.apache.kafka.connect.data.Decimal"
 _ANY_SCALE = "io.debezium.data.VariableScaleDecimal"
 
 
+def contract_hint(column: ContractColumn) -> Hint:
+    """What the contract alone says of a column that holds no others."""
+    return Hint(F.lit(column.unit), F.lit(None).cast("string"), F.lit(False), column.encoding)
+
+
 def hint(column: ContractColumn, kinds: Column) -> Hint:
     """What the schema beside the event says of a column (`kinds`), or of an array's items, or else the contract."""
     kind, unit, wanted = F.try_element_at(kinds, F.lit(column.name)), F.lit(column.unit), column.type
@@ -262,10 +267,10 @@ def read_value(text: Column, wanted: T.DataType, hint: Hint) -> Column:
         case _:
             coding = _coding(wanted)
             plain = _plain(text, F.lit(coding == "text"), F.lit(coding == "decimal"), hint) if coding else text
-            return _typed(plain, wanted, hint)
+            return typed(plain, wanted, hint)
 
 
-def _typed(text: Column, wanted: T.DataType, hint: Hint) -> Column:
+def typed(text: Column, wanted: T.DataType, hint: Hint) -> Column:
     """A value of a type that holds no others, of its text that nothing is coded in."""
     match wanted:
         case T.StringType():
@@ -278,7 +283,8 @@ def _typed(text: Column, wanted: T.DataType, hint: Hint) -> Column:
             return F.when(F.unix_date(value).between(*COMMON_DAYS), value)
         case T.TimestampType() | T.TimestampNTZType():
             value = F.when(_is_whole(text), _counted(text, hint.unit)).otherwise(text.try_cast("timestamp"))
-            return F.when(F.unix_micros(value).between(*COMMON_TIMES), value.cast(wanted))
+            micros = F.unix_micros(value)  # named alone: what stands there several times is worked out once
+            return F.when(micros.between(*COMMON_TIMES), F.timestamp_micros(micros).cast(wanted))
         case T.DecimalType():
             return _decimal(text, wanted)
         case T.DoubleType() | T.FloatType():
@@ -341,7 +347,7 @@ def _bytes(text: Column, encoding: Encoding | None) -> Column:
 
 
 _FRACTION = r"[:\[,]\s*(-?[0-9]+[.][0-9]+(?:[eE][-+]?[0-9]+)?)"
-_LONG_FRACTION = r"[:\[,]\s*-?(?=[0-9.]{17})[0-9]+[.]"
+LONG_FRACTION = r"[:\[,]\s*-?(?=[0-9.]{17})[0-9]+[.]"
 """JSON numbers that no text of a double may be the same as."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.change_values import SENT_BY, hint, is_nested, is_unavailable, misfits
-from lakesql.engine.records.debezium import compact, kind_text
+from lakesql.engine.records.debezium import HEAD, compact, kind_text
 from lakesql.engine.records.event import (
     BEFORE,
     BEFORE_VALUES,
@@ -27,7 +27,7 @@ from lakesql.engine.records.event import (
     read_event,
     row_names,
 )
-from lakesql.engine.records.key_changes import half, is_half, move, no_key
+from lakesql.engine.records.key_changes import MOVE_TYPE, half, is_half, move, no_key, splits_updates
 from lakesql.engine.records.parse import (
     Contract,
     bound,
@@ -36,6 +36,7 @@ from lakesql.engine.records.parse import (
     rejected_struct,
     with_each,
 )
+from lakesql.engine.records.plain_event import IS_PLAIN, PLAIN, can_be_plain, with_plain
 from lakesql.names import (
     CHANGE,
     FROM,
@@ -67,28 +68,61 @@ def parse_changes(
     messages (`pg_logical_emit_message`) are ignored. An update of DMS that changes the row's key is two changes, as
     in Debezium's feeds. Everything else is as `parse_records` has it.
     """
-    read = with_each(raw, _read(contract, "before" in keep_change))
-    judged = with_each(read, {_REASON: _first(fault.reason for fault in _faults(contract, is_half(contract)))})
-    if contract.envelope == "dms" and contract.key:
+    has_before, is_not_plain = "before" in keep_change, None
+    if contract.is_mirrored:
+        raw = raw.withColumn(_KEY_NAMES, _key_names())
+    if can_be_plain(contract, has_before):
+        raw, is_not_plain = with_plain(raw, contract, _is_key_right(contract)), ~F.col(IS_PLAIN)
+    event = F.col(EVENT)
+    reason = _first(fault.reason for fault in _faults(contract, is_half(contract, event)))
+    judged = with_each(raw, {**_read(contract, has_before), _REASON: reason}, is_not_plain)
+    if splits_updates(contract):
         judged = _with_former_keys(judged, contract)
-    change = [change_field(name, contract).alias(name) for name in (*CHANGE_FIELDS, "before") if name in keep_change]
+    found = _Found(is_not_plain)
+    change = [change_field(name, found.head).alias(name) for name in (*CHANGE_FIELDS, "before") if name in keep_change]
     return judged.select(
-        *(F.col(VALUES)[column.name].alias(column.name) for column in contract.columns),
+        *(found.value(column.name).alias(column.name) for column in contract.columns),
         *([record_struct(keep)] if keep else []),
         *([F.struct(*change).alias(CHANGE)] if change else []),
         *([raw_struct()] if keep_raw else []),
         rejected_struct(F.col(_REASON)),
         is_ignored(contract).alias(IGNORED),
-        *([_unsent(contract).alias(UNSENT), no_key(contract).alias(FROM)] if contract.kept else []),
-        *([half(contract).alias(HALF), move(contract).alias(MOVE)] if contract.moves else []),
-        (_new_fields(contract) if contract.schema_fields else _absent(contract)).alias(NEW_FIELDS),
+        *([found.unsent(contract).alias(UNSENT), no_key(contract).alias(FROM)] if contract.kept else []),
+        *([half(contract, found.head).alias(HALF), _move(contract).alias(MOVE)] if contract.moves else []),
+        (_new_fields(contract) if contract.schema_fields else _absent(contract, found)).alias(NEW_FIELDS),
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was read of a record, in whatever way that was. `is_not_plain`: None where no event is read as it stands."""
+
+    is_not_plain: Column | None
+
+    @property
+    def head(self) -> Mapping[str, Column]:
+        """What the event has besides its rows."""
+        return {field.name: self._either(F.col(PLAIN)[field.name], F.col(EVENT)[field.name]) for field in HEAD}
+
+    def value(self, name: str) -> Column:
+        """The value of a column of the row."""
+        return self._either(F.col(PLAIN)["values"][name], F.col(VALUES)[name])
+
+    def is_null(self, name: str) -> Column:
+        """Whether nothing stands in the record for a column of the row."""
+        return self._either(F.col(PLAIN)["values"][name].isNull(), F.col(ROW)[name].isNull())
+
+    def unsent(self, contract: Contract) -> Column:
+        """The columns that an update has not sent."""
+        return self._either(F.array().cast("array<string>"), _unsent(contract))
+
+    def _either(self, plain: Column, other: Column) -> Column:
+        return other if self.is_not_plain is None else F.when(self.is_not_plain, other).otherwise(plain)
+
+
 def _read(contract: Contract, has_before: bool) -> dict[str, Column]:
-    """The columns that reading adds."""
-    names = {_KEY_NAMES: _key_names()} if contract.is_mirrored else {}
-    return {**read_event(contract, has_before or contract.envelope == "dms"), **names}
+    """The columns that reading adds to the names of the record's key."""
+    return read_event(contract, has_before or contract.envelope == "dms")
 
 
 def _with_former_keys(judged: DataFrame, contract: Contract) -> DataFrame:
@@ -123,7 +157,7 @@ def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
 
     They have no headers any more: a record that may be a half of a key change is first taken for one.
     """
-    read = _read(contract, False)
+    read = {**({_KEY_NAMES: _key_names()} if contract.is_mirrored else {}), **_read(contract, False)}
     faults = (fault.detail for is_moved in (True, False) for fault in _faults(contract, F.lit(is_moved)))
     return with_each(rejected, {**read, "detail": _first(faults)}).drop(*read)
 
@@ -153,9 +187,9 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
     yield fault((op == "d") & row.isNull(), UNPARSABLE, "the event has no `before`, and the record no key")
     if contract.is_mirrored:
         names = F.col(_KEY_NAMES)
-        is_other = names != F.array(*(F.lit(name) for name in sorted(name.lower() for name in contract.key)))
-        said = F.concat(F.lit("the record's key has "), F.array_join(names, ", "))
+        said = F.concat(F.lit("the record's key has "), F.array_join(F.array_sort(names), ", "))
         wanted = F.lit(f", and the stream's `key` says {', '.join(contract.key)}")
+        is_other = ~_are_of_key(names, contract)
         yield fault(op.isin("c", "u", "r", "d") & is_other, UNPARSABLE, F.concat(said, wanted))
         if not contract.names_key:
             what = "the record has no key in JSON, and the stream declares no `key`"
@@ -165,7 +199,8 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
         yield fault(is_bare, UNPARSABLE, "no schema beside the event, and the stream declares no columns")
     for name in contract.sequence:
         if name.startswith(f"{CHANGE}."):
-            is_missing = op.isin("c", "u", "r", "d", "t") & change_field(name.split(".")[1], contract).isNull()
+            value = change_field(name.split(".")[1], F.col(EVENT))
+            is_missing = op.isin("c", "u", "r", "d", "t") & value.isNull()
             yield fault(is_missing, SEQUENCE_MISSING, name)
             continue
         yield fault(op.isin("c", "u", "r", "d") & row[name].isNull(), SEQUENCE_MISSING, name)
@@ -209,11 +244,29 @@ def _is_key_alone(contract: Contract) -> Column:
 
 
 def _key_names() -> Column:
-    """The columns of a record's key, in small letters and in their order by name; NULL where it is no JSON object."""
+    """The columns of a record's key, in small letters; NULL where it is no JSON object."""
     key = F.lower(F.col("key").cast("string"))
     is_wrapped = F.get_json_object(key, "$.schema").isNotNull()
     inner = F.when(key.contains('"payload"') & is_wrapped, F.get_json_object(key, "$.payload"))
-    return F.array_sort(F.json_object_keys(F.coalesce(inner, key)))
+    return F.json_object_keys(F.coalesce(inner, key))
+
+
+def _are_of_key(names: Column, contract: Contract) -> Column:
+    """Whether these are the columns of the stream's key, in any order; NULL where there are none."""
+    has_each = (F.array_contains(names, name.lower()) for name in contract.key)
+    return reduce(and_, has_each, F.array_size(names) == len(contract.key))
+
+
+def _is_key_right(contract: Contract) -> Column:
+    """Whether nothing is wrong with the record's key."""
+    if not contract.is_mirrored:
+        return F.lit(True)
+    return F.coalesce(_are_of_key(F.col(_KEY_NAMES), contract), F.lit(contract.names_key))
+
+
+def _move(contract: Contract) -> Column:
+    """`_lakesql_move`, where `with_moves` cannot make it of the record any more."""
+    return move(contract) if splits_updates(contract) else F.lit(None).cast(MOVE_TYPE)
 
 
 def _unsent(contract: Contract) -> Column:
@@ -243,18 +296,18 @@ def _new_fields(contract: Contract) -> Column:
     return bound(F.transform(F.map_values(kinds), kind_text), told)
 
 
-def _absent(contract: Contract) -> Column:
+def _absent(contract: Contract, found: _Found) -> Column:
     """Which declared columns a change does not have (`gone`), and which it has beside them (`fields`).
 
     NULL where it has all of them. Only what is NULL is looked for, by its name in the whole text: a column of the row
     before the change is one of the row after it too.
     """
-    row, text = F.col(ROW), F.col("value").cast("string")
+    text, op = F.col("value").cast("string"), found.head["op"]
     names = [column.name for column in contract.columns if json.dumps(column.name) == f'"{column.name}"']
-    is_absent = {it: row[it].isNull() & ~text.contains(f'"{it}"') for it in names}
+    is_absent = {it: found.is_null(it) & ~text.contains(f'"{it}"') for it in names}
     gone = compact(F.lit(None).cast("string"), *(F.when(holds, F.lit(it)) for it, holds in is_absent.items()))
     columns = F.array(*(F.lit(column.name) for column in contract.columns))
     beside = F.coalesce(F.array_except(row_names(contract), columns), F.array().cast("array<string>"))
-    is_change = op_of().isin("c", "u", "r") & F.col(_REASON).isNull()
+    is_change = op.isin("c", "u", "r") & F.col(_REASON).isNull()
     lacks_some = reduce(or_, is_absent.values(), F.lit(False))
     return F.when(is_change & lacks_some, F.struct(beside.alias("fields"), gone.alias("gone")))

@@ -4,6 +4,8 @@ without a schema around them (`{"schema": …, "payload": …}`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -19,6 +21,14 @@ SOURCE = T.StructType(
 )
 TRANSACTION = T.StructType([T.StructField("id", T.StringType()), T.StructField("total_order", T.LongType())])
 
+HEAD = (
+    T.StructField("op", T.StringType()),
+    T.StructField("ts_ms", T.LongType()),
+    T.StructField("source", SOURCE),
+    T.StructField("transaction", TRANSACTION),
+)
+"""What an event has besides its rows."""
+
 _PARAMETERS = {"scale": "scale", "precision": "connect.decimal.precision"}
 _KIND = T.StructType([T.StructField(part, T.StringType()) for part in FIELD_PARTS if part not in _PARAMETERS])
 _KIND = _KIND.add("parameters", T.StructType([T.StructField(name, T.StringType()) for name in _PARAMETERS.values()]))
@@ -27,6 +37,9 @@ KINDS = T.MapType(T.StringType(), _KIND)
 
 _SIDE = T.StructType().add("field", "string").add("fields", T.ArrayType(_KIND))
 _SCHEMA = T.StructType().add("fields", T.ArrayType(_SIDE))
+
+Head = Column | Mapping[str, Column]
+"""The fields of `HEAD`, by their names."""
 
 READ = "_lakesql_read"
 """What stands in a record, as its envelope has it."""
@@ -41,13 +54,7 @@ def debezium_event(row: T.StructType) -> tuple[dict[str, Column], Column]:
     NULL where there is none. Its field `kinds` is what the schema says of the columns of the row after the change, by
     their names.
     """
-    fields = [
-        *(T.StructField(name, row) for name in ("after", "before")),
-        T.StructField("op", T.StringType()),
-        T.StructField("ts_ms", T.LongType()),
-        T.StructField("source", SOURCE),
-        T.StructField("transaction", TRANSACTION),
-    ]
+    fields = [*(T.StructField(name, row) for name in ("after", "before")), *HEAD]
     added = [
         T.StructField("schema", _SCHEMA),
         T.StructField("payload", T.StructType(fields)),
@@ -80,7 +87,7 @@ def kind_text(kind: Column) -> Column:
     return F.concat_ws(SEPARATOR, *(F.coalesce(part, F.lit("")) for part in parts))
 
 
-def debezium_field(event: Column, name: str) -> Column:
+def debezium_field(event: Head, name: str) -> Column:
     """A field of `_change` but for `op` and `before`."""
     source, transaction = event["source"], event["transaction"]
     match name:

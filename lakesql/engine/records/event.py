@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.change_values import has_nested, read_numbers, read_values, row_texts, shaped
-from lakesql.engine.records.debezium import debezium_event, debezium_field
+from lakesql.engine.records.debezium import Head, debezium_event, debezium_field
 from lakesql.engine.records.debezium_flat import flat_event, flat_text
 from lakesql.engine.records.dms import dms_event
 from lakesql.engine.records.parse import Contract, from_json
@@ -98,15 +98,15 @@ def is_ignored(contract: Contract) -> Column:
     return F.col("value").isNull() | is_message if contract.envelope == "debezium" else is_message
 
 
-def change_field(name: str, contract: Contract) -> Column:
+def change_field(name: str, event: Head) -> Column:
     """A field of `_change`."""
     match name:
         case "op":
-            return op_of()
+            return event["op"]
         case "before":
             return F.col(BEFORE_VALUES)
         case _:
-            return debezium_field(F.col(EVENT), name)
+            return debezium_field(event, name)
 
 
 def row_names(contract: Contract) -> Column:

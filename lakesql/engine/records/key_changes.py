@@ -5,19 +5,20 @@ from __future__ import annotations
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.event import BEFORE, EVENT, op_of
-from lakesql.engine.records.parse import Contract
-from lakesql.names import ROW
+from lakesql.engine.records.debezium import Head
+from lakesql.engine.records.event import BEFORE, op_of, read_event
+from lakesql.engine.records.parse import Contract, with_each
+from lakesql.names import MOVE, RAW, ROW
 
 _HEADERS = {"c": "__debezium.oldkey", "d": "__debezium.newkey"}
 """By which an insert or a delete is known to be a half of a key change: it has the other half's key."""
 
 
-def is_half(contract: Contract) -> Column:
+def is_half(contract: Contract, event: Head) -> Column:
     """Whether a record is a half of the change of a row's key, which the other half can be found by."""
     if not contract.moves:
         return F.lit(False)
@@ -25,17 +26,17 @@ def is_half(contract: Contract) -> Column:
     def has(header: str) -> Column:
         return F.coalesce(F.array_contains(F.col("headers")["key"], header), F.lit(False))
 
-    source = F.col(EVENT)["source"]
+    source = event["source"]
     is_placed = F.coalesce(source["lsn"], source["pos"]).isNotNull()
-    is_marked = reduce(or_, ((op_of() == op) & has(header) for op, header in _HEADERS.items()))
+    is_marked = reduce(or_, ((event["op"] == op) & has(header) for op, header in _HEADERS.items()))
     return F.coalesce(is_marked & is_placed, F.lit(False))
 
 
-def half(contract: Contract) -> Column:
+def half(contract: Contract, event: Head) -> Column:
     """`_lakesql_half`. Both halves of a key change have the same place in the log of the database."""
-    source = F.col(EVENT)["source"]
+    source = event["source"]
     parts = (F.col("topic"), source["file"], *(source[name].cast("string") for name in ("lsn", "pos", "row")))
-    return F.when(is_half(contract), F.concat_ws(" ", *parts))
+    return F.when(is_half(contract, event), F.concat_ws(" ", *parts))
 
 
 def move(contract: Contract) -> Column:
@@ -55,6 +56,28 @@ def move(contract: Contract) -> Column:
         F.when((op == "c") | (op == "u") & before.isNotNull(), hashed(F.col(ROW))).alias("added"),
         F.when(op.isin("u", "d") & before.isNotNull(), hashed(before)).alias("removed"),
     )
+
+
+MOVE_TYPE = "struct<added:array<bigint>,removed:array<bigint>>"
+"""The type of `_lakesql_move`."""
+
+_CHANGE = "_lakesql_parsed"
+
+
+def with_moves(changes: DataFrame, contract: Contract) -> DataFrame:
+    """Parsed changes with `_lakesql_move`, for which each record is read once more: few batches ask for it."""
+    if splits_updates(contract):
+        return changes
+    raw = (F.col(RAW)[name].alias(name) for name in ("key", "value"))
+    packed = changes.select(F.struct("*").alias(_CHANGE), *raw)
+    read = with_each(packed, read_event(contract, False))
+    others = (F.col(_CHANGE)[name].alias(name) for name in changes.columns if name != MOVE)
+    return read.select(*others, move(contract).alias(MOVE))
+
+
+def splits_updates(contract: Contract) -> bool:
+    """Whether an update that changes a row's key is two changes here: one record in the feed, not two."""
+    return contract.envelope == "dms" and bool(contract.key)
 
 
 def no_key(contract: Contract) -> Column:

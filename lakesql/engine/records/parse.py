@@ -132,10 +132,13 @@ Reader = Callable[[Column, T.StructType], Column]
 """Reads a text as a struct whose last field gets the text when it does not fit."""
 
 
-def with_each(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
-    """The frame with each column added by a projection of its own, over those before it."""
+def with_each(frame: DataFrame, columns: Mapping[str, Column], where: Column | None = None) -> DataFrame:
+    """The frame with each column added by a projection of its own, over those before it; NULL but `where` it says."""
+    is_wanted = F.spark_partition_id() >= 0
+    if where is not None:
+        is_wanted &= where
     for name, column in columns.items():
-        frame = frame.withColumn(name, F.when(F.spark_partition_id() >= 0, column))
+        frame = frame.withColumn(name, F.when(is_wanted, column))
     return frame
 
 

@@ -1,0 +1,96 @@
+"""Events that are read as they stand: inserts and updates of which each value is written as its column's type.
+
+Most events of a feed are such. Their values are read in one pass over the text, and only those with nothing wrong are
+taken: each other event is read as texts (`event.py`), which are turned into values one by one and judged.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.engine.records.change_values import LONG_FRACTION, contract_hint, is_nested, is_unavailable, typed
+from lakesql.engine.records.debezium import HEAD
+from lakesql.engine.records.event import change_field
+from lakesql.engine.records.parse import CORRUPT, Contract, ContractColumn, from_json, with_each
+from lakesql.names import CHANGE
+
+PLAIN = "_lakesql_plain"
+"""A struct of `values`, the row after the change, and of what the event has besides its rows."""
+
+IS_PLAIN = "_lakesql_is_plain"
+"""Whether `PLAIN` is what is in the record, and nothing of it is wrong."""
+
+_READ = "_lakesql_plain_read"
+
+_TYPED = (T.ShortType, T.IntegerType, T.LongType, T.DoubleType)
+"""Types of which Spark's reader of JSON takes a number, and nothing else, as its text would be read; but for a double
+that is not finite."""
+
+
+def can_be_plain(contract: Contract, has_before: bool) -> bool:
+    """Whether events of a feed may be plain: where nothing of the row before is asked for, nor of a schema."""
+    is_simple = contract.envelope == "debezium" and not has_before and not contract.schema_fields
+    columns = contract.columns
+    is_coded = any(it.unit and isinstance(it.type, T.StringType) for it in columns)
+    return is_simple and not is_coded and not any(is_nested(it.type) for it in columns)
+
+
+def with_plain(raw: DataFrame, contract: Contract, is_key_right: Column) -> DataFrame:
+    """Raw records with `PLAIN` and `IS_PLAIN`. `is_key_right`: whether the record's key has the columns of the
+    stream's."""
+    row = T.StructType([T.StructField(it.name, _read_type(it.type)) for it in contract.columns])
+    fields = [*HEAD, T.StructField("after", row), *(T.StructField(name, T.StringType()) for name in (_SCHEMA, CORRUPT))]
+    is_bare = ~F.startswith(F.col("value"), F.lit(b'{"schema"'))
+    read = F.when(is_bare, from_json(F.col("value").cast("string"), T.StructType(fields)))
+    after = F.col(_READ)["after"]
+    values = F.struct(*(_value(after[it.name], it).alias(it.name) for it in contract.columns))
+    head = (F.col(_READ)[field.name].alias(field.name) for field in HEAD)
+    # What is in no CASE is worked out once, however often it is named; the last field keeps Spark from merging this
+    # projection with the next one, in which each value is named several times.
+    plain = F.struct(values.alias("values"), *head, F.spark_partition_id().alias("once"))
+    return with_each(
+        raw.withColumn(_READ, read).withColumn(PLAIN, plain), {IS_PLAIN: _is_plain(contract) & is_key_right}
+    )
+
+
+_SCHEMA = "schema"
+
+
+def _read_type(wanted: T.DataType) -> T.DataType:
+    """What Spark's reader is asked for: text, but where a number is read as its text would be."""
+    return wanted if isinstance(wanted, _TYPED) else T.StringType()
+
+
+def _value(read: Column, column: ContractColumn) -> Column:
+    return read if isinstance(column.type, _TYPED) else typed(read, column.type, contract_hint(column))
+
+
+def _is_plain(contract: Contract) -> Column:
+    """Whether nothing is wrong with an event: all that `_faults` of `changes.py` asks, of what may be wrong here."""
+    read, plain = F.col(_READ), F.col(PLAIN)
+    after, values = read["after"], plain["values"]
+    asked = [read[CORRUPT].isNull() & read[_SCHEMA].isNull() & read["op"].isin("c", "u", "r") & after.isNotNull()]
+    for name in contract.sequence:
+        is_field = name.startswith(f"{CHANGE}.")
+        asked.append((change_field(name.split(".")[1], plain) if is_field else values[name]).isNotNull())
+    for column in contract.columns:
+        value, text = values[column.name], after[column.name]
+        if column.required or column.name in contract.key:
+            asked.append(value.isNotNull())
+        match column.type:
+            case T.ShortType() | T.IntegerType() | T.LongType():
+                pass
+            case T.DoubleType():
+                asked.append(value.isNull() | (F.abs(value) < float("inf")))
+            case T.StringType() | T.BinaryType():
+                asked.append((text.isNull() | value.isNotNull()) & ~is_unavailable(text, column.type))
+            case _:
+                asked.append(text.isNull() | value.isNotNull())
+    if any(isinstance(column.type, T.DecimalType) for column in contract.columns):
+        asked.append(~F.col("value").cast("string").rlike(LONG_FRACTION))
+    return F.coalesce(reduce(and_, asked), F.lit(False))
