@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 
 from lakesql.engine.records.changes import parse_changes
 from lakesql.engine.records.parse import Contract, ContractColumn
-from lakesql.engine.records.plain_event import IS_PLAIN, can_be_plain, with_plain
+from lakesql.engine.records.plain_event import PLAIN, can_be_plain, with_plain
 from lakesql.names import CHANGE, MOVE, UNSENT
 
 RAW = (
@@ -138,7 +138,7 @@ def test_an_event_gives_the_same_in_whatever_way_it_is_read(spark: SparkSession,
     assert can_be_plain(contract, False) and not can_be_plain(contract, True)
     for found, expected, record in zip(parsed(raw, contract), parsed(raw, contract, "before"), records(), strict=True):
         assert repr(found) == repr(expected), record
-    plain = with_plain(raw, contract, F.lit(True)).where(IS_PLAIN)
+    plain = with_plain(raw, contract, F.lit(True)).where(f"{PLAIN}.is_plain")
     assert plain.count() > len(TYPES) * 3 and plain.count() < raw.count() * 0.7
 
 
@@ -147,5 +147,5 @@ def test_what_no_value_is_wrong_in_is_read_as_it_stands(spark: SparkSession) -> 
     values += [event(row(s=f'"{unsent}"')) for unsent in ("__debezium_unavailable_value", "x")]
     rows = [(KEY, value.encode(), "t", 0, 0, None, None) for value in values]
     plain = with_plain(spark.createDataFrame(rows, RAW).coalesce(1), MIRROR, F.lit(True))
-    assert [found[0] for found in plain.select(IS_PLAIN).collect()] == [True, True, False, True]
+    assert [found[0] for found in plain.select(f"{PLAIN}.is_plain").collect()] == [True, True, False, True]
     assert UNSENT in parse_changes(raw_of(spark), MIRROR, frozenset(), frozenset({"op"})).columns

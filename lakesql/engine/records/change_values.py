@@ -49,8 +49,8 @@ def read_numbers(contract: Contract) -> dict[str, Column]:
     return {NUMBERS: F.when(record.rlike(LONG_FRACTION), numbers)}
 
 
-def read_values(name: str, row: Column, kinds: Column, contract: Contract) -> dict[str, Column]:
-    """The columns that reading adds: `name` is a row of texts as values of the contract's types.
+def read_values(name: str, row: Column, kinds: Column, contract: Contract) -> list[dict[str, Column]]:
+    """The columns that reading adds, in stages: `name` is a row of texts as values of the contract's types.
 
     A value that is none of its type is NULL, and so is one that was not sent. What is written in code, as few values
     are, is written out first, for all columns at once: Spark works on lambdas slowly, and what has one in it alone.
@@ -67,8 +67,8 @@ def read_values(name: str, row: Column, kinds: Column, contract: Contract) -> di
         return F.when(~is_unavailable(row[column.name], column.type), read) if column.name in contract.kept else read
 
     values = F.struct(*(value(column).alias(column.name) for column in contract.columns))
-    first = {f"{name}_plain": F.when(row.isNotNull() & _may_be_coded(contract), written)} if coded else {}
-    return {**first, name: F.when(row.isNotNull(), values)}
+    first = [{f"{name}_plain": F.when(row.isNotNull() & _may_be_coded(contract), written)}] if coded else []
+    return [*first, {name: F.when(row.isNotNull(), values)}]
 
 
 def _to_write(row: Column, column: ContractColumn) -> Column:

@@ -34,9 +34,9 @@ from lakesql.engine.records.parse import (
     raw_struct,
     record_struct,
     rejected_struct,
-    with_each,
+    with_stages,
 )
-from lakesql.engine.records.plain_event import IS_PLAIN, PLAIN, can_be_plain, with_plain
+from lakesql.engine.records.plain_event import PLAIN, can_be_plain, with_plain
 from lakesql.names import (
     CHANGE,
     FROM,
@@ -72,10 +72,10 @@ def parse_changes(
     if contract.is_mirrored:
         raw = raw.withColumn(_KEY_NAMES, _key_names())
     if can_be_plain(contract, has_before):
-        raw, is_not_plain = with_plain(raw, contract, _is_key_right(contract)), ~F.col(IS_PLAIN)
+        raw, is_not_plain = with_plain(raw, contract, _is_key_right(contract)), ~F.col(PLAIN)["is_plain"]
     event = F.col(EVENT)
     reason = _first(fault.reason for fault in _faults(contract, is_half(contract, event)))
-    judged = with_each(raw, {**_read(contract, has_before), _REASON: reason}, is_not_plain)
+    judged = with_stages(raw, [*_read(contract, has_before), {_REASON: reason}], is_not_plain)
     if splits_updates(contract):
         judged = _with_former_keys(judged, contract)
     found = _Found(is_not_plain)
@@ -120,8 +120,8 @@ class _Found:
         return other if self.is_not_plain is None else F.when(self.is_not_plain, other).otherwise(plain)
 
 
-def _read(contract: Contract, has_before: bool) -> dict[str, Column]:
-    """The columns that reading adds to the names of the record's key."""
+def _read(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
+    """The columns that reading adds to the names of the record's key, in stages."""
     return read_event(contract, has_before or contract.envelope == "dms")
 
 
@@ -157,9 +157,10 @@ def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
 
     They have no headers any more: a record that may be a half of a key change is first taken for one.
     """
-    read = {**({_KEY_NAMES: _key_names()} if contract.is_mirrored else {}), **_read(contract, False)}
+    stages = [*([{_KEY_NAMES: _key_names()}] if contract.is_mirrored else []), *_read(contract, False)]
     faults = (fault.detail for is_moved in (True, False) for fault in _faults(contract, F.lit(is_moved)))
-    return with_each(rejected, {**read, "detail": _first(faults)}).drop(*read)
+    found = with_stages(rejected, [*stages, {"detail": _first(faults)}])
+    return found.drop(*(name for stage in stages for name in stage))
 
 
 @dataclass(frozen=True, slots=True)

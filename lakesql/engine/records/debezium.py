@@ -44,11 +44,8 @@ Head = Column | Mapping[str, Column]
 READ = "_lakesql_read"
 """What stands in a record, as its envelope has it."""
 
-KINDS_READ = "_lakesql_kinds"
-"""What the schema beside it says of the columns: `KINDS`."""
 
-
-def debezium_event(row: T.StructType) -> tuple[dict[str, Column], Column]:
+def debezium_event(row: T.StructType) -> tuple[list[dict[str, Column]], Column]:
     """The event, or the one in the `payload` where a schema stands beside it; before it what is to be read first.
 
     NULL where there is none. Its field `kinds` is what the schema says of the columns of the row after the change, by
@@ -64,11 +61,9 @@ def debezium_event(row: T.StructType) -> tuple[dict[str, Column], Column]:
     is_wrapped = found["op"].isNull()
     rows = F.filter(found["schema"]["fields"], lambda field: field["field"] == "after")
     each = (F.when(is_wrapped, found["payload"][it.name]).otherwise(found[it.name]).alias(it.name) for it in fields)
-    read = {
-        READ: from_json(F.col("value").cast("string"), T.StructType([*fields, *added])),
-        KINDS_READ: F.when(found["schema"].isNotNull(), by_name(F.get(rows, F.lit(0))["fields"])),
-    }
-    return read, F.when(found[CORRUPT].isNull(), F.struct(*each, F.col(KINDS_READ).alias("kinds")))
+    read = from_json(F.col("value").cast("string"), T.StructType([*fields, *added]))
+    kinds = F.when(found["schema"].isNotNull(), by_name(F.get(rows, F.lit(0))["fields"]))
+    return [{READ: read}], F.when(found[CORRUPT].isNull(), F.struct(*each, kinds.alias("kinds")))
 
 
 def by_name(fields: Column) -> Column:

@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.debezium import KINDS, KINDS_READ, READ, SOURCE, TRANSACTION, by_name
+from lakesql.engine.records.debezium import KINDS, READ, SOURCE, TRANSACTION, by_name
 from lakesql.engine.records.parse import CORRUPT, from_json
 
 _FLAT = {
@@ -16,7 +16,7 @@ _FLAT = {
 """The names that a flat record may have for what happened: the connector's `add.fields`, with its prefix `__`."""
 
 
-def flat_event(row: T.StructType) -> tuple[dict[str, Column], Column]:
+def flat_event(row: T.StructType) -> tuple[list[dict[str, Column]], Column]:
     """A flat record as an event of Debezium's, and before it what is to be read first.
 
     One without a value is a delete, whose row is the record's key. One that says nothing of what happened was inserted
@@ -40,10 +40,10 @@ def flat_event(row: T.StructType) -> tuple[dict[str, Column], Column]:
         F.lit(None).cast("bigint").alias("ts_ms"),
         F.struct(*(other(each.name, each.dataType) for each in SOURCE.fields)).alias("source"),
         transaction.cast(TRANSACTION).alias("transaction"),
-        F.col(KINDS_READ).alias("kinds"),
+        _kinds().alias("kinds"),
     )
-    read = {READ: from_json(flat_text(), T.StructType([*row.fields, *texts])), KINDS_READ: _kinds()}
-    return read, F.when(found[CORRUPT].isNull(), event)
+    read = from_json(flat_text(), T.StructType([*row.fields, *texts]))
+    return [{READ: read}], F.when(found[CORRUPT].isNull(), event)
 
 
 def flat_text() -> Column:

@@ -23,7 +23,7 @@ _METADATA = (
 _FLAT = "_lakesql_flat"
 
 
-def dms_event(row: T.StructType, table: str) -> tuple[dict[str, Column], Column]:
+def dms_event(row: T.StructType, table: str) -> tuple[list[dict[str, Column]], Column]:
     """A record as an event of Debezium's, and before it what is to be read first.
 
     What is not of `table`, and what is said of tables, has the op `m`. A record without `metadata` is flat, and says no
@@ -36,7 +36,7 @@ def dms_event(row: T.StructType, table: str) -> tuple[dict[str, Column], Column]
     flat_fields = T.StructType([*row.fields, T.StructField(CORRUPT, T.StringType())])
     read = {READ: from_json(text, fields), _FLAT: F.when(~is_native, from_json(text, flat_fields))}
     native = F.when(found[CORRUPT].isNull(), _native(found, table))
-    return read, F.when(is_native, native).otherwise(_flat(flat, row))
+    return [{name: column} for name, column in read.items()], F.when(is_native, native).otherwise(_flat(flat, row))
 
 
 def _native(found: Column, table: str) -> Column:

@@ -35,11 +35,9 @@ BEFORE = "_lakesql_before"
 VALUES, BEFORE_VALUES = "_lakesql_values", "_lakesql_before_values"
 """Both rows as values of the contract's types."""
 
-_KEY = "_lakesql_key"
 
-
-def read_event(contract: Contract, has_before: bool) -> dict[str, Column]:
-    """The columns that reading adds: the event, the record's key, and the rows after and before.
+def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
+    """The columns that reading adds, in stages: the event, and the rows after and before.
 
     Of both rows first the texts, then the values. `_lakesql_row` is the row after the change; of a delete it is the one
     before it, or the key. The values of the row before are read where it `has_before`.
@@ -47,22 +45,22 @@ def read_event(contract: Contract, has_before: bool) -> dict[str, Column]:
     texts = row_texts(contract)
     key = F.col("key").cast("string")
     key = F.when(F.get_json_object(key, "$.schema.fields").isNull(), key).otherwise(F.get_json_object(key, "$.payload"))
-    row = F.when(op_of().isin("c", "u", "r"), F.col(EVENT)["after"]).when(
-        op_of() == "d", F.coalesce(F.col(EVENT)["before"], F.col(_KEY))
-    )
-    parts, event = _event(texts, contract)
-    read = {**parts, EVENT: event, _KEY: F.when(op_of() == "d", from_json(key, texts))}
     before = F.col(EVENT)["before"]
+    row = F.when(op_of().isin("c", "u", "r"), F.col(EVENT)["after"]).when(
+        op_of() == "d", F.coalesce(before, from_json(key, texts))
+    )
+    first, event = _event(texts, contract)
+    stages = [*first, {EVENT: event, **read_numbers(contract)}]
     if has_nested(contract):
-        read |= {TEXTS: row, ROW: shaped(F.col(TEXTS), contract), BEFORE: shaped(before, contract)}
+        stages += [{TEXTS: row}, {ROW: shaped(F.col(TEXTS), contract), BEFORE: shaped(before, contract)}]
     else:
-        read |= {ROW: row, BEFORE: before}
+        stages.append({ROW: row, BEFORE: before})
     rows = {VALUES: ROW, **({BEFORE_VALUES: BEFORE} if has_before else {})}
     values = [read_values(name, F.col(texts), F.col(EVENT)["kinds"], contract) for name, texts in rows.items()]
-    return reduce(or_, values, {**read, **read_numbers(contract)})
+    return [*stages, *(reduce(or_, each) for each in zip(*values, strict=True))]
 
 
-def _event(row: T.StructType, contract: Contract) -> tuple[dict[str, Column], Column]:
+def _event(row: T.StructType, contract: Contract) -> tuple[list[dict[str, Column]], Column]:
     match contract.envelope:
         case "debezium":
             return debezium_event(row)

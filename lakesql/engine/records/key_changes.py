@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from lakesql.engine.records.debezium import Head
 from lakesql.engine.records.event import BEFORE, op_of, read_event
-from lakesql.engine.records.parse import Contract, with_each
+from lakesql.engine.records.parse import Contract, with_stages
 from lakesql.names import MOVE, RAW, ROW
 
 _HEADERS = {"c": "__debezium.oldkey", "d": "__debezium.newkey"}
@@ -70,7 +70,7 @@ def with_moves(changes: DataFrame, contract: Contract) -> DataFrame:
         return changes
     raw = (F.col(RAW)[name].alias(name) for name in ("key", "value"))
     packed = changes.select(F.struct("*").alias(_CHANGE), *raw)
-    read = with_each(packed, read_event(contract, False))
+    read = with_stages(packed, read_event(contract, False))
     others = (F.col(_CHANGE)[name].alias(name) for name in changes.columns if name != MOVE)
     return read.select(*others, move(contract).alias(MOVE))
 

@@ -132,13 +132,21 @@ Reader = Callable[[Column, T.StructType], Column]
 """Reads a text as a struct whose last field gets the text when it does not fit."""
 
 
-def with_each(frame: DataFrame, columns: Mapping[str, Column], where: Column | None = None) -> DataFrame:
-    """The frame with each column added by a projection of its own, over those before it; NULL but `where` it says."""
+def with_each(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+    """The frame with each column added by a projection of its own, over those before it."""
+    return with_stages(frame, ({name: column} for name, column in columns.items()))
+
+
+def with_stages(frame: DataFrame, stages: Iterable[Mapping[str, Column]], where: Column | None = None) -> DataFrame:
+    """The frame with the columns of each stage added by one projection, over those before it; NULL but `where` it says.
+
+    Each projection copies each row, and its code is made anew in each task.
+    """
     is_wanted = F.spark_partition_id() >= 0
     if where is not None:
         is_wanted &= where
-    for name, column in columns.items():
-        frame = frame.withColumn(name, F.when(is_wanted, column))
+    for stage in stages:
+        frame = frame.withColumns({name: F.when(is_wanted, column) for name, column in stage.items()})
     return frame
 
 

@@ -6,6 +6,7 @@ taken: each other event is read as texts (`event.py`), which are turned into val
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 from operator import and_
 
@@ -16,14 +17,12 @@ from pyspark.sql import types as T
 from lakesql.engine.records.change_values import LONG_FRACTION, contract_hint, is_nested, is_unavailable, typed
 from lakesql.engine.records.debezium import HEAD
 from lakesql.engine.records.event import change_field
-from lakesql.engine.records.parse import CORRUPT, Contract, ContractColumn, from_json, with_each
+from lakesql.engine.records.parse import CORRUPT, Contract, ContractColumn, from_json
 from lakesql.names import CHANGE
 
 PLAIN = "_lakesql_plain"
-"""A struct of `values`, the row after the change, and of what the event has besides its rows."""
-
-IS_PLAIN = "_lakesql_is_plain"
-"""Whether `PLAIN` is what is in the record, and nothing of it is wrong."""
+"""A struct of `values`, the row after the change, of what the event has besides its rows, and of `is_plain`: whether
+that is what is in the record, and nothing of it is wrong."""
 
 _READ = "_lakesql_plain_read"
 
@@ -41,21 +40,23 @@ def can_be_plain(contract: Contract, has_before: bool) -> bool:
 
 
 def with_plain(raw: DataFrame, contract: Contract, is_key_right: Column) -> DataFrame:
-    """Raw records with `PLAIN` and `IS_PLAIN`. `is_key_right`: whether the record's key has the columns of the
-    stream's."""
+    """Raw records with `PLAIN`. `is_key_right`: whether the record's key has the columns of the stream's."""
     row = T.StructType([T.StructField(it.name, _read_type(it.type)) for it in contract.columns])
     fields = [*HEAD, T.StructField("after", row), *(T.StructField(name, T.StringType()) for name in (_SCHEMA, CORRUPT))]
     is_bare = ~F.startswith(F.col("value"), F.lit(b'{"schema"'))
     read = F.when(is_bare, from_json(F.col("value").cast("string"), T.StructType(fields)))
     after = F.col(_READ)["after"]
-    values = F.struct(*(_value(after[it.name], it).alias(it.name) for it in contract.columns))
-    head = (F.col(_READ)[field.name].alias(field.name) for field in HEAD)
-    # What is in no CASE is worked out once, however often it is named; the last field keeps Spark from merging this
-    # projection with the next one, in which each value is named several times.
-    plain = F.struct(values.alias("values"), *head, F.spark_partition_id().alias("once"))
-    return with_each(
-        raw.withColumn(_READ, read).withColumn(PLAIN, plain), {IS_PLAIN: _is_plain(contract) & is_key_right}
+    values = {it.name: _value(after[it.name], it) for it in contract.columns}
+    is_plain = _is_plain(contract, values) & is_key_right
+    # What is in no CASE is worked out once, however often it is named. The last field keeps Spark from merging this
+    # projection with those over it, in which each value is named several times.
+    plain = F.struct(
+        F.struct(*(value.alias(name) for name, value in values.items())).alias("values"),
+        *(F.col(_READ)[field.name].alias(field.name) for field in HEAD),
+        is_plain.alias("is_plain"),
+        F.spark_partition_id().alias("once"),
     )
+    return raw.withColumn(_READ, read).withColumn(PLAIN, plain)
 
 
 _SCHEMA = "schema"
@@ -70,14 +71,13 @@ def _value(read: Column, column: ContractColumn) -> Column:
     return read if isinstance(column.type, _TYPED) else typed(read, column.type, contract_hint(column))
 
 
-def _is_plain(contract: Contract) -> Column:
+def _is_plain(contract: Contract, values: Mapping[str, Column]) -> Column:
     """Whether nothing is wrong with an event: all that `_faults` of `changes.py` asks, of what may be wrong here."""
-    read, plain = F.col(_READ), F.col(PLAIN)
-    after, values = read["after"], plain["values"]
+    read, after = F.col(_READ), F.col(_READ)["after"]
     asked = [read[CORRUPT].isNull() & read[_SCHEMA].isNull() & read["op"].isin("c", "u", "r") & after.isNotNull()]
     for name in contract.sequence:
         is_field = name.startswith(f"{CHANGE}.")
-        asked.append((change_field(name.split(".")[1], plain) if is_field else values[name]).isNotNull())
+        asked.append((change_field(name.split(".")[1], read) if is_field else values[name]).isNotNull())
     for column in contract.columns:
         value, text = values[column.name], after[column.name]
         if column.required or column.name in contract.key:
