@@ -49,6 +49,9 @@ MOVE = "_lakesql_move"
 """What a change does to the rows of its key: a struct of `added` and `removed`, hashes of the columns that are no key,
 of the row after and before it, NULL where the event has none."""
 
+MOVE_TYPE = "struct<added:array<bigint>,removed:array<bigint>>"
+"""The type of `_lakesql_move`."""
+
 COMPARED = "_lakesql_compared"
 """What of a change is compared with others of its transaction."""
 

@@ -40,7 +40,7 @@ from lakesql.compile.table import (
 )
 from lakesql.model.config import PartitionField
 from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
-from lakesql.names import CHANGE, DELETE, DELETED_AT, HALF, MOVE, OCCUPIED, POSITION, UNSENT, Memory
+from lakesql.names import CHANGE, DELETE, DELETED_AT, HALF, MOVE, MOVE_TYPE, OCCUPIED, POSITION, UNSENT, Memory
 
 
 def compiled_text(select: Select) -> str:
@@ -157,7 +157,7 @@ def _move_columns(select: Select) -> tuple[TableColumn, ...]:
         *(TableColumn(name, types[name]) for name in (*select.feed_keys.values(), *select.kept)),
         TableColumn(CHANGE, "struct<op:string,position:array<bigint>,tx:string>"),
         TableColumn(HALF, "string", "The key change that it is a half of."),
-        TableColumn(MOVE, "struct<added:array<bigint>,removed:array<bigint>>", "Hashes of its rows."),
+        TableColumn(MOVE, MOVE_TYPE, "Hashes of its rows."),
         TableColumn(POSITION, "struct<source:string,partition:bigint,offset:bigint>"),
         *((unsent,) if select.kept else ()),
         TableColumn(OCCUPIED, "boolean", "Whether there was a row of the key before the transaction."),

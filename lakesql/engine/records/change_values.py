@@ -117,8 +117,11 @@ def _written(it: Column, kinds: Column) -> Column:
 
 def _plain(text: Column, is_text: Column, is_decimal: Column, hint: Hint) -> Column:
     """The text of a number or of a text, which may be written in code; NULL where a decimal has lost digits."""
+    # `{"scale": 1, "value": "fQ=="}`, as Debezium writes a decimal of a column that has no scale
     is_own = hint.is_any_scale | (~is_text & text.startswith('{"scale":'))
-    number = F.when(is_own, _own_scale(text)).when(hint.scale.isNull(), text).otherwise(_written_out(text, hint.scale))
+    own, own_scale = (F.get_json_object(text, path) for path in ("$.value", "$.scale"))
+    digits, scale = F.when(is_own, own).otherwise(text), F.when(is_own, own_scale).otherwise(hint.scale)
+    number = F.when(~is_own & hint.scale.isNull(), text).otherwise(_written_out(digits, scale))
     time = F.when(is_text & hint.unit.isNotNull() & _is_whole(text), _time_of_day(text, hint.unit))
     return time.when(~(is_decimal & _is_rounded(text)), number)
 
@@ -366,11 +369,6 @@ def _is_rounded(text: Column) -> Column:
     is_number = text.contains(".") & ~F.col("value").cast("string").contains(F.concat(F.lit('"'), text, F.lit('"')))
     found = F.exists(F.col(NUMBERS), is_other)
     return F.coalesce(F.when(F.col(NUMBERS).isNotNull() & is_number, found), F.lit(False))
-
-
-def _own_scale(text: Column) -> Column:
-    """Of `{"scale": 1, "value": "fQ=="}`, as Debezium writes a decimal of a column that has no scale."""
-    return _written_out(F.get_json_object(text, "$.value"), F.get_json_object(text, "$.scale"))
 
 
 def _decimal(text: Column, wanted: T.DecimalType) -> Column:

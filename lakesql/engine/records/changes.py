@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.change_values import SENT_BY, hint, is_nested, is_unavailable, misfits
-from lakesql.engine.records.debezium import HEAD, compact, kind_text
+from lakesql.engine.records.debezium import HEAD, kind_text
 from lakesql.engine.records.event import (
     BEFORE,
     BEFORE_VALUES,
@@ -27,7 +27,7 @@ from lakesql.engine.records.event import (
     read_event,
     row_names,
 )
-from lakesql.engine.records.key_changes import MOVE_TYPE, half, is_half, move, no_key, splits_updates
+from lakesql.engine.records.key_changes import half, is_half, move, no_key, splits_updates
 from lakesql.engine.records.parse import (
     Contract,
     bound,
@@ -43,6 +43,7 @@ from lakesql.names import (
     HALF,
     IGNORED,
     MOVE,
+    MOVE_TYPE,
     NEW_FIELDS,
     REQUIRED_MISSING,
     ROW,
@@ -53,6 +54,7 @@ from lakesql.names import (
 from lakesql.stream.stream import CHANGE_FIELDS
 
 _REASON = "_lakesql_reason"
+_IS_MOVED = "_lakesql_is_moved"
 _KEY_NAMES = "_lakesql_key_names"
 _CHANGES = "_lakesql_each"
 
@@ -73,9 +75,10 @@ def parse_changes(
         raw = raw.withColumn(_KEY_NAMES, _key_names())
     if can_be_plain(contract, has_before):
         raw, is_not_plain = with_plain(raw, contract, _is_key_right(contract)), ~F.col(PLAIN)["is_plain"]
-    event = F.col(EVENT)
-    reason = _first(fault.reason for fault in _faults(contract, is_half(contract, event)))
-    judged = with_stages(raw, [*_read(contract, has_before), {_REASON: reason}], is_not_plain)
+    *stages, last = _read(contract, has_before)
+    stages.append({**last, _IS_MOVED: is_half(contract, F.col(EVENT))})
+    reason = _first(fault.reason for fault in _faults(contract, F.col(_IS_MOVED)))
+    judged = with_stages(raw, [*stages, {_REASON: reason}], is_not_plain)
     if splits_updates(contract):
         judged = _with_former_keys(judged, contract)
     found = _Found(is_not_plain)
@@ -274,8 +277,13 @@ def _unsent(contract: Contract) -> Column:
     """The columns that an update has not sent."""
     row = F.col(ROW)
     types = {column.name: column.type for column in contract.columns}
-    names = (F.when(is_unavailable(row[name], types[name]), F.lit(name)) for name in contract.kept)
-    return compact(*names)
+    return _names_where({name: is_unavailable(row[name], types[name]) for name in contract.kept})
+
+
+def _names_where(conditions: Mapping[str, Column]) -> Column:
+    """An array of those names whose conditions hold."""
+    names = F.array(*(F.when(holds, F.lit(name)) for name, holds in conditions.items()))
+    return F.array_except(names.cast("array<string>"), F.array(F.lit(None).cast("string")))
 
 
 def _first(each: Iterator[Column]) -> Column:
@@ -306,9 +314,8 @@ def _absent(contract: Contract, found: _Found) -> Column:
     text, op = F.col("value").cast("string"), found.head["op"]
     names = [column.name for column in contract.columns if json.dumps(column.name) == f'"{column.name}"']
     is_absent = {it: found.is_null(it) & ~text.contains(f'"{it}"') for it in names}
-    gone = compact(F.lit(None).cast("string"), *(F.when(holds, F.lit(it)) for it, holds in is_absent.items()))
     columns = F.array(*(F.lit(column.name) for column in contract.columns))
     beside = F.coalesce(F.array_except(row_names(contract), columns), F.array().cast("array<string>"))
     is_change = op.isin("c", "u", "r") & F.col(_REASON).isNull()
     lacks_some = reduce(or_, is_absent.values(), F.lit(False))
-    return F.when(is_change & lacks_some, F.struct(beside.alias("fields"), gone.alias("gone")))
+    return F.when(is_change & lacks_some, F.struct(beside.alias("fields"), _names_where(is_absent).alias("gone")))

@@ -58,9 +58,6 @@ def move(contract: Contract) -> Column:
     )
 
 
-MOVE_TYPE = "struct<added:array<bigint>,removed:array<bigint>>"
-"""The type of `_lakesql_move`."""
-
 _CHANGE = "_lakesql_parsed"
 
 
