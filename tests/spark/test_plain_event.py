@@ -45,7 +45,7 @@ MIRROR = Contract(COLUMNS, key=("k",), envelope="debezium", kept=KEPT, moves=Tru
 CONTRACTS = {
     "mirror": MIRROR,
     "by position": replace(MIRROR, sequence=(f"{CHANGE}.position",)),
-    "by a column": replace(MIRROR, sequence=("i",), kept=tuple(name for name in KEPT if name != "d")),
+    "by a column": replace(MIRROR, sequence=("I",), kept=tuple(name for name in KEPT if name != "d")),
     "without a declared key": replace(MIRROR, names_key=False),
     "required": replace(MIRROR, columns=tuple(replace(column, required=column.name == "s") for column in COLUMNS)),
     "append": Contract(COLUMNS, key=("k",), envelope="debezium"),
