@@ -12,8 +12,8 @@ from lakesql.compile.select import Select
 from lakesql.compile.statements import compiled_columns
 from lakesql.compile.table import build_table_spec
 from lakesql.engine.batch.analyze import analyze_select
+from lakesql.engine.batch.sink import Sink, Step
 from lakesql.engine.batch.sync_table import TableSync
-from lakesql.engine.batch.write import Sink, Step
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep, Upkeep
 from lakesql.engine.maintenance.protect import Reader
 from lakesql.engine.progress.checkpoint import CheckpointFiles

@@ -14,8 +14,10 @@ from lakesql.compile.select import Select, build_select
 from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.dead_letter import make_letter_table
 from lakesql.engine.batch.letters import count_taken, find_unfinished, finish_letters, raw_letters, read_letters
+from lakesql.engine.batch.preview import preview_batch
+from lakesql.engine.batch.sink import Sink, Step
 from lakesql.engine.batch.sync_table import TableSync
-from lakesql.engine.batch.write import Sink, Step, preview_batch, write_batch
+from lakesql.engine.batch.write import write_batch
 from lakesql.engine.ledger.snapshots import load_table, read_entry, table_exists
 from lakesql.engine.progress.decide import check_identity
 from lakesql.engine.progress.inspect import read_state

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.compile.select import build_selects
-from lakesql.engine.batch.write import Step
+from lakesql.engine.batch.sink import Step
 from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.progress.progress import Progress

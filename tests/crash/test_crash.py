@@ -13,7 +13,7 @@ from typing import get_args
 
 import pytest
 
-from lakesql.engine.batch.write import Step
+from lakesql.engine.batch.sink import Step
 from lakesql.names import REBUILD_SUFFIX
 from lakesql.run.prepare import RebuildStep
 from tests.crash.harness import (

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakesql.engine.batch.write import Step
+from lakesql.engine.batch.sink import Step
 from lakesql.events import ModelFinished
 from tests.feeds import oracle
 from tests.feeds.delivery import Feeds

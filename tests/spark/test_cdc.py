@@ -548,6 +548,26 @@ def test_a_batch_that_would_delete_too_much_stops_the_model(project: Project) ->
     assert project.run().conditions("m") == ["too-many-deletes"]
 
 
+def test_deletes_that_a_compaction_has_left_behind_do_not_count(project: Project) -> None:
+    feed(project, v="int")
+    options = {"mode": "cdc", "keys": ["id"], "max_delete_ratio": 0.25, "maintenance": False}
+    project.model("m", "SELECT id, v FROM {s}", **options)
+    for op in ("c", "u"):
+        send(project, *((op, id_, 1) for id_ in range(8)))
+        project.run().check()
+    project.lake.session.sql(
+        f"CALL lake.system.rewrite_data_files(table => '{project.namespace}.m', options => map('rewrite-all', 'true'))"
+    )
+    send(project, ("d", 1, None), ("d", 2, None))
+    project.run().check()
+    assert len(project.rows("m")) == 6
+    send(project, ("d", 3, None), ("d", 4, None))
+    assert project.run().conditions("m") == ["too-many-deletes"]
+    send(project, ("t", None, None))
+    assert project.run().conditions("m") == ["too-many-deletes"]
+    assert len(project.rows("m")) == 6
+
+
 def test_an_upsert_that_would_delete_too_much_stops(project: Project) -> None:
     project.stream("s", {"id": "int", "v": "int"})
     project.model("m", "SELECT id, v FROM {s}", mode="upsert", keys="id", delete_when="v < 0", max_delete_ratio=0.5)

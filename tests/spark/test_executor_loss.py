@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakesql.compile.select import build_selects
-from lakesql.engine.batch.write import Step
+from lakesql.engine.batch.sink import Step
 from lakesql.events import BatchCommitted, Event, Retrying
 from lakesql.run.bind import bind_selects
 from lakesql.run.interrupt import Interrupt

@@ -389,7 +389,7 @@ def test_a_batch_reads_one_version_of_a_joined_table(project: Project, monkeypat
         project.sql(f"INSERT INTO {project.table('customers')} VALUES (9)")
         return found
 
-    monkeypatch.setattr("lakesql.engine.batch.write.read_keys", look)
+    monkeypatch.setattr("lakesql.engine.batch.prepare.read_keys", look)
     project.run("m").check()
 
     assert project.rows("m", "id") == [{"id": 1, "v": 2}, {"id": 5, "v": 1}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cache, reduce
 from operator import or_
 from typing import Any
@@ -17,6 +18,8 @@ from lakesql.compile.quote import identifier, text
 from lakesql.compile.select import Select
 from lakesql.names import CHANGE, FAILED, HALF, IGNORED, NEW_FIELDS, RAW, RECORD, REJECTED, TOMBSTONE, UNSENT
 from lakesql.stream.stream import Stream
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,14 @@ class Counts:
     def rejected(self) -> int:
         """How many are dead letters."""
         return self.bad + self.keyless + self.set_aside
+
+    @property
+    def event_time(self) -> str:
+        """The newest event, as ISO 8601 in UTC; '' where there is none, or it is beyond the years that ISO counts."""
+        try:
+            return "" if self.event_us is None else (_EPOCH + timedelta(microseconds=self.event_us)).isoformat()
+        except OverflowError:
+            return ""
 
 
 class BatchCounters:

@@ -14,7 +14,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakesql.compile.quote import identifier
 from lakesql.engine.batch.arrivals import count_arrivals, read_arrivals
-from lakesql.engine.batch.write import Sink, write_batch, write_dead_letter_batch
+from lakesql.engine.batch.sink import Sink
+from lakesql.engine.batch.write import write_batch, write_dead_letter_batch
 from lakesql.engine.ledger.entry import Snapshot
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Offsets, lag_of

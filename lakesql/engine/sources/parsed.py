@@ -35,10 +35,7 @@ def read_records(
 
     Several streams have several sets of columns: each then stands in a struct of its own; `unpack` takes them apart.
     """
-    # In no more tasks than there are cores, before parsing: its code is generated anew for each partition.
-    tasks = session.sparkContext.defaultParallelism
-    raws = [read_raw(session, binding, streaming).coalesce(tasks) for binding in bindings]
-    return parse_all(raws, select, bindings)
+    return parse_all([read_raw(session, binding, streaming) for binding in bindings], select, bindings)
 
 
 def parse_all(raws: Sequence[DataFrame], select: Select, bindings: tuple[StreamBinding, ...]) -> DataFrame:

@@ -1,0 +1,219 @@
+"""The steps of a batch before its write: views, what is remembered, and the keys that bound the write."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from pyspark.sql import DataFrame
+
+from lakesql.compile.batch import (
+    CheckDeletes,
+    CheckRows,
+    FillUnsent,
+    KeepRows,
+    MakeView,
+    ReadBounds,
+    Remember,
+    RememberMoves,
+    Step,
+    TakeTombstones,
+    Write,
+    made_views,
+)
+from lakesql.compile.merge import KeyRange
+from lakesql.engine.batch.bounds import bounds_pay, match_few, may_match, read_keys
+from lakesql.engine.batch.counters import BatchCounters
+from lakesql.engine.batch.refuse import check_deletes, check_expectations
+from lakesql.engine.batch.rows import BatchRows
+from lakesql.engine.batch.sink import Sink
+from lakesql.engine.ledger import snapshots
+from lakesql.engine.ledger.entry import Entry
+from lakesql.engine.sources.parsed import deleted_keys
+from lakesql.names import TOMBSTONES_VIEW, UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedWrite:
+    """The statement that writes the rows, with the entry that its snapshot gets. It may be run again.
+
+    `new` is the one that does it to a table that has no row of these keys, where `new_to`, its head, was seen to have
+    none. `unknown` are the rows of which a value is nowhere to be found. `is_of_table`: what is written is made of the
+    table's rows too, or of there being none, and is made anew where these have changed. `is_small`: few rows of the
+    batch and of the table are all that it joins.
+    """
+
+    statement: str
+    new: str
+    new_to: int | None
+    is_unchecked: bool
+    entry: Entry
+    counters: BatchCounters
+    unknown: DataFrame | None = None
+    is_of_table: bool = False
+    is_small: bool = False
+
+
+def prepare_write(
+    sink: Sink, table: snapshots.JavaTable, rows: BatchRows, entry: Entry, stack: ExitStack
+) -> PreparedWrite | None:
+    """Take the steps before the write. None where there is no row to write."""
+    write = rows.steps[-1]
+    assert isinstance(write, Write), "the last step of a batch is its write"
+    preparation = _Preparation(sink, table, rows, write, entry, stack)
+    for step in rows.steps[:-1]:
+        preparation.take(step)
+        if preparation.is_empty:
+            return None
+    return preparation.finish()
+
+
+class _Preparation:
+    """What the steps of a batch have come to so far.
+
+    `frames` are the views that are there. `bounds` are those of the batch's keys, where they were read (`is_bounded`);
+    with none of them, all of the table is looked at. `is_counted`: the rows have been made. `is_empty`: there is none.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        table: snapshots.JavaTable,
+        rows: BatchRows,
+        write: Write,
+        entry: Entry,
+        stack: ExitStack,
+    ) -> None:
+        self.is_empty = False
+        self._sink, self._select, self._session = sink, sink.select, rows.frame.sparkSession
+        self._table, self._rows, self._write, self._stack = table, rows, write, stack
+        self._entry = entry
+        self._frames = {view.name: rows.frame for view in made_views(sink.select)}
+        self._bounds: tuple[KeyRange, ...] = ()
+        self._unknown: DataFrame | None = None
+        self._is_counted, self._is_bounded, self._is_sequenced = rows.is_counted, False, False
+        self._is_first = write.new is not None and snapshots.is_empty(table)
+
+    def take(self, step: Step) -> None:
+        """Take a step before the write."""
+        match step:
+            case MakeView(name=name, query=query):
+                if name not in self._frames:
+                    self._make_view(name, self._session.sql(query))
+            case CheckDeletes():
+                self._check_deletes(step)
+            case RememberMoves():
+                self._remember_moves(step)
+            case ReadBounds():
+                self._read_bounds(step)
+            case FillUnsent():
+                self._fill_unsent(step)
+            case CheckRows():
+                self._check_rows(step)
+            case TakeTombstones():
+                self._take_tombstones(step)
+            case KeepRows(name=name, query=query):
+                self._make_view(name, self._session.sql(query.text(self._bounds)).localCheckpoint())
+            case Remember():
+                self._remember(step)
+            case Write():
+                raise AssertionError("a batch has one write, at its end")
+            case _:
+                assert_never(step)
+
+    def finish(self) -> PreparedWrite:
+        """The write, after all steps before it."""
+        sink, write, truncate, entry = self._sink, self._write, self._rows.feed.truncate, self._entry
+        if self._select.checks and (self._is_counted or self._select.writing.is_mirror):  # its rows are checked by now
+            entry = replace(entry, violations=self._rows.counters.read().violations)
+        has_none = self._is_first or (
+            write.new is not None and not truncate and not may_match(self._table, self._bounds)
+        )
+        is_history = self._select.writing.is_history
+        return PreparedWrite(
+            statement=write.truncating_text(truncate) if truncate else write.text(self._bounds),
+            new=write.new.text(self._bounds) if has_none and write.new else "",
+            new_to=snapshots.head_of(self._table),
+            is_unchecked=write.is_unchecked,
+            entry=entry,
+            counters=self._rows.counters,
+            unknown=self._unknown,
+            is_of_table=has_none or self._is_sequenced or self._unknown is not None or is_history,
+            is_small=_is_small(sink, self._table, self._bounds),
+        )
+
+    def _check_deletes(self, step: CheckDeletes) -> None:
+        if not self._is_first:  # there is nothing to delete then
+            deletes = self._keep(step.view).where(step.condition)
+            check_deletes(self._select, step.ratio, deletes, self._rows.feed.truncate, self._table)
+
+    def _remember_moves(self, step: RememberMoves) -> None:
+        if self._rows.feed.is_cut:
+            found = read_keys(self._session.sql(step.keys), self._select.writing.keys)
+            self._sink.moves.remember(self._session, self._sink.table, step, found or ())
+
+    def _read_bounds(self, step: ReadBounds) -> None:
+        stateful, counters = self._select.query.stateful, self._rows.counters
+        if self._rows.feed.truncate or (self._is_first and not stateful):
+            return  # all of the table is looked at, or nothing
+        # What makes the rows runs in each statement that reads them: a stateful SELECT, with its state, once.
+        if not (stateful or bounds_pay(snapshots.read_history(self._table), self._sink.model.name)):
+            return
+        kept = self._keep(step.view)
+        if self._session.conf.get("spark.sql.adaptive.enabled") != "true":
+            kept.count()  # all of it, which is counted: a look at some keys would stop before the last task
+        found = read_keys(kept, step.keys, step.margins_ms)
+        self._is_counted = self._is_bounded = True
+        self.is_empty = found is None and not counters.read().tombstones
+        self._bounds = found or ()
+        late = self._sink.arrivals().late if self._sink.arrivals else 0
+        self._entry = replace(self._entry, event_time=counters.read().event_time, late=late)
+
+    def _fill_unsent(self, step: FillUnsent) -> None:
+        if self._rows.counters.read().unsent:
+            filled = self._session.sql(step.query.text(self._bounds)).localCheckpoint()
+            self._unknown = filled.where(UNKNOWN)
+            self._make_view(step.view, filled.where(step.known).drop(UNKNOWN))
+
+    def _check_rows(self, step: CheckRows) -> None:
+        counters = self._rows.counters
+        checked = counters.checked(self._session.sql(step.query), self._select.checks)
+        self._make_view(step.view, checked.localCheckpoint())
+        check_expectations(self._select, counters.read(), self._frames[step.view])
+
+    def _take_tombstones(self, step: TakeTombstones) -> None:
+        deleted = deleted_keys(self._rows.records[0], self._select.feed_keys)
+        if not (self._rows.counters.read().tombstones if self._is_counted else deleted.count()):
+            return
+        deleted = deleted.localCheckpoint()
+        deleted.createOrReplaceTempView(TOMBSTONES_VIEW)
+        rows = self._session.sql(step.rows.text(read_keys(deleted, step.keys) or ()))
+        rows.createOrReplaceTempView(step.name)
+        self._make_view(step.newest.name, self._session.sql(step.newest.query))
+        self._bounds = read_keys(self._keep(step.newest.name), step.keys) or () if self._is_bounded else ()
+        self._is_sequenced = len(step.rows.parts) > 1
+
+    def _remember(self, step: Remember) -> None:
+        if self._rows.feed.truncate or not self._keep(step.view).where(step.condition).isEmpty():
+            remembered = self._sink.tombstones.remember(self._session, self._sink.model.table, step)
+            self._entry = replace(self._entry, remembered=remembered)
+
+    def _make_view(self, name: str, frame: DataFrame) -> None:
+        self._frames[name] = frame
+        frame.createOrReplaceTempView(name)
+
+    def _keep(self, view: str) -> DataFrame:
+        """The rows of a view, which are kept in memory from the first time that they are made until the batch ends."""
+        frame = self._frames[view]
+        if not frame.is_cached:
+            frame.persist()
+            self._stack.callback(frame.unpersist)
+        return frame
+
+
+def _is_small(sink: Sink, table: snapshots.JavaTable, bounds: tuple[KeyRange, ...]) -> bool:
+    """Whether few rows of the table can match. Of a file that is written anew, all rows are joined."""
+    writing = sink.select.writing
+    has_few = bool(writing.keys) and not writing.is_history and match_few(bounds, writing.keys)
+    return has_few and not snapshots.rewrites_files(table)

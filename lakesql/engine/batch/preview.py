@@ -1,0 +1,39 @@
+"""What a batch would write, and which dead letters it would have."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from lakesql.engine.batch.counters import BatchCounters
+from lakesql.engine.batch.cuts import Moves
+from lakesql.engine.batch.dead_letter import union_letters
+from lakesql.engine.batch.refuse import check_expectations
+from lakesql.engine.batch.rows import BatchRows, checked_rows, find_letters, kept_rows, open_streams
+from lakesql.engine.batch.sink import Sink
+from lakesql.names import ROWS_VIEW
+
+
+def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
+    """How many rows a batch of a stateless model has for its table, and how many dead letters of each reason.
+
+    Writes nothing. Raises `RunError` (`expectation-failed`) where rows would stop the model.
+    """
+    counters, select, session = BatchCounters(), sink.select, arrived.sparkSession
+    records, _ = open_streams(sink, arrived, counters, Moves())
+    checked = None
+    if select.writing.is_mirror:
+        rows = session.sql(select.text)
+    else:
+        rows = counters.rows(
+            checked_rows(session, select, session.sql(select.text)), select.writing.not_null, select.checks
+        )
+        if select.checks:
+            checked, rows = rows, kept_rows(session, select, rows)
+    rows.write.format("noop").mode("append").save()
+    rows.createOrReplaceTempView(ROWS_VIEW)
+    counts = counters.read()
+    if checked is not None:
+        check_expectations(select, counts, checked)
+    letters = find_letters(sink, BatchRows(rows, records, (), counters, checked=checked), counts)
+    by_reason = union_letters(letters).groupBy("reason").count().collect() if letters else []
+    return counts.usable, {row["reason"]: row["count"] for row in by_reason}

@@ -1,0 +1,124 @@
+"""The rows of a batch: what the SELECT makes of its records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakesql.compile.batch import ReadBounds, Remember, Step, batch_steps, made_views
+from lakesql.compile.checks import names_of
+from lakesql.compile.quote import identifier
+from lakesql.compile.select import Select
+from lakesql.engine.batch.counters import BatchCounters, Counts
+from lakesql.engine.batch.cuts import Moves
+from lakesql.engine.batch.dead_letter import DeadLetters, failed_places, rejected_records, rejected_rows
+from lakesql.engine.batch.feed import Feed, open_feed
+from lakesql.engine.batch.sink import Sink
+from lakesql.engine.sources.parsed import good_records, unpack
+from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRows:
+    """The rows of the batch, which are the view `_lakesql_rows` too; the records that they are made of, by stream; the
+    steps that write them; and what is counted on the way. `is_counted`: they have been made already. `checked` are the
+    rows, with those that are set aside, that say what they fail; None where nothing is expected of them, or it is a
+    step of the batch."""
+
+    frame: DataFrame
+    records: list[DataFrame]
+    steps: tuple[Step, ...]
+    counters: BatchCounters
+    feed: Feed = Feed()
+    is_counted: bool = False
+    checked: DataFrame | None = None
+
+
+def open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> BatchRows:
+    """Run the SELECT over the records of a batch; where nothing reads its rows again, they are not made yet."""
+    select, counters = sink.select, BatchCounters()
+    if select.query.stateful:  # the SELECT has run already: it is the streaming query
+        records, feed = list[DataFrame](), Feed()
+        rows = counters.stateful_rows(arrived)
+    else:
+        records, feed = open_streams(sink, arrived, counters, sink.moves)
+        rows = session.sql(select.text)
+    steps = batch_steps(select, sink.table.columns(rows.schema))
+    writing = select.writing
+    checks = () if writing.is_mirror else select.checks
+    if checks:
+        rows = checked_rows(session, select, rows)
+    if checks or writing.not_null or (writing.empty_when == "no rows arrived" and not writing.is_mirror):
+        rows = counters.rows(rows, writing.not_null, checks)
+    is_counted = False
+    is_read_again = writing.not_null or any(isinstance(step, ReadBounds) for step in steps)
+    is_read_again = is_read_again or names_of(checks, "dead_letter", "stop")
+    # What stops the model is to be known before anything is remembered. A history reads its batch several times.
+    remembers = any(isinstance(step, Remember) for step in steps)
+    is_needed_now = (names_of(checks, "stop") and remembers) or (checks and writing.is_history)
+    if (
+        is_needed_now
+        or select.has_unsteady_checks
+        or (is_read_again and (select.query.reads_tables or select.query.stateful))
+    ):
+        # Made once, and for good. Spark reads a table's newest version whenever a plan is run, also where its rows are
+        # persisted: the keys that bound the MERGE, its rows and the dead letters could be of three versions. Rows of a
+        # stateful SELECT, with its state, would be made anew where another model's session replaces a view: Spark then
+        # forgets whatever is persisted, in any session, by a plan that has a view of that name.
+        rows, is_counted = rows.localCheckpoint(), True
+    checked = rows if checks else None
+    if checks:
+        rows = kept_rows(session, select, rows)
+    rows.createOrReplaceTempView(ROWS_VIEW)
+    return BatchRows(rows, records, steps, counters, feed, is_counted, checked)
+
+
+def checked_rows(session: SparkSession, select: Select, made: DataFrame) -> DataFrame:
+    """The rows of the SELECT, each with what it fails, if anything is expected of them."""
+    if not select.checks:
+        return made
+    made.createOrReplaceTempView(MADE_VIEW)
+    return session.sql(_query_of(select, CHECKED_VIEW))
+
+
+def kept_rows(session: SparkSession, select: Select, checked: DataFrame) -> DataFrame:
+    """Those of the rows whose records do not become dead letters by what they fail."""
+    checked.createOrReplaceTempView(CHECKED_VIEW)
+    return session.sql(_query_of(select, ROWS_VIEW))
+
+
+def _query_of(select: Select, view: str) -> str:
+    return next(made.query for made in made_views(select) if made.name == view)
+
+
+def open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters, moves: Moves) -> tuple[list[DataFrame], Feed]:
+    """The records of each stream, and a view of the good ones under the stream's name: of a feed that is mirrored, of
+    the rows that its changes leave."""
+    all_records, feed = unpack(arrived, sink.select, sink.bindings), Feed()
+    for binding, records in zip(sink.bindings, all_records, strict=True):
+        counted = counters.stream(records, binding.stream, sink.select)
+        good = good_records(counted)
+        if sink.select.writing.is_mirror:
+            feed = open_feed(arrived.sparkSession, sink.select, binding, good, counters, moves)
+        else:
+            good.createOrReplaceTempView(identifier(binding.stream.name))
+    return all_records, feed
+
+
+def find_letters(sink: Sink, rows: BatchRows, counts: Counts) -> DeadLetters:
+    """The batch's dead letters, by their kinds; of the kinds alone that `counts` has seen."""
+    letters: DeadLetters = []
+    if rows.records and counts.bad:  # a stateful model's are its companion's to write
+        letters += bad_records(sink, rows.records)
+    if counts.keyless or counts.set_aside:
+        failed = None
+        if rows.checked is not None and counts.set_aside:
+            failed = failed_places(rows.checked, sink.select.checks)
+        letters += rejected_rows(rows.frame, rows.records, sink.select.writing, sink.bindings, failed)
+    return letters
+
+
+def bad_records(sink: Sink, records: list[DataFrame]) -> DeadLetters:
+    """The rejected ones of each stream's records."""
+    return [rejected_records(parsed, binding) for parsed, binding in zip(records, sink.bindings, strict=True)]

@@ -1,0 +1,55 @@
+"""Where a model's batches go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pyspark.sql import DataFrame
+
+from lakesql.compile.select import Select
+from lakesql.engine.batch.arrivals import Arrivals
+from lakesql.engine.batch.cuts import Moves
+from lakesql.engine.batch.new_columns import Follow
+from lakesql.engine.batch.sync_table import TableSync
+from lakesql.engine.batch.tombstones import Tombstones
+from lakesql.engine.maintenance.keeper import Keeper
+from lakesql.engine.progress.progress import Progress
+from lakesql.engine.progress.replay import ReplayProgress
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.events import Emit
+from lakesql.model.model import Model
+
+Step = Literal["look-up", "view", "stage", "dead-letter", "publish", "finish"]
+"""The steps of `write_batch`, and its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where a model's batches go, and what they need on the way: fixed for as long as its query runs.
+
+    `companion` is the progress of the query that writes a stateful model's dead letters. `arrivals` is what a stateful
+    model's query has read in its batch, once its rows have been computed. `letters` are the dead letters that are read
+    again, where the batch is their replay. `follow` is told of the columns that an open stream has from now on.
+    `reached` is told before each step which one it is, and raises where this runner must not continue.
+    """
+
+    select: Select
+    bindings: tuple[StreamBinding, ...]
+    progress: Progress | ReplayProgress
+    table: TableSync
+    emit: Emit
+    tombstones: Tombstones = field(default_factory=Tombstones)
+    moves: Moves = field(default_factory=Moves)
+    keeper: Keeper | None = None
+    companion: Progress | None = None
+    arrivals: Callable[[], Arrivals] | None = None
+    letters: DataFrame | None = None
+    follow: Follow = lambda stream, schema_fields: None
+    reached: Callable[[Step], None] = lambda step: None
+
+    @property
+    def model(self) -> Model:
+        """The model whose batches these are."""
+        return self.select.model
