@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lakesql.engine.batch.bounds import BULK
 from tests.spark.project import Fields, Project, Row
 
 pytestmark = pytest.mark.long
@@ -70,6 +71,18 @@ def test_what_a_batch_does_not_change_is_not_written_again(project: Project) -> 
     project.run().check()
     assert project.summaries("m")[-1]["added-records"] == "2"  # the new version, and the one that it ends
     assert stored(project, "m") == versions([(1, 1, 1, 1), (1, 2, 2, 1), (1, 3, 3, 1), (2, 1, 1, 1), (1, 4, 4, 1)])
+
+
+def test_a_large_batch_is_not_bounded_by_its_keys(project: Project) -> None:
+    """After a batch of so many rows, and in a table that has few more, its keys are not read first."""
+    project.stream("s", {"id": "int", "v": "int", "at": "int"}, max_per_batch=1)
+    project.model("m", "SELECT id, v, at FROM {s}", mode="scd2", keys=["id"], sequence_by="at")
+    for at in (1, 2):
+        project.record("s", [*({"id": it, "v": at, "at": at} for it in range(BULK)), {"id": None, "v": 1, "at": at}])
+    project.run().check()
+    rows = stored(project, "m")
+    assert len(rows) == 2 * BULK and sum(row["is_current"] for row in rows) == BULK
+    assert len(project.rows("m__dead_letter")) == 2
 
 
 def test_the_names_of_the_columns_and_the_place_in_the_log_can_be_chosen(project: Project) -> None:

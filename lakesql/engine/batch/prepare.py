@@ -114,7 +114,9 @@ class _Preparation:
             case TakeTombstones():
                 self._take_tombstones(step)
             case KeepRows(name=name, query=query):
-                self._make_view(name, self._session.sql(query.text(self._bounds)).localCheckpoint())
+                # `select`: of a text as it stands, Spark does not find what is counted in the views that it names.
+                rows = self._session.sql(query.text(self._bounds)).select("*")
+                self._make_view(name, rows.localCheckpoint())
             case Remember():
                 self._remember(step)
             case Write():
