@@ -91,7 +91,7 @@ def _parts(value: str) -> Iterator[str]:
     """What a library may take out of a value and show alone: the lines of a key file, the password of a login."""
     yield from (line.strip() for line in value.splitlines())
     yield unquote(value)  # as it stands in a URI
-    for _, quoted in re.findall(r"""password\s*=\s*(["'])((?:\\.|(?!\1)[^\\\n])*+)\1""", value):  # a JAAS configuration
+    for _, quoted in re.findall(r"""password\s*=\s*(["'])((?:\\.|(?!\1)[^\\\n])*)\1""", value):  # a JAAS configuration
         yield from (quoted, re.sub(r"\\(.)", r"\1", quoted))
     in_uri = re.match(r"[\w+.:-]+://[^:@/]*:(.*)@", value)
     if in_uri:
