@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command line and give its exit code; every error has been reported then."""
-    given = Given()
+    given, stdout = Given(), sys.stdout
     try:
         # Where the shell asks for completions, by an environment variable, this prints them and exits.
         code = cli.main(list(arguments), prog_name="lakesql", standalone_mode=False, obj=given)
@@ -92,11 +92,19 @@ def run_command(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        # Whoever read the output has seen enough of it; Python would try to write the rest once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
+        return _end_unread()
+    except SystemExit:
+        if sys.stdout is stdout:
+            raise
+        return _end_unread()  # click has met the broken pipe first: it replaces the output, and takes it for an error
     except Exception as error:
         return report_error(error, given.options)
+
+
+def _end_unread() -> int:
+    """Whoever read the output has seen enough of it; Python would try to write the rest once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
 
 
 def _open_outputs() -> None:

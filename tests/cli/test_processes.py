@@ -76,11 +76,13 @@ def test_a_closed_stdout_is_no_error(shop: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(shop: Path) -> None:
-    command = f"{sys.executable} -m lakesql compile; echo $? >&2"
+@pytest.mark.parametrize("reader", ["head -c 10", "true"])
+@pytest.mark.parametrize("words", ["compile", "ls", "--help", "run --help"])
+def test_a_reader_that_has_seen_enough_is_no_error(shop: Path, words: str, reader: str) -> None:
+    command = f"sleep 0.1; {sys.executable} -m lakesql {words}; echo $? >&2"
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipe = subprocess.run(
-        ["bash", "-c", f"({command}) | head -c 10 >/dev/null"], cwd=shop, env=environ, capture_output=True, text=True
+        ["bash", "-c", f"({command}) | {reader} >/dev/null"], cwd=shop, env=environ, capture_output=True, text=True
     )
     assert pipe.stderr == "0\n"
 
