@@ -29,17 +29,18 @@ def render_markdown(review: Review) -> str:
     head += f": {count_verdicts(review)}.\n"
     if not changed:
         return f"{head}\nNo model changes.\n"
-    rows = "".join(f"| {_name(it)} | {_marked(it.verdict)} | {_cell(_first(it))} |\n" for it in changed)
-    table = f"\n| Model | Verdict | Why |\n| --- | --- | --- |\n{rows}"
+    rows = [f"| {_name(it)} | {_marked(it.verdict)} | {_cell(_first(it))} |" for it in changed]
+    table = _bounded(f"{head}\n| Model | Verdict | Why |\n| --- | --- | --- |\n", rows)
     rest = f"\n{same} other model{'s are' if same != 1 else ' is'} as before.\n" if same else ""
-    return _bounded(head + table + rest, ["\n".join(_details(model)) for model in changed])
+    return _bounded(f"{table}{rest}\n", ["\n".join(_details(model)) + "\n" for model in changed])
 
 
-def _bounded(text: str, details: list[str]) -> str:
-    for number, part in enumerate(details):
+def _bounded(text: str, parts: list[str]) -> str:
+    """The text, and as many of the parts as a comment takes."""
+    for number, part in enumerate(parts):
         if len(text) + len(part) > MOST_CHARACTERS:
-            return f"{text}\n{len(details) - number} more in the output of `lakesql plan`.\n"
-        text = f"{text}\n{part}\n"
+            return f"{text}\n{len(parts) - number} more in the output of `lakesql plan`.\n"
+        text = f"{text}{part}\n"
     return text
 
 

@@ -194,6 +194,18 @@ def test_markdown_has_a_table_first_and_folds_the_rest(run: Run, shop: Path) -> 
     assert out.count("````") == 2 and out.count("<details>") == out.count("</details>") == 1
 
 
+def test_markdown_of_many_models_is_what_a_comment_takes(run: Run, shop: Path) -> None:
+    name = "a_model_whose_name_is_longer_than_most_names_are_{}"
+    model = "{{ config(mode='append') }}\nSELECT page FROM {{ stream('clicks') }}\n"
+    for number in range(800):
+        (shop / "models" / f"{name.format(number)}.sql").write_text(model)
+    out = run("plan", "-o", "markdown")[1]
+    rows = [line for line in out.splitlines() if line.startswith("| `")]
+    assert 60_000 > len(out) > 58_000
+    assert f"\n{800 - len(rows)} more in the output of `lakesql plan`.\n" in out
+    assert out.endswith("\n800 more in the output of `lakesql plan`.\n")
+
+
 def test_text_quotes_the_places(run: Run, shop: Path) -> None:
     edit(shop / "pyproject.toml", "big_order = 500", "big_order = 400")
     out = run("plan")[1]
