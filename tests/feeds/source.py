@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from tests.spark.project import Fields
 
-GROUP = 200
+GROUP = 1000
 """How many seeds share a table."""
 
 SPAN = 10**9
