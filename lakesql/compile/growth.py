@@ -230,8 +230,7 @@ def assume_writes(model: Model, interval_ms: float, rows_per_second: float, row_
         new_partitions *= _NEW_A_DAY.get(part.transform, 1.0)
     is_timed = any(part.transform in _NEW_A_DAY for part in config.partition_by)
     partitions = max(1.0, min(partitions, rows))
-    properties = {**GIVEN_PROPERTIES, **writing.properties, **config.properties}
-    replaces = writing.is_changing and properties.get("write.merge.mode") != "copy-on-write"
+    replaces = writing.is_changing and not config.rewrites_files
     plain = Writes(interval_ms, rows, row_bytes, partitions=partitions)
     files = commit_files(plain, terms_of(model).target_bytes, is_spread=bool(config.partition_by or writing.keys))
     deleted = REPLACED * rows if replaces else 0.0

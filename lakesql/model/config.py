@@ -237,6 +237,11 @@ class TableConfig:
         "Anything, for other tools.", factory=dict, read=lambda node: read_entries(node, lambda _, item: item.plain())
     )
 
+    @property
+    def rewrites_files(self) -> bool:
+        """Whether a MERGE writes the files anew whose rows it changes, where it would write deletes beside them."""
+        return self.properties.get("write.merge.mode") == "copy-on-write"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append(TableConfig):

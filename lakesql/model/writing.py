@@ -179,7 +179,7 @@ def build_writing(
                 needs_columns=next((option for option, is_given in by_column.items() if is_given), ""),
                 contradictions=tuple(_find_contradictions(config, deletes)),
                 update_notes=tuple(_note_updates(config)),
-                order_by=tuple(SortField(key) for key in keys),
+                order_by=_order(config, *keys),
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
                 is_positioned=not is_stateful,
                 takes_tombstones=takes_tombstones,
@@ -200,7 +200,7 @@ def build_writing(
                 sequence_by=sequence_by,
                 compared={"keys": keys},
                 contradictions=tuple(_find_keys_in_sequence(config)),
-                order_by=tuple(SortField(key) for key in keys),
+                order_by=_order(config, *keys),
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
                 is_positioned=False,
                 is_mirror=True,
@@ -232,7 +232,7 @@ def build_writing(
                     ),
                     AddedColumn(config.is_current, "Whether it still is valid.", "boolean"),
                 ),
-                order_by=(*(SortField(key) for key in keys), SortField(config.valid_from)),
+                order_by=_order(config, *keys, config.valid_from),
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},
                 is_positioned=not reads_feed,
                 is_mirror=reads_feed,
@@ -247,6 +247,12 @@ def build_writing(
             )
         case _:
             assert_never(config)
+
+
+def _order(config: Config, *columns: str) -> tuple[SortField, ...]:
+    """How files of a keyed table are ordered, so that what looks for some keys reads few of them. Those that a MERGE
+    writes anew are not: it would sort all rows of each, for a batch that changes some."""
+    return () if config.rewrites_files else tuple(map(SortField, columns))
 
 
 def memories_of(config: Config) -> Mapping[Memory, Duration]:

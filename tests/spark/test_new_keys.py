@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 
+from lakesql.compile.merge import KeyRange
+from lakesql.engine.batch.bounds import spare_files
+from lakesql.engine.ledger.snapshots import load_table
+from lakesql.model.table_name import TableName
 from tests.spark.project import Fields, Project
 from tests.spark.test_cdc import feed, mirror_by_position, send, send_at, values
 
@@ -119,3 +123,17 @@ def test_what_is_remembered_counts_before_there_is_a_row(project: Project) -> No
     send_at(project, ("c", 1, 1, 10), ("c", 3, 3, 29), ("c", 4, 4, 31), ("r", 5, 5, 50), ("r", 2, 2, 51))
     project.run().check()
     assert values(project) == {2: 2, 5: 5}
+
+
+def test_bounds_spare_files_if_half_of_them_lie_beyond_the_keys(project: Project) -> None:
+    project.sql(f"CREATE TABLE {project.table('m')} (id INT) USING iceberg")
+    for first in range(0, 40, 10):
+        project.sql(f"INSERT INTO {project.table('m')} SELECT CAST(id AS INT) FROM range({first}, {first + 10}, 1, 1)")
+    table = load_table(project.lake.session, TableName("lake", project.namespace, "m"))
+    assert len(project.sql(f"SELECT file_path FROM {project.table('m')}.files")) == 4
+
+    def spared(low: int, high: int) -> bool:
+        return spare_files(table, (KeyRange("id", low=low, high=high),))
+
+    assert spared(32, 35) and spared(10, 29) and spared(50, 60)
+    assert not spared(9, 20) and not spared(0, 39) and not spared(-5, 50)

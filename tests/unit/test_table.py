@@ -14,7 +14,7 @@ from lakesql.compile.table import (
     partition_text,
     sort_text,
 )
-from lakesql.model.config import Append, PartitionField, SortField, Upsert
+from lakesql.model.config import Append, Cdc, PartitionField, Scd2, SortField, Upsert
 from lakesql.model.table_name import TableName
 
 NAME = TableName("lake", "shop", "orders")
@@ -81,6 +81,17 @@ def test_a_keyed_table_is_ordered_by_its_keys_unless_order_by_is_given() -> None
     assert build_table_spec(NAME, COLUMNS, config, "").order_by == (SortField("id"), SortField("order day"))
     told = (SortField("x", descending=True),)
     assert build_table_spec(NAME, COLUMNS, replace(config, order_by=told), "").order_by == told
+
+
+@pytest.mark.parametrize(
+    "config", [Upsert(keys=("id",)), Cdc(keys=("id",)), Scd2(keys=("id",), sequence_by=("order day",))]
+)
+def test_a_table_whose_files_are_written_anew_has_no_order_but_that_of_order_by(config: Upsert | Cdc | Scd2) -> None:
+    assert build_table_spec(NAME, COLUMNS, config, "").order_by
+    anew = replace(config, properties={"write.merge.mode": "copy-on-write"})
+    assert build_table_spec(NAME, COLUMNS, anew, "").order_by == ()
+    told = (SortField("id"),)
+    assert build_table_spec(NAME, COLUMNS, replace(anew, order_by=told), "").order_by == told
 
 
 def test_the_default_direction_and_null_order_are_omitted() -> None:

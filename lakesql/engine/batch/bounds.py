@@ -68,11 +68,36 @@ def may_match(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
     What was deleted of a file counts as there. Files are looked at until one may have such a row, the newest first, in
     no more than `MANIFESTS`.
     """
-    head = table.currentSnapshot()
-    if head is None:
+    if table.currentSnapshot() is None:
         return False
-    if not ranges or head.dataManifests(table.io()).size() > MANIFESTS:
+    if not _can_be_looked_at(table, ranges):
         return True
+    found = _find_files(table, ranges)
+    try:
+        return bool(found.iterator().hasNext())
+    finally:
+        found.close()
+
+
+def spare_files(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
+    """Whether half of the table's data files or more have no row within the bounds, by their own statistics."""
+    if not _can_be_looked_at(table, ranges):
+        return True
+    found = _find_files(table, ranges)
+    try:
+        within = java_class("org.apache.iceberg.relocated.com.google.common.collect.Iterables").size(found)
+    finally:
+        found.close()
+    return bool(2 * within <= int(table.currentSnapshot().summary().getOrDefault("total-data-files", "0")))
+
+
+def _can_be_looked_at(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
+    head = table.currentSnapshot()
+    return bool(ranges) and head is not None and head.dataManifests(table.io()).size() <= MANIFESTS
+
+
+def _find_files(table: JavaTable, ranges: tuple[KeyRange, ...]) -> Any:
+    """The data files that may have a row within the bounds, to be closed when they have been looked at."""
     expressions, find = (java_class(f"org.apache.iceberg.{name}") for name in ("expressions.Expressions", "FindFiles"))
     within = expressions.alwaysTrue()
     for bound in ranges:
@@ -80,12 +105,8 @@ def may_match(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
         for compare, value in ((name, _as_iceberg(end)) for name, end in ends.items()):
             if value is not None:
                 within = getattr(expressions, "and")(within, getattr(expressions, compare)(bound.column, value))
-    files = getattr(find, "in")(table).inSnapshot(head.snapshotId()).caseInsensitive().withRecordsMatching(within)
-    found = files.collect()
-    try:
-        return bool(found.iterator().hasNext())
-    finally:
-        found.close()
+    head = table.currentSnapshot().snapshotId()
+    return getattr(find, "in")(table).inSnapshot(head).caseInsensitive().withRecordsMatching(within).collect()
 
 
 def _as_iceberg(end: Literal) -> int | str | None:

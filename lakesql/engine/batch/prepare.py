@@ -23,7 +23,7 @@ from lakesql.compile.batch import (
     made_views,
 )
 from lakesql.compile.merge import KeyRange
-from lakesql.engine.batch.bounds import bounds_pay, match_few, may_match, read_keys
+from lakesql.engine.batch.bounds import bounds_pay, match_few, may_match, read_keys, spare_files
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.refuse import check_deletes, check_expectations
 from lakesql.engine.batch.rows import BatchRows
@@ -127,6 +127,9 @@ class _Preparation:
     def finish(self) -> PreparedWrite:
         """The write, after all steps before it."""
         sink, write, truncate, entry = self._sink, self._write, self._rows.feed.truncate, self._entry
+        bounds = self._bounds
+        if snapshots.rewrites_files(self._table) and not spare_files(self._table, bounds):
+            bounds = ()  # all rows of a file that is written anew are joined, and would be compared with them too
         if self._select.checks and (self._is_counted or self._select.writing.is_mirror):  # its rows are checked by now
             entry = replace(entry, violations=self._rows.counters.read().violations)
         has_none = self._is_first or (
@@ -134,7 +137,7 @@ class _Preparation:
         )
         is_history = self._select.writing.is_history
         return PreparedWrite(
-            statement=write.truncating_text(truncate) if truncate else write.text(self._bounds),
+            statement=write.truncating_text(truncate) if truncate else write.text(bounds),
             new=write.new.text(self._bounds) if has_none and write.new else "",
             new_to=snapshots.head_of(self._table),
             is_unchecked=write.is_unchecked,

@@ -58,7 +58,7 @@ def unpack(batch: DataFrame, select: Select, bindings: tuple[StreamBinding, ...]
     frames = [with_position(frame, binding) for frame, binding in zip(frames, bindings, strict=True)]
     # A MERGE into a copy-on-write table reads its source twice, so Spark refuses a number in it that it would have to
     # give again. It gives the same ones: both times the tasks read the same files.
-    is_read_twice = select.model.config.properties.get("write.merge.mode") == "copy-on-write"
+    is_read_twice = select.model.config.rewrites_files
     return [
         as_given(frame) if is_read_twice and not _has_offsets(binding) else frame
         for frame, binding in zip(frames, bindings, strict=True)
