@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +53,23 @@ class Backlog:
     lag: tuple[PartitionLag, ...] = ()
 
 
+@dataclass(slots=True)
+class _Batches:
+    """What the batches of a query are told, and what they say: why one failed, and which of them are being written.
+
+    They know nothing else of the query. Java keeps what it calls for as long as it has the query, which it has for as
+    long as Python has its own part: if that hung on what is called, neither side would ever let go of a query.
+    """
+
+    stopping: threading.Event = field(default_factory=threading.Event)
+    writing: set[str] = field(default_factory=set)
+    failure: Exception | None = None
+
+    def fail(self, error: Exception) -> None:
+        """Note why the first one failed."""
+        self.failure = self.failure or error
+
+
 class ModelQuery:
     """The running query of a model; a stateful model has a second one beside it that writes its dead letters.
 
@@ -61,11 +78,9 @@ class ModelQuery:
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
-        self.failure: Exception | None = None
+        self._batches = _Batches()
         self._queries: list[StreamingQuery] = []
-        self._stopping = threading.Event()
         self._asked_at: float | None = None
-        self._writing: set[str] = set()
         self._at_end: threading.Thread | None = None
 
     def start(self, session: SparkSession, trigger: Trigger) -> None:
@@ -75,7 +90,8 @@ class ModelQuery:
             self._start(read_records(session, select, bindings), self.sink, write_batch, "append", trigger)
             self._watch_end(session, trigger)
             return
-        sink = replace(self.sink, arrivals=lambda: read_arrivals(session, self.sink.progress.identity.owner))
+        owner = self.sink.progress.identity.owner
+        sink = replace(self.sink, arrivals=lambda: read_arrivals(session, owner))
         self._start(self._stateful_rows(session), sink, write_batch, select.writing.output_mode, trigger)
         assert self.sink.companion is not None
         companion = replace(self.sink, progress=self.sink.companion)
@@ -88,9 +104,9 @@ class ModelQuery:
 
     def error(self) -> Exception | None:
         """Why it ended, if it failed: what `write_batch` raised, or what Spark says."""
-        if self.failure is not None:
-            return self.failure
-        if self._stopping.is_set():
+        if self._batches.failure is not None:
+            return self._batches.failure
+        if self._batches.stopping.is_set():
             return None
         ended = (query.exception() for query in self._queries if not query.isActive)
         return next((error for error in ended if error is not None), None)
@@ -100,12 +116,12 @@ class ModelQuery:
 
         See `is_active`.
         """
-        self._stopping.set()
+        self._batches.stopping.set()
         self._asked_at = self._asked_at or time.monotonic()
         is_late = time.monotonic() - self._asked_at > WAITS_FOR_SOURCES_S
         for query in self._queries:
             is_idle = query.isActive and not query.status["isTriggerActive"]
-            if is_idle or (is_late and query.isActive and query.name not in self._writing):
+            if is_idle or (is_late and query.isActive and query.name not in self._batches.writing):
                 query.stop()
 
     def progress(self) -> tuple[float, Backlog]:
@@ -122,7 +138,7 @@ class ModelQuery:
 
     def _watch_end(self, session: SparkSession, trigger: Trigger) -> None:
         """Where the query ends by itself, maintain the model's tables once it has."""
-        keeper = self.sink.keeper
+        keeper, batches = self.sink.keeper, self._batches
         if keeper is None or not isinstance(trigger, AvailableNow):
             return
 
@@ -130,10 +146,10 @@ class ModelQuery:
             try:
                 while any(query.isActive for query in self._queries):
                     time.sleep(END_POLL_S)
-                if self.failure is None and not any(query.exception() for query in self._queries):
-                    keeper.at_end(session, self._stopping.is_set)
+                if batches.failure is None and not any(query.exception() for query in self._queries):
+                    keeper.at_end(session, batches.stopping.is_set)
             except Exception as error:
-                self.failure = self.failure or error
+                batches.fail(error)
 
         self._at_end = threading.Thread(target=maintain, name=f"maintain {self.sink.model.name}", daemon=True)
         self._at_end.start()
@@ -152,10 +168,12 @@ class ModelQuery:
         return session.sql(select.text)
 
     def _start(self, rows: DataFrame, sink: Sink, write: BatchWriter, mode: Any, trigger: Trigger) -> None:
+        batches = self._batches
+
         def handle(batch_rows: DataFrame, batch: int) -> None:
-            if self._stopping.is_set():
+            if batches.stopping.is_set():
                 raise _Stopped
-            self._writing.add(sink.progress.identity.owner)
+            batches.writing.add(sink.progress.identity.owner)
             try:
                 with ALLOCATOR_CLEANER.reading():
                     head = write(sink, batch_rows, batch)
@@ -163,11 +181,11 @@ class ModelQuery:
                         is_behind = isinstance(trigger, AvailableNow) or _is_full(sink)
                         sink.keeper.after_batch(batch_rows.sparkSession, head.summary, is_behind)
             except Exception as error:
-                self.failure = self.failure or error
-                self._stopping.set()
+                batches.fail(error)
+                batches.stopping.set()
                 raise
             finally:
-                self._writing.discard(sink.progress.identity.owner)
+                batches.writing.discard(sink.progress.identity.owner)
 
         identity = sink.progress.identity
         writer = rows.writeStream.foreachBatch(handle).outputMode(mode)
