@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -145,74 +145,78 @@ def run_selected(
     tables are filled again from there. With `plan_first` it is asked before anything is written, and the exit code is 1
     where the answer is no. With `build` the tests of each model run too, and one whose tests fail has failed.
     """
-    from lakesql.cli import project
-    from lakesql.compile.compiled import compiled_files
-    from lakesql.run.columns import ask_topics
-    from lakesql.run.former import holds_files
+    from lakesql.run.ahead import may_have_nothing_new, open_ahead
 
-    tasks = work.tasks
-    manifest = ask_topics(project.defer(work.manifest, work.names, options), work.names)
-    names = (*work.names, *tasks)
-    compiled = compiled_files(manifest)
-    compiled.compile(names)
-    review: RunReview | None = None
-    if names and plan_first:
-        from lakesql.cli.run_review import ask_first
+    names, tasks = (*work.names, *work.tasks), work.tasks
+    continuous = work.manifest.target.run == "continuous" if once is None else not once
+    is_plain = not (continuous or tasks or rebuild_from or accept_data_loss or plan_first or build)
+    needs_java = names and not plan_first and not (is_plain and may_have_nothing_new(work.manifest, names))
+    with open_ahead(work.manifest, names) if needs_java else nullcontext() as ahead:
+        from lakesql.cli import project
+        from lakesql.compile.compiled import compiled_files
+        from lakesql.run.columns import ask_topics
+        from lakesql.run.former import holds_files
 
-        if not ask_first(options, manifest, names):
-            return 1
-    elif names and rebuild_from is None:
-        texts = {**manifest.texts, **project.read_schemas(manifest, manifest.directory)}
-        if not holds_files(manifest.outputs.target, texts):
-            from lakesql.cli.run_review import start_review  # only here: a project as it was needs none of it
+        manifest = ask_topics(project.defer(work.manifest, work.names, options), work.names)
+        compiled = compiled_files(manifest)
+        compiled.compile(names)
+        review: RunReview | None = None
+        if names and plan_first:
+            from lakesql.cli.run_review import ask_first
 
-            review = start_review(options, manifest, names)
-    project.write_manifest(manifest, compiled)
-    if not names:
-        return 0
+            if not ask_first(options, manifest, names):
+                return 1
+        elif names and rebuild_from is None:
+            texts = {**manifest.texts, **project.read_schemas(manifest, manifest.directory)}
+            if not holds_files(manifest.outputs.target, texts):
+                from lakesql.cli.run_review import start_review  # only here: a project as it was needs none of it
 
-    from lakesql.cli.render import open_emitter
-    from lakesql.run.nothing_new import report_nothing_new
+                review = start_review(options, manifest, names)
+        project.write_manifest(manifest, compiled)
+        if not names:
+            return 0
 
-    continuous = manifest.target.run == "continuous" if once is None else not once
-    selects = compiled.selects(names)
+        from lakesql.cli.render import open_emitter
+        from lakesql.run.nothing_new import report_nothing_new
 
-    @contextmanager
-    def open_events() -> Iterator[Emit]:
-        with (
-            served(manifest, names, metrics, options) as others,
-            open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), others) as emit,
-        ):
-            yield emit
+        selects = compiled.selects(names)
 
-    is_plain = not (continuous or tasks or rebuild_from or accept_data_loss or plan_first or review or build)
-    if is_plain and report_nothing_new(manifest, selects, open_events):
-        return 0
-    from lakesql.run.maintain import maintenance_queries
-    from lakesql.run.models import QueriesBy, run_models
-    from lakesql.run.rebuild import rebuild_queries
+        @contextmanager
+        def open_events() -> Iterator[Emit]:
+            with (
+                served(manifest, names, metrics, options) as others,
+                open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), others) as emit,
+            ):
+                yield emit
 
-    queries_by: QueriesBy | None = maintenance_queries(tasks, at_once=False) if tasks else None
-    if rebuild_from is not None:
-        queries_by = rebuild_queries(manifest, names, rebuild_from, accept_data_loss)
-    if build is not None:
-        from lakesql.run.build import queries_with_tests
+        if is_plain and review is None and report_nothing_new(manifest, selects, open_events):
+            return 0
+        from lakesql.run.maintain import maintenance_queries
+        from lakesql.run.models import QueriesBy, run_models
+        from lakesql.run.rebuild import rebuild_queries
 
-        queries_by = queries_with_tests(build, queries_by)
-    with open_events() as emit:
-        succeeded = run_models(
-            manifest,
-            selects,
-            continuous,
-            emit,
-            accept_data_loss=accept_data_loss,
-            fail_fast=fail_fast,
-            fail_if_empty=fail_if_empty,
-            queries_by=queries_by,
-            first=partial(review.say, emit=emit) if review is not None else None,
-            order=build.order if build is not None else None,
-        )
-        return 0 if succeeded else 1
+        queries_by: QueriesBy | None = maintenance_queries(tasks, at_once=False) if tasks else None
+        if rebuild_from is not None:
+            queries_by = rebuild_queries(manifest, names, rebuild_from, accept_data_loss)
+        if build is not None:
+            from lakesql.run.build import queries_with_tests
+
+            queries_by = queries_with_tests(build, queries_by)
+        with open_events() as emit:
+            succeeded = run_models(
+                manifest,
+                selects,
+                continuous,
+                emit,
+                accept_data_loss=accept_data_loss,
+                fail_fast=fail_fast,
+                fail_if_empty=fail_if_empty,
+                queries_by=queries_by,
+                first=partial(review.say, emit=emit) if review is not None else None,
+                order=build.order if build is not None else None,
+                ahead=ahead,
+            )
+            return 0 if succeeded else 1
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from lakesql.compile.select import Select
 from lakesql.engine.batch.streaming_query import ModelQuery
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.spark.failure import explain
-from lakesql.engine.spark.session import kill_java, new_session
+from lakesql.engine.spark.session import Opening, kill_java, new_session
 from lakesql.errors import LakesqlError, RunError, TransientError
 from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted, now_ms
 from lakesql.graph.graph import node_id
@@ -53,6 +53,7 @@ def run_models(
     queries_by: QueriesBy | None = None,
     first: Callable[[OpenCatalog], None] | None = None,
     order: Order | None = None,
+    ahead: Opening | None = None,
 ) -> bool:
     """Run the models of `selects` until all that is there has been taken (`continuous`: until somebody ends it).
 
@@ -62,7 +63,7 @@ def run_models(
     records that are gone from their topics are passed over; with `fail_fast` the first failure ends the run; with
     `fail_if_empty` a model fails that has read nothing, as its streams have nothing. `queries_by` puts other queries in
     the place of the ordinary ones, and `first` is called once the session is up. `order` is what models
-    wait for beside those that they read. Returns whether no model failed.
+    wait for beside those that they read, and `ahead` a session that was begun with. Returns whether no model failed.
     Raises `ProjectError` and `ProfileError` before anything is started or written.
     """
     bound = bind_selects(manifest, selects)
@@ -76,7 +77,7 @@ def run_models(
     ending = tuple(name for name in selects if continuous and manifest.models[name].trigger == AvailableNow())
     emit(RunStarted(manifest.target.name, tuple(selects), continuous, now_ms(), ending))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
-    with catch_signals() as interrupt, open_spark(settings, say) as (session, catalog):
+    with catch_signals() as interrupt, open_spark(settings, say, ahead) as (session, catalog):
         interrupt.arm()  # not before: a SparkContext sets a handler of its own
         emit(SessionStarted(_since(started), now_ms()))
         if first is not None:

@@ -11,7 +11,13 @@ from lakesql.catalog.connect import OpenCatalog, check_warehouse, open_catalog
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.spark.jars import ensure_jars, user_cache
 from lakesql.engine.spark.java import find_java
-from lakesql.engine.spark.session import SessionSettings, check_java, close_session, open_session
+from lakesql.engine.spark.session import (
+    Opening,
+    SessionSettings,
+    check_java,
+    close_session,
+    open_session,
+)
 from lakesql.graph.manifest import Manifest
 from lakesql.observe.download import download_bars
 from lakesql.project.catalog import check_block, jar_needs
@@ -29,12 +35,17 @@ def session_settings(
 
     Raises `ProfileError`.
     """
+    return find_settings(manifest, [binding.stream for binding in bindings], say)
+
+
+def find_settings(manifest: Manifest, streams: Iterable[Stream], say: Callable[[str], None]) -> SessionSettings:
+    """`session_settings` by the streams alone."""
     target = manifest.target
     check_block(target.catalog)
     java = find_java(os.environ)
     home = user_cache(os.environ)
     with download_bars() as show:
-        jars = ensure_jars(find_needs(target, (binding.stream for binding in bindings)), home, say, show=show)
+        jars = ensure_jars(find_needs(target, streams), home, say, show=show)
     return SessionSettings(
         app_name=f"lakesql {manifest.settings.name}",
         master=target.spark.master,
@@ -50,9 +61,9 @@ def session_settings(
 
 @contextmanager
 def open_spark(
-    settings: SessionSettings, say: Callable[[str], None] = lambda text: None
+    settings: SessionSettings, say: Callable[[str], None] = lambda text: None, ahead: Opening | None = None
 ) -> Iterator[tuple[SparkSession, OpenCatalog]]:
-    """A session, which ends with the block, and the catalog without Spark. `say` is `open_session`'s.
+    """A session, which ends with the block, and the catalog without Spark. `say` and `ahead` are `open_session`'s.
 
     Raises `ProfileError`; and `RunError` (`java-ended`) for whatever the block raises where Java has ended under it.
     """
@@ -62,7 +73,7 @@ def open_spark(
         check_warehouse(settings.catalog)
         opened.append(open_catalog(settings.catalog))
 
-    session = open_session(settings, reach_catalog, say)
+    session = open_session(settings, reach_catalog, say, ahead)
     try:
         yield session, opened[0]
     except Exception:

@@ -38,6 +38,11 @@ def read_analyzed(files: StoredFiles) -> Analyzed | None:
         return None
 
 
+def is_analyzed(files: StoredFiles) -> bool:
+    """Whether anything was kept."""
+    return ANALYZED_FILE in files.names()
+
+
 def keep_analyzed(files: WritableFiles, analyzed: Analyzed) -> None:
     """Keep it, unless it is there."""
     if read_analyzed(files) != analyzed:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
-from py4j.java_gateway import JavaClass, JavaMember
+from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+from py4j.java_gateway import JavaClass, JavaMember, java_import
 from pyspark import SparkContext
 
 _BARE = {
@@ -14,6 +16,41 @@ _BARE = {
 }
 _WHOLE = ("org.apache.spark.sql.functions", "org.apache.spark.sql.classic.SparkSession")
 """The classes that pyspark asks for again and again: by their bare names, and by their whole ones."""
+
+
+_IMPORTED = (
+    "org.apache.spark.SparkConf",
+    "org.apache.spark.api.java.*",
+    "org.apache.spark.api.python.*",
+    "org.apache.spark.resource.*",
+    "org.apache.spark.sql.Encoders",
+    "org.apache.spark.sql.OnSuccessCall",
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.classic.*",
+    "org.apache.spark.sql.api.python.*",
+    "scala.Tuple2",
+)
+"""What pyspark imports into each Java that it starts itself, but for MLlib and Hive."""
+
+
+def connect(port: int, secret: str, process: subprocess.Popen[bytes]) -> None:
+    """Let pyspark use a Java that listens there, in a thread of Java's for each of Python's.
+
+    pyspark's own way goes through this process's environment, which others read meanwhile and pass on.
+    """
+    gateway = ClientServer(
+        java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
+        python_parameters=PythonParameters(port=0, eager_load=False),
+    )
+    gateway.proc = process  # keeps Java's stdin open
+    for name in _IMPORTED:
+        java_import(gateway.jvm, name)
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def forget() -> None:
+    """Let pyspark forget a Java that was ended."""
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
 
 
 def java_class(name: str, jvm: Any = None) -> Any:

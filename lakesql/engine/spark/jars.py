@@ -83,14 +83,22 @@ def ensure_jars(
     (it is removed, so that the next run fetches it again).
     """
     folder = home / "jars"
-    wanted = [jar for need, jars in JARS.items() if need in needs for jar in jars]
-    missing = [jar for jar in wanted if not (folder / jar.file).exists()]
-    if missing:
+    if missing := missing_jars(needs, home):
         say(f"Fetching {len(missing)} {'jar' if len(missing) == 1 else 'jars'} into {folder} (once per user)")
         fetch_jars(missing, folder, environ.get("LAKESQL_MAVEN_URL") or MAVEN_CENTRAL, show)
+    wanted = _jars_of(needs)
     for jar in wanted:
         verify_jar(jar, folder)
     return tuple(folder / jar.file for jar in wanted)
+
+
+def missing_jars(needs: frozenset[str], home: Path) -> list[Jar]:
+    """Those jars of `needs` that are still to be fetched."""
+    return [jar for jar in _jars_of(needs) if not (home / "jars" / jar.file).exists()]
+
+
+def _jars_of(needs: frozenset[str]) -> list[Jar]:
+    return [jar for need, jars in JARS.items() if need in needs for jar in jars]
 
 
 def user_cache(environ: Mapping[str, str]) -> Path:

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import re
+import signal
 import string
 import subprocess
 import tempfile
@@ -181,6 +182,13 @@ def wait_for_jvm(jvm: Jvm) -> tuple[int, str]:
 
 _OF_JAVA = re.compile(r"\[\d+[.,]\d+s\]\[")
 """What Java says of itself, as of the classes that are not recorded, and not of why it ends."""
+
+
+def kill_jvm(process: subprocess.Popen[bytes]) -> None:
+    """End Java at once, and the shell that waits for it where it records its classes."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def order_jars(jars: Sequence[Path]) -> list[Path]:

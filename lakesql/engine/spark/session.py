@@ -8,14 +8,16 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakesql.engine.spark.address import first_reachable
 from lakesql.engine.spark.java import Java
-from lakesql.engine.spark.jvm import Launch, start_jvm, wait_for_jvm
+from lakesql.engine.spark.jvm import Jvm, Launch, kill_jvm, start_jvm, wait_for_jvm
 from lakesql.errors import Place, Problem, ProfileError, RunError
 from lakesql.project.catalog import hadoop_properties, spark_properties
 from lakesql.project.profiles import Catalog
@@ -82,48 +84,93 @@ class SessionSettings:
     places: Mapping[str, Place] = field(default_factory=dict)
 
 
+class Opening:
+    """A session that comes up in a thread of its own, in a Java that was started for it.
+
+    A process has one Java: a session that is opened after another one has been stopped has the first one's jars and
+    memory. `said` is why it takes longer than it will the next time.
+    """
+
+    def __init__(self, settings: SessionSettings) -> None:
+        """Start Java, unless an earlier session has left its own.
+
+        Raises ProfileError `catalog-uri`, `secret-on-command-line` and what `check_master` raises.
+        """
+        conf = build_conf(settings)
+        check_master(conf["spark.master"], settings.places.get("spark.master"))
+        self.settings = settings
+        self.said: list[str] = []
+        self.is_taken = False
+        self._jvm = None if is_java_up() else start_jvm(build_launch(settings, conf), self.said.append)
+        self._up: Future[SparkSession] = Future()
+        self._thread = threading.Thread(target=self._open, args=(conf,), name="lakesql-session", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> SparkSession:
+        """The session. Raises ProfileError `jvm-failed` and `spark-refused`."""
+        return self._up.result()
+
+    def drop(self) -> None:
+        """End it and its Java at once: it has written nothing. One that an earlier session has left stays."""
+        if self._jvm is not None:
+            kill_jvm(self._jvm.process)
+            self._thread.join()
+            if is_java_up():
+                from lakesql.engine.spark.gateway import forget
+
+                forget()
+
+    def _open(self, conf: Mapping[str, str]) -> None:
+        try:
+            self._up.set_result(_connect(self.settings, conf, self._jvm))
+        except BaseException as error:
+            self._up.set_exception(error)
+
+
 def open_session(
     settings: SessionSettings,
     meanwhile: Callable[[], None] = lambda: None,
     say: Callable[[str], None] = lambda text: None,
+    ahead: Opening | None = None,
 ) -> SparkSession:
     """A session with the target's catalog. Nothing that Spark, Java or a Python worker says reaches the screen.
 
-    `meanwhile` is called while Java starts, which takes seconds that are nobody's; `say` hears why it takes longer than
-    it will the next time. A catalog of type `sql` must have
-    its tables before Spark is asked for one: Spark is told not to make them.
+    `meanwhile` is called while it comes up, which takes seconds that are nobody's; `say` hears why it takes longer than
+    it will the next time. A catalog of type `sql` must have its tables before Spark is asked for one: Spark is told not
+    to make them. `ahead` is one that was begun with sooner, and is taken if it has these settings.
 
-    A process has one Java: a second session in it, after the first has been stopped, has the first one's jars and
-    memory. Raises ProfileError `jvm-failed`, `spark-refused`, `catalog-uri`, `secret-on-command-line` and what
-    `check_master` raises.
+    Raises what `Opening` raises.
     """
-    conf = build_conf(settings)
-    check_master(conf["spark.master"], settings.places.get("spark.master"))
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    jvm = None if _gateway_is_up() else start_jvm(build_launch(settings, conf), say)
+    if ahead is not None and ahead.settings != settings:
+        ahead.drop()
+        ahead = None
+    opening = ahead or Opening(settings)
+    opening.is_taken = True
+    for text in opening.said:
+        say(text)
+    try:
+        meanwhile()
+        return opening.wait()
+    except BaseException:
+        opening.drop()
+        raise
 
-    from pyspark import SparkContext
+
+def _connect(settings: SessionSettings, conf: Mapping[str, str], jvm: Jvm | None) -> SparkSession:
+    """The session in this Java, once that is up, or in the one that is there."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+
     from pyspark.sql import SparkSession
 
-    from lakesql.engine.spark.gateway import remember_classes
+    from lakesql.engine.spark.gateway import connect, remember_classes
 
     _redirect_python_logs(settings.log_file.with_suffix(".out"))
-    meanwhile()
     if jvm:
-        port, secret = wait_for_jvm(jvm)
-        # This is how pyspark is told of a Java that is there already.
-        os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
+        connect(*wait_for_jvm(jvm), jvm.process)
     try:
-        try:
-            SparkContext._ensure_initialized()
-            _check_sql_settings(settings)
-            remember_classes()
-            spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()
-        finally:
-            for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
-                os.environ.pop(name, None)
-            if jvm and SparkContext._gateway is not None:
-                SparkContext._gateway.proc = jvm.process  # keeps Java's stdin open
+        _check_sql_settings(settings)
+        remember_classes()
+        spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()
     except ProfileError:
         raise
     except Exception as error:
@@ -211,8 +258,7 @@ def kill_java() -> None:
     """End the session's Java at once, and all queries with it: nothing of what they write becomes visible."""
     process = _java_process()
     if process is not None:
-        process.kill()
-        process.wait()
+        kill_jvm(process)
 
 
 def check_java() -> None:
@@ -322,7 +368,7 @@ def build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
     )
 
 
-def _gateway_is_up() -> bool:
+def is_java_up() -> bool:
     """Whether an earlier session of this process has left its Java running."""
     context = sys.modules.get("pyspark.core.context")
     return context is not None and context.SparkContext._gateway is not None
