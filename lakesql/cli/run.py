@@ -145,13 +145,15 @@ def run_selected(
     tables are filled again from there. With `plan_first` it is asked before anything is written, and the exit code is 1
     where the answer is no. With `build` the tests of each model run too, and one whose tests fail has failed.
     """
+    from lakesql.run import brief
     from lakesql.run.ahead import may_have_nothing_new, open_ahead
 
     names, tasks = (*work.names, *work.tasks), work.tasks
     continuous = work.manifest.target.run == "continuous" if once is None else not once
     is_plain = not (continuous or tasks or rebuild_from or accept_data_loss or plan_first or build)
     needs_java = names and not plan_first and not (is_plain and may_have_nothing_new(work.manifest, names))
-    with open_ahead(work.manifest, names) if needs_java else nullcontext() as ahead:
+    is_brief = not continuous and not tasks and brief.is_brief(work.manifest, names)
+    with open_ahead(work.manifest, names, is_brief) if needs_java else nullcontext() as ahead:
         from lakesql.cli import project
         from lakesql.compile.compiled import compiled_files
         from lakesql.run.columns import ask_topics
@@ -214,6 +216,7 @@ def run_selected(
                 queries_by=queries_by,
                 first=partial(review.say, emit=emit) if review is not None else None,
                 order=build.order if build is not None else None,
+                is_brief=is_brief,
                 ahead=ahead,
             )
             return 0 if succeeded else 1

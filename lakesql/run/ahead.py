@@ -18,7 +18,7 @@ from lakesql.run.spark import find_needs, find_settings
 
 
 @contextmanager
-def open_ahead(manifest: Manifest, models: Collection[str]) -> Iterator[Opening | None]:
+def open_ahead(manifest: Manifest, models: Collection[str], is_brief: bool) -> Iterator[Opening | None]:
     """Begin with the session that a run of these models opens. If nobody has taken it, it ends with the block.
 
     None where there is one already, where jars are to be fetched first, and where something is wrong, which the run
@@ -29,7 +29,7 @@ def open_ahead(manifest: Manifest, models: Collection[str]) -> Iterator[Opening 
     opening = None
     with suppress(LakesqlError):
         if not is_java_up() and not missing_jars(find_needs(manifest.target, streams), user_cache(os.environ)):
-            opening = Opening(find_settings(manifest, streams, lambda text: None))
+            opening = Opening(find_settings(manifest, streams, lambda text: None, is_brief))
     try:
         yield opening
     finally:

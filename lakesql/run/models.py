@@ -53,6 +53,7 @@ def run_models(
     queries_by: QueriesBy | None = None,
     first: Callable[[OpenCatalog], None] | None = None,
     order: Order | None = None,
+    is_brief: bool = False,
     ahead: Opening | None = None,
 ) -> bool:
     """Run the models of `selects` until all that is there has been taken (`continuous`: until somebody ends it).
@@ -63,7 +64,8 @@ def run_models(
     records that are gone from their topics are passed over; with `fail_fast` the first failure ends the run; with
     `fail_if_empty` a model fails that has read nothing, as its streams have nothing. `queries_by` puts other queries in
     the place of the ordinary ones, and `first` is called once the session is up. `order` is what models
-    wait for beside those that they read, and `ahead` a session that was begun with. Returns whether no model failed.
+    wait for beside those that they read, `is_brief` says that it is over in seconds, and `ahead` is a session that was
+    begun with. Returns whether no model failed.
     Raises `ProjectError` and `ProfileError` before anything is started or written.
     """
     bound = bind_selects(manifest, selects)
@@ -72,7 +74,7 @@ def run_models(
     def say(text: str) -> None:
         emit(Noted(text, now_ms()))
 
-    settings = session_settings(manifest, bindings, say)
+    settings = session_settings(manifest, bindings, say, is_brief)
     started = time.monotonic()
     ending = tuple(name for name in selects if continuous and manifest.models[name].trigger == AvailableNow())
     emit(RunStarted(manifest.target.name, tuple(selects), continuous, now_ms(), ending))

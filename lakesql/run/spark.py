@@ -29,16 +29,19 @@ if TYPE_CHECKING:
 
 
 def session_settings(
-    manifest: Manifest, bindings: Iterable[StreamBinding], say: Callable[[str], None]
+    manifest: Manifest, bindings: Iterable[StreamBinding], say: Callable[[str], None], is_brief: bool = False
 ) -> SessionSettings:
-    """Find Java and the jars to read `bindings` and to write; `say` hears of jars that are fetched.
+    """Find Java and the jars to read `bindings` and to write; `say` hears of jars that are fetched. `is_brief`: the
+    session lasts for some ten seconds.
 
     Raises `ProfileError`.
     """
-    return find_settings(manifest, [binding.stream for binding in bindings], say)
+    return find_settings(manifest, [binding.stream for binding in bindings], say, is_brief)
 
 
-def find_settings(manifest: Manifest, streams: Iterable[Stream], say: Callable[[str], None]) -> SessionSettings:
+def find_settings(
+    manifest: Manifest, streams: Iterable[Stream], say: Callable[[str], None], is_brief: bool
+) -> SessionSettings:
     """`session_settings` by the streams alone."""
     target = manifest.target
     check_block(target.catalog)
@@ -56,6 +59,7 @@ def find_settings(manifest: Manifest, streams: Iterable[Stream], say: Callable[[
         log_file=manifest.outputs.spark_log,
         home=home,
         java=java,
+        is_brief=is_brief,
     )
 
 

@@ -73,6 +73,10 @@ _OPTIONS = (
     "-Djdk.lang.Process.launchMechanism=VFORK",  # Hadoop starts a chmod for each file that it writes locally
 )
 
+FAST_COMPILER = "-XX:TieredStopAtLevel=1"
+"""Java compiles with its fast compiler alone, and nothing is counted for the optimising one: a third of the CPU until
+the first commit. Code that runs for long takes twice as long."""
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -203,9 +207,10 @@ def order_jars(jars: Sequence[Path]) -> list[Path]:
 def archive_path(home: Path, java: Java, jars: Sequence[Path], options: Sequence[str]) -> Path:
     """Where the archive for this Java, these jars and options is kept: Java would refuse it for others.
 
-    The size of the heap is none of them, as long as Java writes references in four bytes: below 32 GB.
+    The size of the heap is none of them, as long as Java writes references in four bytes: below 32 GB. Nor is it which
+    compilers there are: the archive has no compiled code.
     """
-    facts = [java.build, *(option for option in options if not _SMALL_HEAP.fullmatch(option))]
+    facts = [java.build, *(option for option in options if not _IS_NO_MATTER.fullmatch(option))]
     for jar in jars:
         seen = jar.stat()
         facts.append(f"{jar} {seen.st_size} {seen.st_mtime_ns}")
@@ -213,7 +218,8 @@ def archive_path(home: Path, java: Java, jars: Sequence[Path], options: Sequence
     return home / "classes" / f"{key}.jsa"
 
 
-_SMALL_HEAP = re.compile(r"-Xm[sx](?:(?:[12]?\d|3[01])g|(?:\d{1,4}|[12]\d{4})m)", re.IGNORECASE)
+_SMALL_HEAP = r"-Xm[sx](?:(?:[12]?\d|3[01])g|(?:\d{1,4}|[12]\d{4})m)"
+_IS_NO_MATTER = re.compile(f"{_SMALL_HEAP}|{re.escape(FAST_COMPILER)}", re.IGNORECASE)
 
 
 def base_archive(home: Path, java: Java) -> Path | None:

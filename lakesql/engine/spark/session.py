@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from lakesql.engine.spark.address import first_reachable
 from lakesql.engine.spark.java import Java
-from lakesql.engine.spark.jvm import Jvm, Launch, kill_jvm, start_jvm, wait_for_jvm
+from lakesql.engine.spark.jvm import FAST_COMPILER, Jvm, Launch, kill_jvm, start_jvm, wait_for_jvm
 from lakesql.errors import Place, Problem, ProfileError, RunError
 from lakesql.project.catalog import hadoop_properties, spark_properties
 from lakesql.project.profiles import Catalog
@@ -68,8 +68,9 @@ class SessionSettings:
     """What `open_session` needs to know.
 
     Local paths of `catalog` are absolute. `conf` is the target's own and wins over every default; `record` is False
-    for commands that do too little to leave a useful class-data archive behind. `places` say where the target has a
-    setting, by its key, for the errors about it.
+    for commands that do too little to leave a useful class-data archive behind, and `is_brief` True where Java is done
+    before what its optimising compiler makes would pay. `places` say where the target has a setting, by its key, for
+    the errors about it.
     """
 
     app_name: str
@@ -81,6 +82,7 @@ class SessionSettings:
     home: Path
     java: Java
     record: bool = True
+    is_brief: bool = False
     places: Mapping[str, Place] = field(default_factory=dict)
 
 
@@ -341,6 +343,7 @@ def default_memory_mb() -> int:
 def build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
     """The Java process that a session with this configuration runs in. Raises ProfileError `secret-on-command-line`."""
     options = [f"-Xmx{conf['spark.driver.memory']}"] if "spark.driver.memory" in conf else []
+    options += [FAST_COMPILER] if settings.is_brief else []
     options += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
     secrets = find_secrets(os.environ)
     if secrets.are_in(" ".join([*options, conf.get("spark.executor.extraJavaOptions", "")])):
