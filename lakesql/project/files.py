@@ -130,15 +130,16 @@ def find_project(start: Path) -> Path:
     return start
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str | bytes) -> None:
     """Write `text` so that a reader of `path` meets the old text or the new one, and never half of it."""
+    content = text.encode() if isinstance(text, str) else text
     beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         try:
-            beside.write_bytes(text.encode())
+            beside.write_bytes(content)
         except FileNotFoundError:
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_bytes(text.encode())
+            beside.write_bytes(content)
         beside.replace(path)
     except OSError:
         beside.unlink(missing_ok=True)

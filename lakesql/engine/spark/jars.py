@@ -8,7 +8,9 @@ import fcntl
 import functools
 import hashlib
 import http.client
+import io
 import os
+import re
 import ssl
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +21,7 @@ from typing import IO
 from urllib.error import HTTPError
 from urllib.parse import unquote, urlsplit
 from urllib.request import HTTPSHandler, OpenerDirector, Request, build_opener
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from lakesql.errors import ProfileError, not_installed
 from lakesql.project.files import write_atomically
@@ -115,6 +118,40 @@ def spark_jars() -> Path:
     if spec is None or spec.origin is None:
         raise not_installed("pyspark", "spark")
     return Path(spec.origin).parent / "jars"
+
+
+def driver_jars(home: Path) -> list[Path]:
+    """Those of Spark's own jars that a session's Java has on its class path.
+
+    Without MLlib: with it, each session would set up Scala's reflection, for functions of MLlib's own. And with copies
+    in the cache `home` of those jars that are signed: Java records no class of a signed jar, and verifies each anew.
+    """
+    jars = [jar for jar in spark_jars().glob("*.jar") if not jar.name.startswith(_LEFT_OUT)]
+    return [_without_signature(jar, home / "jars") if jar.name.startswith(_SIGNED) else jar for jar in jars]
+
+
+_LEFT_OUT = "spark-mllib_"
+_SIGNED = ("janino-", "commons-compiler-")
+"""How the names begin of those jars of Spark's that are signed: of the compiler of the code that it generates."""
+
+_SIGNATURE = re.compile(r"META-INF/[^/]+\.(SF|DSA|RSA|EC)")
+
+
+def _without_signature(jar: Path, folder: Path) -> Path:
+    """A copy without the signature, which is made once; the jar itself where that cannot be written."""
+    copy = folder / f"{jar.stem}-unsigned.jar"
+    if copy.exists():
+        return copy
+    content = io.BytesIO()
+    with ZipFile(jar) as signed, ZipFile(content, "w", ZIP_DEFLATED) as unsigned:
+        for entry in signed.infolist():
+            if not _SIGNATURE.fullmatch(entry.filename):
+                unsigned.writestr(entry, signed.read(entry))
+    try:
+        write_atomically(copy, content.getvalue())
+    except OSError:
+        return jar
+    return copy
 
 
 def verify_jar(jar: Jar, folder: Path) -> None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from lakesql.engine.spark.jars import spark_jars
+from lakesql.engine.spark.jars import driver_jars, spark_jars
 from lakesql.engine.spark.java import Java
 from lakesql.errors import ProfileError
 from lakesql.secrets import MASK, NO_SECRETS, Secrets, without_secrets
@@ -128,7 +128,7 @@ def start_jvm(launch: Launch, say: Callable[[str], None] = lambda text: None) ->
     jvm_output = launch.log_file.with_suffix(".out")
     properties = Path(scratch.name, "spark.properties")
     properties.write_text(render_properties(launch.submit))  # only this user can read the directory
-    jars = order_jars([*spark_jars().glob("*.jar"), *launch.jars])
+    jars = order_jars([*driver_jars(launch.home), *launch.jars])
     options = [*_OPTIONS, *launch.options]
     archive = archive_path(launch.home, launch.java, jars, [*options, launch.class_path])
     class_path = os.pathsep.join([*map(str, jars), *filter(None, [launch.class_path])])
