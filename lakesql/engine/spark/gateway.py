@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from typing import Any
 
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from py4j.java_gateway import JavaClass, JavaMember, java_import
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from lakesql.engine.spark.jvm import render_properties
 
 _BARE = {
     "PythonForeachBatchHelper": "org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchHelper",
@@ -46,6 +50,29 @@ def connect(port: int, secret: str, process: subprocess.Popen[bytes]) -> None:
     for name in _IMPORTED:
         java_import(gateway.jvm, name)
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+def start_session(conf: Mapping[str, str]) -> SparkSession:
+    """A session with this configuration, of which Java is told at once: pyspark would ask five times for each setting.
+
+    It is the one of the SparkContext that is there, if there is one.
+    """
+    given = java_class("java.util.Properties")()
+    given.load(java_class("java.io.StringReader")(render_properties(conf)))
+    settings = java_class("org.apache.spark.SparkConf")()
+    settings.setAll(java_class("scala.jdk.javaapi.CollectionConverters").asScala(given))
+    return SparkSession(SparkContext.getOrCreate(_KnownConf(settings, conf)))
+
+
+class _KnownConf(SparkConf):
+    """A configuration of Java's whose settings are known here too."""
+
+    def __init__(self, settings: Any, known: Mapping[str, str]) -> None:
+        super().__init__(_jconf=settings)
+        self._known = known
+
+    def getAll(self) -> list[tuple[str, str]]:  # noqa: N802  pyspark's name
+        return [*self._known.items()]
 
 
 def forget() -> None:

@@ -162,9 +162,7 @@ def _connect(settings: SessionSettings, conf: Mapping[str, str], jvm: Jvm | None
     """The session in this Java, once that is up, or in the one that is there."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
 
-    from pyspark.sql import SparkSession
-
-    from lakesql.engine.spark.gateway import connect, remember_classes
+    from lakesql.engine.spark.gateway import connect, remember_classes, start_session
 
     _redirect_python_logs(settings.log_file.with_suffix(".out"))
     if jvm:
@@ -172,7 +170,7 @@ def _connect(settings: SessionSettings, conf: Mapping[str, str], jvm: Jvm | None
     try:
         _check_sql_settings(settings)
         remember_classes()
-        spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()
+        spark = start_session(conf)
     except ProfileError:
         raise
     except Exception as error:
@@ -220,18 +218,20 @@ def _check_sql_settings(settings: SessionSettings) -> None:
     With such a setting, pyspark would never end: to say what is wrong it asks the session how to say it, which fails
     for the same reason.
     """
+    given = {key: value for key, value in settings.conf.items() if key.startswith("spark.sql.")}
+    if not given:
+        return
     from lakesql.engine.spark.failure import read_cause
     from lakesql.engine.spark.gateway import java_class
 
     java_class("java.lang.Class").forName("org.apache.spark.sql.internal.StaticSQLConf$")  # so that its keys are known
     checked, problems = java_class("org.apache.spark.sql.internal.SQLConf")(), []
-    for key, value in settings.conf.items():
-        if key.startswith("spark.sql."):
-            try:
-                checked.setConfString(key, value)
-            except Exception as error:
-                what = f"Spark does not take the setting {key}: {read_cause(error)[1]}"
-                problems.append(Problem("spark-refused", what, place=settings.places.get(key)))
+    for key, value in given.items():
+        try:
+            checked.setConfString(key, value)
+        except Exception as error:
+            what = f"Spark does not take the setting {key}: {read_cause(error)[1]}"
+            problems.append(Problem("spark-refused", what, place=settings.places.get(key)))
     if problems:
         raise ProfileError(problems)
 
