@@ -109,8 +109,10 @@ class Opening:
         self._thread.start()
 
     def wait(self) -> SparkSession:
-        """The session. Raises ProfileError `jvm-failed` and `spark-refused`."""
-        return self._up.result()
+        """The session, active in this thread too. Raises ProfileError `jvm-failed` and `spark-refused`."""
+        session = self._up.result()
+        activate(session)
+        return session
 
     def drop(self) -> None:
         """End it and its Java at once: it has written nothing. One that an earlier session has left stays."""
@@ -319,6 +321,13 @@ def render_redaction(conf: Mapping[str, str], secrets: Secrets) -> str:
 
 
 _SENSITIVE = "(?i)secret|password|passwd|token|credential|access[.-]?key|session[.-]?key|private|sasl|jaas"
+
+
+def activate(session: SparkSession) -> None:
+    """Let Spark take its settings from this session, where it is asked in this thread for what no session is named."""
+    from lakesql.engine.spark.gateway import java_class
+
+    java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(session._jsparkSession)
 
 
 def new_session(spark: SparkSession) -> SparkSession:
