@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from lakesql.engine.spark import jars
-from lakesql.engine.spark.jars import JARS, Jar, ensure_jars, fetch_jars, user_cache
+from lakesql.engine.spark.jars import JARS, Jar, driver_jars, ensure_jars, fetch_jars, spark_jars, user_cache
 from lakesql.errors import ProfileError
 
 
@@ -332,3 +333,26 @@ def test_the_cache_is_the_users_unless_it_is_moved(tmp_path: Path) -> None:
     assert user_cache({"LAKESQL_HOME": str(tmp_path), "XDG_CACHE_HOME": "/x"}) == tmp_path
     assert user_cache({"XDG_CACHE_HOME": "/x"}) == Path("/x/lakesql")
     assert user_cache({}) == Path.home() / ".cache" / "lakesql"
+
+
+def test_the_class_path_has_no_signed_jar_and_no_mllib(tmp_path: Path) -> None:
+    own = {jar.name: jar for jar in spark_jars().glob("*.jar")}
+    found = driver_jars(tmp_path)
+    assert len(found) == len(own) - 1
+    assert not any("mllib_" in jar.name for jar in found)
+    copies = [jar for jar in found if jar.parent == tmp_path / "jars"]
+    assert sorted(jar.name.partition("-3")[0] for jar in copies) == ["commons-compiler", "janino"]
+    for jar in found:
+        with ZipFile(jar) as content:
+            assert not [name for name in content.namelist() if re.match(r"META-INF/.*\.(SF|RSA|DSA|EC)$", name)], jar
+    for jar in copies:
+        with ZipFile(jar) as copy, ZipFile(own[jar.name.replace("-unsigned", "")]) as signed:
+            kept = [name for name in signed.namelist() if not name.startswith("META-INF/DUMMY.")]
+            assert copy.namelist() == kept
+            assert all(copy.read(name) == signed.read(name) for name in kept)
+    assert driver_jars(tmp_path) == found, "they are made once"
+
+
+def test_a_signed_jar_is_taken_as_it_is_where_its_copy_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "jars").write_text("a file where the folder should be")
+    assert {jar.parent for jar in driver_jars(tmp_path)} == {spark_jars()}

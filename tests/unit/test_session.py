@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from lakesql.engine.progress.holder import started as is_there_since
 from lakesql.engine.spark.java import Java
 from lakesql.engine.spark.jvm import (
+    FAST_COMPILER,
     RECORDING,
     Launch,
     _copy_output,
     archive_path,
+    kill_jvm,
     order_jars,
     render_log_settings,
     render_properties,
@@ -104,6 +107,7 @@ def test_an_archive_is_for_one_java_one_set_of_jars_and_options(tmp_path: Path) 
     first = archive_path(tmp_path, java, [jar], ["-Xmx1g"])
     assert first == archive_path(tmp_path, java, [jar], ["-Xmx1g"])
     assert first == archive_path(tmp_path, java, [jar], ["-Xmx31G", "-Xms512m"])
+    assert first == archive_path(tmp_path, java, [jar], [FAST_COMPILER])
     others = {archive_path(tmp_path, other, [jar], ["-Xmx1g"]), archive_path(tmp_path, java, [jar], ["-Xmx32768m"])}
     jar.write_bytes(b"xy")
     assert len(others | {first, archive_path(tmp_path, java, [jar], ["-Xmx1g"])}) == 4
@@ -150,6 +154,27 @@ def test_an_archive_counts_once_it_is_complete(tmp_path: Path, end: str, kept: i
     assert list((tmp_path / "home" / "classes").glob("*.jsa")) == []
     jvm.process.communicate(timeout=10)
     assert len(list((tmp_path / "home" / "classes").glob("*.jsa"))) == kept
+
+
+def test_a_java_that_records_its_classes_is_killed_with_the_shell_around_it(tmp_path: Path) -> None:
+    jvm = start_jvm(launch(tmp_path, f"echo $$ > {tmp_path}/pid\nexec sleep 300"))
+    ends_by = time.monotonic() + 10
+    while not (tmp_path / "pid").exists() and time.monotonic() < ends_by:
+        time.sleep(0.01)
+    java = int((tmp_path / "pid").read_text())
+    assert java != jvm.process.pid
+    kill_jvm(jvm.process)
+    while is_there_since(java) and time.monotonic() < ends_by:
+        time.sleep(0.01)
+    assert not is_there_since(java)
+
+
+def test_only_a_brief_session_has_the_fast_compiler_alone_and_the_targets_options_win() -> None:
+    own = "-XX:TieredStopAtLevel=4"
+    brief = replace(settings(spark__driver__extraJavaOptions=own), is_brief=True)
+    options = build_launch(brief, build_conf(brief)).options
+    assert options.index(FAST_COMPILER) < options.index(own)
+    assert FAST_COMPILER not in build_launch(settings(), build_conf(settings())).options
 
 
 def test_a_java_that_ends_at_once_is_an_error_with_its_last_words(tmp_path: Path) -> None:
