@@ -314,3 +314,28 @@ def test_what_java_prints_is_copied_without_secrets(tmp_path: Path) -> None:
     jvm.process.stdin.close()
     jvm.copier.join(10)
     assert (tmp_path / "logs" / "spark.out").read_text() == "a *** b\n"
+
+
+IMPORTS = """
+import sys
+from concurrent.futures import Future
+from lakesql.engine.spark import session
+
+def loaded():
+    return {name for name in sys.modules if name.startswith(("pyspark", "py4j"))}
+
+begun = Future()
+session.is_java_up = lambda: True
+session.build_conf = lambda settings: {"spark.master": "local"}
+session._connect = lambda *_: begun.set_result(loaded())
+session.Opening(type("Settings", (), {"places": {}}))
+before = begun.result()
+import lakesql.run.build, lakesql.run.maintain, lakesql.run.models, lakesql.run.rebuild
+print(*(loaded() - before))
+"""
+
+
+def test_nothing_of_pyspark_is_imported_while_a_thread_brings_a_session_up() -> None:
+    """Its modules import each other, which two threads cannot do at a time."""
+    ran = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout.strip(), ran.stderr) == (0, "", "")

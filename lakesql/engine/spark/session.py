@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,6 +105,7 @@ class Opening:
         self.said: list[str] = []
         self.is_taken = False
         self._jvm = None if is_java_up() else start_jvm(build_launch(settings, conf), self.said.append)
+        _import_pyspark()
         self._up: Future[SparkSession] = Future()
         self._thread = threading.Thread(target=self._open, args=(conf,), name="lakesql-session", daemon=True)
         self._thread.start()
@@ -158,6 +160,18 @@ def open_session(
     except BaseException:
         opening.drop()
         raise
+
+
+_IMPORTED = ("pyspark.sql", "pyspark.sql.functions", "pyspark.sql.avro.functions", "lakesql.engine.spark.gateway")
+
+
+def _import_pyspark() -> None:
+    """Import what of pyspark a session and a run need, while Java starts and no other thread does.
+
+    Its modules import each other: of two threads that import them at a time, one may find a module half made.
+    """
+    for name in _IMPORTED:
+        import_module(name)
 
 
 def _connect(settings: SessionSettings, conf: Mapping[str, str], jvm: Jvm | None) -> SparkSession:
