@@ -25,7 +25,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from bench.append import flights_stream, write_flights
-from bench.picture import Lines, draw_lines
+from bench.picture import Lines, draw_lines, picture_file
 from bench.project import bound, open_project, report_failure, write_project
 from bench.upsert import KEYS, compare_reads
 from lakesql.catalog.table_facts import read_facts
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=200, help="of a commit")
     models = [f"{mode}_{name}" for name in KEPT for mode in MODES]
     parser.add_argument("--models", nargs="+", default=models, choices=models)
-    parser.add_argument("--picture", type=Path, metavar="FILE.svg")
+    parser.add_argument("--picture", type=picture_file, metavar="FILE.svg")
     parser.add_argument("--smoke", action="store_true", help="20 commits, to see that it works")
     options = parser.parse_args(arguments)
     commits = 20 if options.smoke else options.commits

@@ -35,7 +35,7 @@ from pyiceberg.transforms import DayTransform
 
 from bench.append import BY_HAND, COLUMNS, say_ratios
 from bench.kafka import APPEND, FLAT, open_broker, send_flights, write_topic_project
-from bench.picture import Bars, draw_bars
+from bench.picture import Bars, draw_bars, picture_file
 from bench.tree import Tree
 from lakesql.catalog.connect import open_catalog
 from lakesql.engine.spark.jars import ensure_jars, user_cache
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--per-batch", type=int, default=100_000, help="records of a batch of lakesql's and by hand")
     parser.add_argument("--commit-every", type=int, default=5, metavar="SECONDS", help="how often Connect commits")
     parser.add_argument("--flat", action="store_true", help="the tables have no partitions")
-    parser.add_argument("--picture", type=Path, metavar="FILE.svg")
+    parser.add_argument("--picture", type=picture_file, metavar="FILE.svg")
     parser.add_argument("--smoke", action="store_true", help="one round of a few flights, to see that it works")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as directory, open_broker(Path(directory)) as broker:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +46,13 @@ def draw_bars(title: str, panels: Sequence[Bars], file: Path) -> None:
     _save(figure, file)
 
 
+def picture_file(text: str) -> Path:
+    """The file of `--picture`. Raises `ArgumentTypeError` before anything is measured if it could not be drawn."""
+    if find_spec("matplotlib") is None:
+        raise ArgumentTypeError("a picture needs matplotlib: pip install matplotlib")
+    return Path(text)
+
+
 def draw_lines(
     title: str, panels: Sequence[Lines], labels: tuple[str, str], file: Path, *, logarithmic: bool = False
 ) -> None:
@@ -78,6 +87,8 @@ def _figure(
     from matplotlib import pyplot  # type: ignore[import-not-found]
 
     pyplot.rcParams["svg.hashsalt"] = "lakesql"  # the same figures make the same file
+    pyplot.rcParams["svg.fonttype"] = "none"  # letters as text, not as curves
+    pyplot.rcParams["font.sans-serif"] = ["Helvetica", "Arial", "DejaVu Sans"]
     figure, axes = pyplot.subplots(*shape, figsize=size, squeeze=False, layout="constrained", **options)
     figure.suptitle(title, fontsize=11, fontweight="bold")
     return figure, list(axes.flat)

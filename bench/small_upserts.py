@@ -33,7 +33,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from bench.picture import Lines, draw_lines
+from bench.picture import Lines, draw_lines, picture_file
 from bench.project import bound, open_project, report_failure, write_project
 from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.events import BatchCommitted, Event
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keys", nargs="+", choices=KEYS, default=KEYS)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=TABLES)
     parser.add_argument("--batches", type=int, default=5, help="that count, after one that warms up")
-    parser.add_argument("--picture", type=Path, metavar="FILE.svg")
+    parser.add_argument("--picture", type=picture_file, metavar="FILE.svg")
     parser.add_argument("--smoke", action="store_true", help="a small table and few batches, to see that it works")
     options = parser.parse_args(arguments)
     sizes, batches = ((20_000,), 1) if options.smoke else (tuple(sorted(options.rows)), options.batches)
