@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lakesql.observe.emitter import Renderer
     from lakesql.project.duration import Duration
     from lakesql.run.build import Build
+    from lakesql.run.models import QueriesBy
     from lakesql.run.rebuild import RebuildFrom
 
 
@@ -157,7 +158,6 @@ def run_selected(
         from lakesql.cli import project
         from lakesql.compile.compiled import compiled_files
         from lakesql.run.columns import ask_topics
-        from lakesql.run.former import holds_files
 
         manifest = ask_topics(project.defer(work.manifest, work.names, options), work.names)
         compiled = compiled_files(manifest)
@@ -169,11 +169,7 @@ def run_selected(
             if not ask_first(options, manifest, names):
                 return 1
         elif names and rebuild_from is None:
-            texts = {**manifest.texts, **project.read_schemas(manifest, manifest.directory)}
-            if not holds_files(manifest.outputs.target, texts):
-                from lakesql.cli.run_review import start_review  # only here: a project as it was needs none of it
-
-                review = start_review(options, manifest, names)
+            review = _review_change(options, manifest, names)
         project.write_manifest(manifest, compiled)
         if not names:
             return 0
@@ -193,17 +189,9 @@ def run_selected(
 
         if is_plain and review is None and report_nothing_new(manifest, selects, open_events):
             return 0
-        from lakesql.run.maintain import maintenance_queries
-        from lakesql.run.models import QueriesBy, run_models
-        from lakesql.run.rebuild import rebuild_queries
+        from lakesql.run.models import run_models
 
-        queries_by: QueriesBy | None = maintenance_queries(tasks, at_once=False) if tasks else None
-        if rebuild_from is not None:
-            queries_by = rebuild_queries(manifest, names, rebuild_from, accept_data_loss)
-        if build is not None:
-            from lakesql.run.build import queries_with_tests
-
-            queries_by = queries_with_tests(build, queries_by)
+        queries_by = _choose_queries(manifest, work, rebuild_from, accept_data_loss, build)
         with open_events() as emit:
             succeeded = run_models(
                 manifest,
@@ -220,6 +208,36 @@ def run_selected(
                 ahead=ahead,
             )
             return 0 if succeeded else 1
+
+
+def _review_change(options: Options, manifest: Manifest, names: Sequence[str]) -> RunReview | None:
+    """A review of the models, if a file differs from what it was at the last command. It is worked out meanwhile."""
+    from lakesql.cli import project
+    from lakesql.run.former import holds_files
+
+    texts = {**manifest.texts, **project.read_schemas(manifest, manifest.directory)}
+    if holds_files(manifest.outputs.target, texts):
+        return None
+    from lakesql.cli.run_review import start_review  # only here: a project as it was needs none of it
+
+    return start_review(options, manifest, names)
+
+
+def _choose_queries(
+    manifest: Manifest, work: Work, rebuild_from: RebuildFrom | None, accept_data_loss: bool, build: Build | None
+) -> QueriesBy | None:
+    """What puts other queries in the place of the models' ordinary ones; None where nothing does."""
+    from lakesql.run.maintain import maintenance_queries
+    from lakesql.run.rebuild import rebuild_queries
+
+    queries_by: QueriesBy | None = maintenance_queries(work.tasks, at_once=False) if work.tasks else None
+    if rebuild_from is not None:
+        queries_by = rebuild_queries(manifest, (*work.names, *work.tasks), rebuild_from, accept_data_loss)
+    if build is not None:
+        from lakesql.run.build import queries_with_tests
+
+        queries_by = queries_with_tests(build, queries_by)
+    return queries_by
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,22 +73,16 @@ def may_match(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
         return False
     if not _can_be_looked_at(table, ranges):
         return True
-    found = _find_files(table, ranges)
-    try:
+    with closing(_find_files(table, ranges)) as found:
         return bool(found.iterator().hasNext())
-    finally:
-        found.close()
 
 
 def spare_files(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
     """Whether half of the table's data files or more have no row within the bounds, by their own statistics."""
     if not _can_be_looked_at(table, ranges):
         return True
-    found = _find_files(table, ranges)
-    try:
+    with closing(_find_files(table, ranges)) as found:
         within = java_class("org.apache.iceberg.relocated.com.google.common.collect.Iterables").size(found)
-    finally:
-        found.close()
     return bool(2 * within <= int(table.currentSnapshot().summary().getOrDefault("total-data-files", "0")))
 
 

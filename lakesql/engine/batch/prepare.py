@@ -127,9 +127,6 @@ class _Preparation:
     def finish(self) -> PreparedWrite:
         """The write, after all steps before it."""
         sink, write, truncate, entry = self._sink, self._write, self._rows.feed.truncate, self._entry
-        bounds = self._bounds
-        if snapshots.rewrites_files(self._table) and not spare_files(self._table, bounds):
-            bounds = ()  # all rows of a file that is written anew are joined, and would be compared with them too
         if self._select.checks and (self._is_counted or self._select.writing.is_mirror):  # its rows are checked by now
             entry = replace(entry, violations=self._rows.counters.read().violations)
         has_none = self._is_first or (
@@ -137,7 +134,7 @@ class _Preparation:
         )
         is_history = self._select.writing.is_history
         return PreparedWrite(
-            statement=write.truncating_text(truncate) if truncate else write.text(bounds),
+            statement=write.truncating_text(truncate) if truncate else write.text(self._write_bounds()),
             new=write.new.text(self._bounds) if has_none and write.new else "",
             new_to=snapshots.head_of(self._table),
             is_unchecked=write.is_unchecked,
@@ -147,6 +144,11 @@ class _Preparation:
             is_of_table=has_none or self._is_sequenced or self._unknown is not None or is_history,
             is_small=_is_small(sink, self._table, self._bounds),
         )
+
+    def _write_bounds(self) -> tuple[KeyRange, ...]:
+        """The write's bounds: of files that it writes anew all rows are joined, and would be compared with them."""
+        rewrites = self._select.writing.is_changing and snapshots.rewrites_files(self._table)
+        return () if rewrites and not spare_files(self._table, self._bounds) else self._bounds
 
     def _check_deletes(self, step: CheckDeletes) -> None:
         if not self._is_first:  # there is nothing to delete then

