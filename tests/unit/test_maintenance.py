@@ -13,7 +13,7 @@ import pytest
 
 from lakesql.compile.maintenance import PartitionValue, argument_text, call_text, partitions_text
 from lakesql.decode import Node
-from lakesql.engine.maintenance.due import count_old, time_left_ms, why_due
+from lakesql.engine.maintenance.due import URGENT, count_old, time_left_ms, why_due
 from lakesql.engine.maintenance.figures import (
     TableFacts,
     Work,
@@ -126,7 +126,17 @@ def test_deletes_are_counted_beyond_what_the_last_rewrite_has_left() -> None:
 )
 def test_each_threshold(options: Any, at: TableFacts, below: TableFacts) -> None:
     assert due(options, at) and not due(options, below)
-    assert not due(options, at, factor=4.0), "a model that is behind waits longer"
+    assert not due(options, at, factor=URGENT), "a model that is behind waits longer"
+
+
+def test_a_model_that_is_behind_rewrites_where_most_rows_are_deleted() -> None:
+    def is_due(deleted: int, options: Any, factor: float = URGENT) -> bool:
+        return due(options, facts(commit(records=100, position_deletes=deleted)), factor)
+
+    assert is_due(80, RewriteDataFiles()) and not is_due(79, RewriteDataFiles())
+    assert is_due(40, RewriteDataFiles(delete_ratio=0.05)) and not is_due(39, RewriteDataFiles(delete_ratio=0.05))
+    assert is_due(90, RewriteDataFiles(delete_ratio=0.9)) and not is_due(89, RewriteDataFiles(delete_ratio=0.9))
+    assert is_due(90, RewriteDataFiles(delete_ratio=0.9), 1.0)
 
 
 def test_manifests_are_counted() -> None:
@@ -157,7 +167,7 @@ def test_what_is_due_by_its_trigger_alone_has_no_threshold() -> None:
 
     start = NOW - 49 * 60_000
     assert not why(hourly, many, start + HOUR_MS - 1) and why(hourly, many, start + HOUR_MS) == "its time"
-    assert not why(hourly, many, start + HOUR_MS, factor=4.0), "the model is behind"
+    assert not why(hourly, many, start + HOUR_MS, factor=URGENT), "the model is behind"
     assert why(hourly, many, start, factor=0.0), "somebody has asked for it"
     assert not why(hourly, facts(*[commit()] * 50, REWRITE), NOW + HOUR_MS), "there is nothing to do"
     assert why(replace(hourly, rewrite_all=True), facts(*[commit()] * 50, REWRITE), NOW + HOUR_MS)

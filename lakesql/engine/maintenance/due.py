@@ -18,8 +18,11 @@ from lakesql.project.procedures import (
     RewritePositionDeleteFiles,
 )
 
-URGENT = 4.0
+URGENT = 8.0
 """How many times a threshold is passed where the files themselves are what keeps a model behind its source."""
+
+MOST_DELETED = 0.8
+"""The share of deleted rows that is urgent, where the threshold times `URGENT` would be more."""
 
 AT_END = 0.5
 """Which part of a threshold is enough where nothing waits to be written: at the end of a run."""
@@ -68,7 +71,7 @@ def why_due(
         case RewriteDataFiles():
             if level.small_files >= options.small_files * factor:
                 return f"{level.small_files:,.0f} small files"
-            if level.deleted >= options.delete_ratio * factor:
+            if level.deleted >= min(options.delete_ratio * factor, max(options.delete_ratio, MOST_DELETED)):
                 return f"{level.deleted * 100:.0f}% of the rows deleted"
             if facts.version < DELETION_VECTORS and level.delete_files >= options.delete_files * factor:
                 return f"{level.delete_files:,} delete files"
