@@ -21,6 +21,8 @@ from lakesql.project.procedures import (
     HOUR_MS,
     RESTS_MS,
     SMALL_FILE_SHARE,
+    TAKES_IN,
+    WHOLE_EVERY,
     Maintenance,
 )
 
@@ -343,6 +345,14 @@ class _Snapshots:
                 self.aged.appendleft((at_ms, count - gone, size_bytes))
 
 
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """Files of one size that a rewrite has made, so many in each partition that is written to, on average."""
+
+    count: float
+    size: float
+
+
 class _Table:
     """A table while it grows."""
 
@@ -360,6 +370,7 @@ class _Table:
         self.dangling, self.row_bytes = 0.0, 0.0
         self.data_manifests, self.delete_manifests = stock.data_manifests, stock.delete_manifests
         self.since_rewrite = stock.new_small
+        self.since_whole, self.left = WHOLE_EVERY, list[_Left]()
         self.log = stock.log
         self.snapshots = _Snapshots()
         for age_ms in stock.ages_ms:
@@ -413,6 +424,7 @@ class _Table:
         hot = writes.partitions if opened else max(self.partitions, writes.partitions)
         closed = max(0.0, (self.hot or self.partitions) - hot) + opened
         self.small_bytes *= hot / (hot + closed)
+        self.left = [replace(each, count=each.count * hot / (hot + closed)) for each in self.left]
         self.hot = hot
         self.partitions = max(self.partitions, writes.partitions) + opened
 
@@ -494,16 +506,28 @@ class _Table:
             self._note()
 
     def _rewrite(self, target_bytes: float, has_vectors: bool) -> None:
-        """Every small file of a partition becomes one, or as many of the target size as it takes; no delete is left."""
+        """What is new in each partition becomes a file, or as many of the target size as it takes. No delete is left.
+
+        Of the files that earlier rewrites have made, `left` in each partition that is written to, small ones are taken
+        in, and all of them now and then, or where rows of them are deleted.
+        """
         target = target_bytes or self.terms.target_bytes
         partitions, hot = max(1.0, self.partitions), max(1.0, self.hot)
-        kept_bytes = max(0.0, self.small_bytes - self.deleted * self.row_bytes)
-        whole, rest = divmod(kept_bytes / hot, target)
+        kept_bytes = max(0.0, self.small_bytes - self.deleted * self.row_bytes) / hot
+        spared = TAKES_IN * (kept_bytes - sum(each.count * each.size for each in self.left))
+        is_whole = self.since_whole >= WHOLE_EVERY or self.deleted or spared >= SMALL_FILE_SHARE * target
+        left = [] if is_whole else [each for each in self.left if each.size >= spared]
+        taken = sum(each.count for each in self.left) - sum(each.count for each in left)
+        self.since_whole = 0 if is_whole else self.since_whole + 1
+        left_bytes = sum(each.count * each.size for each in left)
+        whole, rest = divmod(kept_bytes - left_bytes, target)
         is_large = rest >= SMALL_FILE_SHARE * target
         self.large += hot * (whole + is_large)
-        self.small = partitions - hot if is_large else partitions
-        self.spare_ms -= self.small_bytes / BYTES_PER_MS
-        self.small_bytes = 0 if is_large else rest * hot
+        self.small = partitions - hot if is_whole else self.small - self.fresh - hot * taken
+        self.small += 0 if is_large else hot
+        self.spare_ms -= hot * (whole * target + rest) / BYTES_PER_MS
+        self.left = left if is_large else [*left, _Left(1, rest)]
+        self.small_bytes = hot * (left_bytes + (0 if is_large else rest))
         self.rows -= self.deleted
         self.dangling += 0 if has_vectors else self.deletes
         read = self.data_manifests

@@ -25,6 +25,13 @@ SMALL_FILE_SHARE = 0.75
 GROUP_FILES = 5
 """So many small files of a partition are worth being rewritten: the procedure's own `min-input-files`."""
 
+TAKES_IN = 4
+"""A rewrite takes in what earlier ones have made where that is at most so many times as large as what has come to a
+partition since. What is larger would cost more to be written again than it costs readers as a file of its own."""
+
+WHOLE_EVERY = 16
+"""After so many rewrites that have left larger files as they are, one takes in all that are small."""
+
 DELETION_VECTORS = 3
 """From this format version on, a table has its position deletes as one vector for each data file. No compaction
 is needed for them, and a rewrite of a data file drops its vector."""

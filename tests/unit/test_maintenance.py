@@ -23,6 +23,7 @@ from lakesql.engine.maintenance.figures import (
     parse_facts,
     parse_work,
     render_work,
+    spared_bytes,
 )
 from lakesql.engine.maintenance.keeper import left_nothing
 from lakesql.errors import Place, ProjectError
@@ -34,6 +35,7 @@ from lakesql.project.procedures import (
     DAY_MS,
     HOUR_MS,
     PROCEDURES,
+    WHOLE_EVERY,
     ExpireSnapshots,
     RemoveOrphanFiles,
     RewriteDataFiles,
@@ -41,7 +43,7 @@ from lakesql.project.procedures import (
     RewritePositionDeleteFiles,
     name_of,
 )
-from lakesql.project.size import parse_size
+from lakesql.project.size import Size, parse_size
 
 MB = 1024**2
 NOW = 100 * DAY_MS
@@ -154,6 +156,9 @@ def test_what_is_due_by_time() -> None:
     assert parse_work(done) == ran.work == Work({"remove_orphan_files": NOW}, ((NOW, 5),))
     looked = Work({}, (), 7)
     assert parse_work(render_work(looked)) == looked
+    assert Work().since_whole == WHOLE_EVERY, "the first rewrite takes in all"
+    partial = Work(since_whole=3)
+    assert parse_work(render_work(partial)) == partial
     assert parse_work("{") == parse_work('{"done": 3}') == parse_work("[]") == Work()
 
 
@@ -209,6 +214,7 @@ def test_a_condition_names_partitions_and_nothing_that_it_cannot_name() -> None:
         (RewriteDataFiles(where="id = 3"), {}, {}, False),
         (RewriteDataFiles(), {"max-files-to-rewrite": "5"}, {"rewritten_data_files_count": 5}, False),
         (RewriteDataFiles(), {"max-files-to-rewrite": "5"}, {"rewritten_data_files_count": 4}, True),
+        (RewriteDataFiles(), {"min-file-size-bytes": "9"}, {"rewritten_data_files_count": 4}, False),
         (RewriteDataFiles(max_files_to_rewrite=7), {}, {"rewritten_data_files_count": 7}, False),
         (RewriteDataFiles(), {}, {"rewritten_data_files_count": 5, "failed_data_files_count": 1}, False),
     ],
@@ -217,6 +223,41 @@ def test_which_rewrite_has_left_nothing(
     options: RewriteDataFiles, narrowing: Mapping[str, str], counts: Mapping[str, int], expected: bool
 ) -> None:
     assert left_nothing(options, narrowing, counts) == expected
+
+
+def since(count: int, *summaries: Summary) -> TableFacts:
+    return facts(*summaries, properties={"lakesql.maintenance": render_work(Work(since_whole=count))})
+
+
+@pytest.mark.parametrize(
+    ("found", "options", "expected"),
+    [
+        (since(0, *[commit(1, MB)] * 8), RewriteDataFiles(), 32 * MB),
+        (since(0, *[commit(1, MB)] * 8, REWRITE, *[commit(1, MB)] * 2), RewriteDataFiles(), 8 * MB),
+        (since(0, *[commit(10, 10 * MB, 10)] * 8), RewriteDataFiles(), 32 * MB),
+        (since(0, commit(100, 100 * MB, 100)), RewriteDataFiles(), 100 * MB + 1),
+        (since(WHOLE_EVERY, *[commit(1, MB)] * 8), RewriteDataFiles(), None),
+        (facts(*[commit(1, MB)] * 8), RewriteDataFiles(), None),
+        (since(0, *[commit(1, MB)] * 48), RewriteDataFiles(), None),
+        (since(0, *[commit(1, MB)] * 8), RewriteDataFiles(target_file_size=Size("40 MB", 40 * MB)), None),
+        (since(0, *[commit(1, MB)] * 8), RewriteDataFiles(rewrite_all=True), None),
+        (since(0, *[commit(1, MB)] * 8), RewriteDataFiles(min_file_size=Size("2 MB", 2 * MB)), None),
+    ],
+    ids=[
+        "four times what is new",
+        "since the last rewrite",
+        "in a partition",
+        "no file of a commit is spared",
+        "now and then all are taken",
+        "the first time all are taken",
+        "what is as large is not small",
+        "of the size that is asked for",
+        "all are asked for",
+        "the model says what is small",
+    ],
+)
+def test_which_files_a_rewrite_spares(found: TableFacts, options: RewriteDataFiles, expected: int | None) -> None:
+    assert spared_bytes(options, found, level_of(found)) == expected
 
 
 def test_old_snapshots_are_counted_and_those_that_stay_are_not() -> None:

@@ -11,7 +11,7 @@ from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, walk_back
 from lakesql.model.upkeep import is_left
 from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTENANCE_PROPERTY
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
-from lakesql.project.procedures import SMALL_FILE_SHARE
+from lakesql.project.procedures import SMALL_FILE_SHARE, TAKES_IN, WHOLE_EVERY, RewriteDataFiles
 
 CREATED, KEPT = "manifests-created", "manifests-kept"
 """Where the summary of a commit counts the manifests of its snapshot."""
@@ -39,11 +39,13 @@ class Work:
     """What maintenance has done before: when each procedure ran last, and how long the last strokes took.
 
     `rewritten` is the sequence number of the newest commit whose files a rewrite has looked at, all of them.
+    `since_whole` counts the rewrites since one that took in all small files; there was none, if nothing is said.
     """
 
     done: Mapping[str, int] = field(default_factory=dict)
     spent: tuple[tuple[int, int], ...] = ()
     rewritten: int | None = None
+    since_whole: int = WHOLE_EVERY
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +89,15 @@ class TableFacts:
 class Level:
     """What has come to a table since its data files were rewritten last.
 
-    `small_files` counts those of each partition that a commit wrote to, as far as the commits' summaries tell.
+    `small_files` counts those of each partition that a commit wrote to, as far as the commits' summaries tell, and
+    `partition_bytes` their bytes; `small_bytes` are those of all partitions, `most_bytes` those of the largest commit.
     `deleted` is the share of its rows that was deleted since, `delete_files` how many it has more.
     """
 
     small_files: float = 0
     small_bytes: int = 0
+    partition_bytes: float = 0
+    most_bytes: int = 0
     deleted: float = 0
     delete_files: int = 0
     has_left: bool = False
@@ -126,7 +131,7 @@ def facts_of(metadata: Mapping[str, Any], size_bytes: int) -> TableFacts:
 
 def level_of(facts: TableFacts) -> Level:
     """What has come to the table since the last rewrite of its data files, by the summaries of its commits."""
-    files, size, base, is_cleaned = 0.0, 0, None, False
+    files, size, of_partition, most, base, is_cleaned = 0.0, 0, 0.0, 0, None, False
     for snapshot in facts.history:
         if _is_rewrite(snapshot):
             base = snapshot
@@ -135,7 +140,8 @@ def level_of(facts: TableFacts) -> Level:
             snapshot.summary.get("operation") == "replace" and "removed-delete-files" in snapshot.summary
         )
         added, added_bytes = added_small(snapshot, facts.target_bytes)
-        files, size = files + added, size + added_bytes
+        files, size, most = files + added, size + added_bytes, max(most, added_bytes)
+        of_partition += added_bytes / _partitions(snapshot)
     head = facts.head
     if head is None:
         return Level()
@@ -144,10 +150,26 @@ def level_of(facts: TableFacts) -> Level:
     return Level(
         small_files=files,
         small_bytes=size,
+        partition_bytes=of_partition,
+        most_bytes=most,
         deleted=max(0.0, deleted / max(1, head.count("total-records"))),
         delete_files=max(0, head.count("total-delete-files") - before.count("total-delete-files")),
         has_left=before.count("total-delete-files") > 0 and not is_cleaned,
     )
+
+
+def spared_bytes(options: RewriteDataFiles, facts: TableFacts, level: Level) -> int | None:
+    """From which size on a rewrite leaves a file as it is, though it is small; None where it takes in all small ones.
+
+    So what a table has is written again a few times, not with each rewrite: the files that are left grow by a factor,
+    as the levels of a log-structured merge tree. No file of a new commit is left.
+    """
+    target = options.target_file_size.size_bytes if options.target_file_size else facts.target_bytes
+    found = max(round(TAKES_IN * level.partition_bytes), level.most_bytes + 1)
+    is_said = options.min_file_size is not None or options.rewrite_all is True
+    if is_said or facts.work.since_whole >= WHOLE_EVERY or found >= SMALL_FILE_SHARE * target:
+        return None
+    return found
 
 
 def deleted_rows(snapshot: SnapshotFacts) -> int:
@@ -160,7 +182,11 @@ def added_small(snapshot: SnapshotFacts, target_bytes: int) -> tuple[float, int]
     added, size = snapshot.count("added-data-files"), snapshot.count("added-files-size")
     if not added or size / added >= SMALL_FILE_SHARE * target_bytes:
         return 0, 0
-    return added / max(1, snapshot.count("changed-partition-count")), size
+    return added / _partitions(snapshot), size
+
+
+def _partitions(snapshot: SnapshotFacts) -> int:
+    return max(1, snapshot.count("changed-partition-count"))
 
 
 def newest_by_owner(facts: TableFacts) -> dict[str, SnapshotFacts]:
@@ -198,7 +224,8 @@ def parse_work(text: str) -> Work:
         done = {str(name): int(at_ms) for name, at_ms in found.get("done", {}).items()}
         spent = tuple((int(at_ms), int(took_ms)) for at_ms, took_ms in found.get("spent", ()))
         rewritten = found.get("rewritten")
-        return Work(done, spent, None if rewritten is None else int(rewritten))
+        since_whole = int(found.get("since_whole", WHOLE_EVERY))
+        return Work(done, spent, None if rewritten is None else int(rewritten), since_whole)
     except (ValueError, TypeError, AttributeError):
         return Work()
 
@@ -208,6 +235,8 @@ def render_work(work: Work) -> str:
     said: dict[str, object] = {"done": dict(work.done), "spent": [list(each) for each in work.spent]}
     if work.rewritten is not None:
         said["rewritten"] = work.rewritten
+    if work.since_whole < WHOLE_EVERY:
+        said["since_whole"] = work.since_whole
     return json.dumps(said, separators=(",", ":"))
 
 

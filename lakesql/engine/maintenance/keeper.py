@@ -26,6 +26,7 @@ from lakesql.engine.maintenance.figures import (
     level_of,
     parse_facts,
     render_work,
+    spared_bytes,
 )
 from lakesql.engine.maintenance.partitions import read_partitions
 from lakesql.engine.maintenance.protect import Reader, find_needed, tag_entries
@@ -38,9 +39,11 @@ from lakesql.model.upkeep import MaintenanceTask
 from lakesql.names import MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY
 from lakesql.project.procedures import (
     BYTES_PER_MS,
+    GROUP_FILES,
     HOUR_MS,
     RECENT,
     RESTS_MS,
+    TAKES_IN,
     ExpireSnapshots,
     RemoveOrphanFiles,
     RewriteDataFiles,
@@ -65,6 +68,9 @@ CANCELS_EVERY_S = 1.0
 
 MAX_FILES = "max-files-to-rewrite"
 """The option of Iceberg's by which a rewrite is cut down to the bytes and the time that there are for it."""
+
+MIN_BYTES = "min-file-size-bytes"
+"""The option of Iceberg's by which a rewrite leaves what earlier ones have made."""
 
 CONFLICTS = ("CommitFailedException", "ValidationException", "CommitStateUnknownException")
 
@@ -132,6 +138,7 @@ class Keeper:
         self._absent: dict[TableName, int] = {}
         self._at_once = False
         self._rewritten: dict[TableName, int] = {}
+        self._since_whole: dict[TableName, int] = {}
 
     def after_batch(self, session: SparkSession, head: Mapping[str, str], is_behind: bool) -> None:
         """Run what is due now that a batch is in the table, whose snapshot has the summary `head`.
@@ -285,7 +292,7 @@ class Keeper:
                 where = self._recent(session, task.table, table, facts) if options.where == RECENT else options.where
                 if where is None:
                     return None
-                bound = self._bound(options, facts)
+                bound = self._bound(task, options, facts)
                 statement = call_text(replace(task, options=replace(options, where=where)), order, options=bound)
             case RewritePositionDeleteFiles():
                 if not (facts.head and facts.head.count("total-delete-files")):
@@ -316,8 +323,11 @@ class Keeper:
         if isinstance(task.options, RemoveOrphanFiles):
             return {"orphan_files_count": len(rows)}
         counts = {key: int(value) for key, value in rows[0].asDict().items() if value is not None} if rows else {}
-        if isinstance(task.options, RewriteDataFiles) and left_nothing(task.options, bound, counts):
-            self._rewritten[task.table] = facts.sequence
+        if isinstance(task.options, RewriteDataFiles):
+            if left_nothing(task.options, bound, counts):
+                self._rewritten[task.table] = facts.sequence
+            if not is_cut(task.options, bound, counts):
+                self._since_whole[task.table] = facts.work.since_whole + 1 if MIN_BYTES in bound else 0
         return counts
 
     def _recent(self, session: SparkSession, name: TableName, table: JavaTable, facts: TableFacts) -> str | None:
@@ -372,20 +382,29 @@ class Keeper:
             watcher.join()
             context.removeJobTag(tag)
 
-    def _bound(self, options: RewriteDataFiles, facts: TableFacts) -> dict[str, str]:
-        """What bounds one rewrite, in files: by bytes, and by the time that is left."""
-        head = facts.head
-        if head is None or options.max_files_to_rewrite is not None:
-            return {}
-        files, size = head.count("total-data-files"), head.count("total-files-size")
+    def _bound(self, task: MaintenanceTask, options: RewriteDataFiles, facts: TableFacts) -> dict[str, str]:
+        """What bounds one rewrite: from which size on files are left, and how many it takes in the time there is."""
+        head, bound = facts.head, dict[str, str]()
+        if head is None:
+            return bound
+        size = head.count("total-files-size")
+        average = size / max(1, head.count("total-data-files"))
+        level = level_of(facts)
+        spared = None if self._at_once or task.is_by_time else spared_bytes(options, facts, level)
+        if spared is not None:
+            bound[MIN_BYTES] = str(spared)
+            if not level.deleted and not level.delete_files:
+                size = min(size, level.small_bytes * (1 + TAKES_IN))
+        if options.max_files_to_rewrite is not None:
+            return bound
         time_ms = self._time_left(facts)
         if not self._at_once:
             time_ms = min(time_ms, self.upkeep.max_time_ms)
         allowed = min(float(options.max_bytes.size_bytes), max(0.0, time_ms) * self._speed)
         self._allowed = min(allowed, size)
-        if not files or size <= allowed:
-            return {}
-        return {MAX_FILES: str(max(options.min_input_files or 5, int(allowed / (size / files))))}
+        if size > allowed:
+            bound[MAX_FILES] = str(max(options.min_input_files or GROUP_FILES, int(allowed / average)))
+        return bound
 
     def _note(self, session: SparkSession, table: TableName, done: Mapping[str, int], started: int) -> None:
         """Keep with the table what was done when, for the runs to come."""
@@ -396,7 +415,8 @@ class Keeper:
             work = parse_facts(read_json(loaded)).work
             spent = tuple(self._spent or ()) if table == self.upkeep.table else ()
             rewritten = self._rewritten.get(table, work.rewritten)
-            said = render_work(Work({**work.done, **done}, spent, rewritten))
+            since_whole = self._since_whole.get(table, work.since_whole)
+            said = render_work(Work({**work.done, **done}, spent, rewritten, since_whole))
             loaded.updateProperties().set(MAINTENANCE_PROPERTY, said).commit()
         except Exception as error:
             self._tell_once(f"what was done on {table} cannot be kept: {read_cause(error)[1]}")
@@ -409,9 +429,14 @@ class Keeper:
 
 def left_nothing(options: RewriteDataFiles, narrowing: Mapping[str, str], counts: Mapping[str, int]) -> bool:
     """Whether a rewrite that was given `narrowing` has looked at all files, or at all that the ones before have not."""
+    return options.where in ("", RECENT) and MIN_BYTES not in narrowing and not is_cut(options, narrowing, counts)
+
+
+def is_cut(options: RewriteDataFiles, narrowing: Mapping[str, str], counts: Mapping[str, int]) -> bool:
+    """Whether a rewrite has left files that it should have taken: there were too many, or some have failed."""
     limit = narrowing.get(MAX_FILES, options.max_files_to_rewrite)
-    is_cut = limit is not None and counts.get("rewritten_data_files_count", 0) >= int(limit)
-    return options.where in ("", RECENT) and not is_cut and not counts.get("failed_data_files_count")
+    is_full = limit is not None and counts.get("rewritten_data_files_count", 0) >= int(limit)
+    return is_full or bool(counts.get("failed_data_files_count"))
 
 
 def _count(watched: _Watched, summary: Mapping[str, str]) -> None:
