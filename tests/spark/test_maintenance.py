@@ -98,7 +98,7 @@ def test_every_procedure_leaves_the_rows_and_takes_the_files(project: Project, v
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
     project.model("a", "SELECT * FROM {e}", mode="append", **config)
     project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", **config)
-    record(project, *range(6))
+    record(project, *range(9))
     unguarded: list[str] = []
 
     def meet(event: Event) -> None:
@@ -108,9 +108,9 @@ def test_every_procedure_leaves_the_rows_and_takes_the_files(project: Project, v
     ran = project.run(meet=meet).check()
     assert unguarded == [], "another model's batch could have closed what it reads by"
 
-    for model, expected in (("a", appended(range(6))), ("u", newest(range(6)))):
+    for model, expected in (("a", appended(range(9))), ("u", newest(range(9)))):
         assert rows(project, model) == expected
-        assert project.reasons(model) == {"unparsable": 6}
+        assert project.reasons(model) == {"unparsable": 9}
         kinds = [type(event) for event in ran.events if getattr(event, "model", "") == model]
         first = kinds.index(TableMaintained)
         assert BatchCommitted in kinds[:first] and BatchCommitted in kinds[first:], "maintained at its end alone"
@@ -118,7 +118,7 @@ def test_every_procedure_leaves_the_rows_and_takes_the_files(project: Project, v
         assert (data, deletes) == (1, 0)
         told = {event.task for event in ran.of(TableMaintained, model)}
         assert told >= {f"{model}.{each}" for each in ("rewrite_data_files", "rewrite_manifests")}
-        assert files(project, f"{model}__dead_letter")[0] < 6
+        assert files(project, f"{model}__dead_letter")[0] < 9
 
     # A file that no version has, and an old one; and one of a commit that may be under way.
     folder = Path(project.iceberg("a").location().removeprefix("file:")) / "data"
@@ -128,7 +128,7 @@ def test_every_procedure_leaves_the_rows_and_takes_the_files(project: Project, v
     os.utime(old, (time.time() - 4 * 86_400,) * 2)
     assert "a.remove_orphan_files" in tasks(keep(project, "a"))
     assert not old.exists() and young.exists()
-    assert rows(project, "a") == appended(range(6))
+    assert rows(project, "a") == appended(range(9))
 
 
 def test_what_the_ledger_and_a_stream_of_the_table_need_does_not_expire(project: Project) -> None:
