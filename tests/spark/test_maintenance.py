@@ -185,6 +185,24 @@ def test_the_next_run_finishes_what_a_killed_one_has_begun(project: Project, ste
     assert files(project, "u") == (1, 0)
 
 
+def test_a_rewrite_leaves_what_is_large_and_takes_it_in_when_all_is_asked_for(project: Project) -> None:
+    few = {**LAZY, "expire_snapshots": False, "rewrite_data_files": {"small_files": 4, "min_input_files": 2}}
+    project.stream("e", {"id": "int", "n": "int"})
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance=few)
+    many = [{"id": -number, "n": number % 97} for number in range(20_000)]
+    project.record("e", many)
+    counts = []
+    for number in range(4):
+        project.run().check()
+        counts.append(files(project, "a"))
+        record(project, number)
+    assert counts == [(1, 0), (1, 0), (2, 0), (2, 0)], "the first rewrite takes in all, the second what is new"
+    assert rows(project, "a") == sorted([*many, *appended(range(3))], key=str)
+    project.run(queries_by=maintenance_queries({"a": frozenset({"a.rewrite_data_files"})}, at_once=True)).check()
+    assert files(project, "a") == (1, 0)
+    assert rows(project, "a") == sorted([*many, *appended(range(3))], key=str)
+
+
 def test_a_procedure_that_fails_is_told_and_fails_no_batch(project: Project) -> None:
     broken = {**EAGER, "rewrite_data_files": {**EAGER["rewrite_data_files"], "where": "no_such = 1"}}
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
