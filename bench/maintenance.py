@@ -1,14 +1,15 @@
 """A table after so many commits, with lakesql's maintenance and without: is it still as fast as a new one?
 
-    python bench/maintenance.py [--commits 2000] [--rows 504] [--models append_kept …] [--looks FILE.json]
-        [--picture FILE.svg] [--smoke]
+    python bench/maintenance.py [--commits 2000] [--until COMMITS] [--rows 504] [--models append_kept …]
+        [--looks FILE.json] [--picture FILE.svg] [--smoke]
 
 Two tables in mode `append` and two in mode `upsert`, each with maintenance and without, are written by `lakesql run
 --continuous`, one after the other: a batch is a file of `--rows` flights in any order, each of which comes three times
 at 2,000 commits. At 5, 25, 50 and 100 % of the commits the model stops, and its table is read in full and by one key,
 in ratio to a new table of the same rows. Beside that: data and delete files, snapshots, bytes of metadata,
 milliseconds of a batch in the median of the last quarter, and the share of the time that procedures took. No
-snapshot is old enough to expire meanwhile.
+snapshot is old enough to expire meanwhile. With `--until` it ends before all of these commits, as a table that is left
+alone takes hours.
 `--looks` keeps the figures in a file, with those of earlier runs, and `--picture` draws them all (needs matplotlib).
 """
 
@@ -69,6 +70,7 @@ class Look:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commits", type=int, default=2000)
+    parser.add_argument("--until", type=int, metavar="COMMITS", help="where to end, if not at the last one")
     parser.add_argument("--rows", type=int, default=504, help="of a commit")
     models = [f"{mode}_{name}" for name in KEPT for mode in MODES]
     parser.add_argument("--models", nargs="+", default=models, choices=models)
@@ -87,7 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"{commits} commits of {options.rows} rows are no {copies} times the same flights")
         manifest = write_models(root, options.rows)
         with open_project(manifest, "append_kept") as around:
-            looks = [look for model in options.models for look in follow(around, model, commits)]
+            looks = [
+                look for model in options.models for look in follow(around, model, commits, options.until or commits)
+            ]
     if options.looks:
         looks = keep_looks(options.looks, looks)
     if options.picture:
@@ -106,12 +110,12 @@ def write_models(root: Path, rows: int) -> Manifest:
     return write_project(root, {"streams/flights.yml": stream, **models})
 
 
-def follow(around: RunContext, model: str, commits: int) -> list[Look]:
-    """Run a model for so many commits, and look at its table on the way."""
+def follow(around: RunContext, model: str, commits: int, most: int) -> list[Look]:
+    """Run a model for so many commits, `most` of them at most, and look at its table on the way."""
     looks: list[Look] = []
     print(f"{model}\n{'commits':>8} {'full':>6} {'point':>6} {'files':>6} {'deletes':>8} ", end="")
     print(f"{'snapshots':>9} {'metadata':>9} {'batch ms':>9} {'maintenance':>11}", flush=True)
-    for until in (max(1, round(part * commits)) for part in PARTS):
+    for until in filter(most.__ge__, (max(1, round(part * commits)) for part in PARTS)):
         done = looks[-1].commits if looks else 0
         batches, share = run_until(around, model, until)
         looks.append(look(around, model, until, batches[-max(1, (until - done) // 4) :], share))
