@@ -23,7 +23,9 @@ from lakesql.project.procedures import (
     SMALL_FILE_SHARE,
     TAKES_IN,
     WHOLE_EVERY,
+    WHOLE_GROUP_FILES,
     Maintenance,
+    RewriteDataFiles,
 )
 
 MOST_STEPS = 200_000
@@ -477,12 +479,13 @@ class _Table:
                 or (is_time and (self.new_small > 1 or self.deletes > 0))
             )
             in_partition = min(self.small, self.new_small + 1)  # with the one that the last rewrite has left
-            if is_due and (self.deleted or in_partition >= (rewrite.min_input_files or GROUP_FILES)):
+            group = WHOLE_GROUP_FILES if self.since_whole >= WHOLE_EVERY else GROUP_FILES
+            if is_due and (self.deleted or in_partition >= (rewrite.min_input_files or group)):
                 had = self.deletes + self.dangling
-                self._rewrite((rewrite.target_file_size.size_bytes if rewrite.target_file_size else 0), has_vectors)
+                self._rewrite(rewrite, has_vectors)
                 done += 1
                 if deletes is not None and had and not has_vectors:
-                    self.dangling = self.delete_manifests = 0
+                    self.dangling, self.delete_manifests = 0, min(1.0, self.deletes)
                     self._commit_upkeep(self.sizes.manifest)
                     done += 1
             elif is_due:
@@ -505,39 +508,51 @@ class _Table:
         if done:  # when it was done stands in a property of the table
             self._note()
 
-    def _rewrite(self, target_bytes: float, has_vectors: bool) -> None:
-        """What is new in each partition becomes a file, or as many of the target size as it takes. No delete is left.
+    def _rewrite(self, rewrite: RewriteDataFiles, has_vectors: bool) -> None:
+        """What is new in each partition becomes a file, or as many of the target size as it takes, without deletes.
 
         Of the files that earlier rewrites have made, `left` in each partition that is written to, small ones are taken
-        in, and all of them now and then, or where rows of them are deleted.
+        in; all of them now and then, or where many rows are deleted.
         """
-        target = target_bytes or self.terms.target_bytes
+        target = rewrite.target_file_size.size_bytes if rewrite.target_file_size else self.terms.target_bytes
         partitions, hot = max(1.0, self.partitions), max(1.0, self.hot)
         kept_bytes = max(0.0, self.small_bytes - self.deleted * self.row_bytes) / hot
         spared = TAKES_IN * (kept_bytes - sum(each.count * each.size for each in self.left))
-        is_whole = self.since_whole >= WHOLE_EVERY or self.deleted or spared >= SMALL_FILE_SHARE * target
+        is_whole = (
+            self.since_whole >= WHOLE_EVERY
+            or self.new_small < (rewrite.min_input_files or GROUP_FILES)
+            or self.deleted >= rewrite.delete_ratio_threshold * max(1.0, self.rows)
+            or spared >= SMALL_FILE_SHARE * target
+        )
         left = [] if is_whole else [each for each in self.left if each.size >= spared]
         taken = sum(each.count for each in self.left) - sum(each.count for each in left)
-        self.since_whole = 0 if is_whole else self.since_whole + 1
         left_bytes = sum(each.count * each.size for each in left)
         whole, rest = divmod(kept_bytes - left_bytes, target)
         is_large = rest >= SMALL_FILE_SHARE * target
+        taken_bytes = hot * (kept_bytes - left_bytes)
+        self._drop_deletes(1 if is_whole else taken_bytes / max(1.0, self.rows * self.row_bytes), has_vectors)
+        self.since_whole = 1 if is_whole else self.since_whole + 1
         self.large += hot * (whole + is_large)
         self.small = partitions - hot if is_whole else self.small - self.fresh - hot * taken
         self.small += 0 if is_large else hot
         self.spare_ms -= hot * (whole * target + rest) / BYTES_PER_MS
         self.left = left if is_large else [*left, _Left(1, rest)]
         self.small_bytes = hot * (left_bytes + (0 if is_large else rest))
-        self.rows -= self.deleted
-        self.dangling += 0 if has_vectors else self.deletes
         read = self.data_manifests
-        self.deleted = self.bulk_deletes = self.fresh_deletes = self.fresh = 0
-        self.new_small = self.since_rewrite = 0
-        self.data_manifests = 2 if self.large else 1
-        if has_vectors:
-            self.delete_manifests = 0
+        self.fresh = self.new_small = self.since_rewrite = 0
+        self.data_manifests = 2 if self.large or left else 1
         self.rewrote_at = self.now
         self._commit_upkeep((read + 1) * self.sizes.manifest)
+
+    def _drop_deletes(self, share: float, has_vectors: bool) -> None:
+        """A rewrite has taken in so much of the table."""
+        stays = max(0.0, 1 - share)
+        kept = stays * self.bulk_deletes
+        self.rows -= (1 - stays) * self.deleted
+        self.dangling += 0 if has_vectors else self.deletes - kept
+        self.deleted, self.bulk_deletes, self.fresh_deletes = stays * self.deleted, kept, 0
+        if has_vectors:
+            self.delete_manifests = min(1.0, kept)
 
     def _commit_upkeep(self, manifests_bytes: float) -> None:
         self.upkeep += 1

@@ -30,7 +30,10 @@ TAKES_IN = 4
 partition since. What is larger would cost more to be written again than it costs readers as a file of its own."""
 
 WHOLE_EVERY = 16
-"""After so many rewrites that have left larger files as they are, one takes in all that are small."""
+"""Every so many rewrites one takes in all small files, however large for small ones. The first one does."""
+
+WHOLE_GROUP_FILES = 2
+"""So many small files of a partition are worth being rewritten when all small files are taken in."""
 
 DELETION_VECTORS = 3
 """From this format version on, a table has its position deletes as one vector for each data file. No compaction

@@ -25,7 +25,7 @@ from lakesql.engine.maintenance.figures import (
     render_work,
     spared_bytes,
 )
-from lakesql.engine.maintenance.keeper import left_nothing
+from lakesql.engine.maintenance.keeper import note_rewrite
 from lakesql.errors import Place, ProjectError
 from lakesql.model.config import SortField
 from lakesql.model.table_name import TableName
@@ -68,6 +68,7 @@ def facts(*summaries: Summary, version: int = 2, refs: Mapping[str, int] | None 
                 "format-version": version,
                 "properties": {"write.target-file-size-bytes": str(256 * MB), **more.get("properties", {})},
                 "current-snapshot-id": count or None,
+                "last-sequence-number": more.get("sequence", count),
                 "refs": {name: {"snapshot-id": id_} for name, id_ in (refs or {}).items()},
                 "snapshots": [*snapshots, *more.get("staged", ())],
             }
@@ -106,6 +107,17 @@ def test_deletes_are_counted_beyond_what_the_last_rewrite_has_left() -> None:
     assert level_of(facts(before, left, after)).deleted == pytest.approx(0.1)
     assert due(RewriteDataFiles(small_files=100), facts(before, left, after))
     assert not due(RewriteDataFiles(small_files=100), facts(before, left))
+
+
+def test_deletes_that_a_rewrite_has_left_hide_no_new_ones_once_they_are_removed() -> None:
+    def head(deletes: int, files: int) -> Summary:
+        return commit(records=1000, position_deletes=deletes, delete_files=files)
+
+    left = {**REWRITE, "total-records": 1000, "total-position-deletes": 900, "total-delete-files": 50}
+    cleaned = {**head(0, 0), "operation": "replace", "removed-delete-files": 50, "added-data-files": 0}
+    found = level_of(facts(head(900, 50), left, cleaned, head(100, 3), head(150, 4)))
+    assert (found.deleted, found.delete_files, found.has_left) == (pytest.approx(0.15), 4, False)
+    assert level_of(facts(head(900, 50), left, head(950, 51))).has_left
 
 
 @pytest.mark.parametrize(
@@ -154,7 +166,7 @@ def test_what_is_due_by_time() -> None:
     ran = facts(*[commit()] * 2000, properties={"lakesql.maintenance": done})
     assert not due(RemoveOrphanFiles(), ran, now_ms=NOW + DAY_MS - 1)
     assert parse_work(done) == ran.work == Work({"remove_orphan_files": NOW}, ((NOW, 5),))
-    looked = Work({}, (), 7)
+    looked = Work({}, (), 7, 5)
     assert parse_work(render_work(looked)) == looked
     assert Work().since_whole == WHOLE_EVERY, "the first rewrite takes in all"
     partial = Work(since_whole=3)
@@ -207,22 +219,27 @@ def test_a_condition_names_partitions_and_nothing_that_it_cannot_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "narrowing", "counts", "expected"),
+    ("options", "bound", "counts", "expected"),
     [
-        (RewriteDataFiles(), {}, {"rewritten_data_files_count": 900}, True),
-        (RewriteDataFiles(where="recent"), {}, {}, True),
-        (RewriteDataFiles(where="id = 3"), {}, {}, False),
-        (RewriteDataFiles(), {"max-files-to-rewrite": "5"}, {"rewritten_data_files_count": 5}, False),
-        (RewriteDataFiles(), {"max-files-to-rewrite": "5"}, {"rewritten_data_files_count": 4}, True),
-        (RewriteDataFiles(), {"min-file-size-bytes": "9"}, {"rewritten_data_files_count": 4}, False),
-        (RewriteDataFiles(max_files_to_rewrite=7), {}, {"rewritten_data_files_count": 7}, False),
-        (RewriteDataFiles(), {}, {"rewritten_data_files_count": 5, "failed_data_files_count": 1}, False),
+        (RewriteDataFiles(), {}, {"rewritten_data_files_count": 900}, (7, 7, 1)),
+        (RewriteDataFiles(where="recent"), {}, {}, (7, 7, 1)),
+        (RewriteDataFiles(where="id = 3"), {}, {}, (3, 2, 1)),
+        (RewriteDataFiles(), {"min-file-size-bytes": "9"}, {"rewritten_data_files_count": 4}, (7, 2, 6)),
+        (RewriteDataFiles(where="id = 3"), {"min-file-size-bytes": "9"}, {}, (3, 2, 6)),
+        (RewriteDataFiles(), {"max-files-to-rewrite": "5"}, {"rewritten_data_files_count": 5}, (3, 2, WHOLE_EVERY)),
+        (RewriteDataFiles(), {"max-files-to-rewrite": "5"}, {"rewritten_data_files_count": 4}, (7, 7, 1)),
+        (RewriteDataFiles(max_files_to_rewrite=7), {}, {"rewritten_data_files_count": 7}, (3, 2, WHOLE_EVERY)),
+        (RewriteDataFiles(), {"min-file-size-bytes": "9"}, {"failed_data_files_count": 1}, (3, 2, WHOLE_EVERY)),
     ],
 )
-def test_which_rewrite_has_left_nothing(
-    options: RewriteDataFiles, narrowing: Mapping[str, str], counts: Mapping[str, int], expected: bool
+def test_what_is_kept_of_a_rewrite(
+    options: RewriteDataFiles, bound: Mapping[str, str], counts: Mapping[str, int], expected: tuple[int, int, int]
 ) -> None:
-    assert left_nothing(options, narrowing, counts) == expected
+    before = Work({"expire_snapshots": 1}, (), rewritten=3, taken_in=2, since_whole=5)
+    table = facts(properties={"lakesql.maintenance": render_work(before)}, sequence=7)
+    found = note_rewrite(options, bound, counts, table)
+    assert (found.rewritten, found.taken_in, found.since_whole) == expected
+    assert found.done == before.done
 
 
 def since(count: int, *summaries: Summary) -> TableFacts:
@@ -232,22 +249,26 @@ def since(count: int, *summaries: Summary) -> TableFacts:
 @pytest.mark.parametrize(
     ("found", "options", "expected"),
     [
-        (since(0, *[commit(1, MB)] * 8), RewriteDataFiles(), 32 * MB),
-        (since(0, *[commit(1, MB)] * 8, REWRITE, *[commit(1, MB)] * 2), RewriteDataFiles(), 8 * MB),
-        (since(0, *[commit(10, 10 * MB, 10)] * 8), RewriteDataFiles(), 32 * MB),
-        (since(0, commit(100, 100 * MB, 100)), RewriteDataFiles(), 100 * MB + 1),
+        (since(1, *[commit(1, MB)] * 8), RewriteDataFiles(), 32 * MB),
+        (since(1, *[commit(1, MB)] * 8, REWRITE, *[commit(1, MB)] * 5), RewriteDataFiles(), 20 * MB),
+        (since(1, *[commit(10, 10 * MB, 10)] * 8), RewriteDataFiles(), 32 * MB),
+        (since(1, *[commit(100, 100 * MB, 100)] * 5), RewriteDataFiles(), 100 * MB + 1),
+        (since(1, *[commit(1, MB)] * 4), RewriteDataFiles(), None),
+        (since(1, *[commit(1, MB)] * 4), RewriteDataFiles(min_input_files=2), 16 * MB),
         (since(WHOLE_EVERY, *[commit(1, MB)] * 8), RewriteDataFiles(), None),
         (facts(*[commit(1, MB)] * 8), RewriteDataFiles(), None),
-        (since(0, *[commit(1, MB)] * 48), RewriteDataFiles(), None),
-        (since(0, *[commit(1, MB)] * 8), RewriteDataFiles(target_file_size=Size("40 MB", 40 * MB)), None),
-        (since(0, *[commit(1, MB)] * 8), RewriteDataFiles(rewrite_all=True), None),
-        (since(0, *[commit(1, MB)] * 8), RewriteDataFiles(min_file_size=Size("2 MB", 2 * MB)), None),
+        (since(1, *[commit(1, MB)] * 48), RewriteDataFiles(), None),
+        (since(1, *[commit(1, MB)] * 8), RewriteDataFiles(target_file_size=Size("40 MB", 40 * MB)), None),
+        (since(1, *[commit(1, MB)] * 8), RewriteDataFiles(rewrite_all=True), None),
+        (since(1, *[commit(1, MB)] * 8), RewriteDataFiles(min_file_size=Size("2 MB", 2 * MB)), None),
     ],
     ids=[
         "four times what is new",
         "since the last rewrite",
         "in a partition",
         "no file of a commit is spared",
+        "new ones alone are too few",
+        "the model says how many are enough",
         "now and then all are taken",
         "the first time all are taken",
         "what is as large is not small",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, walk_back
 from lakesql.model.upkeep import is_left
 from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTENANCE_PROPERTY
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
-from lakesql.project.procedures import SMALL_FILE_SHARE, TAKES_IN, WHOLE_EVERY, RewriteDataFiles
+from lakesql.project.procedures import GROUP_FILES, SMALL_FILE_SHARE, TAKES_IN, WHOLE_EVERY, RewriteDataFiles
 
 CREATED, KEPT = "manifests-created", "manifests-kept"
 """Where the summary of a commit counts the manifests of its snapshot."""
@@ -38,13 +39,15 @@ class SnapshotFacts:
 class Work:
     """What maintenance has done before: when each procedure ran last, and how long the last strokes took.
 
-    `rewritten` is the sequence number of the newest commit whose files a rewrite has looked at, all of them.
-    `since_whole` counts the rewrites since one that took in all small files; there was none, if nothing is said.
+    `rewritten` is the sequence number of the newest commit whose files a rewrite has looked at, all of them, and
+    `taken_in` that of the newest whose files one has taken in, however large for small ones. `since_whole` counts the
+    rewrites from such a one on; as many as there may be, if nothing is said.
     """
 
     done: Mapping[str, int] = field(default_factory=dict)
     spent: tuple[tuple[int, int], ...] = ()
     rewritten: int | None = None
+    taken_in: int | None = None
     since_whole: int = WHOLE_EVERY
 
 
@@ -131,30 +134,22 @@ def facts_of(metadata: Mapping[str, Any], size_bytes: int) -> TableFacts:
 
 def level_of(facts: TableFacts) -> Level:
     """What has come to the table since the last rewrite of its data files, by the summaries of its commits."""
-    files, size, of_partition, most, base, is_cleaned = 0.0, 0, 0.0, 0, None, False
-    for snapshot in facts.history:
-        if _is_rewrite(snapshot):
-            base = snapshot
-            break
-        is_cleaned = is_cleaned or (
-            snapshot.summary.get("operation") == "replace" and "removed-delete-files" in snapshot.summary
-        )
-        added, added_bytes = added_small(snapshot, facts.target_bytes)
-        files, size, most = files + added, size + added_bytes, max(most, added_bytes)
-        of_partition += added_bytes / _partitions(snapshot)
     head = facts.head
     if head is None:
         return Level()
-    before = base or SnapshotFacts(0, None, 0, {})
-    deleted = deleted_rows(head) - deleted_rows(before)
+    since = list(takewhile(lambda snapshot: not _is_rewrite(snapshot), facts.history))
+    base = facts.history[len(since)] if len(since) < len(facts.history) else SnapshotFacts(0, None, 0, {})
+    added = [(snapshot, *added_small(snapshot, facts.target_bytes)) for snapshot in since]
+    # The fewest since then: deletes of files that the rewrite has replaced are counted until they are removed.
+    rows, files = (min(map(count, (base, *since))) for count in (deleted_rows, _delete_files))
     return Level(
-        small_files=files,
-        small_bytes=size,
-        partition_bytes=of_partition,
-        most_bytes=most,
-        deleted=max(0.0, deleted / max(1, head.count("total-records"))),
-        delete_files=max(0, head.count("total-delete-files") - before.count("total-delete-files")),
-        has_left=before.count("total-delete-files") > 0 and not is_cleaned,
+        small_files=sum(files for _, files, _ in added),
+        small_bytes=sum(size for _, _, size in added),
+        partition_bytes=sum(size / _partitions(snapshot) for snapshot, _, size in added),
+        most_bytes=max((size for _, _, size in added), default=0),
+        deleted=(deleted_rows(head) - rows) / max(1, head.count("total-records")),
+        delete_files=_delete_files(head) - files,
+        has_left=_delete_files(base) > 0 and not any(map(_is_cleaning, since)),
     )
 
 
@@ -167,7 +162,8 @@ def spared_bytes(options: RewriteDataFiles, facts: TableFacts, level: Level) -> 
     target = options.target_file_size.size_bytes if options.target_file_size else facts.target_bytes
     found = max(round(TAKES_IN * level.partition_bytes), level.most_bytes + 1)
     is_said = options.min_file_size is not None or options.rewrite_all is True
-    if is_said or facts.work.since_whole >= WHOLE_EVERY or found >= SMALL_FILE_SHARE * target:
+    is_few = level.small_files < (options.min_input_files or GROUP_FILES)  # without the older ones it would do nothing
+    if is_said or is_few or facts.work.since_whole >= WHOLE_EVERY or found >= SMALL_FILE_SHARE * target:
         return None
     return found
 
@@ -175,6 +171,10 @@ def spared_bytes(options: RewriteDataFiles, facts: TableFacts, level: Level) -> 
 def deleted_rows(snapshot: SnapshotFacts) -> int:
     """How many rows the delete files of a snapshot delete."""
     return snapshot.count("total-position-deletes") + snapshot.count("total-equality-deletes")
+
+
+def _delete_files(snapshot: SnapshotFacts) -> int:
+    return snapshot.count("total-delete-files")
 
 
 def added_small(snapshot: SnapshotFacts, target_bytes: int) -> tuple[float, int]:
@@ -224,8 +224,14 @@ def parse_work(text: str) -> Work:
         done = {str(name): int(at_ms) for name, at_ms in found.get("done", {}).items()}
         spent = tuple((int(at_ms), int(took_ms)) for at_ms, took_ms in found.get("spent", ()))
         rewritten = found.get("rewritten")
-        since_whole = int(found.get("since_whole", WHOLE_EVERY))
-        return Work(done, spent, None if rewritten is None else int(rewritten), since_whole)
+        taken_in = found.get("taken_in")
+        return Work(
+            done,
+            spent,
+            None if rewritten is None else int(rewritten),
+            None if taken_in is None else int(taken_in),
+            int(found.get("since_whole", WHOLE_EVERY)),
+        )
     except (ValueError, TypeError, AttributeError):
         return Work()
 
@@ -235,6 +241,8 @@ def render_work(work: Work) -> str:
     said: dict[str, object] = {"done": dict(work.done), "spent": [list(each) for each in work.spent]}
     if work.rewritten is not None:
         said["rewritten"] = work.rewritten
+    if work.taken_in is not None:
+        said["taken_in"] = work.taken_in
     if work.since_whole < WHOLE_EVERY:
         said["since_whole"] = work.since_whole
     return json.dumps(said, separators=(",", ":"))
@@ -243,6 +251,11 @@ def render_work(work: Work) -> str:
 def _is_rewrite(snapshot: SnapshotFacts) -> bool:
     """Whether a commit only replaced data files by others: an own rewrite, or somebody else's."""
     return snapshot.summary.get("operation") == "replace" and "deleted-data-files" in snapshot.summary
+
+
+def _is_cleaning(snapshot: SnapshotFacts) -> bool:
+    """Whether a commit only replaced delete files, by others or by none."""
+    return snapshot.summary.get("operation") == "replace" and "removed-delete-files" in snapshot.summary
 
 
 def _snapshot(found: Mapping[str, Any]) -> SnapshotFacts:

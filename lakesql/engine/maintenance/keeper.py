@@ -43,7 +43,8 @@ from lakesql.project.procedures import (
     HOUR_MS,
     RECENT,
     RESTS_MS,
-    TAKES_IN,
+    WHOLE_EVERY,
+    WHOLE_GROUP_FILES,
     ExpireSnapshots,
     RemoveOrphanFiles,
     RewriteDataFiles,
@@ -71,6 +72,9 @@ MAX_FILES = "max-files-to-rewrite"
 
 MIN_BYTES = "min-file-size-bytes"
 """The option of Iceberg's by which a rewrite leaves what earlier ones have made."""
+
+MIN_FILES = "min-input-files"
+"""The option of Iceberg's by which a rewrite that takes in all small files finds two in a partition, not only five."""
 
 CONFLICTS = ("CommitFailedException", "ValidationException", "CommitStateUnknownException")
 
@@ -137,8 +141,7 @@ class Keeper:
         self._not_before: dict[str, int] = {}
         self._absent: dict[TableName, int] = {}
         self._at_once = False
-        self._rewritten: dict[TableName, int] = {}
-        self._since_whole: dict[TableName, int] = {}
+        self._looked: dict[TableName, Work] = {}
 
     def after_batch(self, session: SparkSession, head: Mapping[str, str], is_behind: bool) -> None:
         """Run what is due now that a batch is in the table, whose snapshot has the summary `head`.
@@ -289,10 +292,13 @@ class Keeper:
         bound: Mapping[str, str] = {}
         match task.options:
             case RewriteDataFiles() as options:
-                where = self._recent(session, task.table, table, facts) if options.where == RECENT else options.where
+                bound = self._bound(task, options, facts)
+                where: str | None = options.where
+                if where == RECENT:
+                    since = facts.work.rewritten if MIN_BYTES in bound else facts.work.taken_in
+                    where = self._recent(session, task.table, table, since)
                 if where is None:
                     return None
-                bound = self._bound(task, options, facts)
                 statement = call_text(replace(task, options=replace(options, where=where)), order, options=bound)
             case RewritePositionDeleteFiles():
                 if not (facts.head and facts.head.count("total-delete-files")):
@@ -324,18 +330,14 @@ class Keeper:
             return {"orphan_files_count": len(rows)}
         counts = {key: int(value) for key, value in rows[0].asDict().items() if value is not None} if rows else {}
         if isinstance(task.options, RewriteDataFiles):
-            if left_nothing(task.options, bound, counts):
-                self._rewritten[task.table] = facts.sequence
-            if not is_cut(task.options, bound, counts):
-                self._since_whole[task.table] = facts.work.since_whole + 1 if MIN_BYTES in bound else 0
+            self._looked[task.table] = note_rewrite(task.options, bound, counts, facts)
         return counts
 
-    def _recent(self, session: SparkSession, name: TableName, table: JavaTable, facts: TableFacts) -> str | None:
-        """A condition on the partitions with files of commits that no rewrite has looked at; '' for all, None for none.
+    def _recent(self, session: SparkSession, name: TableName, table: JavaTable, since: int | None) -> str | None:
+        """A condition on the partitions with files of commits after `since`; '' for all, None for none.
 
         The files are those of the current snapshot: their sequence numbers outlive the snapshots that brought them.
         """
-        since = facts.work.rewritten
         if since is None:
             return ""  # the first one looks at all
         found = read_partitions(session, name, table, since)
@@ -393,8 +395,10 @@ class Keeper:
         spared = None if self._at_once or task.is_by_time else spared_bytes(options, facts, level)
         if spared is not None:
             bound[MIN_BYTES] = str(spared)
-            if not level.deleted and not level.delete_files:
-                size = min(size, level.small_bytes * (1 + TAKES_IN))
+            if not head.count("total-delete-files"):
+                size = min(size, round(level.small_bytes * (1 + spared / max(1, level.partition_bytes))))
+        elif self._at_once or facts.work.since_whole >= WHOLE_EVERY:
+            bound |= {} if options.min_input_files else {MIN_FILES: str(WHOLE_GROUP_FILES)}
         if options.max_files_to_rewrite is not None:
             return bound
         time_ms = self._time_left(facts)
@@ -414,9 +418,7 @@ class Keeper:
             loaded = load_table(session, table)
             work = parse_facts(read_json(loaded)).work
             spent = tuple(self._spent or ()) if table == self.upkeep.table else ()
-            rewritten = self._rewritten.get(table, work.rewritten)
-            since_whole = self._since_whole.get(table, work.since_whole)
-            said = render_work(Work({**work.done, **done}, spent, rewritten, since_whole))
+            said = render_work(replace(self._looked.get(table, work), done={**work.done, **done}, spent=spent))
             loaded.updateProperties().set(MAINTENANCE_PROPERTY, said).commit()
         except Exception as error:
             self._tell_once(f"what was done on {table} cannot be kept: {read_cause(error)[1]}")
@@ -427,16 +429,19 @@ class Keeper:
             self._emit(Noted(f"maintenance: {text}", self._clock(), self.upkeep.model))
 
 
-def left_nothing(options: RewriteDataFiles, narrowing: Mapping[str, str], counts: Mapping[str, int]) -> bool:
-    """Whether a rewrite that was given `narrowing` has looked at all files, or at all that the ones before have not."""
-    return options.where in ("", RECENT) and MIN_BYTES not in narrowing and not is_cut(options, narrowing, counts)
-
-
-def is_cut(options: RewriteDataFiles, narrowing: Mapping[str, str], counts: Mapping[str, int]) -> bool:
-    """Whether a rewrite has left files that it should have taken: there were too many, or some have failed."""
-    limit = narrowing.get(MAX_FILES, options.max_files_to_rewrite)
-    is_full = limit is not None and counts.get("rewritten_data_files_count", 0) >= int(limit)
-    return is_full or bool(counts.get("failed_data_files_count"))
+def note_rewrite(
+    options: RewriteDataFiles, bound: Mapping[str, str], counts: Mapping[str, int], facts: TableFacts
+) -> Work:
+    """What is to be known of a rewrite that was bounded so, and has counted this, of a table that was so before."""
+    limit = bound.get(MAX_FILES, options.max_files_to_rewrite)
+    is_cut = limit is not None and counts.get("rewritten_data_files_count", 0) >= int(limit)
+    if is_cut or counts.get("failed_data_files_count"):
+        return replace(facts.work, since_whole=WHOLE_EVERY)  # nobody knows how large the files are that it has left
+    is_all = options.where in ("", RECENT)
+    work = replace(facts.work, rewritten=facts.sequence) if is_all else facts.work
+    if MIN_BYTES in bound:
+        return replace(work, since_whole=work.since_whole + 1)
+    return replace(work, taken_in=facts.sequence if is_all else work.taken_in, since_whole=1)
 
 
 def _count(watched: _Watched, summary: Mapping[str, str]) -> None:
