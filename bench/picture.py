@@ -73,8 +73,8 @@ def draw_lines(
             axis.set_xticks(sorted({x for points in panel.lines.values() for x, _ in points}))
             axis.xaxis.set_major_formatter(EngFormatter(sep=" "))
             axis.yaxis.set_major_formatter("{x:g}")
-        else:
-            axis.set_ylim(0, None)
+    if not logarithmic:
+        axes[0].set_ylim(0, None)  # of all panels, once all have their points
     figure.supxlabel(labels[0], fontsize=10)
     figure.supylabel(labels[1], fontsize=10)
     axes[0].legend(frameon=False)
