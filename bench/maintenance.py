@@ -111,11 +111,11 @@ def write_models(root: Path, rows: int) -> Manifest:
 
 
 def follow(around: RunContext, model: str, commits: int, most: int) -> list[Look]:
-    """Run a model for so many commits, `most` of them at most, and look at its table on the way."""
+    """Run a model for `most` of so many commits, and look at its table after parts of all of them."""
     looks: list[Look] = []
     print(f"{model}\n{'commits':>8} {'full':>6} {'point':>6} {'files':>6} {'deletes':>8} ", end="")
     print(f"{'snapshots':>9} {'metadata':>9} {'batch ms':>9} {'maintenance':>11}", flush=True)
-    for until in filter(most.__ge__, (max(1, round(part * commits)) for part in PARTS)):
+    for until in (until for part in PARTS if (until := max(1, round(part * commits))) <= most):
         done = looks[-1].commits if looks else 0
         batches, share = run_until(around, model, until)
         looks.append(look(around, model, until, batches[-max(1, (until - done) // 4) :], share))

@@ -17,15 +17,14 @@ from lakesql.project.procedures import (
     BYTES_PER_MS,
     DAY_MS,
     DELETION_VECTORS,
-    GROUP_FILES,
     HOUR_MS,
     RESTS_MS,
     SMALL_FILE_SHARE,
-    TAKES_IN,
     WHOLE_EVERY,
-    WHOLE_GROUP_FILES,
     Maintenance,
     RewriteDataFiles,
+    group_files,
+    spared_bytes,
 )
 
 MOST_STEPS = 200_000
@@ -369,7 +368,7 @@ class _Table:
         self.fresh = min(stock.small_files, stock.new_small * stock.small_partitions)
         self.bulk_deletes = min(stock.delete_files, stock.data_files - self.fresh)
         self.fresh_deletes = stock.delete_files - self.bulk_deletes
-        self.dangling, self.row_bytes = 0.0, 0.0
+        self.dangling, self.row_bytes, self.commit_bytes = 0.0, 0.0, 0.0
         self.data_manifests, self.delete_manifests = stock.data_manifests, stock.delete_manifests
         self.since_rewrite = stock.new_small
         self.since_whole, self.left = WHOLE_EVERY, list[_Left]()
@@ -398,7 +397,7 @@ class _Table:
         """So many commits of the model."""
         terms, files = self.terms, writes.files * times
         self.now += writes.interval_ms * times
-        self.row_bytes = writes.row_bytes
+        self.row_bytes, self.commit_bytes = writes.row_bytes, writes.rows * writes.row_bytes
         filtered = self._delete(writes, times)
         self._open_partitions(writes, times)
         if writes.rows * writes.row_bytes / writes.files >= SMALL_FILE_SHARE * terms.target_bytes:
@@ -479,8 +478,8 @@ class _Table:
                 or (is_time and (self.new_small > 1 or self.deletes > 0))
             )
             in_partition = min(self.small, self.new_small + 1)  # with the one that the last rewrite has left
-            group = WHOLE_GROUP_FILES if self.since_whole >= WHOLE_EVERY else GROUP_FILES
-            if is_due and (self.deleted or in_partition >= (rewrite.min_input_files or group)):
+            group = group_files(rewrite, is_whole=self.since_whole >= WHOLE_EVERY)
+            if is_due and (self.deleted or in_partition >= group):
                 had = self.deletes + self.dangling
                 self._rewrite(rewrite, has_vectors)
                 done += 1
@@ -517,14 +516,18 @@ class _Table:
         target = rewrite.target_file_size.size_bytes if rewrite.target_file_size else self.terms.target_bytes
         partitions, hot = max(1.0, self.partitions), max(1.0, self.hot)
         kept_bytes = max(0.0, self.small_bytes - self.deleted * self.row_bytes) / hot
-        spared = TAKES_IN * (kept_bytes - sum(each.count * each.size for each in self.left))
-        is_whole = (
-            self.since_whole >= WHOLE_EVERY
-            or self.new_small < (rewrite.min_input_files or GROUP_FILES)
-            or self.deleted >= rewrite.delete_ratio_threshold * max(1.0, self.rows)
-            or spared >= SMALL_FILE_SHARE * target
+        spared = spared_bytes(
+            rewrite,
+            self.terms.target_bytes,
+            self.since_whole,
+            files=self.new_small,
+            partition_bytes=kept_bytes - sum(each.count * each.size for each in self.left),
+            most_bytes=self.commit_bytes,
         )
-        left = [] if is_whole else [each for each in self.left if each.size >= spared]
+        if self.deleted >= rewrite.delete_ratio_threshold * max(1.0, self.rows):
+            spared = None  # files with so many deletes are rewritten, however large
+        is_whole = spared is None
+        left = [each for each in self.left if spared is not None and each.size >= spared]
         taken = sum(each.count for each in self.left) - sum(each.count for each in left)
         left_bytes = sum(each.count * each.size for each in left)
         whole, rest = divmod(kept_bytes - left_bytes, target)

@@ -339,6 +339,37 @@ def iceberg_names(procedure: str) -> Mapping[str, str]:
     }
 
 
+def group_files(options: RewriteDataFiles, is_whole: bool = False) -> int:
+    """How many small files of a partition are worth being rewritten; `is_whole`: where all small files are taken in."""
+    return options.min_input_files or (WHOLE_GROUP_FILES if is_whole else GROUP_FILES)
+
+
+def spared_bytes(
+    options: RewriteDataFiles,
+    target_bytes: float,
+    since_whole: int,
+    *,
+    files: float,
+    partition_bytes: float,
+    most_bytes: float,
+) -> float | None:
+    """From which size on a rewrite leaves a file as it is, though it is small; None where it takes in all small ones.
+
+    So what a table has is written again a few times, not with each rewrite: the files that are left grow by a factor,
+    as the levels of a log-structured merge tree. No file of a new commit is left.
+
+    `target_bytes` are the table's, `since_whole` counts the rewrites from one that took in all small files on. Since
+    the last rewrite so many small `files` of `partition_bytes` have come to a partition; `most_bytes` had one commit.
+    """
+    target = options.target_file_size.size_bytes if options.target_file_size else target_bytes
+    found = max(TAKES_IN * partition_bytes, most_bytes + 1)
+    is_said = options.min_file_size is not None or options.rewrite_all is True
+    is_few = files < group_files(options)  # without the older ones it would do nothing
+    if is_said or is_few or since_whole >= WHOLE_EVERY or found >= SMALL_FILE_SHARE * target:
+        return None
+    return found
+
+
 DEFAULTS: Mapping[str, Procedure] = {name: kind() for name, kind in PROCEDURES.items()}
 """The procedures as they are run where nobody says anything of them."""
 

@@ -23,7 +23,6 @@ from lakesql.engine.maintenance.figures import (
     parse_facts,
     parse_work,
     render_work,
-    spared_bytes,
 )
 from lakesql.engine.maintenance.keeper import note_rewrite
 from lakesql.errors import Place, ProjectError
@@ -42,6 +41,7 @@ from lakesql.project.procedures import (
     RewriteManifests,
     RewritePositionDeleteFiles,
     name_of,
+    spared_bytes,
 )
 from lakesql.project.size import Size, parse_size
 
@@ -278,7 +278,16 @@ def since(count: int, *summaries: Summary) -> TableFacts:
     ],
 )
 def test_which_files_a_rewrite_spares(found: TableFacts, options: RewriteDataFiles, expected: int | None) -> None:
-    assert spared_bytes(options, found, level_of(found)) == expected
+    level = level_of(found)
+    spared = spared_bytes(
+        options,
+        found.target_bytes,
+        found.work.since_whole,
+        files=level.small_files,
+        partition_bytes=level.partition_bytes,
+        most_bytes=level.most_bytes,
+    )
+    assert spared == expected
 
 
 def test_old_snapshots_are_counted_and_those_that_stay_are_not() -> None:

@@ -81,7 +81,7 @@ def why_due(
                 return ""
             if level.delete_files >= options.delete_files * factor:
                 return f"{level.delete_files:,} delete files"
-            if level.has_left and factor < URGENT and head.count("total-delete-files"):
+            if level.has_left and factor < URGENT and head.delete_files:
                 return "a rewrite of data files has left delete files"
             return "its time" if is_time and _has_work(options, facts, level, manifests, now_ms) else ""
         case RewriteManifests():
@@ -101,7 +101,7 @@ def why_due(
 
 def _follows(due: Iterable[MaintenanceTask], facts: TableFacts) -> bool:
     """Whether delete files are to be looked at because data files that had some are rewritten before."""
-    has_deletes = facts.head is not None and facts.head.count("total-delete-files") > 0
+    has_deletes = facts.head is not None and facts.head.delete_files > 0
     return (
         has_deletes
         and facts.version < DELETION_VECTORS
@@ -115,7 +115,7 @@ def _has_work(options: Procedure, facts: TableFacts, level: Level, manifests: in
         case RewriteDataFiles():
             return options.rewrite_all is True or level.small_files > 1 or level.delete_files > 0
         case RewritePositionDeleteFiles():
-            deletes = facts.head.count("total-delete-files") if facts.head else 0
+            deletes = facts.head.delete_files if facts.head else 0
             return facts.version < DELETION_VECTORS and deletes > 1
         case RewriteManifests():
             return manifests > 1

@@ -12,7 +12,7 @@ from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, walk_back
 from lakesql.model.upkeep import is_left
 from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTENANCE_PROPERTY
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
-from lakesql.project.procedures import GROUP_FILES, SMALL_FILE_SHARE, TAKES_IN, WHOLE_EVERY, RewriteDataFiles
+from lakesql.project.procedures import SMALL_FILE_SHARE, WHOLE_EVERY
 
 CREATED, KEPT = "manifests-created", "manifests-kept"
 """Where the summary of a commit counts the manifests of its snapshot."""
@@ -33,6 +33,11 @@ class SnapshotFacts:
     def count(self, key: str) -> int:
         """A number of the summary; 0 where it has none."""
         return int(self.summary.get(key, 0))
+
+    @property
+    def delete_files(self) -> int:
+        """How many delete files the table has."""
+        return self.count("total-delete-files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,40 +146,22 @@ def level_of(facts: TableFacts) -> Level:
     base = facts.history[len(since)] if len(since) < len(facts.history) else SnapshotFacts(0, None, 0, {})
     added = [(snapshot, *added_small(snapshot, facts.target_bytes)) for snapshot in since]
     # The fewest since then: deletes of files that the rewrite has replaced are counted until they are removed.
-    rows, files = (min(map(count, (base, *since))) for count in (deleted_rows, _delete_files))
+    fewest_rows = min(map(deleted_rows, (base, *since)))
+    fewest_files = min(snapshot.delete_files for snapshot in (base, *since))
     return Level(
         small_files=sum(files for _, files, _ in added),
         small_bytes=sum(size for _, _, size in added),
         partition_bytes=sum(size / _partitions(snapshot) for snapshot, _, size in added),
         most_bytes=max((size for _, _, size in added), default=0),
-        deleted=(deleted_rows(head) - rows) / max(1, head.count("total-records")),
-        delete_files=_delete_files(head) - files,
-        has_left=_delete_files(base) > 0 and not any(map(_is_cleaning, since)),
+        deleted=(deleted_rows(head) - fewest_rows) / max(1, head.count("total-records")),
+        delete_files=head.delete_files - fewest_files,
+        has_left=base.delete_files > 0 and not any(map(_is_cleaning, since)),
     )
-
-
-def spared_bytes(options: RewriteDataFiles, facts: TableFacts, level: Level) -> int | None:
-    """From which size on a rewrite leaves a file as it is, though it is small; None where it takes in all small ones.
-
-    So what a table has is written again a few times, not with each rewrite: the files that are left grow by a factor,
-    as the levels of a log-structured merge tree. No file of a new commit is left.
-    """
-    target = options.target_file_size.size_bytes if options.target_file_size else facts.target_bytes
-    found = max(round(TAKES_IN * level.partition_bytes), level.most_bytes + 1)
-    is_said = options.min_file_size is not None or options.rewrite_all is True
-    is_few = level.small_files < (options.min_input_files or GROUP_FILES)  # without the older ones it would do nothing
-    if is_said or is_few or facts.work.since_whole >= WHOLE_EVERY or found >= SMALL_FILE_SHARE * target:
-        return None
-    return found
 
 
 def deleted_rows(snapshot: SnapshotFacts) -> int:
     """How many rows the delete files of a snapshot delete."""
     return snapshot.count("total-position-deletes") + snapshot.count("total-equality-deletes")
-
-
-def _delete_files(snapshot: SnapshotFacts) -> int:
-    return snapshot.count("total-delete-files")
 
 
 def added_small(snapshot: SnapshotFacts, target_bytes: int) -> tuple[float, int]:
@@ -217,21 +204,17 @@ def _entries(facts: TableFacts) -> dict[str, list[SnapshotFacts]]:
     return entries
 
 
+_NUMBERS = ("rewritten", "taken_in", "since_whole")
+_NO_WORK = Work()
+
+
 def parse_work(text: str) -> Work:
     """What the table's property says of earlier maintenance; nothing, where it cannot be read."""
     try:
         found: Any = json.loads(text or "{}")
         done = {str(name): int(at_ms) for name, at_ms in found.get("done", {}).items()}
         spent = tuple((int(at_ms), int(took_ms)) for at_ms, took_ms in found.get("spent", ()))
-        rewritten = found.get("rewritten")
-        taken_in = found.get("taken_in")
-        return Work(
-            done,
-            spent,
-            None if rewritten is None else int(rewritten),
-            None if taken_in is None else int(taken_in),
-            int(found.get("since_whole", WHOLE_EVERY)),
-        )
+        return Work(done, spent, **{name: int(found[name]) for name in _NUMBERS if name in found})
     except (ValueError, TypeError, AttributeError):
         return Work()
 
@@ -239,12 +222,7 @@ def parse_work(text: str) -> Work:
 def render_work(work: Work) -> str:
     """The text of the property."""
     said: dict[str, object] = {"done": dict(work.done), "spent": [list(each) for each in work.spent]}
-    if work.rewritten is not None:
-        said["rewritten"] = work.rewritten
-    if work.taken_in is not None:
-        said["taken_in"] = work.taken_in
-    if work.since_whole < WHOLE_EVERY:
-        said["since_whole"] = work.since_whole
+    said |= {name: getattr(work, name) for name in _NUMBERS if getattr(work, name) != getattr(_NO_WORK, name)}
     return json.dumps(said, separators=(",", ":"))
 
 

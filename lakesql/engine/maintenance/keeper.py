@@ -26,7 +26,6 @@ from lakesql.engine.maintenance.figures import (
     level_of,
     parse_facts,
     render_work,
-    spared_bytes,
 )
 from lakesql.engine.maintenance.partitions import read_partitions
 from lakesql.engine.maintenance.protect import Reader, find_needed, tag_entries
@@ -39,17 +38,17 @@ from lakesql.model.upkeep import MaintenanceTask
 from lakesql.names import MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY
 from lakesql.project.procedures import (
     BYTES_PER_MS,
-    GROUP_FILES,
     HOUR_MS,
     RECENT,
     RESTS_MS,
     WHOLE_EVERY,
-    WHOLE_GROUP_FILES,
     ExpireSnapshots,
     RemoveOrphanFiles,
     RewriteDataFiles,
     RewriteManifests,
     RewritePositionDeleteFiles,
+    group_files,
+    spared_bytes,
 )
 
 MaintenanceStep = Literal["maintain", "maintained"]
@@ -301,7 +300,7 @@ class Keeper:
                     return None
                 statement = call_text(replace(task, options=replace(options, where=where)), order, options=bound)
             case RewritePositionDeleteFiles():
-                if not (facts.head and facts.head.count("total-delete-files")):
+                if not (facts.head and facts.head.delete_files):
                     return None
                 statement = call_text(task, order)
             case RewriteManifests():
@@ -392,13 +391,22 @@ class Keeper:
         size = head.count("total-files-size")
         average = size / max(1, head.count("total-data-files"))
         level = level_of(facts)
-        spared = None if self._at_once or task.is_by_time else spared_bytes(options, facts, level)
+        spared = None
+        if not self._at_once and not task.is_by_time:
+            spared = spared_bytes(
+                options,
+                facts.target_bytes,
+                facts.work.since_whole,
+                files=level.small_files,
+                partition_bytes=level.partition_bytes,
+                most_bytes=level.most_bytes,
+            )
         if spared is not None:
-            bound[MIN_BYTES] = str(spared)
-            if not head.count("total-delete-files"):
+            bound[MIN_BYTES] = str(round(spared))
+            if not head.delete_files:
                 size = min(size, round(level.small_bytes * (1 + spared / max(1, level.partition_bytes))))
         elif self._at_once or facts.work.since_whole >= WHOLE_EVERY:
-            bound |= {} if options.min_input_files else {MIN_FILES: str(WHOLE_GROUP_FILES)}
+            bound[MIN_FILES] = str(group_files(options, is_whole=True))
         if options.max_files_to_rewrite is not None:
             return bound
         time_ms = self._time_left(facts)
@@ -407,7 +415,7 @@ class Keeper:
         allowed = min(float(options.max_bytes.size_bytes), max(0.0, time_ms) * self._speed)
         self._allowed = min(allowed, size)
         if size > allowed:
-            bound[MAX_FILES] = str(max(options.min_input_files or GROUP_FILES, int(allowed / average)))
+            bound[MAX_FILES] = str(max(group_files(options), int(allowed / average)))
         return bound
 
     def _note(self, session: SparkSession, table: TableName, done: Mapping[str, int], started: int) -> None:
@@ -418,7 +426,7 @@ class Keeper:
             loaded = load_table(session, table)
             work = parse_facts(read_json(loaded)).work
             spent = tuple(self._spent or ()) if table == self.upkeep.table else ()
-            said = render_work(replace(self._looked.get(table, work), done={**work.done, **done}, spent=spent))
+            said = render_work(replace(self._looked.pop(table, work), done={**work.done, **done}, spent=spent))
             loaded.updateProperties().set(MAINTENANCE_PROPERTY, said).commit()
         except Exception as error:
             self._tell_once(f"what was done on {table} cannot be kept: {read_cause(error)[1]}")
@@ -451,7 +459,7 @@ def _count(watched: _Watched, summary: Mapping[str, str]) -> None:
     files, size = added_small(snapshot, watched.facts.target_bytes)
     start, level = watched.start, watched.level
     deleted = deleted_rows(snapshot) - (deleted_rows(known) if known else 0)
-    more = snapshot.count("total-delete-files") - (known.count("total-delete-files") if known else 0)
+    more = snapshot.delete_files - (known.delete_files if known else 0)
     watched.level = Level(
         small_files=level.small_files + files,
         small_bytes=level.small_bytes + size,
