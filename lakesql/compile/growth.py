@@ -18,6 +18,7 @@ from lakesql.project.procedures import (
     DAY_MS,
     DELETION_VECTORS,
     HOUR_MS,
+    LEAST_EXPIRY_MS,
     RESTS_MS,
     SMALL_FILE_SHARE,
     WHOLE_EVERY,
@@ -313,11 +314,16 @@ def _whole(properties: Mapping[str, str], key: str, default: int) -> int:
 
 @dataclass(slots=True)
 class _Snapshots:
-    """Snapshots by their time, the oldest first, those of a step together; `aged` are those that were too old once."""
+    """Snapshots by their time, the oldest first, those of a step together.
+
+    No `young` one expires, those that are `grown` do where there are too many, and those that are `aged` by their age.
+    """
 
     young: deque[tuple[float, int, float]] = field(default_factory=deque)
+    grown: deque[tuple[float, int, float]] = field(default_factory=deque)
     aged: deque[tuple[float, int, float]] = field(default_factory=deque)
     count: int = 0
+    grown_count: int = 0
     aged_count: int = 0
     size_bytes: float = 0
 
@@ -326,24 +332,36 @@ class _Snapshots:
         self.count += count
         self.size_bytes += count * size_bytes
 
-    def old(self, before_ms: float, retained: int) -> int:
-        """How many an expiry would remove: as many as are too old, but for the newest ones."""
-        while self.young and self.young[0][0] < before_ms:
-            self.aged.append(self.young.popleft())
+    def grow_older(self, now_ms: float, aged_ms: float) -> None:
+        """It is `now_ms`, and of `aged_ms` on a snapshot is too old."""
+        while self.young and self.young[0][0] < now_ms - LEAST_EXPIRY_MS:
+            self.grown.append(self.young.popleft())
+            self.grown_count += self.grown[-1][1]
+        while self.grown and self.grown[0][0] < now_ms - aged_ms:
+            self.aged.append(self.grown.popleft())
+            self.grown_count -= self.aged[-1][1]
             self.aged_count += self.aged[-1][1]
-        return max(0, min(self.aged_count, self.count - retained))
+
+    def old(self, retained: int, most: int) -> int:
+        """How many an expiry would remove: those that are too old but for the newest ones, or that are too many."""
+        by_age = min(self.aged_count, self.count - retained)
+        by_count = min(self.aged_count + self.grown_count, self.count - max(most, retained))
+        return max(0, by_age, by_count)
 
     def expire(self, old: int) -> None:
-        """Remove so many of those that are too old."""
+        """Remove so many of the oldest."""
         self.count -= old
-        self.aged_count -= old
+        aged = min(old, self.aged_count)
+        self.aged_count -= aged
+        self.grown_count -= old - aged
         while old > 0:
-            at_ms, count, size_bytes = self.aged.popleft()
+            oldest = self.aged or self.grown
+            at_ms, count, size_bytes = oldest.popleft()
             gone = min(count, old)
             old -= gone
             self.size_bytes -= gone * size_bytes
             if gone < count:
-                self.aged.appendleft((at_ms, count - gone, size_bytes))
+                oldest.appendleft((at_ms, count - gone, size_bytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,7 +515,8 @@ class _Table:
         expire = maintenance.expire_snapshots
         if expire is not None:
             is_time = expire.trigger is not None and self.now - self.expired_at >= expire.trigger.length_ms
-            old = self.snapshots.old(self.now - expire.older_than.length_ms, expire.retain_last)
+            self.snapshots.grow_older(self.now, expire.older_than.length_ms)
+            old = self.snapshots.old(expire.retain_last, expire.max_snapshots)
             if old and (is_time or old >= expire.snapshots):
                 self.expired_at = self.now
                 self.snapshots.expire(old)

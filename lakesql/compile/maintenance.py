@@ -152,7 +152,8 @@ def when_due(options: Procedure, is_by_time: bool = False) -> str:
         case RewriteManifests():
             due.append(f"from {options.manifests:,} manifests on")
         case ExpireSnapshots():
-            due.append(f"from {options.snapshots:,} snapshots of that age on")
+            most = max(options.max_snapshots, options.retain_last)
+            due.append(f"from {options.snapshots:,} snapshots of that age on, or more than {most:,} in all")
         case RemoveOrphanFiles():
             pass
         case _:

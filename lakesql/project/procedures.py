@@ -45,6 +45,9 @@ RESTS_MS = 600_000
 BYTES_PER_MS = 20_000.0
 """How fast files are taken to be rewritten before it has been measured."""
 
+LEAST_EXPIRY_MS = HOUR_MS
+"""No younger snapshot expires: a query that reads it would fail."""
+
 JobOrder = Literal["none", "bytes-asc", "bytes-desc", "files-asc", "files-desc"]
 
 
@@ -233,9 +236,15 @@ class ExpireSnapshots:
     older_than: Duration = option(
         "Snapshots of this age go, those of batches that were staged and never published too.",
         default=Duration("5 days", 5 * DAY_MS),
-        read=_at_least(HOUR_MS, "1 hour", _READERS),
+        read=_at_least(LEAST_EXPIRY_MS, "1 hour", _READERS),
     )
     retain_last: int = option("How many snapshots stay, however old they are.", default=20, read=read_positive)
+    max_snapshots: int = option(
+        "How many snapshots stay at most: of more the oldest go, though they are younger than `older_than`, but none "
+        "of the last hour and none of `retain_last`.",
+        default=10_000,
+        read=read_positive,
+    )
     max_concurrent_deletes: int | None = _iceberg("How many files are deleted at once.", None, read_positive)
     stream_results: bool | None = _iceberg("Take the list of files piece by piece.", None)
     clean_expired_metadata: bool | None = _iceberg("Forget schemas and specs that no snapshot has.", None)
@@ -274,9 +283,18 @@ PROCEDURES: Mapping[str, type[Procedure]] = {
 
 
 DUE_OPTIONS = frozenset(
-    {"trigger", "small_files", "delete_ratio", "delete_files", "max_bytes", "manifests", "snapshots"}
+    {
+        "trigger",
+        "small_files",
+        "delete_ratio",
+        "delete_files",
+        "max_bytes",
+        "manifests",
+        "snapshots",
+        "max_snapshots",
+    }
 )
-"""The options that are lakesql's own: when a procedure is due, and how much one run of it does."""
+"""The options that are lakesql's own: when a procedure is due, and how much one run of it does or leaves."""
 
 ARGUMENTS: Mapping[str, frozenset[str]] = {
     "rewrite_data_files": frozenset({"strategy", "sort_order", "where"}),

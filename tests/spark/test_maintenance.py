@@ -168,6 +168,22 @@ def test_what_the_ledger_and_a_stream_of_the_table_need_does_not_expire(project:
     assert rows(project, "u") == sorted([*newest(range(6)), {"id": -1, "n": -1}], key=str)
 
 
+def test_the_oldest_snapshots_expire_where_there_are_too_many(project: Project) -> None:
+    expiry = {"max_snapshots": 3, "retain_last": 1}
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance={**LAZY, "expire_snapshots": expiry})
+    record(project, *range(6))
+    project.run("a").check()
+    held = project.snapshot_ids("a")
+    assert len(held) >= 6
+
+    assert "a.expire_snapshots" not in tasks(keep(project, "a")), "they are of the last hour"
+    assert "a.expire_snapshots" in tasks(keep(project, "a", lambda: now_ms() + 2 * 3_600_000))
+
+    assert project.snapshot_ids("a") == held[-3:]
+    assert rows(project, "a") == appended(range(6))
+
+
 @pytest.mark.parametrize("step", ["maintain", "maintained"])
 def test_the_next_run_finishes_what_a_killed_one_has_begun(project: Project, step: str) -> None:
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)

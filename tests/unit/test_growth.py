@@ -154,6 +154,15 @@ class TestMaintained:
         expire = ExpireSnapshots(older_than=Duration("1 hour", 60 * MINUTE), retain_last=300)
         assert grown(commits=2_000, kept=replace(NOTHING, expire_snapshots=expire)).end.snapshots >= 300
 
+    def test_the_oldest_snapshots_go_where_there_are_too_many_but_none_of_the_last_hour(self) -> None:
+        kept, slow = (replace(NOTHING, expire_snapshots=ExpireSnapshots(max_snapshots=most)) for most in (200, 50))
+        hours = [grown(commits=60 * count, kept=kept) for count in (1, 3, 4, 20, 200)]
+        assert [found.end.snapshots for found in hours[:2]] == [60, 180]
+        assert all(200 <= found.end.snapshots <= 261 for found in hours[2:])
+        assert 60 <= grown(commits=1_200, kept=slow).end.snapshots <= 121
+        always = replace(NOTHING, expire_snapshots=ExpireSnapshots(max_snapshots=1, retain_last=300))
+        assert 300 <= grown(commits=1_200, kept=always).end.snapshots <= 361, "those that are retained stay"
+
     def test_manifests_that_are_many_become_one(self) -> None:
         kept = replace(NOTHING, rewrite_manifests=RewriteManifests(manifests=20))
         sizes = Sizes(table=0, snapshot=0, log_entry=0, manifest_list=0, list_entry=0, manifest=1, entry=0)

@@ -13,7 +13,7 @@ import pytest
 
 from lakesql.compile.maintenance import PartitionValue, argument_text, call_text, partitions_text
 from lakesql.decode import Node
-from lakesql.engine.maintenance.due import URGENT, count_old, time_left_ms, why_due
+from lakesql.engine.maintenance.due import URGENT, count_old, expires_before_ms, time_left_ms, why_due
 from lakesql.engine.maintenance.figures import (
     TableFacts,
     Work,
@@ -296,6 +296,11 @@ def test_old_snapshots_are_counted_and_those_that_stay_are_not() -> None:
     assert count_old(many, ExpireSnapshots(), NOW + 6 * DAY_MS) == 30 - 20 - 1
     assert due(ExpireSnapshots(), many, now_ms=NOW + 6 * DAY_MS)
     assert not due(ExpireSnapshots(retain_last=40), many, now_ms=NOW + 6 * DAY_MS)
+    few = ExpireSnapshots(max_snapshots=25)
+    assert count_old(many, few, NOW) == 0, "none of the last hour"
+    assert count_old(many, few, NOW + 2 * HOUR_MS) == 30 - 25 - 1
+    assert expires_before_ms(many, few, NOW + 2 * HOUR_MS) == many.history[24].at_ms
+    assert expires_before_ms(many, few, NOW + 6 * DAY_MS) == NOW + DAY_MS
     shared = facts(*[commit()] * 30, properties={"gc.enabled": "false"})
     assert not due(ExpireSnapshots(), shared, now_ms=NOW + 6 * DAY_MS)
     assert not due(RemoveOrphanFiles(), shared, now_ms=NOW + 6 * DAY_MS)

@@ -10,6 +10,7 @@ from lakesql.model.upkeep import MaintenanceTask
 from lakesql.project.procedures import (
     DELETION_VECTORS,
     HOUR_MS,
+    LEAST_EXPIRY_MS,
     ExpireSnapshots,
     Procedure,
     RemoveOrphanFiles,
@@ -130,8 +131,17 @@ def _has_work(options: Procedure, facts: TableFacts, level: Level, manifests: in
 def count_old(facts: TableFacts, options: ExpireSnapshots, now_ms: int) -> int:
     """How many snapshots an expiry would remove."""
     kept = {each.id for each in facts.history[: options.retain_last]} | set(facts.refs.values())
-    before = now_ms - options.older_than.length_ms
+    before = expires_before_ms(facts, options, now_ms)
     return sum(each.at_ms < before and each.id not in kept for each in facts.snapshots.values())
+
+
+def expires_before_ms(facts: TableFacts, options: ExpireSnapshots, now_ms: int) -> int:
+    """Before which time snapshots expire: by their age, or as they are too many."""
+    by_age = now_ms - options.older_than.length_ms
+    if len(facts.history) <= options.max_snapshots:
+        return by_age
+    by_count = facts.history[options.max_snapshots - 1].at_ms
+    return max(by_age, min(by_count, now_ms - LEAST_EXPIRY_MS))
 
 
 def time_left_ms(spent: Iterable[tuple[int, int]], ratio: float, since_ms: int, now_ms: int) -> float:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.compile.maintenance import call_text, partitions_text
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, table_exists
-from lakesql.engine.maintenance.due import AT_END, AT_ONCE, URGENT, find_due, time_left_ms, why_due
+from lakesql.engine.maintenance.due import AT_END, AT_ONCE, URGENT, expires_before_ms, find_due, time_left_ms, why_due
 from lakesql.engine.maintenance.figures import (
     Level,
     SnapshotFacts,
@@ -306,7 +306,7 @@ class Keeper:
             case RewriteManifests():
                 statement = call_text(task, order)
             case ExpireSnapshots() as options:
-                before_ms = self._clock() - options.older_than.length_ms
+                before_ms = expires_before_ms(facts, options, self._clock())
                 if not task.is_beside:
                     needed = find_needed(session, facts, self.upkeep.readers)
                     if needed.waiting:
