@@ -119,7 +119,7 @@ def _append(session: SparkSession, model: Model, found: DataFrame, entry: Entry)
         is_retry = newest is not None and newest.batch == entry.batch
         found = _without_written(found, session.table(table_name(table)), model, entry.batch if is_retry else None)
 
-    def is_written(there: JavaTable) -> bool:
+    def is_written() -> bool:
         if head_of(there) != head:
             raise HeadMovedError
         return False
@@ -128,16 +128,16 @@ def _append(session: SparkSession, model: Model, found: DataFrame, entry: Entry)
     by_reason = {reason: count_of(F.col("reason") == reason).alias(reason) for reason in REASONS}
     with commit_properties(session, summary_of(entry), wap_id):
         found.observe(observation, *by_reason.values()).writeTo(table_name(table)).append()
-    there = load_table(session, table)
+    there.refresh()
     staged = staged_snapshot(there, wap_id)
     assert staged is not None, "the write was not staged"
     if not staged.added:
         drop_staged(there, staged)
         return None
     try:
-        publish(session, table, staged, entry.model, is_written, can_replay=False)
+        publish(there, table, staged, entry.model, is_written, can_replay=False)
     except HeadMovedError:
-        drop_staged(load_table(session, table), staged)
+        drop_staged(there, staged)
         raise
     counts = {reason: int(observation.get[reason]) for reason in REASONS}
     return Rejection(sum(counts.values()), tuple((reason, n) for reason, n in sorted(counts.items()) if n))

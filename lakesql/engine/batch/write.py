@@ -66,13 +66,13 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     sink.reached("stage")
     with ExitStack() as stack:
         write = prepare_write(sink, table, rows, entry, stack)
-        snapshot = _stage(sink, session, write) if write else None
+        snapshot = _stage(sink, session, table, write) if write else None
         counts = rows.counters.read()
         try:
             check_batch(sink, rows, counts, batch)
         except LakesqlError:
             if snapshot is not None:
-                snapshots.drop_staged(snapshots.load_table(session, model.table), snapshot)
+                snapshots.drop_staged(table, snapshot)
             raise
         arrivals = sink.arrivals() if sink.arrivals else Arrivals(counts.records, 0)
         sink.progress.check_topics()  # now that all is read
@@ -97,9 +97,10 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             return None
 
         def prepare_again() -> PreparedWrite | None:
-            return prepare_write(sink, snapshots.load_table(session, model.table), rows, entry, stack)
+            table.refresh()
+            return prepare_write(sink, table, rows, entry, stack)
 
-        head = _publish(sink, session, write, snapshot, prepare_again)
+        head = _publish(sink, session, table, write, snapshot, prepare_again)
     sink.progress.note_written(entry, counts.event_time)
     sink.reached("finish")
     commit = SnapshotFacts(head.id, head.parent, now_ms(), head.summary)
@@ -140,21 +141,21 @@ def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         _write_dead_letters(sink, session, letters, entry)
 
 
-def _stage(sink: Sink, session: SparkSession, write: PreparedWrite) -> Snapshot | None:
+def _stage(sink: Sink, session: SparkSession, table: snapshots.JavaTable, write: PreparedWrite) -> Snapshot | None:
     """Write the rows into a staged snapshot; one that turns out to change nothing is dropped again."""
-    table_name = sink.model.table
-    table = snapshots.load_table(session, table_name) if write.is_unchecked or write.new else None
-    head = snapshots.head_of(table) if table is not None else None
+    if write.is_unchecked or write.new:
+        table.refresh()
+    head = snapshots.head_of(table)
     is_new = bool(write.new) and head == write.new_to
     settings = {**(snapshots.merge_settings(table) if is_new else {}), **(PLANNED_ONCE if write.is_small else {})}
     with snapshots.commit_properties(session, summary_of(write.entry), write.entry.wap_id, settings):
         session.sql(write.new if is_new else write.statement)
-    table = snapshots.load_table(session, table_name)
+    table.refresh()
     snapshot = snapshots.staged_snapshot(table, write.entry.wap_id)
     assert snapshot is not None, "the write was not staged"
     if (write.is_unchecked or is_new) and snapshot.parent != head:
         snapshots.drop_staged(table, snapshot)
-        raise snapshots.conflict(table_name)
+        raise snapshots.conflict(sink.model.table)
     match sink.select.writing.empty_when:
         case "no rows added":
             is_empty = not snapshot.added
@@ -184,6 +185,7 @@ def _write_dead_letters(sink: Sink, session: SparkSession, letters: DeadLetters,
 def _publish(
     sink: Sink,
     session: SparkSession,
+    table: snapshots.JavaTable,
     write: PreparedWrite,
     snapshot: Snapshot,
     prepare_again: Callable[[], PreparedWrite | None],
@@ -193,20 +195,20 @@ def _publish(
     for _ in range(PUBLISH_TRIES):
         try:
             return snapshots.publish(
-                session,
+                table,
                 model.table,
                 snapshot,
                 progress.identity.owner,
-                lambda table: progress.holds(table, entry),
+                lambda: progress.holds(table, entry),
                 can_replay,
             )
         except snapshots.HeadMovedError:
-            snapshots.drop_staged(snapshots.load_table(session, model.table), snapshot)
+            snapshots.drop_staged(table, snapshot)
             if write.is_of_table:
                 again = prepare_again()
                 assert again is not None, "the rows of a batch do not change"
                 write = again
-            staged = _stage(sink, session, write)
+            staged = _stage(sink, session, table, write)
             assert staged is not None, "the rows of a batch do not change"
             snapshot = staged
     raise snapshots.conflict(model.table)

@@ -98,18 +98,19 @@ class HeadMovedError(Exception):
 
 
 def publish(
-    session: SparkSession,
+    table: JavaTable,
     name: TableName,
     snapshot: Snapshot,
     model: str,
-    is_written: Callable[[JavaTable], bool],
+    is_written: Callable[[], bool],
     can_replay: bool,
 ) -> Snapshot:
     """Make a staged snapshot of `model` current by a cherry-pick, atomically; returns what became the head.
 
     In the same commit the snapshot gets the tag of the model's newest ledger entry, so that no expiry removes it.
-    `is_written` says whether the batch is in the table as it was loaded for this; if that moves before the commit, the
-    commit fails. So a runner that slept between staging and publishing finds what another has written meanwhile.
+    `table` is refreshed for this, and `is_written` says whether the batch is in it; if its head moves before the
+    commit, the commit fails. So a runner that slept between staging and publishing finds what another has written
+    meanwhile.
 
     `can_replay`: whether the snapshot may be replayed on top of foreign commits. Rows that are appended may. A MERGE
     may not, though Iceberg would do it where the MERGE has only inserted: a foreign commit may have brought the same
@@ -118,10 +119,9 @@ def publish(
     Raises `HeadMovedError` where a foreign commit came between and the staged one cannot be replayed on top of it, and
     a `RunError` (`batch-published`) where another runner has published the same batch.
     """
-    table = load_table(session, name)
-    manage = table.manageSnapshots()  # loads the table anew: what is asked from here on is what the commit begins with
+    manage = table.manageSnapshots()  # refreshes the table: what is asked from here on is what the commit begins with
     written = f"Another runner has written this batch of {name}."
-    if is_written(table):
+    if is_written():
         raise overtaken(written)
     if not can_replay and head_of(table) != snapshot.parent:
         raise HeadMovedError
