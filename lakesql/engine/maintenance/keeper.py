@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from typing import Literal, assert_never
 from uuid import uuid4
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from lakesql.compile.maintenance import call_text, partitions_text
-from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, table_exists
+from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_history, read_json, table_exists
 from lakesql.engine.maintenance.due import AT_END, AT_ONCE, URGENT, expires_before_ms, find_due, time_left_ms, why_due
 from lakesql.engine.maintenance.figures import (
     Level,
@@ -25,6 +25,7 @@ from lakesql.engine.maintenance.figures import (
     deleted_rows,
     level_of,
     parse_facts,
+    parse_work,
     render_work,
 )
 from lakesql.engine.maintenance.partitions import read_partitions
@@ -180,12 +181,14 @@ class Keeper:
             return
         done: dict[str, int] = {}
         started = self._clock()
+        facts = watched.facts if watched is not None else None  # as they are before the first procedure
         for number, task in enumerate(due):
             if number and watched is not None and self._time_left(watched.facts) <= 0:
                 break  # what is left is due the next time
             self._reached("maintain")
-            if self._call(session, task):
+            if self._call(session, task, facts):
                 done[task.procedure] = self._clock()
+            facts = None
             self._reached("maintained")
         self._watched.pop(table, None)
         self._note(session, table, done, started)
@@ -206,7 +209,7 @@ class Keeper:
         if found is None and table != self.upkeep.table and not table_exists(session, table):
             self._absent[table] = now
             return None
-        facts = parse_facts(read_json(load_table(session, table)))
+        facts = _read_facts(session, table)
         level = level_of(facts)
         watched = self._watched[table] = _Watched(facts, level, level, now)
         if self._spent is None:
@@ -228,7 +231,9 @@ class Keeper:
             return []
         if self._time_left(facts) <= 0:
             return []
-        manifests = _count_manifests(load_table(session, table))
+        manifests = facts.manifests
+        if manifests is None:
+            manifests = _count_manifests(load_table(session, table))
         may = [task for task in tasks if self._may(task)]
         return find_due(may, facts, watched.level, manifests, now, factor)
 
@@ -241,14 +246,14 @@ class Keeper:
             return float("inf")
         return time_left_ms(self._spent or (), self.upkeep.max_time_ratio, facts.first_ms, self._clock())
 
-    def _call(self, session: SparkSession, task: MaintenanceTask) -> bool:
-        """Run one task, and say what it did; whether it is done."""
+    def _call(self, session: SparkSession, task: MaintenanceTask, facts: TableFacts | None) -> bool:
+        """Run one task, and say what it did; whether it is done. `facts` are the table's, where they are known."""
         started = time.monotonic()
         counts: Mapping[str, int] | None = {}
         problem = ""
         for _ in range(TRIES):
             try:
-                problem, counts = "", self._run(session, task)
+                problem, counts = "", self._run(session, task, facts)
                 break
             except _OvertimeError:
                 problem = f"it took longer than {self.upkeep.max_time_ms / 1000:g} seconds, and was cancelled"
@@ -257,7 +262,7 @@ class Keeper:
                 break
             except Exception as error:  # whatever a procedure raises: the stream goes on
                 name, what = read_cause(error)
-                problem = what or name
+                problem, facts = what or name, None
                 if not any(each in str(error) for each in CONFLICTS):
                     break
         took_ms = round((time.monotonic() - started) * 1000)
@@ -283,54 +288,61 @@ class Keeper:
         )
         return True
 
-    def _run(self, session: SparkSession, task: MaintenanceTask) -> Mapping[str, int] | None:
+    def _run(self, session: SparkSession, task: MaintenanceTask, facts: TableFacts | None) -> Mapping[str, int] | None:
         """What the procedure counts; None where it was not called."""
-        table = load_table(session, task.table)
-        facts = parse_facts(read_json(table))
-        order = self.upkeep.order if facts.is_ordered and not task.is_beside else ()
-        bound: Mapping[str, str] = {}
         match task.options:
             case RewriteDataFiles() as options:
-                bound = self._bound(task, options, facts)
-                where: str | None = options.where
-                if where == RECENT:
-                    since = facts.work.rewritten if MIN_BYTES in bound else facts.work.taken_in
-                    where = self._recent(session, task.table, table, since)
-                if where is None:
-                    return None
-                statement = call_text(replace(task, options=replace(options, where=where)), order, options=bound)
+                return self._rewrite(session, task, options, facts or _read_facts(session, task.table))
             case RewritePositionDeleteFiles():
-                if not (facts.head and facts.head.delete_files):
+                if not _has_delete_files(load_table(session, task.table)):
                     return None
-                statement = call_text(task, order)
+                return _counts(self._collect(session, call_text(task)))
             case RewriteManifests():
-                statement = call_text(task, order)
+                return _counts(self._collect(session, call_text(task)))
             case ExpireSnapshots() as options:
-                before_ms = expires_before_ms(facts, options, self._clock())
-                if not task.is_beside:
-                    needed = find_needed(session, facts, self.upkeep.readers)
-                    if needed.waiting:
-                        names = ", ".join(f"'{name}'" for name in needed.waiting)
-                        self._tell_once(f"no snapshot of {task.table} expires before {names} has read the table")
-                        return None
-                    if needed.since_ms is not None:
-                        before_ms = min(before_ms, needed.since_ms)
-                tag_entries(table, facts)
-                statement = call_text(task, before=_time(before_ms))
+                return self._expire(session, task, options, facts or _read_facts(session, task.table))
             case RemoveOrphanFiles() as options:
                 if table_exists(session, task.table.rebuild):
                     return None  # its files lie among those of the table, and no version of the table has them yet
-                statement = call_text(task, before=_time(self._clock() - options.older_than.length_ms))
+                before = _time(self._clock() - options.older_than.length_ms)
+                return {"orphan_files_count": len(self._collect(session, call_text(task, before=before)))}
             case _:
                 assert_never(task.options)
-        with self._timed(session):
-            rows = session.sql(statement).collect()
-        if isinstance(task.options, RemoveOrphanFiles):
-            return {"orphan_files_count": len(rows)}
-        counts = {key: int(value) for key, value in rows[0].asDict().items() if value is not None} if rows else {}
-        if isinstance(task.options, RewriteDataFiles):
-            self._looked[task.table] = note_rewrite(task.options, bound, counts, facts)
+
+    def _rewrite(
+        self, session: SparkSession, task: MaintenanceTask, options: RewriteDataFiles, facts: TableFacts
+    ) -> Mapping[str, int] | None:
+        bound, where = self._bound(task, options, facts), options.where
+        if where == RECENT:
+            since = facts.work.rewritten if MIN_BYTES in bound else facts.work.taken_in
+            recent = self._recent(session, task.table, load_table(session, task.table), since)
+            if recent is None:
+                return None
+            where = recent
+        order = self.upkeep.order if facts.is_ordered and not task.is_beside else ()
+        statement = call_text(replace(task, options=replace(options, where=where)), order, options=bound)
+        counts = _counts(self._collect(session, statement))
+        self._looked[task.table] = note_rewrite(options, bound, counts, facts)
         return counts
+
+    def _expire(
+        self, session: SparkSession, task: MaintenanceTask, options: ExpireSnapshots, facts: TableFacts
+    ) -> Mapping[str, int] | None:
+        before_ms = expires_before_ms(facts, options, self._clock())
+        if not task.is_beside:
+            needed = find_needed(session, facts, self.upkeep.readers)
+            if needed.waiting:
+                names = ", ".join(f"'{name}'" for name in needed.waiting)
+                self._tell_once(f"no snapshot of {task.table} expires before {names} has read the table")
+                return None
+            if needed.since_ms is not None:
+                before_ms = min(before_ms, needed.since_ms)
+        tag_entries(load_table(session, task.table), facts)
+        return _counts(self._collect(session, call_text(task, before=_time(before_ms))))
+
+    def _collect(self, session: SparkSession, statement: str) -> list[Row]:
+        with self._timed(session):
+            return session.sql(statement).collect()
 
     def _recent(self, session: SparkSession, name: TableName, table: JavaTable, since: int | None) -> str | None:
         """A condition on the partitions with files of commits after `since`; '' for all, None for none.
@@ -424,7 +436,7 @@ class Keeper:
             return
         try:
             loaded = load_table(session, table)
-            work = parse_facts(read_json(loaded)).work
+            work = parse_work(str(loaded.properties().getOrDefault(MAINTENANCE_PROPERTY, "")))
             spent = tuple(self._spent or ()) if table == self.upkeep.table else ()
             said = render_work(replace(self._looked.pop(table, work), done={**work.done, **done}, spent=spent))
             loaded.updateProperties().set(MAINTENANCE_PROPERTY, said).commit()
@@ -470,6 +482,22 @@ def _count(watched: _Watched, summary: Mapping[str, str]) -> None:
 
 def _why(task: MaintenanceTask, facts: TableFacts, level: Level, manifests: int, now_ms: int, factor: float) -> str:
     return why_due(task.procedure, task.options, facts, level, manifests, now_ms, factor, task.is_by_time)
+
+
+def _read_facts(session: SparkSession, table: TableName) -> TableFacts:
+    """The facts of all snapshots: megabytes of JSON, where there are thousands."""
+    return parse_facts(read_json(load_table(session, table)))
+
+
+def _has_delete_files(table: JavaTable) -> bool:
+    head = next(read_history(table), None)
+    return head is not None and SnapshotFacts(head.id, head.parent, 0, head.summary).delete_files > 0
+
+
+def _counts(rows: Iterable[Row]) -> Mapping[str, int]:
+    """What a procedure says of itself, in its one row."""
+    row = next(iter(rows), None)
+    return {key: int(value) for key, value in row.asDict().items() if value is not None} if row is not None else {}
 
 
 def _count_manifests(table: JavaTable) -> int:
