@@ -7,13 +7,16 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 from lakesql.compile.table import GIVEN_PROPERTIES
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.model import Model
 from lakesql.model.upkeep import maintenance_of
 from lakesql.model.writing import TASK_RECORDS, build_writing
+from lakesql.project.duration import Duration
 from lakesql.project.procedures import (
+    AT_END,
     BYTES_PER_MS,
     DAY_MS,
     DELETION_VECTORS,
@@ -25,6 +28,7 @@ from lakesql.project.procedures import (
     Maintenance,
     RewriteDataFiles,
     group_files,
+    scale_thresholds,
     spared_bytes,
 )
 
@@ -97,7 +101,8 @@ class Terms:
 
     `log` is how many earlier metadata files are kept, `merge_manifests` from how many manifests on a commit brings them
     together, 0 if it never does. `deletes_by_file`: a data file has one delete file at most, and another one in its
-    place where more of it is deleted; otherwise each commit leaves one in each partition.
+    place where more of it is deleted; otherwise each commit leaves one in each partition. `is_shared`: other tables may
+    have its files too, so that nothing of it expires.
     """
 
     target_bytes: float = 268_435_456
@@ -105,6 +110,7 @@ class Terms:
     log: int = 100
     merge_manifests: int = 100
     deletes_by_file: bool = True
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +220,7 @@ def read_terms(properties: Mapping[str, str], version: int | None = None) -> Ter
         log=_whole(properties, "write.metadata.previous-versions-max", plain.log),
         merge_manifests=_whole(properties, "commit.manifest.min-count-to-merge", 100) if merges else 0,
         deletes_by_file=properties.get("write.delete.granularity") != "partition",
+        is_shared=properties.get("gc.enabled") == "false",
     )
 
 
@@ -297,7 +304,16 @@ def assume(model: Model) -> Assumed:
     """The model's commits and what becomes of them, by its configuration."""
     interval_ms = interval_of(model.trigger, ROWS_PER_SECOND, BATCH_MS)
     writes = assume_writes(model, interval_ms, ROWS_PER_SECOND, ROW_BYTES)
-    return Assumed(writes, terms_of(model), sizes_of(model), maintenance_of(model))
+    return Assumed(writes, terms_of(model), sizes_of(model), maintenance_by(model, model.trigger))
+
+
+def maintenance_by(model: Model, trigger: Trigger) -> Maintenance | None:
+    """How the model's table is maintained under a trigger: at the end of a run a part of each threshold is enough."""
+    found = maintenance_of(model)
+    if found is None or not isinstance(trigger, AvailableNow):
+        return found
+    scaled: dict[str, Any] = {name: scale_thresholds(each, AT_END) for name, each in found.procedures.items()}
+    return replace(found, **scaled)
 
 
 def grow_assumed(assumed: Assumed, span_ms: float) -> tuple[Growth, Growth | None]:
@@ -388,14 +404,16 @@ class _Table:
         self.fresh_deletes = stock.delete_files - self.bulk_deletes
         self.dangling, self.row_bytes, self.commit_bytes = 0.0, 0.0, 0.0
         self.data_manifests, self.delete_manifests = stock.data_manifests, stock.delete_manifests
-        self.since_rewrite = stock.new_small
+        self.since_rewrite = self.since_gathered = stock.new_small
         self.since_whole, self.left = WHOLE_EVERY, list[_Left]()
         self.log = stock.log
         self.snapshots = _Snapshots()
         for age_ms in stock.ages_ms:
             self.snapshots.add(-age_ms, 1, sizes.snapshot)
         self.upkeep, self.written, self.spare_ms = 0, 0.0, 0.0
-        self.rewrote_at, self.expired_at, self.rests_until = 0.0, 0.0, 0.0
+        self.rewrote_at, self.cleaned_at, self.gathered_at, self.expired_at = 0.0, 0.0, 0.0, 0.0
+        self.rests_until = 0.0
+        self.had_deletes = stock.delete_files
 
     @property
     def deletes(self) -> float:
@@ -426,6 +444,7 @@ class _Table:
             self.small_bytes += writes.rows * writes.row_bytes * times
             self.new_small += files / writes.partitions
         self.since_rewrite += times
+        self.since_gathered += times
         self.rows += writes.rows * times
         self.data_manifests += times
         merged = 0.0
@@ -469,11 +488,11 @@ class _Table:
         self.bulk_deletes += max(0.0, bulk - self.bulk_deletes) * (1 - kept_bulk**times)
         made = self.fresh * (1 - kept_fresh)
         if kept_fresh <= 0 or not made:
-            self.delete_manifests = min(2.0, self.since_rewrite)
+            self.delete_manifests = min(2.0, self.since_gathered)
             return self.delete_manifests
         tries = made if made < 1 else math.log(made) + _EULER + 0.5 / made
         lasting = min(tries / -math.log(kept_fresh), self.fresh_deletes, self.terms.merge_manifests or math.inf)
-        self.delete_manifests = min(1 + lasting, self.since_rewrite)
+        self.delete_manifests = min(1 + lasting, self.since_gathered)
         # One with many entries surely loses one of them, its last one is lost as seldom as any.
         return min(1 + lasting * (2 - kept_fresh) / 2, self.delete_manifests)
 
@@ -488,7 +507,7 @@ class _Table:
         rewrite, deletes = maintenance.rewrite_data_files, maintenance.rewrite_position_delete_files
         has_vectors = self.terms.version >= DELETION_VECTORS
         if rewrite is not None and self.now >= self.rests_until:
-            is_time = rewrite.trigger is not None and self.now - self.rewrote_at >= rewrite.trigger.length_ms
+            is_time = _is_time(rewrite.trigger, self.now - self.rewrote_at)
             is_due = (
                 self.new_small >= rewrite.small_files
                 or self.deleted >= rewrite.delete_ratio * max(1.0, self.rows)
@@ -502,19 +521,28 @@ class _Table:
                 self._rewrite(rewrite, has_vectors)
                 done += 1
                 if deletes is not None and had and not has_vectors:
-                    self.dangling, self.delete_manifests = 0, min(1.0, self.deletes)
-                    self._commit_upkeep(self.sizes.manifest)
+                    self._clean()
                     done += 1
             elif is_due:
                 self.rests_until = self.now + RESTS_MS
+        if deletes is not None and not has_vectors:
+            count = self.deletes + self.dangling
+            is_time = _is_time(deletes.trigger, self.now - self.cleaned_at)
+            if count - self.had_deletes >= deletes.delete_files or (is_time and count > 1):
+                self._clean()
+                done += 1
         manifests = maintenance.rewrite_manifests
-        if manifests is not None and self.data_manifests + self.delete_manifests >= max(2, manifests.manifests):
-            self.data_manifests, self.delete_manifests = 1, min(1.0, self.delete_manifests)
-            self._commit_upkeep(self._manifests())
-            done += 1
+        if manifests is not None:
+            count = self.data_manifests + self.delete_manifests
+            is_time = _is_time(manifests.trigger, self.now - self.gathered_at)
+            if count >= max(2, manifests.manifests) or (is_time and count > 1):
+                self.data_manifests, self.delete_manifests = 1, min(1.0, self.delete_manifests)
+                self.since_gathered, self.gathered_at = 0, self.now
+                self._commit_upkeep(self._manifests())
+                done += 1
         expire = maintenance.expire_snapshots
-        if expire is not None:
-            is_time = expire.trigger is not None and self.now - self.expired_at >= expire.trigger.length_ms
+        if expire is not None and not self.terms.is_shared:
+            is_time = _is_time(expire.trigger, self.now - self.expired_at)
             self.snapshots.grow_older(self.now, expire.older_than.length_ms)
             old = self.snapshots.old(expire.retain_last, expire.max_snapshots)
             if old and (is_time or old >= expire.snapshots):
@@ -553,7 +581,8 @@ class _Table:
         is_large = rest >= SMALL_FILE_SHARE * target
         taken_bytes = hot * (kept_bytes - left_bytes)
         self._drop_deletes(1 if is_whole else taken_bytes / max(1.0, self.rows * self.row_bytes), has_vectors)
-        self.since_whole = 1 if is_whole else self.since_whole + 1
+        is_all = self.since_whole >= WHOLE_EVERY or rewrite.rewrite_all is True
+        self.since_whole = 1 if is_all else self.since_whole + 1
         self.large += hot * (whole + is_large)
         self.small = partitions - hot if is_whole else self.small - self.fresh - hot * taken
         self.small += 0 if is_large else hot
@@ -561,10 +590,18 @@ class _Table:
         self.left = left if is_large else [*left, _Left(1, rest)]
         self.small_bytes = hot * (left_bytes + (0 if is_large else rest))
         read = self.data_manifests
-        self.fresh = self.new_small = self.since_rewrite = 0
+        self.fresh = self.new_small = self.since_rewrite = self.since_gathered = 0
         self.data_manifests = 2 if self.large or left else 1
         self.rewrote_at = self.now
         self._commit_upkeep((read + 1) * self.sizes.manifest)
+
+    def _clean(self) -> None:
+        """Delete files become one for each data file that has some, or for each partition."""
+        if not self.terms.deletes_by_file:
+            self.fresh_deletes = min(self.fresh_deletes, max(1.0, self.partitions))
+        self.dangling, self.delete_manifests, self.cleaned_at = 0, min(1.0, self.deletes), self.now
+        self.had_deletes = self.deletes
+        self._commit_upkeep(self.sizes.manifest)
 
     def _drop_deletes(self, share: float, has_vectors: bool) -> None:
         """A rewrite has taken in so much of the table."""
@@ -598,3 +635,7 @@ class _Table:
     def _manifests(self) -> float:
         files = self.large + self.small + self.deletes + self.dangling
         return self.sizes.manifest * (self.data_manifests + self.delete_manifests) + self.sizes.entry * files
+
+
+def _is_time(trigger: Duration | None, passed_ms: float) -> bool:
+    return trigger is not None and passed_ms >= trigger.length_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Any, assert_never
 
 from lakesql.model.model import Model, WrittenCall
 from lakesql.model.table_name import TableName
@@ -22,6 +22,7 @@ from lakesql.project.procedures import (
     RewriteDataFiles,
     RewriteManifests,
     RewritePositionDeleteFiles,
+    scale_thresholds,
 )
 
 
@@ -63,9 +64,19 @@ def is_left(properties: Mapping[str, str]) -> bool:
 
 
 def maintenance_of(model: Model) -> Maintenance | None:
-    """How lakesql maintains the model's own table; None where it does not."""
+    """How lakesql maintains the model's own table, written statements in their places; None where it does not."""
     maintenance = model.config.maintenance
-    return maintenance if maintenance.procedures and is_maintained(model) else None
+    if not maintenance.procedures or not is_maintained(model):
+        return None
+    written: dict[str, Any] = {
+        call.procedure: scale_thresholds(call.options, _NEVER) if call.is_by_time else call.options
+        for call in model.calls
+    }
+    return replace(maintenance, **written)
+
+
+_NEVER = 2.0**40
+"""How many times a threshold would have to be passed where the trigger alone counts."""
 
 
 def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:

@@ -24,13 +24,13 @@ from lakesql.compile.growth import (
     falls_behind,
     grow,
     interval_of,
+    maintenance_by,
     read_terms,
     sizes_of,
     terms_of,
 )
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.model import Model
-from lakesql.model.upkeep import maintenance_of
 from lakesql.model.writing import TASK_RECORDS, build_writing
 from lakesql.plan.health import LAST_COMMITS, Commit, Deletes, LiveFile, MetadataFacts, TableFacts, percentile
 from lakesql.project.duration import Duration
@@ -134,7 +134,6 @@ def forecast(
         sizes = _sizes(facts, facts.metadata, sizes)
         stock = _stock(facts, facts.metadata, now_ms)
     limit = model.properties.freshness.warn_after or model.properties.freshness.error_after
-    maintenance = maintenance_of(model)
 
     def look(trigger: Trigger) -> Outlook:
         interval_ms = interval_of(trigger, rate, batch_ms)
@@ -143,6 +142,7 @@ def forecast(
             writes = _scale(measured, writes, terms)
         freshness_ms = interval_ms + batch_ms
         is_behind = falls_behind(trigger, writes.rows, most_records)
+        maintenance = maintenance_by(model, trigger)
         return Outlook(
             trigger=trigger,
             is_own=trigger == model.trigger,

@@ -6,10 +6,11 @@ knows, with `_` for `-` and units in the values, and beside them when it is due.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal, assert_never, get_args
 
 from lakesql.decode import Node, decode, fields_of, option, read_entries, read_option_text, read_positive
 from lakesql.errors import Problem, ProjectError
@@ -41,6 +42,9 @@ is needed for them, and a rewrite of a data file drops its vector."""
 
 RESTS_MS = 600_000
 """How long a rewrite rests that has found nothing to do."""
+
+AT_END = 0.5
+"""Which part of a threshold is enough where nothing waits to be written: at the end of a run."""
 
 BYTES_PER_MS = 20_000.0
 """How fast files are taken to be rewritten before it has been measured."""
@@ -360,6 +364,24 @@ def iceberg_names(procedure: str) -> Mapping[str, str]:
 def group_files(options: RewriteDataFiles, is_whole: bool = False) -> int:
     """How many small files of a partition are worth being rewritten; `is_whole`: where all small files are taken in."""
     return options.min_input_files or (WHOLE_GROUP_FILES if is_whole else GROUP_FILES)
+
+
+def scale_thresholds(options: Procedure, factor: float) -> Procedure:
+    """The same procedure, due when what makes it due is so many times as much."""
+    match options:
+        case RewriteDataFiles(small_files=small, delete_files=deletes, delete_ratio=ratio):
+            small, deletes = math.ceil(small * factor), math.ceil(deletes * factor)
+            return replace(options, small_files=small, delete_files=deletes, delete_ratio=ratio * factor)
+        case RewritePositionDeleteFiles(delete_files=deletes):
+            return replace(options, delete_files=math.ceil(deletes * factor))
+        case RewriteManifests(manifests=manifests):
+            return replace(options, manifests=math.ceil(manifests * factor))
+        case ExpireSnapshots(snapshots=snapshots):
+            return replace(options, snapshots=math.ceil(snapshots * factor))
+        case RemoveOrphanFiles():
+            return options
+        case _:
+            assert_never(options)
 
 
 def spared_bytes(

@@ -26,7 +26,7 @@ from lakesql.catalog.connect import OpenCatalog, check_warehouse
 from lakesql.catalog.metadata import ReadMetadata, open_metadata, read_opened
 from lakesql.compile.select import Select
 from lakesql.engine.ledger.entry import Snapshot, ledger_tag, newest_entry
-from lakesql.engine.maintenance.due import AT_END, find_due, time_left_ms
+from lakesql.engine.maintenance.due import find_due, time_left_ms
 from lakesql.engine.maintenance.figures import TableFacts, facts_of, level_of
 from lakesql.engine.progress.analyzed import Analyzed, WritableFiles, keep_analyzed, read_analyzed, shape_of
 from lakesql.engine.progress.decide import decide_all
@@ -48,7 +48,7 @@ from lakesql.project.cache import digest
 from lakesql.project.catalog import local_folder
 from lakesql.project.codec import encode
 from lakesql.project.librdkafka_options import librdkafka_options
-from lakesql.project.procedures import RewriteManifests
+from lakesql.project.procedures import AT_END, RewriteManifests
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_selects
 from lakesql.run.identities import query_identities

@@ -219,6 +219,27 @@ def test_a_rewrite_leaves_what_is_large_and_takes_it_in_when_all_is_asked_for(pr
     assert rows(project, "a") == sorted([*many, *appended(range(3))], key=str)
 
 
+@pytest.mark.parametrize(("most", "left"), [("30 kB", [2, 2]), ("2 kB", [4, 3])])
+def test_a_rewrite_is_cut_down_by_what_it_would_write_and_not_by_what_the_table_has(
+    project: Project, most: str, left: list[int]
+) -> None:
+    rewrite = {"min_input_files": 2, "target_file_size": "60 kB", "max_bytes": most}
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    config = {**LAZY, "expire_snapshots": False, "rewrite_data_files": rewrite}
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance=config)
+    project.record("e", [{"id": -number, "n": number % 97} for number in range(20_000)])
+    record(project, *range(4))
+    project.run().check()
+    sizes = sorted(row["file_size_in_bytes"] for row in project.sql(f"SELECT * FROM {project.table('a')}.files"))
+    assert len(sizes) == 5 and sizes[-1] > 30 * 1024 > sum(sizes[:4]) > 2 * 1024, "the largest is no small one"
+
+    now, found = maintenance_queries({"a": frozenset({"a.rewrite_data_files"})}, at_once=True), []
+    for _ in left:
+        project.run(queries_by=now).check()
+        found.append(files(project, "a")[0])
+    assert found == left
+
+
 def test_a_procedure_that_fails_is_told_and_fails_no_batch(project: Project) -> None:
     broken = {**EAGER, "rewrite_data_files": {**EAGER["rewrite_data_files"], "where": "no_such = 1"}}
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)

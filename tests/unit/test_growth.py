@@ -126,13 +126,21 @@ class TestMaintained:
         lazy = RewriteDataFiles(small_files=10_000, delete_files=10_000, delete_ratio=0.2)
         stock = Stock(data_files=1, rows=10_000)
         alone = replace(NOTHING, rewrite_data_files=lazy)
-        both = replace(alone, rewrite_position_delete_files=RewritePositionDeleteFiles())
+        both = replace(alone, rewrite_position_delete_files=RewritePositionDeleteFiles(delete_files=10_000))
         found, left = grown(MERGES, 200, both, stock=stock), grown(MERGES, 200, alone, stock=stock)
         assert found.upkeep and found.upkeep % 2 == 0, "each rewrite is followed by one of the delete files"
         assert found.most.delete_files < grown(MERGES, 200, stock=stock).end.delete_files
         assert left.end.delete_files > found.end.delete_files, "nobody removes them"
         vectors = grown(MERGES, 200, both, terms=Terms(version=3), stock=stock)
         assert (vectors.upkeep, vectors.end.delete_files) == (found.upkeep / 2, found.end.delete_files)
+
+    def test_delete_files_are_rewritten_again_only_once_as_many_have_come(self) -> None:
+        alone = replace(NOTHING, rewrite_position_delete_files=RewritePositionDeleteFiles(delete_files=20))
+        found = grown(MERGES, 200, alone, stock=Stock(data_files=1, rows=10_000))
+        assert found.end.delete_files > 100, "each data file keeps one"
+        assert 5 <= found.upkeep <= 10
+        by_partition = grown(MERGES, 200, alone, terms=Terms(deletes_by_file=False), stock=Stock(data_files=1, rows=1))
+        assert by_partition.most.delete_files <= 22 and by_partition.upkeep == 10
 
     def test_few_deletes_reach_few_files(self) -> None:
         stock = Stock(data_files=1, rows=1_000_000)
@@ -160,6 +168,7 @@ class TestMaintained:
         assert [found.end.snapshots for found in hours[:2]] == [60, 180]
         assert all(200 <= found.end.snapshots <= 261 for found in hours[2:])
         assert 60 <= grown(commits=1_200, kept=slow).end.snapshots <= 121
+        assert grown(commits=1_200, kept=kept, terms=Terms(is_shared=True)).end.snapshots == 1_200
         always = replace(NOTHING, expire_snapshots=ExpireSnapshots(max_snapshots=1, retain_last=300))
         assert 300 <= grown(commits=1_200, kept=always).end.snapshots <= 361, "those that are retained stay"
 
@@ -168,6 +177,10 @@ class TestMaintained:
         sizes = Sizes(table=0, snapshot=0, log_entry=0, manifest_list=0, list_entry=0, manifest=1, entry=0)
         found = grown(commits=99, kept=kept, sizes=sizes)
         assert (found.most.metadata_bytes, found.upkeep) == (20, 5)
+        merged = grown(MERGES, 1_000, kept, stock=Stock(data_files=1, rows=10_000))
+        assert 1_000 // 20 <= merged.upkeep <= 2 * 1_000 // 18, "a commit adds two at most"
+        timed = replace(NOTHING, rewrite_manifests=RewriteManifests(trigger=Duration("10 minutes", 10 * MINUTE)))
+        assert grown(commits=99, kept=timed).upkeep == 9
 
     def test_a_rewrite_waits_for_the_time_that_it_may_take(self) -> None:
         eager = RewriteDataFiles(small_files=5)

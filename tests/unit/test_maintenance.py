@@ -48,6 +48,7 @@ from lakesql.project.size import Size, parse_size
 MB = 1024**2
 NOW = 100 * DAY_MS
 Summary = Mapping[str, Any]
+ALL = {"min-input-files": "2"}
 
 
 def facts(*summaries: Summary, version: int = 2, refs: Mapping[str, int] | None = None, **more: Any) -> TableFacts:
@@ -118,6 +119,16 @@ def test_deletes_that_a_rewrite_has_left_hide_no_new_ones_once_they_are_removed(
     found = level_of(facts(head(900, 50), left, cleaned, head(100, 3), head(150, 4)))
     assert (found.deleted, found.delete_files, found.has_left) == (pytest.approx(0.15), 4, False)
     assert level_of(facts(head(900, 50), left, head(950, 51))).has_left
+
+
+def test_delete_files_that_their_rewrite_has_left_make_it_not_due_again() -> None:
+    cleaned = {**commit(records=1000, delete_files=70), "operation": "replace", "removed-delete-files": 80}
+    again = facts(commit(records=1000, delete_files=80), cleaned, commit(records=1000, delete_files=100))
+    found = level_of(again)
+    assert (found.delete_files, found.new_delete_files) == (100, 30)
+    assert due(RewriteDataFiles(small_files=100), again)
+    assert due(RewritePositionDeleteFiles(delete_files=30), again)
+    assert not due(RewritePositionDeleteFiles(delete_files=31), again)
 
 
 @pytest.mark.parametrize(
@@ -221,13 +232,15 @@ def test_a_condition_names_partitions_and_nothing_that_it_cannot_name() -> None:
 @pytest.mark.parametrize(
     ("options", "bound", "counts", "expected"),
     [
-        (RewriteDataFiles(), {}, {"rewritten_data_files_count": 900}, (7, 7, 1)),
-        (RewriteDataFiles(where="recent"), {}, {}, (7, 7, 1)),
-        (RewriteDataFiles(where="id = 3"), {}, {}, (3, 2, 1)),
+        (RewriteDataFiles(), ALL, {"rewritten_data_files_count": 900}, (7, 7, 1)),
+        (RewriteDataFiles(rewrite_all=True), {}, {}, (7, 7, 1)),
+        (RewriteDataFiles(where="recent"), ALL, {}, (7, 7, 1)),
+        (RewriteDataFiles(where="id = 3"), ALL, {}, (3, 2, 1)),
+        (RewriteDataFiles(), {}, {"rewritten_data_files_count": 900}, (7, 2, 6)),
         (RewriteDataFiles(), {"min-file-size-bytes": "9"}, {"rewritten_data_files_count": 4}, (7, 2, 6)),
         (RewriteDataFiles(where="id = 3"), {"min-file-size-bytes": "9"}, {}, (3, 2, 6)),
         (RewriteDataFiles(), {"max-files-to-rewrite": "5"}, {"rewritten_data_files_count": 5}, (3, 2, WHOLE_EVERY)),
-        (RewriteDataFiles(), {"max-files-to-rewrite": "5"}, {"rewritten_data_files_count": 4}, (7, 7, 1)),
+        (RewriteDataFiles(), {**ALL, "max-files-to-rewrite": "5"}, {"rewritten_data_files_count": 4}, (7, 7, 1)),
         (RewriteDataFiles(max_files_to_rewrite=7), {}, {"rewritten_data_files_count": 7}, (3, 2, WHOLE_EVERY)),
         (RewriteDataFiles(), {"min-file-size-bytes": "9"}, {"failed_data_files_count": 1}, (3, 2, WHOLE_EVERY)),
     ],

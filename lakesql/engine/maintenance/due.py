@@ -25,9 +25,6 @@ URGENT = 8.0
 MOST_DELETED = 0.8
 """The share of deleted rows that is urgent, where the threshold times `URGENT` would be more."""
 
-AT_END = 0.5
-"""Which part of a threshold is enough where nothing waits to be written: at the end of a run."""
-
 AT_ONCE = 0.0
 """No threshold and no time counts: somebody has asked for it."""
 
@@ -80,8 +77,8 @@ def why_due(
         case RewritePositionDeleteFiles():
             if facts.version >= DELETION_VECTORS:
                 return ""
-            if level.delete_files >= options.delete_files * factor:
-                return f"{level.delete_files:,} delete files"
+            if level.new_delete_files >= options.delete_files * factor:
+                return f"{level.new_delete_files:,} delete files"
             if level.has_left and factor < URGENT and head.delete_files:
                 return "a rewrite of data files has left delete files"
             return "its time" if is_time and _has_work(options, facts, level, manifests, now_ms) else ""
@@ -130,9 +127,13 @@ def _has_work(options: Procedure, facts: TableFacts, level: Level, manifests: in
 
 def count_old(facts: TableFacts, options: ExpireSnapshots, now_ms: int) -> int:
     """How many snapshots an expiry would remove."""
+    return count_older(facts, options, expires_before_ms(facts, options, now_ms))
+
+
+def count_older(facts: TableFacts, options: ExpireSnapshots, before_ms: int) -> int:
+    """How many snapshots from before a time an expiry would remove."""
     kept = {each.id for each in facts.history[: options.retain_last]} | set(facts.refs.values())
-    before = expires_before_ms(facts, options, now_ms)
-    return sum(each.at_ms < before and each.id not in kept for each in facts.snapshots.values())
+    return sum(each.at_ms < before_ms and each.id not in kept for each in facts.snapshots.values())
 
 
 def expires_before_ms(facts: TableFacts, options: ExpireSnapshots, now_ms: int) -> int:

@@ -99,7 +99,8 @@ class Level:
 
     `small_files` counts those of each partition that a commit wrote to, as far as the commits' summaries tell, and
     `partition_bytes` their bytes; `small_bytes` are those of all partitions, `most_bytes` those of the largest commit.
-    `deleted` is the share of its rows that was deleted since, `delete_files` how many it has more.
+    `deleted` is the share of its rows that was deleted since, `delete_files` how many it has more, and
+    `new_delete_files` how many more than when delete files were rewritten last.
     """
 
     small_files: float = 0
@@ -108,6 +109,7 @@ class Level:
     most_bytes: int = 0
     deleted: float = 0
     delete_files: int = 0
+    new_delete_files: int = 0
     has_left: bool = False
     """Whether that rewrite has left delete files that have not been looked at since."""
 
@@ -147,14 +149,16 @@ def level_of(facts: TableFacts) -> Level:
     added = [(snapshot, *added_small(snapshot, facts.target_bytes)) for snapshot in since]
     # The fewest since then: deletes of files that the rewrite has replaced are counted until they are removed.
     fewest_rows = min(map(deleted_rows, (base, *since)))
-    fewest_files = min(snapshot.delete_files for snapshot in (base, *since))
+    deletes = [snapshot.delete_files for snapshot in (*since, base)]
+    cleaned = next((at for at, snapshot in enumerate(since) if _is_cleaning(snapshot)), len(since))
     return Level(
         small_files=sum(files for _, files, _ in added),
         small_bytes=sum(size for _, _, size in added),
         partition_bytes=sum(size / _partitions(snapshot) for snapshot, _, size in added),
         most_bytes=max((size for _, _, size in added), default=0),
         deleted=(deleted_rows(head) - fewest_rows) / max(1, head.count("total-records")),
-        delete_files=head.delete_files - fewest_files,
+        delete_files=head.delete_files - min(deletes),
+        new_delete_files=head.delete_files - min(deletes[: cleaned + 1]),
         has_left=base.delete_files > 0 and not any(map(_is_cleaning, since)),
     )
 

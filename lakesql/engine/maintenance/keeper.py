@@ -13,9 +13,17 @@ from uuid import uuid4
 
 from pyspark.sql import Row, SparkSession
 
-from lakesql.compile.maintenance import call_text, partitions_text
+from lakesql.compile.maintenance import call_text, iceberg_options, partitions_text
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_history, read_json, table_exists
-from lakesql.engine.maintenance.due import AT_END, AT_ONCE, URGENT, expires_before_ms, find_due, time_left_ms, why_due
+from lakesql.engine.maintenance.due import (
+    AT_ONCE,
+    URGENT,
+    count_older,
+    expires_before_ms,
+    find_due,
+    time_left_ms,
+    why_due,
+)
 from lakesql.engine.maintenance.figures import (
     Level,
     SnapshotFacts,
@@ -32,12 +40,14 @@ from lakesql.engine.maintenance.partitions import read_partitions
 from lakesql.engine.maintenance.protect import Reader, find_needed, tag_entries
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.failure import read_cause
+from lakesql.engine.spark.gateway import java_class
 from lakesql.events import Emit, MaintenanceFailed, Noted, TableMaintained, now_ms
 from lakesql.model.config import SortField
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import MaintenanceTask
 from lakesql.names import MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY
 from lakesql.project.procedures import (
+    AT_END,
     BYTES_PER_MS,
     HOUR_MS,
     RECENT,
@@ -180,7 +190,6 @@ class Keeper:
         if not due:
             return
         done: dict[str, int] = {}
-        started = self._clock()
         facts = watched.facts if watched is not None else None  # as they are before the first procedure
         for number, task in enumerate(due):
             if number and watched is not None and self._time_left(watched.facts) <= 0:
@@ -190,8 +199,9 @@ class Keeper:
                 done[task.procedure] = self._clock()
             facts = None
             self._reached("maintained")
-        self._watched.pop(table, None)
-        self._note(session, table, done, started)
+        if done:
+            self._watched.pop(table, None)
+            self._note(session, table, done)
 
     def _look(
         self, session: SparkSession, table: TableName, tasks: tuple[MaintenanceTask, ...], factor: float
@@ -281,8 +291,9 @@ class Keeper:
             rewritten = counts.get("rewritten_bytes_count", 0)
             if not rewritten:  # its commits had small files, and no partition has enough of them
                 self._not_before[task.name] = at_ms + RESTS_MS
-            elif rewritten >= MEASURED_BYTES:
-                self._speed = rewritten / max(1, took_ms)
+            speed = rewritten / max(1, took_ms)
+            if rewritten >= MEASURED_BYTES or speed > self._speed:  # of a few bytes it is surely too low
+                self._speed = speed
         self._emit(
             TableMaintained(self.upkeep.model, task.name, str(task.table), tuple(counts.items()), took_ms, at_ms)
         )
@@ -312,7 +323,7 @@ class Keeper:
     def _rewrite(
         self, session: SparkSession, task: MaintenanceTask, options: RewriteDataFiles, facts: TableFacts
     ) -> Mapping[str, int] | None:
-        bound, where = self._bound(task, options, facts), options.where
+        bound, where = self._bound(session, task, options, facts), options.where
         if where == RECENT:
             since = facts.work.rewritten if MIN_BYTES in bound else facts.work.taken_in
             recent = self._recent(session, task.table, load_table(session, task.table), since)
@@ -335,10 +346,17 @@ class Keeper:
                 names = ", ".join(f"'{name}'" for name in needed.waiting)
                 self._tell_once(f"no snapshot of {task.table} expires before {names} has read the table")
                 return None
-            if needed.since_ms is not None:
-                before_ms = min(before_ms, needed.since_ms)
+            if needed.since_ms is not None and needed.since_ms < before_ms:
+                before_ms = needed.since_ms
+                if not self._pays(task, facts, count_older(facts, options, before_ms), options.snapshots):
+                    return None
         tag_entries(load_table(session, task.table), facts)
         return _counts(self._collect(session, call_text(task, before=_time(before_ms))))
+
+    def _pays(self, task: MaintenanceTask, facts: TableFacts, old: int, many: int) -> bool:
+        """Whether it is worth a call that so few go, as readers need the others: that is known by looking at these."""
+        is_time = self._clock() - facts.work.done.get(task.procedure, 0) >= HOUR_MS
+        return old >= many or (old > 0 and (is_time or self._at_once))
 
     def _collect(self, session: SparkSession, statement: str) -> list[Row]:
         with self._timed(session):
@@ -395,13 +413,13 @@ class Keeper:
             watcher.join()
             context.removeJobTag(tag)
 
-    def _bound(self, task: MaintenanceTask, options: RewriteDataFiles, facts: TableFacts) -> dict[str, str]:
+    def _bound(
+        self, session: SparkSession, task: MaintenanceTask, options: RewriteDataFiles, facts: TableFacts
+    ) -> dict[str, str]:
         """What bounds one rewrite: from which size on files are left, and how many it takes in the time there is."""
         head, bound = facts.head, dict[str, str]()
         if head is None:
             return bound
-        size = head.count("total-files-size")
-        average = size / max(1, head.count("total-data-files"))
         level = level_of(facts)
         spared = None
         if not self._at_once and not task.is_by_time:
@@ -415,25 +433,22 @@ class Keeper:
             )
         if spared is not None:
             bound[MIN_BYTES] = str(round(spared))
-            if not head.delete_files:
-                size = min(size, round(level.small_bytes * (1 + spared / max(1, level.partition_bytes))))
         elif self._at_once or facts.work.since_whole >= WHOLE_EVERY:
             bound[MIN_FILES] = str(group_files(options, is_whole=True))
-        if options.max_files_to_rewrite is not None:
-            return bound
         time_ms = self._time_left(facts)
         if not self._at_once:
             time_ms = min(time_ms, self.upkeep.max_time_ms)
         allowed = min(float(options.max_bytes.size_bytes), max(0.0, time_ms) * self._speed)
+        files, size = 0, head.count("total-files-size")
+        if size > allowed:  # of all of the table: how much of it would be rewritten?
+            files, size = plan_rewrite(load_table(session, task.table), {**iceberg_options(options), **bound})
         self._allowed = min(allowed, size)
         if size > allowed:
-            bound[MAX_FILES] = str(max(group_files(options), int(allowed / average)))
+            bound[MAX_FILES] = str(max(group_files(options), int(files * allowed / size)))
         return bound
 
-    def _note(self, session: SparkSession, table: TableName, done: Mapping[str, int], started: int) -> None:
+    def _note(self, session: SparkSession, table: TableName, done: Mapping[str, int]) -> None:
         """Keep with the table what was done when, for the runs to come."""
-        if not done:
-            return
         try:
             loaded = load_table(session, table)
             work = parse_work(str(loaded.properties().getOrDefault(MAINTENANCE_PROPERTY, "")))
@@ -459,7 +474,7 @@ def note_rewrite(
         return replace(facts.work, since_whole=WHOLE_EVERY)  # nobody knows how large the files are that it has left
     is_all = options.where in ("", RECENT)
     work = replace(facts.work, rewritten=facts.sequence) if is_all else facts.work
-    if MIN_BYTES in bound:
+    if MIN_FILES not in bound and options.rewrite_all is not True:
         return replace(work, since_whole=work.since_whole + 1)
     return replace(work, taken_in=facts.sequence if is_all else work.taken_in, since_whole=1)
 
@@ -477,11 +492,24 @@ def _count(watched: _Watched, summary: Mapping[str, str]) -> None:
         small_bytes=level.small_bytes + size,
         deleted=max(0.0, start.deleted + deleted / max(1, snapshot.count("total-records"))),
         delete_files=max(0, start.delete_files + more),
+        new_delete_files=max(0, start.new_delete_files + more),
     )
 
 
 def _why(task: MaintenanceTask, facts: TableFacts, level: Level, manifests: int, now_ms: int, factor: float) -> str:
     return why_due(task.procedure, task.options, facts, level, manifests, now_ms, factor, task.is_by_time)
+
+
+def plan_rewrite(table: JavaTable, options: Mapping[str, str]) -> tuple[int, int]:
+    """How many files of a table a rewrite with these options of Iceberg's would take, and how many bytes."""
+    planner = java_class("org.apache.iceberg.actions.BinPackRewriteFilePlanner")(table)
+    planner.init(dict(options))
+    groups = planner.plan().groups().iterator()
+    files = size = 0
+    while groups.hasNext():
+        group = groups.next()
+        files, size = files + group.inputFileNum(), size + group.inputFilesSizeInBytes()
+    return files, size
 
 
 def _read_facts(session: SparkSession, table: TableName) -> TableFacts:
