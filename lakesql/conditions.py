@@ -420,6 +420,10 @@ CONDITIONS: dict[str, Condition] = {
         "A macro uses one of the seven names (`config`, `stream`, `this` …); it sees its arguments and other macros.",
         "Give the macro an argument, and pass the value from the model.",
     ),
+    "maintenance-failed": Condition(
+        "Procedures of maintenance that were run by themselves have failed. The tables are as they were.",
+        "Do what the message of each says; in a run with batches they are a warning, and are tried again.",
+    ),
     "maintenance-off": Condition(
         "A maintenance model calls a procedure that is switched off for the table.",
         "Remove the statement, or `false` from the model's `maintenance` option or its folder's.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -17,10 +16,12 @@ if TYPE_CHECKING:
 MOST_MS = 92 * 86_400_000
 """So far a forecast goes: what a stream brings in a quarter of a year nobody knows anyway."""
 
+LEAST_RATE, MOST_RATE = 1e-6, 1e9
+
 
 def _read_rate(_context: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
-    if value is not None and not (value > 0 and math.isfinite(value)):
-        raise click.BadParameter("it is not a number of rows above 0, such as 250 or 0.5.")
+    if value is not None and not LEAST_RATE <= value <= MOST_RATE:
+        raise click.BadParameter("it is not a number of rows, such as 250 or 0.5, from 0.000001 to a billion.")
     return value
 
 

@@ -47,8 +47,12 @@ def call_text(
     for name, value in _arguments(task.options, order, options or {}):
         arguments[name] = argument_text(value)
     match task.options:
-        case ExpireSnapshots(older_than=age) | RemoveOrphanFiles(older_than=age):
-            arguments["older_than"] = argument_text(before) if before else f"/* {age.text} before it runs */"
+        case ExpireSnapshots() | RemoveOrphanFiles() if before:
+            arguments["older_than"] = argument_text(before)
+        case ExpireSnapshots(older_than=age, max_snapshots=most):
+            arguments["older_than"] = f"/* {age.text} before it runs, or less where there are more than {most:,} */"
+        case RemoveOrphanFiles(older_than=age):
+            arguments["older_than"] = f"/* {age.text} before it runs */"
         case RewriteDataFiles(where=where) if where == RECENT:
             arguments["where"] = "/* the partitions that were written to since the last rewrite */"
         case _:
@@ -152,8 +156,7 @@ def when_due(options: Procedure, is_by_time: bool = False) -> str:
         case RewriteManifests():
             due.append(f"from {options.manifests:,} manifests on")
         case ExpireSnapshots():
-            most = max(options.max_snapshots, options.retain_last)
-            due.append(f"from {options.snapshots:,} snapshots of that age on, or more than {most:,} in all")
+            due.append(f"from {options.snapshots:,} expired snapshots on")
         case RemoveOrphanFiles():
             pass
         case _:

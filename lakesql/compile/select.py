@@ -21,8 +21,10 @@ from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.config import mode_of
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
+from lakesql.model.upkeep import maintenance_tasks
 from lakesql.model.writing import Writing, build_writing
 from lakesql.names import CHANGE
+from lakesql.project.procedures import RewriteDataFiles, sort_columns
 from lakesql.project.profiles import adds_functions
 from lakesql.select.query import Query, carry_position, read_expression, read_query
 from lakesql.select.relation import Column as QueryColumn
@@ -336,6 +338,13 @@ def _check_columns(select: Select) -> Iterable[Problem]:
                 condition = "key-not-selected" if option == "keys" else "unknown-column"
                 what = f"'{word}' in {option} is not a column of the SELECT."
                 yield Problem(condition, what, "", did_you_mean(word, known), model.option_place(option))
+    for task in maintenance_tasks(model):
+        if isinstance(task.options, RewriteDataFiles) and not task.is_beside:
+            for word in sort_columns(task.options):
+                if word.lower() not in lowered | added:
+                    what = f"'{word}' in sort_order of {task.name} is not a column of the table."
+                    place = task.written.place if task.written else model.option_place("maintenance")
+                    yield Problem("unknown-column", what, "", did_you_mean(word, known), place)
     for option, columns in select.writing.updated.items():
         for index, column in enumerate(columns):
             if column.lower() not in lowered:

@@ -35,7 +35,7 @@ from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
 from lakesql.model.writing import build_writing, memories_of
 from lakesql.names import check_name
 from lakesql.project.files import Outputs, ProjectFiles, SourceFile
-from lakesql.project.procedures import ExpireSnapshots, RewriteDataFiles
+from lakesql.project.procedures import LEAST_EXPIRY_MS, ExpireSnapshots, RewriteDataFiles, asks_for_order
 from lakesql.project.profiles import Target, resolve_paths
 from lakesql.project.settings import Settings
 from lakesql.project.yaml import parse_yaml
@@ -356,7 +356,7 @@ def _check_maintenance(models: Mapping[str, Model], streams: Collection[str]) ->
         is_ordered = model.config.order_by or build_writing(model.config).order_by
         for task in tasks:
             match task.options:
-                case RewriteDataFiles(strategy="sort", sort_order="") if not is_ordered:
+                case RewriteDataFiles(sort_order="") as options if not is_ordered and asks_for_order(options):
                     what = f"The table of model '{model.name}' has no order by which files could be sorted."
                     fix = "Give a sort_order, or order_by of the model."
                     yield Problem("wrong-value", what, "", fix, _said_at(model, task))
@@ -370,10 +370,15 @@ def _check_maintenance(models: Mapping[str, Model], streams: Collection[str]) ->
                 expiry = task.options
                 if task.is_beside or not isinstance(expiry, ExpireSnapshots):
                     continue
-                if model.trigger.interval_ms >= expiry.older_than.length_ms:
+                after, after_ms = expiry.older_than.text, expiry.older_than.length_ms
+                if isinstance(read.trigger, Every):
+                    most_ms = max(LEAST_EXPIRY_MS, expiry.max_snapshots * read.trigger.interval_ms)
+                    if most_ms < after_ms:
+                        after, after_ms = f"{expiry.max_snapshots:,} batches of {read.trigger.text}", most_ms
+                if model.trigger.interval_ms >= after_ms:
                     yield Problem(
                         "unsafe-maintenance",
-                        f"Snapshots of '{read.name}' expire after {expiry.older_than.text}, and model '{model.name}', "
+                        f"Snapshots of '{read.name}' expire after {after}, and model '{model.name}', "
                         f"which streams its table, takes a batch every {model.trigger.text}.",
                         place=_said_at(read, task),
                     )

@@ -19,7 +19,7 @@ from lakesql.project.procedures import (
     REFUSED_ARGUMENTS,
     Procedure,
     RewriteDataFiles,
-    check_strategy,
+    check_options,
     iceberg_names,
 )
 from lakesql.project.size import shortest
@@ -297,7 +297,7 @@ def _read_options(procedure: str, given: Node) -> Procedure:
     node = Node(entries, given.place, places)
     found = collect(problems, lambda: decode(node, kind, what=procedure))
     if isinstance(found, RewriteDataFiles):
-        collect(problems, partial(check_strategy, found, node))
+        collect(problems, partial(check_options, found, node))
     if problems:
         raise ProjectError(problems)
     return found or DEFAULTS[procedure]
@@ -325,7 +325,8 @@ def _typed(node: Node, is_size: bool) -> Node:
     if is_size and text.isdecimal():
         return replace(node, value=shortest(int(text)))
     if is_size:
-        raise ProjectError.of("bad-size", f"{node.shown} is not a number of bytes.", place=node.place)
+        fix = "Write it without a unit, as Iceberg reads it: '268435456'."
+        raise ProjectError.of("bad-size", f"{node.shown} is not a number of bytes.", fix=fix, place=node.place)
     if text in ("true", "false"):
         return replace(node, value=text == "true")
     if not _NUMBER.match(text):

@@ -61,6 +61,8 @@ def sentence(finding: Finding, figures: Judged | None, *, has_commit: bool = Tru
     match finding.figure:
         case "freshness" if value is None:
             return f"no commit yet (limit {duration(round(limit))})"
+        case _ if value is None:
+            return "no table yet"
         case "freshness" if not has_commit:
             return f"no commit for {duration(round(value or 0))} (limit {duration(round(limit))})"
         case "freshness":

@@ -278,24 +278,22 @@ def judge(figures: Judged, limits: Freshness) -> tuple[Finding, ...]:
 def check(figures: Judged | None, limits: Freshness) -> tuple[Finding, ...]:
     """Each figure that `limits` say something of: `watch` above a warning's limit, `ill` above an error's.
 
-    No figures, of a table that is not there, and a table without a commit are older than any limit.
+    A table that is not there, of which there are no figures, keeps no limit; one without a commit is older than any.
     """
     findings = []
     warn, error = limits.warn_after, limits.error_after
     if warn is not None or error is not None:
         bound = Bound(warn.length_ms if warn else math.inf, error.length_ms if error else math.inf)
         findings.append(_compare("freshness", figures.freshness_ms if figures else None, bound))
-    if figures is None:
-        return tuple(findings)
     if limits.max_average_small_files is not None:
         bound = Bound(math.inf, limits.max_average_small_files)
-        findings.append(_compare("average_small_files", figures.average_small_files, bound))
+        findings.append(_compare("average_small_files", figures.average_small_files if figures else None, bound))
     if limits.max_compaction_lag is not None:
         bound = Bound(math.inf, limits.max_compaction_lag.length_ms)
-        findings.append(_compare("compaction_lag", figures.compaction_lag_ms, bound))
+        findings.append(_compare("compaction_lag", figures.compaction_lag_ms if figures else None, bound))
     if limits.max_dead_letter_ratio is not None:
         bound = Bound(math.inf, limits.max_dead_letter_ratio)
-        findings.append(_compare("dead_letter_ratio", figures.dead_letter_ratio, bound))
+        findings.append(_compare("dead_letter_ratio", figures.dead_letter_ratio if figures else None, bound))
     return tuple(findings)
 
 

@@ -7,9 +7,11 @@ knows, with `_` for `-` and units in the values, and beside them when it is due.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any, Literal, assert_never, get_args
 
 from lakesql.decode import Node, decode, fields_of, option, read_entries, read_option_text, read_positive
@@ -68,6 +70,13 @@ def _at_least(least_ms: int, least: str, why: str) -> Callable[[Node], Duration]
     return read
 
 
+def _read_interval(node: Node) -> Duration:
+    found = parse_duration(node)
+    if found.length_ms > 0:
+        return found
+    raise ProjectError.of("bad-interval", f"{node.shown} is no time at all.", place=node.place)
+
+
 def _read_share(node: Node) -> float:
     if isinstance(node.value, int | float) and not isinstance(node.value, bool) and 0 < node.value <= 1:
         return float(node.value)
@@ -100,8 +109,15 @@ RECENT = "recent"
 """What `where` says for the partitions that were written to since the last rewrite."""
 
 
-def _read_condition(node: Node) -> str:
+def _read_where(node: Node) -> str:
     found = _read_text(node)
+    if found == RECENT or found.strip().lower() != RECENT:
+        return found
+    raise ProjectError.of("wrong-value", f"{node.shown} is no condition.", fix=f"Write '{RECENT}'.", place=node.place)
+
+
+def _read_condition(node: Node) -> str:
+    found = _read_where(node)
     if found != RECENT:
         return found
     raise ProjectError.of("wrong-value", f"'{RECENT}' is for rewrite_data_files alone.", place=node.place)
@@ -120,7 +136,7 @@ def _iceberg(doc: str, default: Any, read: Callable[[Node], Any] | None = None) 
 class RewriteDataFiles:
     """`rewrite_data_files`: small files become large ones, and rows that were deleted leave the files."""
 
-    trigger: Duration | None = option(_TRIGGER, default=None, read=parse_duration)
+    trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
     small_files: int = option(
         "How many data files below three quarters of the target size make it due.", default=32, read=read_positive
     )
@@ -147,7 +163,7 @@ class RewriteDataFiles:
         "A condition on partitions: files of the others are left as they are. `recent`: the partitions that were "
         "written to since the last rewrite.",
         default="",
-        read=_read_text,
+        read=_read_where,
     )
     target_file_size: Size | None = option(_TARGET_SIZE, default=None, read=parse_size)
     min_file_size: Size | None = _iceberg("Smaller files are rewritten.", None, parse_size)
@@ -184,7 +200,7 @@ class RewriteDataFiles:
 class RewritePositionDeleteFiles:
     """`rewrite_position_delete_files`: small delete files become large ones, and dangling deletes go."""
 
-    trigger: Duration | None = option(_TRIGGER, default=None, read=parse_duration)
+    trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
     delete_files: int = option(
         "How many delete files make it due; beside that it follows each rewrite of data files that had some.",
         default=64,
@@ -212,7 +228,7 @@ class RewritePositionDeleteFiles:
 class RewriteManifests:
     """`rewrite_manifests`: the lists of files become few, ordered by partition."""
 
-    trigger: Duration | None = option(_TRIGGER, default=None, read=parse_duration)
+    trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
     manifests: int = option("How many manifests make it due.", default=100, read=read_positive)
     use_caching: bool | None = _iceberg("Keep what is read in memory.", None)
     spec_id: int | None = _iceberg(
@@ -230,7 +246,7 @@ class ExpireSnapshots:
     """`expire_snapshots`: old versions of the table, and the files that they alone need, are deleted."""
 
     trigger: Duration | None = option(
-        "How often it is due by time alone.", default=Duration("1 hour", HOUR_MS), read=parse_duration
+        "How often it is due by time alone.", default=Duration("1 hour", HOUR_MS), read=_read_interval
     )
     snapshots: int = option(
         "How many snapshots, beside those that are too young, make it due before its time.",
@@ -258,7 +274,7 @@ class ExpireSnapshots:
 class RemoveOrphanFiles:
     """`remove_orphan_files`: files below the table's location that no version of it has are deleted."""
 
-    trigger: Duration | None = option("How often it is due.", default=Duration("1 day", DAY_MS), read=parse_duration)
+    trigger: Duration | None = option("How often it is due.", default=Duration("1 day", DAY_MS), read=_read_interval)
     older_than: Duration = option(
         "Files of this age go.",
         default=Duration("3 days", 3 * DAY_MS),
@@ -438,7 +454,7 @@ class Maintenance:
         "How long a procedure may take, but for those that somebody asks for; one that takes longer is cancelled, and "
         "leaves the table as it is.",
         default=Duration("10 minutes", 600_000),
-        read=parse_duration,
+        read=_read_interval,
     )
     rewrite_data_files: RewriteDataFiles | None = option(
         "Small files, and deleted rows.", factory=RewriteDataFiles, read=_reader("rewrite_data_files")
@@ -473,30 +489,44 @@ def read_maintenance(node: Node) -> Maintenance:
     found = decode(spread(node), Maintenance, what="maintenance")
     if found.rewrite_data_files is not None:
         given = spread(node).get("rewrite_data_files")
-        check_strategy(found.rewrite_data_files, given or node)
+        check_options(found.rewrite_data_files, given or node)
     return found
 
 
 SORT_OPTIONS = ("compression_factor", "shuffle_partitions_per_file")
 ZORDER_OPTIONS = ("max_output_size", "var_length_contribution")
+PROGRESS_OPTIONS = ("partial_progress_max_commits", "partial_progress_max_failed_commits")
 
 
-def check_strategy(options: RewriteDataFiles, node: Node) -> None:
-    """Raise `ProjectError` (`wrong-value`) for an option that Iceberg takes with another strategy only."""
-    is_sort = options.strategy == "sort" or bool(options.sort_order)
+def check_options(options: RewriteDataFiles, node: Node) -> None:
+    """Raise `ProjectError` (`wrong-value`) for options that Iceberg does not take with one another."""
+    is_sort = options.strategy != "binpack"  # where it is left out, the table's order decides
     is_zorder = options.sort_order.lower().startswith("zorder")
     needs = {
         **({"sort_order": "strategy 'sort'"} if options.strategy == "binpack" else {}),
         **({} if is_sort else dict.fromkeys(SORT_OPTIONS, "strategy 'sort'")),
         **({} if is_zorder else dict.fromkeys(ZORDER_OPTIONS, "sort_order 'zorder(…)'")),
+        **({} if options.partial_progress_enabled else dict.fromkeys(PROGRESS_OPTIONS, "partial_progress_enabled")),
     }
     problems = [
         Problem("wrong-value", f"'{name}' goes with {needed} only.", place=node.key_place(name))
         for name, needed in needs.items()
         if getattr(options, name)
     ]
+    sizes = [(name, getattr(options, name)) for name in ("min_file_size", "target_file_size", "max_file_size")]
+    said = [(name, size) for name, size in sizes if size is not None]
+    problems += [
+        Problem("wrong-value", f"'{name}' is not less than '{other}'.", place=node.key_place(name))
+        for (name, size), (other, larger) in pairwise(said)
+        if size.size_bytes >= larger.size_bytes
+    ]
     if problems:
         raise ProjectError(problems)
+
+
+def asks_for_order(options: RewriteDataFiles) -> bool:
+    """Whether files are to be sorted: it is said, or something of how."""
+    return options.strategy == "sort" or any(getattr(options, name) for name in SORT_OPTIONS)
 
 
 def spread(node: Node) -> Node:
@@ -524,6 +554,17 @@ def merge_maintenance(outer: Node, inner: Node) -> Node:
             node = Node({**below.value, **node.value}, node.place, {**below.keys, **node.keys})
         entries[key] = node
     return Node(entries, inner.place, {**under.keys, **inner.keys})
+
+
+_TERM = re.compile(r"\s*(?:`([^`]+)`|(\w+))(?:\s+(?:asc|desc))?(?:\s+nulls\s+(?:first|last))?\s*", re.IGNORECASE)
+_ZORDER = re.compile(r"\s*zorder\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+
+
+def sort_columns(options: RewriteDataFiles) -> tuple[str, ...]:
+    """The columns that `sort_order` names by themselves; those within a transform are left to Iceberg."""
+    zorder = _ZORDER.fullmatch(options.sort_order)
+    terms = (zorder[1] if zorder else options.sort_order).split(",")
+    return tuple(found[1] or found[2] for term in terms if (found := _TERM.fullmatch(term)))
 
 
 def option_names(kind: type[Procedure]) -> tuple[str, ...]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.engine.ledger.snapshots import table_exists
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import LakesqlError, RunError
-from lakesql.events import Emit, Noted, now_ms
+from lakesql.events import Emit, Event, MaintenanceFailed, Noted, now_ms
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.models import LeasedQueries, QueriesBy
 from lakesql.run.prepare import find_upkeep
@@ -53,7 +52,7 @@ class _Maintenance:
         return self._thread is not None and self._thread.is_alive()
 
     def error(self) -> Exception | None:
-        """Why the runner must not continue, if so: a task that fails is told, and is no such reason."""
+        """Why it has failed: a task has, or the runner must not continue."""
         return self._error
 
     def request_stop(self) -> None:
@@ -96,8 +95,19 @@ class _MaintenanceQueries(Queries):
 
         upkeep = find_upkeep(context.manifest, select)
         upkeep = replace(upkeep, tasks=tuple(task for task in upkeep.tasks if task.name in self.tasks[model]))
-        keeper = Keeper(upkeep, emit, reach)
-        return _Maintenance(partial(keeper.at_end, session, at_once=self.at_once), model)
+        failed: list[str] = []
+
+        def hear(event: Event) -> None:
+            if isinstance(event, MaintenanceFailed):
+                failed.append(event.task)
+            emit(event)
+
+        def maintain(is_ending: Callable[[], bool]) -> None:
+            Keeper(upkeep, hear, reach).at_end(session, is_ending, self.at_once)
+            if failed:
+                raise RunError.of("maintenance-failed", f"It could not run {', '.join(failed)}.")
+
+        return _Maintenance(maintain, model)
 
     def explain(self, model: str, error: Exception) -> LakesqlError:
         return self.leased.explain(model, error)

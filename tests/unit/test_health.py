@@ -189,7 +189,7 @@ class TestCheck:
     def test_what_is_not_there_is_older_than_any_limit(self) -> None:
         assert check(None, self.LIMITS) == (Finding("freshness", "ill", None, 15 * MINUTE),)
         assert check(None, Freshness(warn_after=minutes(5))) == (Finding("freshness", "watch", None, 5 * MINUTE),)
-        assert check(None, Freshness(max_average_small_files=1)) == ()
+        assert check(None, Freshness(max_average_small_files=1)) == (Finding("average_small_files", "ill", None, 1),)
         assert check(figures(freshness_ms=None), self.LIMITS)[0].word == "ill"
 
     def test_every_limit_is_checked(self) -> None:
