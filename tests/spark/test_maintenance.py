@@ -252,6 +252,10 @@ def test_a_procedure_that_fails_is_told_and_fails_no_batch(project: Project) -> 
     assert not [event for event in ran.of(TableMaintained) if event.model == "b"]
     assert rows(project, "a") == rows(project, "b") == appended(range(5))
 
+    alone = maintenance_queries({"a": frozenset({"a.rewrite_data_files"})}, at_once=True)
+    ran = project.run(queries_by=alone)
+    assert ran.conditions("a") == ["maintenance-failed"], "it was asked for, and there is no batch that goes on"
+
 
 def test_tasks_run_by_themselves_and_leave_a_model_that_is_run_alone(project: Project) -> None:
     few = {"rewrite_data_files": {"min_input_files": 2}, "remove_orphan_files": {"trigger": "1 day"}}
