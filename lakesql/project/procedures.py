@@ -262,7 +262,7 @@ class ExpireSnapshots:
     max_snapshots: int = option(
         "How many snapshots stay at most: of more the oldest go, though they are younger than `older_than`, but none "
         "of the last hour and none of `retain_last`.",
-        default=10_000,
+        default=7_200,
         read=read_positive,
     )
     max_concurrent_deletes: int | None = _iceberg("How many files are deleted at once.", None, read_positive)
