@@ -421,8 +421,8 @@ CONDITIONS: dict[str, Condition] = {
         "Give the macro an argument, and pass the value from the model.",
     ),
     "maintenance-failed": Condition(
-        "Procedures of maintenance that were run by themselves have failed. The tables are as they were.",
-        "Do what the message of each says; in a run with batches they are a warning, and are tried again.",
+        "Maintenance that was run by itself has failed: of which tasks or tables, the message says.",
+        "Do what the warning of each says. What was committed before stays, and the next call does the rest.",
     ),
     "maintenance-off": Condition(
         "A maintenance model calls a procedure that is switched off for the table.",

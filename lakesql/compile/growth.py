@@ -28,6 +28,7 @@ from lakesql.project.procedures import (
     Maintenance,
     RewriteDataFiles,
     group_files,
+    is_by_time,
     scale_thresholds,
     spared_bytes,
 )
@@ -99,13 +100,15 @@ MERGE_SNAPSHOT_BYTES = 2_000.0
 class Terms:
     """What a table's properties say of its growth.
 
-    `log` is how many earlier metadata files are kept, `merge_manifests` from how many manifests on a commit brings them
-    together, 0 if it never does. `deletes_by_file`: a data file has one delete file at most, and another one in its
-    place where more of it is deleted; otherwise each commit leaves one in each partition. `is_shared`: other tables may
-    have its files too, so that nothing of it expires.
+    `target_bytes` are those of data files, `deletes_target_bytes` of delete files. `log` is how many earlier metadata
+    files are kept, `merge_manifests` from how many manifests on a commit brings them together, 0 if it never does.
+    `deletes_by_file`: a data file has one delete file at most, and another one in its place where more of it is
+    deleted; otherwise each commit leaves one in each partition. `is_shared`: other tables may have its files too, so
+    that nothing of it expires.
     """
 
     target_bytes: float = 268_435_456
+    deletes_target_bytes: float = 67_108_864
     version: int = 2
     log: int = 100
     merge_manifests: int = 100
@@ -216,6 +219,7 @@ def read_terms(properties: Mapping[str, str], version: int | None = None) -> Ter
     merges = properties.get("commit.manifest-merge.enabled", "true").lower() != "false"
     return Terms(
         target_bytes=_whole(properties, "write.target-file-size-bytes", int(plain.target_bytes)),
+        deletes_target_bytes=_whole(properties, "write.delete.target-file-size-bytes", int(plain.deletes_target_bytes)),
         version=version or _whole(properties, "format-version", plain.version),
         log=_whole(properties, "write.metadata.previous-versions-max", plain.log),
         merge_manifests=_whole(properties, "commit.manifest.min-count-to-merge", 100) if merges else 0,
@@ -358,10 +362,10 @@ class _Snapshots:
             self.grown_count -= self.aged[-1][1]
             self.aged_count += self.aged[-1][1]
 
-    def old(self, retained: int, most: int) -> int:
+    def old(self, retained: int, most: int | None) -> int:
         """How many an expiry would remove: those that are too old but for the newest ones, or that are too many."""
         by_age = min(self.aged_count, self.count - retained)
-        by_count = min(self.aged_count + self.grown_count, self.count - max(most, retained))
+        by_count = 0 if most is None else min(self.aged_count + self.grown_count, self.count - most)
         return max(0, by_age, by_count)
 
     def expire(self, old: int) -> None:
@@ -413,7 +417,7 @@ class _Table:
         self.upkeep, self.written, self.spare_ms = 0, 0.0, 0.0
         self.rewrote_at, self.cleaned_at, self.gathered_at, self.expired_at = 0.0, 0.0, 0.0, 0.0
         self.rests_until = 0.0
-        self.had_deletes = stock.delete_files
+        self.had_deletes, self.left_deletes, self.left_deleted = stock.delete_files, 0.0, 0.0
 
     @property
     def deletes(self) -> float:
@@ -510,17 +514,17 @@ class _Table:
             is_time = _is_time(rewrite.trigger, self.now - self.rewrote_at)
             is_due = (
                 self.new_small >= rewrite.small_files
-                or self.deleted >= rewrite.delete_ratio * max(1.0, self.rows)
-                or (not has_vectors and self.deletes >= rewrite.delete_files)
-                or (is_time and (self.new_small > 1 or self.deletes > 0))
+                or self.deleted - self.left_deleted >= rewrite.delete_ratio * max(1.0, self.rows)
+                or (not has_vectors and self.deletes - self.left_deletes >= rewrite.delete_files)
+                or (is_time and (self.new_small > 1 or self.deletes > 0 or rewrite.rewrite_all is True))
             )
             in_partition = min(self.small, self.new_small + 1)  # with the one that the last rewrite has left
             group = group_files(rewrite, is_whole=self.since_whole >= WHOLE_EVERY)
-            if is_due and (self.deleted or in_partition >= group):
+            if is_due and (self._takes_all(rewrite) or in_partition >= group):
                 had = self.deletes + self.dangling
                 self._rewrite(rewrite, has_vectors)
                 done += 1
-                if deletes is not None and had and not has_vectors:
+                if deletes is not None and had and not has_vectors and not is_by_time(deletes):
                     self._clean()
                     done += 1
             elif is_due:
@@ -544,7 +548,7 @@ class _Table:
         if expire is not None and not self.terms.is_shared:
             is_time = _is_time(expire.trigger, self.now - self.expired_at)
             self.snapshots.grow_older(self.now, expire.older_than.length_ms)
-            old = self.snapshots.old(expire.retain_last, expire.max_snapshots)
+            old = self.snapshots.old(expire.retain_last, expire.most)
             if old and (is_time or old >= expire.snapshots):
                 self.expired_at = self.now
                 self.snapshots.expire(old)
@@ -563,16 +567,17 @@ class _Table:
         target = rewrite.target_file_size.size_bytes if rewrite.target_file_size else self.terms.target_bytes
         partitions, hot = max(1.0, self.partitions), max(1.0, self.hot)
         kept_bytes = max(0.0, self.small_bytes - self.deleted * self.row_bytes) / hot
-        spared = spared_bytes(
-            rewrite,
-            self.terms.target_bytes,
-            self.since_whole,
-            files=self.new_small,
-            partition_bytes=kept_bytes - sum(each.count * each.size for each in self.left),
-            most_bytes=self.commit_bytes,
-        )
-        if self.deleted >= rewrite.delete_ratio_threshold * max(1.0, self.rows):
-            spared = None  # files with so many deletes are rewritten, however large
+        takes_all = self._takes_all(rewrite)
+        spared = None
+        if not takes_all and not is_by_time(rewrite):
+            spared = spared_bytes(
+                rewrite,
+                self.terms.target_bytes,
+                self.since_whole,
+                files=self.new_small,
+                partition_bytes=kept_bytes - sum(each.count * each.size for each in self.left),
+                most_bytes=self.commit_bytes,
+            )
         is_whole = spared is None
         left = [each for each in self.left if spared is not None and each.size >= spared]
         taken = sum(each.count for each in self.left) - sum(each.count for each in left)
@@ -580,7 +585,7 @@ class _Table:
         whole, rest = divmod(kept_bytes - left_bytes, target)
         is_large = rest >= SMALL_FILE_SHARE * target
         taken_bytes = hot * (kept_bytes - left_bytes)
-        self._drop_deletes(1 if is_whole else taken_bytes / max(1.0, self.rows * self.row_bytes), has_vectors)
+        self._drop_deletes(1 if takes_all else taken_bytes / max(1.0, self.rows * self.row_bytes), has_vectors)
         is_all = self.since_whole >= WHOLE_EVERY or rewrite.rewrite_all is True
         self.since_whole = 1 if is_all else self.since_whole + 1
         self.large += hot * (whole + is_large)
@@ -595,12 +600,18 @@ class _Table:
         self.rewrote_at = self.now
         self._commit_upkeep((read + 1) * self.sizes.manifest)
 
+    def _takes_all(self, rewrite: RewriteDataFiles) -> bool:
+        """Whether a rewrite takes in files however large, for their deletes or as it is told to."""
+        is_deleted = self.deleted >= rewrite.delete_ratio_threshold * max(1.0, self.rows)
+        has_many = not self.terms.deletes_by_file and self.deletes >= rewrite.delete_file_threshold * self.partitions
+        return rewrite.rewrite_all is True or (self.deleted > 0 and (is_deleted or has_many))
+
     def _clean(self) -> None:
         """Delete files become one for each data file that has some, or for each partition."""
         if not self.terms.deletes_by_file:
             self.fresh_deletes = min(self.fresh_deletes, max(1.0, self.partitions))
         self.dangling, self.delete_manifests, self.cleaned_at = 0, min(1.0, self.deletes), self.now
-        self.had_deletes = self.deletes
+        self.had_deletes, self.since_gathered = self.deletes, 0
         self._commit_upkeep(self.sizes.manifest)
 
     def _drop_deletes(self, share: float, has_vectors: bool) -> None:
@@ -610,6 +621,7 @@ class _Table:
         self.rows -= (1 - stays) * self.deleted
         self.dangling += 0 if has_vectors else self.deletes - kept
         self.deleted, self.bulk_deletes, self.fresh_deletes = stays * self.deleted, kept, 0
+        self.left_deleted, self.left_deletes = self.deleted, kept
         if has_vectors:
             self.delete_manifests = min(1.0, kept)
 

@@ -49,9 +49,9 @@ def call_text(
     match task.options:
         case ExpireSnapshots() | RemoveOrphanFiles() if before:
             arguments["older_than"] = argument_text(before)
-        case ExpireSnapshots(older_than=age, max_snapshots=most):
+        case ExpireSnapshots(older_than=age, most=int(most)):
             arguments["older_than"] = f"/* {age.text} before it runs, or less where there are more than {most:,} */"
-        case RemoveOrphanFiles(older_than=age):
+        case ExpireSnapshots(older_than=age) | RemoveOrphanFiles(older_than=age):
             arguments["older_than"] = f"/* {age.text} before it runs */"
         case RewriteDataFiles(where=where) if where == RECENT:
             arguments["where"] = "/* the partitions that were written to since the last rewrite */"

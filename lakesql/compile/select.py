@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lakesql.compile.checks import Check, checks_of, is_unsteady, names_of
+from lakesql.compile.growth import terms_of
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.storable import (
     find_misused,
@@ -24,7 +25,13 @@ from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import maintenance_tasks
 from lakesql.model.writing import Writing, build_writing
 from lakesql.names import CHANGE
-from lakesql.project.procedures import RewriteDataFiles, sort_columns
+from lakesql.project.procedures import (
+    RewriteDataFiles,
+    RewritePositionDeleteFiles,
+    find_disordered,
+    is_zorder,
+    sort_columns,
+)
 from lakesql.project.profiles import adds_functions
 from lakesql.select.query import Query, carry_position, read_expression, read_query
 from lakesql.select.relation import Column as QueryColumn
@@ -202,7 +209,11 @@ def build_select(
     )
     select = _with_feed_key(Select(model, query, streams, rendered, writing, read_tables, checks))
     problems = [
-        *(*_check_columns(select), *_check_mode(select), *_check_storable(select), *_check_open(select)),
+        *_check_columns(select),
+        *_check_sizes(select),
+        *_check_mode(select),
+        *_check_storable(select),
+        *_check_open(select),
         *_check_expectations(select),
     ]
     if problems:
@@ -338,19 +349,37 @@ def _check_columns(select: Select) -> Iterable[Problem]:
                 condition = "key-not-selected" if option == "keys" else "unknown-column"
                 what = f"'{word}' in {option} is not a column of the SELECT."
                 yield Problem(condition, what, "", did_you_mean(word, known), model.option_place(option))
+    names = {*known, *(it.name for it in select.writing.added)}
     for task in maintenance_tasks(model):
         if isinstance(task.options, RewriteDataFiles) and not task.is_beside:
             for word in sort_columns(task.options):
-                if word.lower() not in lowered | added:
+                # Iceberg asks for the capitals too, but in a zorder.
+                if word not in names and not (is_zorder(task.options) and word.lower() in lowered | added):
                     what = f"'{word}' in sort_order of {task.name} is not a column of the table."
                     place = task.written.place if task.written else model.option_place("maintenance")
-                    yield Problem("unknown-column", what, "", did_you_mean(word, known), place)
+                    yield Problem("unknown-column", what, "", did_you_mean(word, names), place)
     for option, columns in select.writing.updated.items():
         for index, column in enumerate(columns):
             if column.lower() not in lowered:
                 what = f"'{column}' in {option} is not a column of the SELECT."
                 place = model.option_place(option, index)
                 yield Problem("unknown-column", what, "", did_you_mean(column, known), place)
+
+
+def _check_sizes(select: Select) -> Iterable[Problem]:
+    """Sizes of files that Iceberg does not rewrite files by."""
+    model = select.model
+    terms = terms_of(model)
+    for task in maintenance_tasks(model):
+        match task.options:
+            case RewriteDataFiles() as options if not task.is_beside:
+                found = find_disordered(options, terms.target_bytes)
+            case RewritePositionDeleteFiles() as options if not task.is_beside:
+                found = find_disordered(options, terms.deletes_target_bytes)
+            case _:
+                continue
+        place = task.written.place if task.written else model.option_place("maintenance")
+        yield from (Problem("wrong-value", f"{task.name}: {what}.", place=place) for what in found)
 
 
 def _no_columns(stream: Stream) -> Problem:

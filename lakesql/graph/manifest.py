@@ -371,10 +371,10 @@ def _check_maintenance(models: Mapping[str, Model], streams: Collection[str]) ->
                 if task.is_beside or not isinstance(expiry, ExpireSnapshots):
                     continue
                 after, after_ms = expiry.older_than.text, expiry.older_than.length_ms
-                if isinstance(read.trigger, Every):
-                    most_ms = max(LEAST_EXPIRY_MS, expiry.max_snapshots * read.trigger.interval_ms)
+                if isinstance(read.trigger, Every) and expiry.most is not None:
+                    most_ms = max(LEAST_EXPIRY_MS, expiry.most * read.trigger.interval_ms)
                     if most_ms < after_ms:
-                        after, after_ms = f"{expiry.max_snapshots:,} batches of {read.trigger.text}", most_ms
+                        after, after_ms = f"{expiry.most:,} batches of {read.trigger.text}", most_ms
                 if model.trigger.interval_ms >= after_ms:
                     yield Problem(
                         "unsafe-maintenance",

@@ -12,6 +12,7 @@ from lakesql.model.writing import memories_of
 from lakesql.names import DEAD_LETTER_SUFFIX, MAINTAINED_PROPERTY, MEMORY_SUFFIXES
 from lakesql.project.procedures import (
     DEFAULTS,
+    NEVER,
     RECENT,
     SORT_OPTIONS,
     ZORDER_OPTIONS,
@@ -69,14 +70,10 @@ def maintenance_of(model: Model) -> Maintenance | None:
     if not maintenance.procedures or not is_maintained(model):
         return None
     written: dict[str, Any] = {
-        call.procedure: scale_thresholds(call.options, _NEVER) if call.is_by_time else call.options
+        call.procedure: scale_thresholds(call.options, NEVER) if call.is_by_time else call.options
         for call in model.calls
     }
     return replace(maintenance, **written)
-
-
-_NEVER = 2.0**40
-"""How many times a threshold would have to be passed where the trigger alone counts."""
 
 
 def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from itertools import pairwise
 from typing import Any, Literal, assert_never, get_args
 
 from lakesql.decode import Node, decode, fields_of, option, read_entries, read_option_text, read_positive
 from lakesql.errors import Problem, ProjectError
 from lakesql.project.duration import Duration, parse_duration
-from lakesql.project.size import Size, parse_size
+from lakesql.project.size import Size, parse_size, shortest
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -237,6 +236,10 @@ class RewriteManifests:
     sort_by: tuple[str, ...] = option("The partition fields by which entries are ordered.", default=())
 
 
+EXPIRY_AGE = Duration("5 days", 5 * DAY_MS)
+MOST_SNAPSHOTS = 7_200
+"""As many as a commit a minute makes in five days."""
+
 _READERS = "A query that reads a snapshot fails once its files are deleted."
 _WRITERS = "Files of commits that are under way look like orphans."
 
@@ -255,19 +258,25 @@ class ExpireSnapshots:
     )
     older_than: Duration = option(
         "Snapshots of this age go, those of batches that were staged and never published too.",
-        default=Duration("5 days", 5 * DAY_MS),
+        default=EXPIRY_AGE,
         read=_at_least(LEAST_EXPIRY_MS, "1 hour", _READERS),
     )
     retain_last: int = option("How many snapshots stay, however old they are.", default=20, read=read_positive)
-    max_snapshots: int = option(
+    max_snapshots: int | None = option(
         "How many snapshots stay at most: of more the oldest go, though they are younger than `older_than`, but none "
-        "of the last hour and none of `retain_last`.",
-        default=7_200,
+        "of the last hour and none of `retain_last`. 7200, if left out, where `older_than` has its default; else all.",
+        default=None,
         read=read_positive,
     )
     max_concurrent_deletes: int | None = _iceberg("How many files are deleted at once.", None, read_positive)
     stream_results: bool | None = _iceberg("Take the list of files piece by piece.", None)
     clean_expired_metadata: bool | None = _iceberg("Forget schemas and specs that no snapshot has.", None)
+
+    @property
+    def most(self) -> int | None:
+        """How many snapshots stay at most; None for all that are young enough."""
+        most = MOST_SNAPSHOTS if self.older_than == EXPIRY_AGE else None
+        return most if self.max_snapshots is None else max(self.max_snapshots, self.retain_last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,6 +389,15 @@ def iceberg_names(procedure: str) -> Mapping[str, str]:
 def group_files(options: RewriteDataFiles, is_whole: bool = False) -> int:
     """How many small files of a partition are worth being rewritten; `is_whole`: where all small files are taken in."""
     return options.min_input_files or (WHOLE_GROUP_FILES if is_whole else GROUP_FILES)
+
+
+NEVER = 2.0**40
+"""How many times a threshold would have to be passed where the trigger alone counts."""
+
+
+def is_by_time(options: RewriteDataFiles | RewritePositionDeleteFiles) -> bool:
+    """Whether the thresholds have been scaled by `NEVER`: the trigger alone counts."""
+    return options.delete_files >= NEVER / 2
 
 
 def scale_thresholds(options: Procedure, factor: float) -> Procedure:
@@ -495,33 +513,35 @@ def read_maintenance(node: Node) -> Maintenance:
 
 SORT_OPTIONS = ("compression_factor", "shuffle_partitions_per_file")
 ZORDER_OPTIONS = ("max_output_size", "var_length_contribution")
-PROGRESS_OPTIONS = ("partial_progress_max_commits", "partial_progress_max_failed_commits")
 
 
 def check_options(options: RewriteDataFiles, node: Node) -> None:
     """Raise `ProjectError` (`wrong-value`) for options that Iceberg does not take with one another."""
     is_sort = options.strategy != "binpack"  # where it is left out, the table's order decides
-    is_zorder = options.sort_order.lower().startswith("zorder")
     needs = {
         **({"sort_order": "strategy 'sort'"} if options.strategy == "binpack" else {}),
         **({} if is_sort else dict.fromkeys(SORT_OPTIONS, "strategy 'sort'")),
-        **({} if is_zorder else dict.fromkeys(ZORDER_OPTIONS, "sort_order 'zorder(…)'")),
-        **({} if options.partial_progress_enabled else dict.fromkeys(PROGRESS_OPTIONS, "partial_progress_enabled")),
+        **({} if is_zorder(options) else dict.fromkeys(ZORDER_OPTIONS, "sort_order 'zorder(…)'")),
     }
     problems = [
         Problem("wrong-value", f"'{name}' goes with {needed} only.", place=node.key_place(name))
         for name, needed in needs.items()
         if getattr(options, name)
     ]
-    sizes = [(name, getattr(options, name)) for name in ("min_file_size", "target_file_size", "max_file_size")]
-    said = [(name, size) for name, size in sizes if size is not None]
-    problems += [
-        Problem("wrong-value", f"'{name}' is not less than '{other}'.", place=node.key_place(name))
-        for (name, size), (other, larger) in pairwise(said)
-        if size.size_bytes >= larger.size_bytes
-    ]
     if problems:
         raise ProjectError(problems)
+
+
+def find_disordered(options: RewriteDataFiles | RewritePositionDeleteFiles, target_bytes: float) -> Iterator[str]:
+    """What is wrong between the sizes of files: Iceberg asks for a target between the least and the most.
+
+    `target_bytes` are the table's, where the options say none.
+    """
+    target = options.target_file_size.size_bytes if options.target_file_size else target_bytes
+    if options.min_file_size and options.min_file_size.size_bytes >= target:
+        yield f"min_file_size ({options.min_file_size.text}) is not less than the target, {shortest(round(target))}"
+    if options.max_file_size and options.max_file_size.size_bytes <= target:
+        yield f"max_file_size ({options.max_file_size.text}) is not more than the target, {shortest(round(target))}"
 
 
 def asks_for_order(options: RewriteDataFiles) -> bool:
@@ -558,6 +578,11 @@ def merge_maintenance(outer: Node, inner: Node) -> Node:
 
 _TERM = re.compile(r"\s*(?:`([^`]+)`|(\w+))(?:\s+(?:asc|desc))?(?:\s+nulls\s+(?:first|last))?\s*", re.IGNORECASE)
 _ZORDER = re.compile(r"\s*zorder\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+
+
+def is_zorder(options: RewriteDataFiles) -> bool:
+    """Whether rows are ordered along a curve through several columns."""
+    return options.sort_order.strip().lower().startswith("zorder")
 
 
 def sort_columns(options: RewriteDataFiles) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from lakesql.engine.ledger.snapshots import table_exists
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import LakesqlError, RunError
-from lakesql.events import Emit, Event, MaintenanceFailed, Noted, now_ms
+from lakesql.events import Emit, Noted, now_ms
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.models import LeasedQueries, QueriesBy
 from lakesql.run.prepare import find_upkeep
@@ -95,17 +95,12 @@ class _MaintenanceQueries(Queries):
 
         upkeep = find_upkeep(context.manifest, select)
         upkeep = replace(upkeep, tasks=tuple(task for task in upkeep.tasks if task.name in self.tasks[model]))
-        failed: list[str] = []
-
-        def hear(event: Event) -> None:
-            if isinstance(event, MaintenanceFailed):
-                failed.append(event.task)
-            emit(event)
+        keeper = Keeper(upkeep, emit, reach)
 
         def maintain(is_ending: Callable[[], bool]) -> None:
-            Keeper(upkeep, hear, reach).at_end(session, is_ending, self.at_once)
-            if failed:
-                raise RunError.of("maintenance-failed", f"It could not run {', '.join(failed)}.")
+            keeper.at_end(session, is_ending, self.at_once)
+            if keeper.failed:
+                raise RunError.of("maintenance-failed", f"It has failed: {', '.join(keeper.failed)}.")
 
         return _Maintenance(maintain, model)
 

@@ -219,11 +219,19 @@ def test_a_rewrite_leaves_what_is_large_and_takes_it_in_when_all_is_asked_for(pr
     assert rows(project, "a") == sorted([*many, *appended(range(3))], key=str)
 
 
-@pytest.mark.parametrize(("most", "left"), [("30 kB", [2, 2]), ("2 kB", [4, 3])])
+@pytest.mark.parametrize(
+    ("most", "more", "left"),
+    [
+        ("30 kB", {}, [2, 2]),
+        ("2 kB", {}, [4, 3]),
+        ("2 kB", {"where": "n = 3"}, [5, 5]),
+        ("1 kB", {"max_files_to_rewrite": 3, "where": "n >= 0"}, [4, 3]),
+    ],
+)
 def test_a_rewrite_is_cut_down_by_what_it_would_write_and_not_by_what_the_table_has(
-    project: Project, most: str, left: list[int]
+    project: Project, most: str, more: dict[str, Any], left: list[int]
 ) -> None:
-    rewrite = {"min_input_files": 2, "target_file_size": "60 kB", "max_bytes": most}
+    rewrite = {"min_input_files": 2, "target_file_size": "60 kB", "max_bytes": most, **more}
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
     config = {**LAZY, "expire_snapshots": False, "rewrite_data_files": rewrite}
     project.model("a", "SELECT * FROM {e}", mode="append", maintenance=config)

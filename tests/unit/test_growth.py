@@ -27,6 +27,7 @@ from lakesql.project.duration import Duration
 from lakesql.project.procedures import (
     DAY_MS,
     GROUP_FILES,
+    NEVER,
     TAKES_IN,
     WHOLE_EVERY,
     ExpireSnapshots,
@@ -35,6 +36,7 @@ from lakesql.project.procedures import (
     RewriteDataFiles,
     RewriteManifests,
     RewritePositionDeleteFiles,
+    scale_thresholds,
 )
 
 MINUTE = 60_000
@@ -141,6 +143,26 @@ class TestMaintained:
         assert 5 <= found.upkeep <= 10
         by_partition = grown(MERGES, 200, alone, terms=Terms(deletes_by_file=False), stock=Stock(data_files=1, rows=1))
         assert by_partition.most.delete_files <= 22 and by_partition.upkeep == 10
+
+    def test_large_files_keep_their_deletes_until_many_of_their_rows_are_deleted(self) -> None:
+        kept = replace(NOTHING, rewrite_data_files=RewriteDataFiles(delete_files=64))
+        stock = Stock(data_files=1_000, rows=100_000_000, delete_files=0)
+        found = grown(MERGES, 60, kept, stock=stock)
+        assert found.end.delete_files > 900, "less than a thousandth of the rows is deleted"
+        assert found.upkeep <= 6, "a rewrite that finds nothing rests"
+        deleted = replace(stock, rows=50_000, deleted=2_400)
+        both = replace(kept, rewrite_position_delete_files=RewritePositionDeleteFiles())
+        assert grown(MERGES, 60, both, stock=deleted).end.delete_files < 900
+
+    def test_a_statement_that_is_due_by_time_follows_no_rewrite(self) -> None:
+        rewrite = RewriteDataFiles(small_files=10)
+        daily = RewritePositionDeleteFiles(trigger=Duration("1 day", DAY_MS))
+        alone = replace(NOTHING, rewrite_data_files=rewrite)
+        by_time = replace(alone, rewrite_position_delete_files=scale_thresholds(daily, NEVER))
+        stock = Stock(data_files=1, rows=10_000)
+        assert grown(MERGES, 600, by_time, stock=stock).upkeep == grown(MERGES, 600, alone, stock=stock).upkeep
+        following = replace(alone, rewrite_position_delete_files=daily)
+        assert grown(MERGES, 600, following, stock=stock).upkeep > grown(MERGES, 600, alone, stock=stock).upkeep
 
     def test_few_deletes_reach_few_files(self) -> None:
         stock = Stock(data_files=1, rows=1_000_000)

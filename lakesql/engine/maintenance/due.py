@@ -139,9 +139,9 @@ def count_older(facts: TableFacts, options: ExpireSnapshots, before_ms: int) -> 
 def expires_before_ms(facts: TableFacts, options: ExpireSnapshots, now_ms: int) -> int:
     """Before which time snapshots expire: by their age, or as they are too many."""
     by_age = now_ms - options.older_than.length_ms
-    if len(facts.history) <= options.max_snapshots:
+    if options.most is None or len(facts.history) <= options.most:
         return by_age
-    by_count = facts.history[options.max_snapshots - 1].at_ms
+    by_count = facts.history[options.most - 1].at_ms
     return max(by_age, min(by_count, now_ms - LEAST_EXPIRY_MS))
 
 

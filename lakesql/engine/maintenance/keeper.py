@@ -37,10 +37,10 @@ from lakesql.engine.maintenance.figures import (
     render_work,
 )
 from lakesql.engine.maintenance.partitions import read_partitions
+from lakesql.engine.maintenance.planned import plan_rewrite
 from lakesql.engine.maintenance.protect import Reader, find_needed, tag_entries
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.failure import read_cause
-from lakesql.engine.spark.gateway import java_class
 from lakesql.events import Emit, MaintenanceFailed, Noted, TableMaintained, now_ms
 from lakesql.model.config import SortField
 from lakesql.model.table_name import TableName
@@ -52,6 +52,7 @@ from lakesql.project.procedures import (
     HOUR_MS,
     RECENT,
     RESTS_MS,
+    TAKES_IN,
     WHOLE_EVERY,
     ExpireSnapshots,
     RemoveOrphanFiles,
@@ -152,6 +153,8 @@ class Keeper:
         self._absent: dict[TableName, int] = {}
         self._at_once = False
         self._looked: dict[TableName, Work] = {}
+        self.failed: list[str] = []
+        """The tasks that have failed, and the tables that could not be looked at."""
 
     def after_batch(self, session: SparkSession, head: Mapping[str, str], is_behind: bool) -> None:
         """Run what is due now that a batch is in the table, whose snapshot has the summary `head`.
@@ -185,6 +188,7 @@ class Keeper:
             watched = self._look(session, table, tasks, factor)
             due = [] if watched is None else self._due(session, table, tasks, watched, factor)
         except Exception as error:  # a catalog that is away for a moment is no reason to fail a batch that is written
+            self.failed.append(str(table))
             self._tell_once(f"the state of {table} cannot be read: {read_cause(error)[1]}")
             return
         if not due:
@@ -282,6 +286,7 @@ class Keeper:
         if problem:
             is_long = took_ms >= self.upkeep.max_time_ms
             self._not_before[task.name] = at_ms + (RESTS_MS if is_long else LOOKS_AGAIN_MS)
+            self.failed.append(task.name)
             self._emit(MaintenanceFailed(self.upkeep.model, task.name, str(task.table), problem, took_ms, at_ms))
             return False
         if counts is None:
@@ -321,19 +326,20 @@ class Keeper:
                 assert_never(task.options)
 
     def _rewrite(
-        self, session: SparkSession, task: MaintenanceTask, options: RewriteDataFiles, facts: TableFacts
+        self, session: SparkSession, task: MaintenanceTask, said: RewriteDataFiles, facts: TableFacts
     ) -> Mapping[str, int] | None:
-        bound, where = self._bound(session, task, options, facts), options.where
-        if where == RECENT:
+        options = said
+        bound = self._spare(task, options, facts)
+        if options.where == RECENT:
             since = facts.work.rewritten if MIN_BYTES in bound else facts.work.taken_in
             recent = self._recent(session, task.table, load_table(session, task.table), since)
             if recent is None:
                 return None
-            where = recent
+            options = replace(options, where=recent)
+        bound |= self._cut(session, task, options, facts, bound)
         order = self.upkeep.order if facts.is_ordered and not task.is_beside else ()
-        statement = call_text(replace(task, options=replace(options, where=where)), order, options=bound)
-        counts = _counts(self._collect(session, statement))
-        self._looked[task.table] = note_rewrite(options, bound, counts, facts)
+        counts = _counts(self._collect(session, call_text(replace(task, options=options), order, options=bound)))
+        self._looked[task.table] = note_rewrite(said, bound, counts, facts)
         return counts
 
     def _expire(
@@ -348,15 +354,16 @@ class Keeper:
                 return None
             if needed.since_ms is not None and needed.since_ms < before_ms:
                 before_ms = needed.since_ms
-                if not self._pays(task, facts, count_older(facts, options, before_ms), options.snapshots):
+                if not self._pays(task, options, facts, count_older(facts, options, before_ms)):
                     return None
         tag_entries(load_table(session, task.table), facts)
         return _counts(self._collect(session, call_text(task, before=_time(before_ms))))
 
-    def _pays(self, task: MaintenanceTask, facts: TableFacts, old: int, many: int) -> bool:
-        """Whether it is worth a call that so few go, as readers need the others: that is known by looking at these."""
-        is_time = self._clock() - facts.work.done.get(task.procedure, 0) >= HOUR_MS
-        return old >= many or (old > 0 and (is_time or self._at_once))
+    def _pays(self, task: MaintenanceTask, options: ExpireSnapshots, facts: TableFacts, old: int) -> bool:
+        """Whether a call is worth it that removes so few, as readers need the others: only a look at these says it."""
+        rests_ms = options.trigger.length_ms if options.trigger else HOUR_MS
+        is_time = self._clock() - facts.work.done.get(task.procedure, 0) >= rests_ms
+        return old >= options.snapshots or (old > 0 and (is_time or self._at_once))
 
     def _collect(self, session: SparkSession, statement: str) -> list[Row]:
         with self._timed(session):
@@ -413,13 +420,8 @@ class Keeper:
             watcher.join()
             context.removeJobTag(tag)
 
-    def _bound(
-        self, session: SparkSession, task: MaintenanceTask, options: RewriteDataFiles, facts: TableFacts
-    ) -> dict[str, str]:
-        """What bounds one rewrite: from which size on files are left, and how many it takes in the time there is."""
-        head, bound = facts.head, dict[str, str]()
-        if head is None:
-            return bound
+    def _spare(self, task: MaintenanceTask, options: RewriteDataFiles, facts: TableFacts) -> dict[str, str]:
+        """From which size on one rewrite leaves files, or of how many small files it takes in all."""
         level = level_of(facts)
         spared = None
         if not self._at_once and not task.is_by_time:
@@ -432,20 +434,37 @@ class Keeper:
                 most_bytes=level.most_bytes,
             )
         if spared is not None:
-            bound[MIN_BYTES] = str(round(spared))
-        elif self._at_once or facts.work.since_whole >= WHOLE_EVERY:
-            bound[MIN_FILES] = str(group_files(options, is_whole=True))
+            return {MIN_BYTES: str(round(spared))}
+        if self._at_once or facts.work.since_whole >= WHOLE_EVERY:
+            return {MIN_FILES: str(group_files(options, is_whole=True))}
+        return {}
+
+    def _cut(
+        self,
+        session: SparkSession,
+        task: MaintenanceTask,
+        options: RewriteDataFiles,
+        facts: TableFacts,
+        bound: Mapping[str, str],
+    ) -> dict[str, str]:
+        """How many files one rewrite takes at most, in the time that there is; nothing, where all of them fit."""
+        head = facts.head
+        if head is None:
+            return {}
         time_ms = self._time_left(facts)
         if not self._at_once:
             time_ms = min(time_ms, self.upkeep.max_time_ms)
         allowed = min(float(options.max_bytes.size_bytes), max(0.0, time_ms) * self._speed)
-        files, size = 0, head.count("total-files-size")
-        if size > allowed:  # of all of the table: how much of it would be rewritten?
-            files, size = plan_rewrite(load_table(session, task.table), {**iceberg_options(options), **bound})
+        size = head.count("total-files-size")
+        if size <= allowed:  # all of the table
+            self._allowed = min(size, TAKES_IN * level_of(facts).small_bytes or size) if MIN_BYTES in bound else size
+            return {}
+        files, size = plan_rewrite(session, task.table, options.where, {**iceberg_options(options), **bound})
         self._allowed = min(allowed, size)
-        if size > allowed:
-            bound[MAX_FILES] = str(max(group_files(options), int(files * allowed / size)))
-        return bound
+        if size <= allowed:
+            return {}
+        most = max(group_files(options), int(files * allowed / size))
+        return {MAX_FILES: str(min(most, options.max_files_to_rewrite or most))}
 
     def _note(self, session: SparkSession, table: TableName, done: Mapping[str, int]) -> None:
         """Keep with the table what was done when, for the runs to come."""
@@ -498,18 +517,6 @@ def _count(watched: _Watched, summary: Mapping[str, str]) -> None:
 
 def _why(task: MaintenanceTask, facts: TableFacts, level: Level, manifests: int, now_ms: int, factor: float) -> str:
     return why_due(task.procedure, task.options, facts, level, manifests, now_ms, factor, task.is_by_time)
-
-
-def plan_rewrite(table: JavaTable, options: Mapping[str, str]) -> tuple[int, int]:
-    """How many files of a table a rewrite with these options of Iceberg's would take, and how many bytes."""
-    planner = java_class("org.apache.iceberg.actions.BinPackRewriteFilePlanner")(table)
-    planner.init(dict(options))
-    groups = planner.plan().groups().iterator()
-    files = size = 0
-    while groups.hasNext():
-        group = groups.next()
-        files, size = files + group.inputFileNum(), size + group.inputFilesSizeInBytes()
-    return files, size
 
 
 def _read_facts(session: SparkSession, table: TableName) -> TableFacts:

@@ -183,7 +183,7 @@ def _find_storage_problem(failure: _Failure) -> Problem | None:
 
 def _other_problem(failure: _Failure) -> Problem:
     if "Table UUID does not match" in failure.message:  # of a table that was loaded before, when it is refreshed
-        return Problem("table-recreated", "The table was dropped and made again while a batch was written.")
+        return Problem("table-recreated", "A table of the model was dropped and made again while a batch was written.")
     what = f"{failure.name}: {failure.what}" if failure.name else failure.what
     return Problem("batch-failed", what, why=_INVISIBLE)
 
