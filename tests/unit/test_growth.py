@@ -144,15 +144,20 @@ class TestMaintained:
         by_partition = grown(MERGES, 200, alone, terms=Terms(deletes_by_file=False), stock=Stock(data_files=1, rows=1))
         assert by_partition.most.delete_files <= 22 and by_partition.upkeep == 10
 
-    def test_large_files_keep_their_deletes_until_many_of_their_rows_are_deleted(self) -> None:
+    def test_large_files_keep_their_deletes_until_many_of_their_rows_are_deleted_or_all_are_asked_for(self) -> None:
         kept = replace(NOTHING, rewrite_data_files=RewriteDataFiles(delete_files=64))
         stock = Stock(data_files=1_000, rows=100_000_000, delete_files=0)
         found = grown(MERGES, 60, kept, stock=stock)
         assert found.end.delete_files > 900, "less than a thousandth of the rows is deleted"
         assert found.upkeep <= 6, "a rewrite that finds nothing rests"
-        deleted = replace(stock, rows=50_000, deleted=2_400)
-        both = replace(kept, rewrite_position_delete_files=RewritePositionDeleteFiles())
-        assert grown(MERGES, 60, both, stock=deleted).end.delete_files < 900
+        for more, rows in (({"rewrite_all": True}, 100_000_000), ({}, 10_000)):
+            every = replace(
+                NOTHING,
+                rewrite_data_files=RewriteDataFiles(delete_files=64, **more),
+                rewrite_position_delete_files=RewritePositionDeleteFiles(),
+            )
+            found = grown(MERGES, 60, every, stock=replace(stock, rows=rows, deleted=rows / 20))
+            assert found.end.delete_files < 700
 
     def test_a_statement_that_is_due_by_time_follows_no_rewrite(self) -> None:
         rewrite = RewriteDataFiles(small_files=10)
