@@ -100,7 +100,7 @@ class _MaintenanceQueries(Queries):
         def maintain(is_ending: Callable[[], bool]) -> None:
             keeper.at_end(session, is_ending, self.at_once)
             if keeper.failed:
-                raise RunError.of("maintenance-failed", f"It has failed: {', '.join(keeper.failed)}.")
+                raise RunError.of("maintenance-failed", f"It has failed: {', '.join(sorted(keeper.failed))}.")
 
         return _Maintenance(maintain, model)
 

@@ -153,7 +153,7 @@ class Keeper:
         self._absent: dict[TableName, int] = {}
         self._at_once = False
         self._looked: dict[TableName, Work] = {}
-        self.failed: list[str] = []
+        self.failed = set[str]()
         """The tasks that have failed, and the tables that could not be looked at."""
 
     def after_batch(self, session: SparkSession, head: Mapping[str, str], is_behind: bool) -> None:
@@ -188,7 +188,7 @@ class Keeper:
             watched = self._look(session, table, tasks, factor)
             due = [] if watched is None else self._due(session, table, tasks, watched, factor)
         except Exception as error:  # a catalog that is away for a moment is no reason to fail a batch that is written
-            self.failed.append(str(table))
+            self.failed.add(str(table))
             self._tell_once(f"the state of {table} cannot be read: {read_cause(error)[1]}")
             return
         if not due:
@@ -286,7 +286,7 @@ class Keeper:
         if problem:
             is_long = took_ms >= self.upkeep.max_time_ms
             self._not_before[task.name] = at_ms + (RESTS_MS if is_long else LOOKS_AGAIN_MS)
-            self.failed.append(task.name)
+            self.failed.add(task.name)
             self._emit(MaintenanceFailed(self.upkeep.model, task.name, str(task.table), problem, took_ms, at_ms))
             return False
         if counts is None:
