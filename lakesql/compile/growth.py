@@ -408,7 +408,7 @@ class _Table:
         self.fresh_deletes = stock.delete_files - self.bulk_deletes
         self.dangling, self.row_bytes, self.commit_bytes = 0.0, 0.0, 0.0
         self.data_manifests, self.delete_manifests = stock.data_manifests, stock.delete_manifests
-        self.since_rewrite = self.since_gathered = stock.new_small
+        self.since_gathered = stock.new_small
         self.since_whole, self.left = WHOLE_EVERY, list[_Left]()
         self.log = stock.log
         self.snapshots = _Snapshots()
@@ -447,7 +447,6 @@ class _Table:
             self.fresh += files
             self.small_bytes += writes.rows * writes.row_bytes * times
             self.new_small += files / writes.partitions
-        self.since_rewrite += times
         self.since_gathered += times
         self.rows += writes.rows * times
         self.data_manifests += times
@@ -595,7 +594,7 @@ class _Table:
         self.left = left if is_large else [*left, _Left(1, rest)]
         self.small_bytes = hot * (left_bytes + (0 if is_large else rest))
         read = self.data_manifests
-        self.fresh = self.new_small = self.since_rewrite = self.since_gathered = 0
+        self.fresh = self.new_small = self.since_gathered = 0
         self.data_manifests = 2 if self.large or left else 1
         self.rewrote_at = self.now
         self._commit_upkeep((read + 1) * self.sizes.manifest)

@@ -22,7 +22,7 @@ from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.config import mode_of
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import maintenance_tasks
+from lakesql.model.upkeep import maintenance_tasks, said_at
 from lakesql.model.writing import Writing, build_writing
 from lakesql.names import CHANGE
 from lakesql.project.procedures import (
@@ -356,7 +356,7 @@ def _check_columns(select: Select) -> Iterable[Problem]:
                 # Iceberg asks for the capitals too, but in a zorder.
                 if word not in names and not (is_zorder(task.options) and word.lower() in lowered | added):
                     what = f"'{word}' in sort_order of {task.name} is not a column of the table."
-                    place = task.written.place if task.written else model.option_place("maintenance")
+                    place = said_at(model, task)
                     yield Problem("unknown-column", what, "", did_you_mean(word, names), place)
     for option, columns in select.writing.updated.items():
         for index, column in enumerate(columns):
@@ -378,7 +378,7 @@ def _check_sizes(select: Select) -> Iterable[Problem]:
                 found = find_disordered(options, terms.deletes_target_bytes)
             case _:
                 continue
-        place = task.written.place if task.written else model.option_place("maintenance")
+        place = said_at(model, task)
         yield from (Problem("wrong-value", f"{task.name}: {what}.", place=place) for what in found)
 
 

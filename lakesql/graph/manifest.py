@@ -31,7 +31,7 @@ from lakesql.model.model import MaintenanceModel, Model, TemplateFacts
 from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest, read_unit_test
-from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks
+from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks, said_at
 from lakesql.model.writing import build_writing, memories_of
 from lakesql.names import check_name
 from lakesql.project.files import Outputs, ProjectFiles, SourceFile
@@ -359,7 +359,7 @@ def _check_maintenance(models: Mapping[str, Model], streams: Collection[str]) ->
                 case RewriteDataFiles(sort_order="") as options if not is_ordered and asks_for_order(options):
                     what = f"The table of model '{model.name}' has no order by which files could be sorted."
                     fix = "Give a sort_order, or order_by of the model."
-                    yield Problem("wrong-value", what, "", fix, _said_at(model, task))
+                    yield Problem("wrong-value", what, "", fix, said_at(model, task))
                 case _:
                     pass
         for found in model.facts.streams:
@@ -380,13 +380,8 @@ def _check_maintenance(models: Mapping[str, Model], streams: Collection[str]) ->
                         "unsafe-maintenance",
                         f"Snapshots of '{read.name}' expire after {after}, and model '{model.name}', "
                         f"which streams its table, takes a batch every {model.trigger.text}.",
-                        place=_said_at(read, task),
+                        place=said_at(read, task),
                     )
-
-
-def _said_at(model: Model, task: MaintenanceTask) -> Place:
-    """Where somebody has said how a task is run."""
-    return task.written.place if task.written else model.option_place("maintenance")
 
 
 def _check_references(

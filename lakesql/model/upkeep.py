@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
+from lakesql.errors import Place
 from lakesql.model.model import Model, WrittenCall
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import memories_of
@@ -96,6 +97,11 @@ def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
             for name, options in beside.items()
         ),
     )
+
+
+def said_at(model: Model, task: MaintenanceTask) -> Place:
+    """Where somebody has said how a task of the model is run."""
+    return task.written.place if task.written else model.option_place("maintenance")
 
 
 def _written(model: Model, procedure: str) -> tuple[MaintenanceTask, ...]:

@@ -285,15 +285,18 @@ def check(figures: Judged | None, limits: Freshness) -> tuple[Finding, ...]:
     if warn is not None or error is not None:
         bound = Bound(warn.length_ms if warn else math.inf, error.length_ms if error else math.inf)
         findings.append(_compare("freshness", figures.freshness_ms if figures else None, bound))
-    if limits.max_average_small_files is not None:
-        bound = Bound(math.inf, limits.max_average_small_files)
-        findings.append(_compare("average_small_files", figures.average_small_files if figures else None, bound))
-    if limits.max_compaction_lag is not None:
-        bound = Bound(math.inf, limits.max_compaction_lag.length_ms)
-        findings.append(_compare("compaction_lag", figures.compaction_lag_ms if figures else None, bound))
-    if limits.max_dead_letter_ratio is not None:
-        bound = Bound(math.inf, limits.max_dead_letter_ratio)
-        findings.append(_compare("dead_letter_ratio", figures.dead_letter_ratio if figures else None, bound))
+    lag = limits.max_compaction_lag
+    most: dict[Figure, float | None] = {
+        "average_small_files": limits.max_average_small_files,
+        "compaction_lag": lag.length_ms if lag else None,
+        "dead_letter_ratio": limits.max_dead_letter_ratio,
+    }
+    values = _usual(figures) if figures else {}
+    findings += [
+        _compare(figure, values.get(figure), Bound(math.inf, limit))
+        for figure, limit in most.items()
+        if limit is not None
+    ]
     return tuple(findings)
 
 

@@ -14,6 +14,7 @@ from uuid import uuid4
 from pyspark.sql import Row, SparkSession
 
 from lakesql.compile.maintenance import call_text, iceberg_options, partitions_text
+from lakesql.engine.ledger.entry import totals_of
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_history, read_json, table_exists
 from lakesql.engine.maintenance.due import (
     AT_ONCE,
@@ -326,20 +327,19 @@ class Keeper:
                 assert_never(task.options)
 
     def _rewrite(
-        self, session: SparkSession, task: MaintenanceTask, said: RewriteDataFiles, facts: TableFacts
+        self, session: SparkSession, task: MaintenanceTask, options: RewriteDataFiles, facts: TableFacts
     ) -> Mapping[str, int] | None:
-        options = said
-        bound = self._spare(task, options, facts)
+        bound, narrowed = self._spare(task, options, facts), options
         if options.where == RECENT:
             since = facts.work.rewritten if MIN_BYTES in bound else facts.work.taken_in
             recent = self._recent(session, task.table, load_table(session, task.table), since)
             if recent is None:
                 return None
-            options = replace(options, where=recent)
-        bound |= self._cut(session, task, options, facts, bound)
+            narrowed = replace(options, where=recent)
+        bound |= self._cut(session, task, narrowed, facts, bound)
         order = self.upkeep.order if facts.is_ordered and not task.is_beside else ()
-        counts = _counts(self._collect(session, call_text(replace(task, options=options), order, options=bound)))
-        self._looked[task.table] = note_rewrite(said, bound, counts, facts)
+        counts = _counts(self._collect(session, call_text(replace(task, options=narrowed), order, options=bound)))
+        self._looked[task.table] = note_rewrite(options, bound, counts, facts)
         return counts
 
     def _expire(
@@ -526,7 +526,7 @@ def _read_facts(session: SparkSession, table: TableName) -> TableFacts:
 
 def _has_delete_files(table: JavaTable) -> bool:
     head = next(read_history(table), None)
-    return head is not None and SnapshotFacts(head.id, head.parent, 0, head.summary).delete_files > 0
+    return head is not None and bool(totals_of(head.summary).delete_files)
 
 
 def _counts(rows: Iterable[Row]) -> Mapping[str, int]:
