@@ -116,8 +116,8 @@ def _read_where(node: Node) -> str:
 
 
 def _read_condition(node: Node) -> str:
-    found = _read_where(node)
-    if found != RECENT:
+    found = _read_text(node)
+    if found.strip().lower() != RECENT:
         return found
     raise ProjectError.of("wrong-value", f"'{RECENT}' is for rewrite_data_files alone.", place=node.place)
 
@@ -275,8 +275,10 @@ class ExpireSnapshots:
     @property
     def most(self) -> int | None:
         """How many snapshots stay at most; None for all that are young enough."""
-        most = MOST_SNAPSHOTS if self.older_than == EXPIRY_AGE else None
-        return most if self.max_snapshots is None else max(self.max_snapshots, self.retain_last)
+        most = self.max_snapshots
+        if most is None and self.older_than == EXPIRY_AGE:
+            most = MOST_SNAPSHOTS
+        return None if most is None else max(most, self.retain_last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

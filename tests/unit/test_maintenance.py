@@ -314,6 +314,8 @@ def test_old_snapshots_are_counted_and_those_that_stay_are_not() -> None:
     assert count_old(many, few, NOW + 2 * HOUR_MS) == 30 - 25 - 1
     assert expires_before_ms(many, few, NOW + 2 * HOUR_MS) == many.history[24].at_ms
     assert expires_before_ms(many, few, NOW + 6 * DAY_MS) == NOW + DAY_MS
+    assert [ExpireSnapshots(retain_last=last).most for last in (20, 9_000)] == [7_200, 9_000]
+    assert ExpireSnapshots(older_than=Duration("2 days", 2 * DAY_MS)).most is None
     shared = facts(*[commit()] * 30, properties={"gc.enabled": "false"})
     assert not due(ExpireSnapshots(), shared, now_ms=NOW + 6 * DAY_MS)
     assert not due(RemoveOrphanFiles(), shared, now_ms=NOW + 6 * DAY_MS)
