@@ -189,6 +189,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield broker
 
 
+@pytest.fixture
+def plain_py4j(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exceptions of a small Java as they are: where Spark has run here, PySpark asks Spark's Java what they are."""
+    from py4j.protocol import get_return_value
+
+    monkeypatch.setattr("py4j.java_gateway.get_return_value", get_return_value)
+
+
 @pytest.fixture(scope="session")
 def flights(pytestconfig: pytest.Config) -> tuple[Flight, ...]:
     """Those that go through a broker."""

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from py4j.protocol import get_return_value
 
 from lakesql.cli.checks import check_connection
 from lakesql.decode import node_of
@@ -26,11 +25,7 @@ from tests.servers.process import free_ports
 ANSWERS_WITHIN_S = 60
 PLACE = Place("streams/shop.yml", 3, 5)
 
-
-@pytest.fixture(autouse=True)
-def plain_py4j(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where Spark has run in this process, PySpark asks its Java about every exception, also about one of another."""
-    monkeypatch.setattr("py4j.java_gateway.get_return_value", get_return_value)
+pytestmark = pytest.mark.usefixtures("plain_py4j")
 
 
 @pytest.fixture(scope="module")

@@ -174,6 +174,7 @@ def test_avro_is_recorded_in_base64(project: Project, broker: Broker) -> None:
         (["s", "--rows", "0"], "usage"),
     ],
 )
+@pytest.mark.usefixtures("plain_py4j")
 def test_a_recording_that_is_impossible_is_refused_and_writes_nothing(
     project: Project, capsys: pytest.CaptureFixture[str], arguments: list[str], condition: str
 ) -> None:
@@ -182,5 +183,5 @@ def test_a_recording_that_is_impossible_is_refused_and_writes_nothing(
     target = [] if "--target" in arguments else ["--target", "prod"]
     assert run_command(["record", *arguments, *target, "--log-format", "json"]) in (1, 2)
     said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [line["condition"] for line in said if line["event"] == "problem"] == [condition]
+    assert [line["condition"] for line in said if line["event"] == "problem"] == [condition], said
     assert not (project.directory / "recorded").exists()
