@@ -28,10 +28,15 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
     "write.parquet.compression-level": "1",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
+    "commit.manifest.min-count-to-merge": "8",
 }
 """What a table that is written in micro-batches needs and Iceberg's own defaults do not give: row-level changes
 that write deletes beside the data, no shuffle before a small write, files that are as small (within a hundredth) for
-a tenth less work, and metadata files that do not pile up."""
+a tenth less work, and neither metadata files nor manifests that pile up: each reader reads all manifests first, and so
+does each MERGE."""
+
+MARKS = DEFAULT_PROPERTIES.keys() - {"commit.manifest.min-count-to-merge"}
+"""The properties that a table has had from lakesql from its first version on, by which it is known as lakesql's."""
 
 GIVEN_PROPERTIES: Mapping[str, str] = {**DEFAULT_PROPERTIES, STAGING_PROPERTY: "true"}
 """What every table is given, unless its model says otherwise."""

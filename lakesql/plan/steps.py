@@ -74,7 +74,7 @@ def plan_table(
 
 def _is_made_anew(spec: TableSpec, state: TableState, types: Mapping[str, str]) -> bool:
     """Whether the model has other columns or partitions than its table, in which no row has ever stood."""
-    is_ours = sql.DEFAULT_PROPERTIES.keys() <= state.properties.keys()  # whatever their values: the model was edited
+    is_ours = state.properties.keys() >= sql.MARKS  # whatever their values: the model was edited
     there = {column.name.lower(): column.type for column in state.columns}
     # Iceberg cannot merge into a table that has lost a column by which it was partitioned.
     is_partitioned_alike = all(
@@ -345,7 +345,7 @@ def _is_foreign(model: str, changes: _Changes, state: TableState) -> bool:
     """
     if model in state.ledger_models:
         return False
-    return bool(state.ledger_models) or any(key in sql.DEFAULT_PROPERTIES for key in changes.properties)
+    return bool(state.ledger_models) or any(key in sql.MARKS for key in changes.properties)
 
 
 def _by_whom(state: TableState) -> str:

@@ -33,6 +33,9 @@ from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.sources.parsed import deleted_keys
 from lakesql.names import TOMBSTONES_VIEW, UNKNOWN
 
+JOINED = 300_000
+"""So many rows of a table are joined in one task in the time that it takes to plan more of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedWrite:
@@ -40,8 +43,8 @@ class PreparedWrite:
 
     `new` is the one that does it to a table that has no row of these keys, where `new_to`, its head, was seen to have
     none. `unknown` are the rows of which a value is nowhere to be found. `is_of_table`: what is written is made of the
-    table's rows too, or of there being none, and is made anew where these have changed. `is_small`: few rows of the
-    batch and of the table are all that it joins.
+    table's rows too, or of there being none, and is made anew where these have changed. `is_one_task`: the batch comes
+    in one, and `joins_few`: few rows of the table are all that it joins.
     """
 
     statement: str
@@ -52,7 +55,8 @@ class PreparedWrite:
     counters: BatchCounters
     unknown: DataFrame | None = None
     is_of_table: bool = False
-    is_small: bool = False
+    is_one_task: bool = False
+    joins_few: bool = False
 
 
 def prepare_write(
@@ -142,7 +146,8 @@ class _Preparation:
             counters=self._rows.counters,
             unknown=self._unknown,
             is_of_table=has_none or self._is_sequenced or self._unknown is not None or is_history,
-            is_small=_is_small(sink, self._table, self._bounds),
+            is_one_task=self._rows.is_one_task,
+            joins_few=_joins_few(sink, self._table, self._bounds),
         )
 
     def _write_bounds(self) -> tuple[KeyRange, ...]:
@@ -219,8 +224,9 @@ class _Preparation:
         return frame
 
 
-def _is_small(sink: Sink, table: snapshots.JavaTable, bounds: tuple[KeyRange, ...]) -> bool:
-    """Whether few rows of the table can match. Of a file that is written anew, all rows are joined."""
+def _joins_few(sink: Sink, table: snapshots.JavaTable, bounds: tuple[KeyRange, ...]) -> bool:
+    """Whether few rows of the table can match, or it has few. Of a file that is written anew, all rows are joined."""
     writing = sink.select.writing
-    has_few = bool(writing.keys) and not writing.is_history and match_few(bounds, writing.keys)
-    return has_few and not snapshots.rewrites_files(table)
+    if not writing.keys or snapshots.rewrites_files(table):
+        return False
+    return snapshots.count_rows(table) <= JOINED or (not writing.is_history and match_few(bounds, writing.keys))

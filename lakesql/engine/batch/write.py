@@ -58,9 +58,10 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         sink.emit(BatchSkipped(model.name, batch, now_ms()))
         return None
     sink.reached("view")
+    tasks = None
     if not sink.select.query.stateful:
-        arrived = gather(arrived, sink.progress.planned)
-    rows = open_rows(sink, session, arrived)
+        arrived, tasks = gather(arrived, sink.progress.planned)
+    rows = open_rows(sink, session, arrived, is_one_task=tasks == 1)
     if rows.is_counted and rows.checked is not None:
         check_expectations(sink.select, rows.counters.read(), rows.checked)
     sink.reached("stage")
@@ -147,7 +148,9 @@ def _stage(sink: Sink, session: SparkSession, table: snapshots.JavaTable, write:
         table.refresh()
     head = snapshots.head_of(table)
     is_new = bool(write.new) and head == write.new_to
-    settings = {**(snapshots.merge_settings(table) if is_new else {}), **(PLANNED_ONCE if write.is_small else {})}
+    settings = snapshots.distribution(table, is_new, write.is_one_task and not write.joins_few)
+    if write.joins_few:
+        settings |= PLANNED_ONCE
     with snapshots.commit_properties(session, summary_of(write.entry), write.entry.wap_id, settings):
         session.sql(write.new if is_new else write.statement)
     table.refresh()

@@ -166,10 +166,23 @@ def is_empty(table: JavaTable) -> bool:
     return snapshot is None or _snapshot(snapshot).is_empty
 
 
-def merge_settings(table: JavaTable) -> dict[str, str]:
-    """The settings by which an INSERT distributes its rows as a MERGE into the table does."""
+def count_rows(table: JavaTable) -> int:
+    """The rows of the table's data files, as it was loaded, with those that were deleted beside them."""
+    snapshot = table.currentSnapshot()
+    return 0 if snapshot is None else int(snapshot.summary().getOrDefault("total-records", "0"))
+
+
+def distribution(table: JavaTable, inserts: bool, gathers: bool) -> dict[str, str]:
+    """The settings by which a statement brings its rows to the tasks that write them.
+
+    That is how the table says that a MERGE does, also if it `inserts`. One that `gathers` writes its rows in one file,
+    where the table would have one of each task of the join.
+    """
     mode = table.properties().get("write.merge.distribution-mode")
-    return {"spark.sql.iceberg.distribution-mode": mode} if mode else {}
+    if inserts:
+        return {"spark.sql.iceberg.distribution-mode": mode} if mode else {}
+    is_spread = mode == "none" and not rewrites_files(table)
+    return {"spark.sql.iceberg.distribution-mode": "hash"} if is_spread and gathers else {}
 
 
 def drop_staged(table: JavaTable, snapshot: Snapshot) -> None:
