@@ -44,7 +44,7 @@ class PreparedWrite:
     `new` is the one that does it to a table that has no row of these keys, where `new_to`, its head, was seen to have
     none. `unknown` are the rows of which a value is nowhere to be found. `is_of_table`: what is written is made of the
     table's rows too, or of there being none, and is made anew where these have changed. `is_one_task`: the batch comes
-    in one, and `joins_few`: few rows of the table are all that it joins.
+    in one, and `joins_few`: few rows of the batch and of the table are all that it joins.
     """
 
     statement: str
@@ -147,7 +147,7 @@ class _Preparation:
             unknown=self._unknown,
             is_of_table=has_none or self._is_sequenced or self._unknown is not None or is_history,
             is_one_task=self._rows.is_one_task,
-            joins_few=_joins_few(sink, self._table, self._bounds),
+            joins_few=_joins_few(sink, self._table, self._rows, self._bounds),
         )
 
     def _write_bounds(self) -> tuple[KeyRange, ...]:
@@ -224,9 +224,12 @@ class _Preparation:
         return frame
 
 
-def _joins_few(sink: Sink, table: snapshots.JavaTable, bounds: tuple[KeyRange, ...]) -> bool:
-    """Whether few rows of the table can match, or it has few. Of a file that is written anew, all rows are joined."""
+def _joins_few(sink: Sink, table: snapshots.JavaTable, rows: BatchRows, bounds: tuple[KeyRange, ...]) -> bool:
+    """Whether few rows of the table can match, or both sides have few. Of a file that is written anew, all rows are
+    joined."""
     writing = sink.select.writing
     if not writing.keys or snapshots.rewrites_files(table):
         return False
-    return snapshots.count_rows(table) <= JOINED or (not writing.is_history and match_few(bounds, writing.keys))
+    if rows.is_one_task and snapshots.count_rows(table) <= JOINED:
+        return True
+    return not writing.is_history and match_few(bounds, writing.keys)
