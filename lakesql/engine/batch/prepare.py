@@ -33,8 +33,9 @@ from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.sources.parsed import deleted_keys
 from lakesql.names import TOMBSTONES_VIEW, UNKNOWN
 
-JOINED = 300_000
-"""So many rows of a table are joined in one task in the time that it takes to plan more of them."""
+JOINED_ROWS = 300_000
+JOINED_BYTES = 32 * 2**20
+"""So many rows of a table, in files of so many bytes, are joined in one task in the time that it takes to plan more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +231,7 @@ def _joins_few(sink: Sink, table: snapshots.JavaTable, rows: BatchRows, bounds: 
     writing = sink.select.writing
     if not writing.keys or snapshots.rewrites_files(table):
         return False
-    if rows.is_one_task and snapshots.count_rows(table) <= JOINED:
+    if not writing.is_history and match_few(bounds, writing.keys):
         return True
-    return not writing.is_history and match_few(bounds, writing.keys)
+    count, size = snapshots.measure(table)
+    return rows.is_one_task and count <= JOINED_ROWS and size <= JOINED_BYTES

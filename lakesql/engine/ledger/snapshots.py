@@ -166,10 +166,12 @@ def is_empty(table: JavaTable) -> bool:
     return snapshot is None or _snapshot(snapshot).is_empty
 
 
-def count_rows(table: JavaTable) -> int:
-    """The rows of the table's data files, as it was loaded, with those that were deleted beside them."""
-    snapshot = table.currentSnapshot()
-    return 0 if snapshot is None else int(snapshot.summary().getOrDefault("total-records", "0"))
+def measure(table: JavaTable) -> tuple[int, int]:
+    """The rows of the data files of the table, as it was loaded, deleted ones too, and the bytes of all its files."""
+    if (snapshot := table.currentSnapshot()) is None:
+        return 0, 0
+    rows, size = (snapshot.summary().getOrDefault(f"total-{each}", "0") for each in ("records", "files-size"))
+    return int(rows), int(size)
 
 
 def distribution(table: JavaTable, inserts: bool, gathers: bool) -> dict[str, str]:
