@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakesql.compile.table import DEFAULT_PROPERTIES, TableColumn, TableSpec
+from lakesql.compile.table import DEFAULT_PROPERTIES, MARKS, TableColumn, TableSpec
 from lakesql.errors import Problem, RunError
 from lakesql.model.config import PartitionField, SchemaChange, SortField
 from lakesql.model.table_name import TableName
@@ -280,6 +280,13 @@ class TestShape:
     def test_the_format_version_only_goes_up(self, version: str, changed: dict[str, str]) -> None:
         state = replace(STATE, properties={**DEFAULT_PROPERTIES, "format-version": version})
         assert plan(state=state) == ((set_properties(ORDERS, changed),) if changed else ())
+
+    def test_a_table_of_an_earlier_version_gets_the_properties_that_have_come_since(self) -> None:
+        """One that no batch has reached, such as of dead letters, is known as lakesql's all the same."""
+        earlier = {key: value for key, value in DEFAULT_PROPERTIES.items() if key in MARKS}
+        state = replace(STATE, properties=earlier, ledger_models=frozenset())
+        since = {"commit.manifest.min-count-to-merge": "8"}
+        assert plan(state=state) == (set_properties(ORDERS, since),)
 
 
 class TestAdoption:
