@@ -136,10 +136,10 @@ class BatchCommitted:
     try at the batch wrote them), `late` those that a watermark has dropped, `ignored` the messages and tombstones of a
     change feed. `remembered` are the deletes, and what else made no row, that were put into the tombstones.
     `event_time` is the newest event, ISO 8601 in UTC, or empty; `is_event_in_ledger` where `lakesql status` finds it
-    too. `table` is what the table holds now. `small_files` are
-    the data files of the commit, of `small_bytes` together, if they are small (`lakesql status`): in each of the
-    `partitions` that it has written to, on average. None of a table without partitions. `violations` count the rows
-    that fail an expectation, by its name.
+    too. `table` is what the table holds now, and `removed_delete_files` are those that this commit has replaced or
+    removed. `small_files` are the data files of the commit, of `small_bytes` together, if they are small (`lakesql
+    status`): in each of the `partitions` that it has written to, on average. None of a table without partitions.
+    `violations` count the rows that fail an expectation, by its name.
     """
 
     model: str
@@ -155,6 +155,7 @@ class BatchCommitted:
     ignored: int = 0
     remembered: int = 0
     table: TableTotals = TableTotals()
+    removed_delete_files: int = 0
     small_files: float = 0
     small_bytes: int = 0
     partitions: int | None = None

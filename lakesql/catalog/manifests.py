@@ -22,10 +22,10 @@ READERS = 8
 """Manifests that are read at the same time."""
 
 _DATA_FILE = 2
-_ENTRY = {0: 0, 1: 1, _DATA_FILE: 2}
+_ENTRY = {0: 0, 1: 1, _DATA_FILE: 2, 3: 3, 4: 4}
 _FILE = {134: 0, 102: 1, 103: 2, 104: 3}
-"""Which fields of an entry (status, snapshot, data file) and of its data file (content, partition, rows, size) are
-read, by the specification's numbers, and the place that each gets."""
+"""Which fields of an entry (status, snapshot, data file, sequence number, that of the file) and of its data file
+(content, partition, rows, size) are read, by the specification's numbers, and the place that each gets."""
 
 _DELETED = 2
 """The status of an entry whose file has left the table."""
@@ -71,9 +71,11 @@ def _read_manifest(
 ) -> Iterator[LiveFile]:
     from pyiceberg.table.snapshots import Operation
 
-    for status, snapshot_id, file in _read_entries(io, manifest.manifest_path, readers):
+    for status, snapshot_id, file, *numbers in _read_entries(io, manifest.manifest_path, readers):
         if status == _DELETED:
             continue
+        # A file of older rows keeps their sequence number, also when the snapshot that wrote it is gone.
+        of_rows, of_file = (manifest.sequence_number if number is None else number for number in numbers)
         content, partition, rows, size_bytes = (file[place] for place in range(len(_FILE)))
         added = manifest.added_snapshot_id if snapshot_id is None else snapshot_id
         by = None if added is None else snapshots.get(added)
@@ -83,12 +85,13 @@ def _read_manifest(
             rows=rows,
             written_ms=by.timestamp_ms if by else oldest,
             is_delete=bool(content),  # a manifest of format version 1 does not say it
-            is_compacted=bool(by and by.summary and by.summary.operation == Operation.REPLACE),
+            is_compacted=(of_rows or 0) < (of_file or 0)
+            or bool(by and by.summary and by.summary.operation == Operation.REPLACE),
         )
 
 
-def _read_entries(io: FileIO, path: str, readers: dict[str, Reader]) -> Iterator[tuple[Any, Any, Any]]:
-    """The entries of a manifest: status, snapshot and data file.
+def _read_entries(io: FileIO, path: str, readers: dict[str, Reader]) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
+    """The entries of a manifest: status, snapshot, data file, its rows' sequence number and its own.
 
     pyiceberg's own reading makes a reader of each manifest's schema, which takes ten times as long as the entries of a
     small one: `readers` keeps them by the schema's text, which manifests of one table share.
@@ -110,7 +113,8 @@ def _read_entries(io: FileIO, path: str, readers: dict[str, Reader]) -> Iterator
 
     with Manifest(io.new_input(path)) as entries:
         for entry in entries:
-            yield entry[0], entry[1], entry[2]
+            numbers = (entry[place] if place < len(entry) else None for place in (3, 4))  # format version 1 has none
+            yield entry[0], entry[1], entry[2], *numbers
 
 
 def _reader(struct: StructType, places: Mapping[int, int]) -> Reader:

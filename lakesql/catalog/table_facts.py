@@ -20,6 +20,7 @@ from lakesql.names import (
     LEDGER_MODEL,
     LEDGER_PREVIOUS_EVENT_TIME,
     REPLAY_SUFFIX,
+    TAG_PREFIX,
 )
 from lakesql.plan.health import Commit, Deletes, LiveFile, Manifest, MetadataFacts, TableFacts, event_ms
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
@@ -81,13 +82,21 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
 
 
 def _walk(table: Table, snapshots: Mapping[int, Snapshot]) -> Iterator[Snapshot]:
-    """The snapshots of the main branch, the oldest first, as far as they are left."""
+    """The snapshots of the main branch, the oldest first, as far as they are left.
+
+    Where some on the way have been expired, those with the ledgers' tags come before: nobody expires what has a tag.
+    """
     found: list[Snapshot] = []
-    snapshot = table.current_snapshot()
+    snapshot, parent = table.current_snapshot(), None
     while snapshot is not None:
         found.append(snapshot)
         parent = snapshot.parent_snapshot_id
         snapshot = snapshots.get(parent) if parent is not None else None
+    if parent is not None:
+        held = {ref.snapshot_id for name, ref in table.metadata.refs.items() if name.startswith(TAG_PREFIX)}
+        held -= {each.snapshot_id for each in found}
+        tagged = (snapshots[each] for each in held if each in snapshots)
+        found += sorted(tagged, key=lambda each: each.timestamp_ms, reverse=True)
     return reversed(found)
 
 
@@ -174,7 +183,7 @@ def _manifest(manifest: ManifestFile) -> Manifest:
 
 def _letters(table: Table) -> Iterator[tuple[int, int]]:
     """When letters came, and how many; a commit that marks some as replayed writes them anew, and is none of these."""
-    for snapshot in table.metadata.snapshots:
+    for snapshot in _walk(table, {each.snapshot_id: each for each in table.metadata.snapshots}):
         summary = _plain(snapshot)
         if LEDGER_MODEL in summary and summary["operation"] == "append":
             yield snapshot.timestamp_ms, whole(summary, "added-records") or 0

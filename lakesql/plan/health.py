@@ -359,7 +359,13 @@ def _not_compacted(small: Sequence[LiveFile]) -> Iterable[LiveFile]:
 
 
 def _newest_event(commits: Iterable[Commit]) -> int | None:
-    return max((commit.event_ms for commit in commits if commit.event_ms is not None), default=None)
+    events = (known_event(commit.event_ms, commit.at_ms) for commit in commits if commit.event_ms is not None)
+    return max(events, default=None)
+
+
+def known_event(event_ms: int, committed_at_ms: int) -> int:
+    """When an event was, at the latest: one that says it is of a time after its commit is not newer than that."""
+    return min(event_ms, committed_at_ms)
 
 
 def _known(said: int | None, counted: int) -> int:

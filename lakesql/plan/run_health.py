@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakesql.events import BatchCommitted, TableTotals
-from lakesql.plan.health import HOUR_MS, Judged, event_ms, share_of
+from lakesql.plan.health import HOUR_MS, Judged, event_ms, known_event, share_of
 from lakesql.project.procedures import GROUP_FILES
 
 MINUTE_MS = 60_000
@@ -46,14 +46,16 @@ class Known:
 def count_commit(known: Known, event: BatchCommitted) -> Known:
     """What is known after a commit."""
     known = count_batch(known, event.at_ms, rows=event.rows, late=event.late)
-    newest, before, now = event_ms(event.event_time), known.totals, event.table
+    told, before, now = event_ms(event.event_time), known.totals, event.table
+    newest = None if told is None else known_event(told, event.at_ms)
     files, size, since = known.small_files, known.small_bytes, known.small_since_ms
     if _fell(before.data_files, now.data_files):  # rewritten, by this run or by somebody else
         files, size, since = 0, 0, None
     if event.partitions is None and event.small_files:
         files, size, since = files + event.small_files, size + event.small_bytes, since or event.at_ms
     deletes_since = known.deletes_since_ms
-    if not now.delete_files or _fell(before.delete_files, now.delete_files):
+    is_fewer = _fell(before.delete_files, now.delete_files)
+    if not now.delete_files or is_fewer or event.removed_delete_files:  # the oldest may be among those that went
         deletes_since = None
     if now.delete_files and deletes_since is None:
         deletes_since = event.at_ms

@@ -75,7 +75,11 @@ class TestMeasure:
 
     def test_an_event_after_its_commit_is_no_negative_latency(self) -> None:
         found = measure(facts(commits=(commit(1, latency_s=-500),)), NOW)
-        assert (found.latency_ms, found.freshness_ms) == (0, 0)
+        assert (found.latency_ms, found.freshness_ms) == (0, MINUTE)
+
+    def test_an_event_of_a_wrong_clock_makes_no_table_fresh(self) -> None:
+        found = measure(facts(commits=(commit(90, latency_s=-10_000_000), commit(60, latency_s=30))), NOW)
+        assert (found.freshness_ms, found.is_by_event) == (60 * MINUTE + 30_000, True)
 
     def test_freshness_is_by_the_commit_where_the_last_one_has_no_event(self) -> None:
         found = measure(facts(commits=(commit(30, latency_s=1), commit(2))), NOW)

@@ -38,7 +38,9 @@ def figures(*events: BatchCommitted, now_ms: int = NOW) -> Judged:
 def test_freshness_is_of_the_newest_event_where_the_ledger_has_the_last_ones() -> None:
     newest, older = "2027-01-15T07:59:00+00:00", "2027-01-15T07:00:00+00:00"
     found = figures(committed(20, event_time=newest), committed(10, event_time=older, is_event_in_ledger=True))
-    assert (found.freshness_ms, found.is_by_event) == (MINUTE_MS, True)
+    assert (found.freshness_ms, found.is_by_event) == (20 * MINUTE_MS, True), "no event is newer than its commit"
+    found = figures(committed(20, event_time="2027-01-15T07:30:00+00:00", is_event_in_ledger=True))
+    assert (found.freshness_ms, found.is_by_event) == (30 * MINUTE_MS, True)
     found = figures(committed(20, event_time=newest, is_event_in_ledger=True), committed(10, event_time=newest))
     assert (found.freshness_ms, found.is_by_event) == (10 * MINUTE_MS, False)
 
@@ -72,6 +74,12 @@ def test_deletes_are_those_of_the_last_commit() -> None:
     assert found.compaction_lag_ms == 30 * MINUTE_MS
     compacted = committed(10, table=TableTotals(5, 2, 100, 1))
     assert figures(committed(30, table=TableTotals(4, 8, 100, 10)), compacted).compaction_lag_ms == 10 * MINUTE_MS
+
+
+def test_a_delete_file_that_another_takes_the_place_of_is_not_old() -> None:
+    replaced = (committed(each, table=TableTotals(1, 1, 100, 5), removed_delete_files=1) for each in (50, 30, 7))
+    found = figures(committed(60, table=TableTotals(1, 1, 100, 5)), *replaced)
+    assert (found.delete_files, found.compaction_lag_ms) == (1, 7 * MINUTE_MS)
 
 
 def grown(minutes_ago: float, files: int, partitions: int | None = None) -> BatchCommitted:

@@ -119,6 +119,27 @@ class TestCommits:
         found = read(opened).commits
         assert [(each.at_ms, each.event_ms) for each in found] == [(1000, None), (2000, 1000), (3000, 1000)]
 
+    def test_a_batch_that_the_ledgers_tag_holds_counts_though_those_after_it_are_expired(
+        self, opened: OpenCatalog
+    ) -> None:
+        past = [
+            Past(1000, (10,), summary=entry(0)),
+            Past(2000, (10,), operation="replace"),
+            Past(3000, (10,), operation="replace"),
+        ]
+        table = make_past(opened, ("shop", "orders"), SCHEMA, past)
+        place = Path(table.metadata_location.removeprefix("file://"))
+        metadata = json.loads(place.read_text())
+        first, _, last = metadata["snapshots"]
+        metadata["snapshots"] = [first, last]
+        place.write_text(json.dumps(metadata))
+        assert not read(opened).is_ours
+        metadata["refs"]["lakesql_ledger_orders"] = {"snapshot-id": first["snapshot-id"], "type": "tag"}
+        place.write_text(json.dumps(metadata))
+        facts = read(opened)
+        assert facts.is_ours
+        assert [each.at_ms for each in facts.commits] == [1000]
+
     @pytest.mark.parametrize("text", ["yesterday", "", "2026-13-01"])
     def test_an_event_time_that_is_none_is_not_known(self, opened: OpenCatalog, text: str) -> None:
         make_past(opened, ("shop", "orders"), SCHEMA, [Past(1, (10,), summary=entry(0, **{LEDGER_EVENT_TIME: text}))])

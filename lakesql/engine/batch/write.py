@@ -58,10 +58,10 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         sink.emit(BatchSkipped(model.name, batch, now_ms()))
         return None
     sink.reached("view")
-    tasks = None
+    is_small = False
     if not sink.select.query.stateful:
-        arrived, tasks = gather(arrived, sink.progress.planned)
-    rows = open_rows(sink, session, arrived, is_one_task=tasks == 1)
+        arrived, is_small = gather(arrived, sink.progress.planned)
+    rows = open_rows(sink, session, arrived, is_small)
     if rows.is_counted and rows.checked is not None:
         check_expectations(sink.select, rows.counters.read(), rows.checked)
     sink.reached("stage")
@@ -121,6 +121,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             ignored=counts.ignored,
             remembered=write.entry.remembered,
             table=totals_of(head.summary),
+            removed_delete_files=whole(head.summary, "removed-delete-files") or 0,
             small_files=small_files,
             small_bytes=small_bytes,
             partitions=whole(head.summary, "changed-partition-count") if snapshots.is_partitioned(table) else None,
@@ -148,7 +149,7 @@ def _stage(sink: Sink, session: SparkSession, table: snapshots.JavaTable, write:
         table.refresh()
     head = snapshots.head_of(table)
     is_new = bool(write.new) and head == write.new_to
-    settings = snapshots.distribution(table, is_new, write.is_one_task and not write.joins_few)
+    settings = snapshots.distribution(table, is_new, write.gathers)
     if write.joins_few:
         settings |= PLANNED_ONCE
     with snapshots.commit_properties(session, summary_of(write.entry), write.entry.wap_id, settings):

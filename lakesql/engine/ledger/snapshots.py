@@ -166,12 +166,15 @@ def is_empty(table: JavaTable) -> bool:
     return snapshot is None or _snapshot(snapshot).is_empty
 
 
-def measure(table: JavaTable) -> tuple[int, int]:
-    """The rows of the data files of the table, as it was loaded, deleted ones too, and the bytes of all its files."""
+def measure(table: JavaTable) -> tuple[float, float]:
+    """The rows of the data files of the table, as it was loaded, deleted ones too, and the bytes of all its files.
+
+    Without end where its last writer does not say it.
+    """
     if (snapshot := table.currentSnapshot()) is None:
         return 0, 0
-    rows, size = (snapshot.summary().getOrDefault(f"total-{each}", "0") for each in ("records", "files-size"))
-    return int(rows), int(size)
+    rows, size = (snapshot.summary().getOrDefault(f"total-{each}", "inf") for each in ("records", "files-size"))
+    return float(rows), float(size)
 
 
 def distribution(table: JavaTable, inserts: bool, gathers: bool) -> dict[str, str]:
