@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from lakesql.compile.merge import KeyRange
 from lakesql.engine.batch.bounds import BULK, FEW, LISTED, read_keys
 from lakesql.engine.batch.counters import BatchCounters
+from lakesql.engine.batch.prepare import make_once
 from lakesql.engine.spark.arrow import close_allocators
 from lakesql.engine.spark.gateway import java_class
 from lakesql.events import BatchCommitted, BatchEmpty, Event, RecordsRejected, Retrying
+from lakesql.names import ROWS_VIEW
 from tests.spark.project import Fields, Lake, Project, Row, sorted_rows
 
 Batch = Sequence[Row]
@@ -479,6 +483,37 @@ def test_a_foreign_commit_of_a_key_of_the_batch_makes_no_duplicate(project: Proj
     project.run(meet=intrude).check()
 
     assert project.rows("m", "id") == [{"id": 1, "v": "a"}, {"id": 2, "v": "ours"}]
+
+
+def test_what_another_session_does_to_a_view_of_that_name_counts_no_record_twice(spark: SparkSession) -> None:
+    """Spark drops what is kept in memory of it then, at any moment."""
+    is_done, seen = threading.Event(), set[int]()
+
+    def disturb() -> None:
+        other = spark.newSession()
+        for number in count():
+            if is_done.is_set():
+                return
+            other.range(number).createOrReplaceTempView(ROWS_VIEW)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(disturb)
+        try:
+            for _ in range(60):
+                observed = Observation()
+                rows = spark.range(0, 2 * FEW, 1, 1).observe(observed, F.count("*").alias("records"))
+                rows.createOrReplaceTempView(ROWS_VIEW)
+                kept = spark.sql(
+                    f"SELECT id, row_number() OVER (PARTITION BY id ORDER BY id) FROM {ROWS_VIEW}"
+                ).persist()
+                make_once(kept)
+                seen.add(observed.get["records"])
+                assert read_keys(kept, ("id",)) == (KeyRange("id", low=0, high=2 * FEW - 1),)
+                seen.add(observed.get["records"])
+                kept.unpersist()
+        finally:
+            is_done.set()
+    assert seen == {2 * FEW}
 
 
 def test_many_groups_of_a_stateful_model_are_all_counted(project: Project) -> None:

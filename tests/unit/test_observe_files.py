@@ -101,6 +101,7 @@ def test_an_event_is_one_line_of_json() -> None:
         "ignored": 0,
         "remembered": 0,
         "table": {"data_files": 7, "delete_files": 2, "rows": 1_000, "deletes": 9},
+        "removed_delete_files": 0,
         "small_files": 1,
         "small_bytes": 400,
         "partitions": None,

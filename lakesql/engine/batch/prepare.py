@@ -168,8 +168,7 @@ class _Preparation:
         if not (stateful or bounds_pay(snapshots.read_history(self._table), self._sink.model.name)):
             return
         kept = self._keep(step.view)
-        if self._session.conf.get("spark.sql.adaptive.enabled") != "true":
-            kept.count()  # all of it, which is counted: a look at some keys would stop before the last task
+        counters.read()
         found = read_keys(kept, step.keys, step.margins_ms)
         self._is_counted = self._is_bounded = True
         self.is_empty = found is None and not counters.read().tombstones
@@ -211,12 +210,28 @@ class _Preparation:
         frame.createOrReplaceTempView(name)
 
     def _keep(self, view: str) -> DataFrame:
-        """The rows of a view, which are kept in memory from the first time that they are made until the batch ends."""
+        """The rows of a view, which are made now, all of them, and kept in memory until the batch ends."""
         frame = self._frames[view]
         if not frame.is_cached:
             frame.persist()
             self._stack.callback(frame.unpersist)
+            make_once(frame)
         return frame
+
+
+def make_once(kept: DataFrame) -> None:
+    """Make the rows that are to be kept in memory, in one job, so that what is counted on the way is counted once.
+
+    An adaptive plan makes them in a job of their own, and reads them in the next. If between the two another model's
+    session replaces a view of a name that their plan has, Spark drops them, and they are made and counted once more.
+    """
+    conf, adaptive = kept.sparkSession.conf, "spark.sql.adaptive.enabled"
+    before = conf.get(adaptive) or "true"
+    conf.set(adaptive, "false")
+    try:
+        kept.count()
+    finally:
+        conf.set(adaptive, before)
 
 
 def _is_small(sink: Sink, table: snapshots.JavaTable, bounds: tuple[KeyRange, ...]) -> bool:
