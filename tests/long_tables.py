@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyiceberg.manifest import (
     DataFile,
@@ -49,6 +49,14 @@ class Past:
     partition: tuple[Any, ...] = ()
 
 
+class _Entry(NamedTuple):
+    """A file of the commit of a number, with the sequence number of its rows."""
+
+    number: int
+    rows_of: int
+    file: DataFile
+
+
 def make_past(
     opened: OpenCatalog, name: tuple[str, str], schema: Schema, past: Sequence[Past], **options: Any
 ) -> Table:
@@ -59,7 +67,7 @@ def make_past(
 
 def rewrite_past(opened: OpenCatalog, table: Table, past: Sequence[Past]) -> Table:
     folder = Path(table.metadata_location.removeprefix("file://")).parent
-    entries: list[tuple[int, DataFile]] = []
+    entries: list[_Entry] = []
     snapshots: list[dict[str, Any]] = []
     total: Counter[str] = Counter()
     for number, commit in enumerate(past):
@@ -69,7 +77,10 @@ def rewrite_past(opened: OpenCatalog, table: Table, past: Sequence[Past]) -> Tab
             *((DataFileContent.DATA, size) for size in commit.data),
             *((DataFileContent.POSITION_DELETES, size) for size in commit.deletes),
         ]
-        entries += [(number, _file(folder, number, index, *each, commit)) for index, each in enumerate(added)]
+        rows_of = number if commit.operation == "replace" else number + 1  # what is rewritten is older than its file
+        entries += [
+            _Entry(number, rows_of, _file(folder, number, index, *each, commit)) for index, each in enumerate(added)
+        ]
         total["data-files"] += len(commit.data)
         total["delete-files"] += len(commit.deletes)
         total["records"] += commit.rows * len(commit.data)
@@ -136,14 +147,14 @@ def _snapshot(folder: Path, number: int, commit: Past, total: Counter[str]) -> d
     }
 
 
-def _write_manifests(table: Table, folder: Path, entries: Sequence[tuple[int, DataFile]], commits: int) -> None:
+def _write_manifests(table: Table, folder: Path, entries: Sequence[_Entry], commits: int) -> None:
     manifests: list[ManifestFile] = []
     for content in (ManifestContent.DATA, ManifestContent.DELETES):
         of_content = [
-            (number, file) for number, file in entries if (file.content == DataFileContent.DATA) == (content.value == 0)
+            entry for entry in entries if (entry.file.content == DataFileContent.DATA) == (content.value == 0)
         ]
         for first in range(0, commits, 100):
-            some = [entry for entry in of_content if first <= entry[0] < first + 100]
+            some = [entry for entry in of_content if first <= entry.number < first + 100]
             if some:
                 manifests.append(_write_manifest(table, folder, content, some))
     head = f"file://{folder}/snap-{commits - 1}.avro"
@@ -152,18 +163,16 @@ def _write_manifests(table: Table, folder: Path, entries: Sequence[tuple[int, Da
         lists.add_manifests(manifests)
 
 
-def _write_manifest(
-    table: Table, folder: Path, content: ManifestContent, entries: Sequence[tuple[int, DataFile]]
-) -> ManifestFile:
-    first, last = entries[0][0], entries[-1][0]
+def _write_manifest(table: Table, folder: Path, content: ManifestContent, entries: Sequence[_Entry]) -> ManifestFile:
+    first, last = entries[0].number, entries[-1].number
     output = table.io.new_output(f"file://{folder}/{content.name.lower()}-{first}-{last}.avro")
     with write_manifest(2, table.spec(), table.schema(), output, FIRST_ID + last, "deflate") as writer:
-        for number, file in entries:
+        for number, rows_of, file in entries:
             writer.add_entry(
                 ManifestEntry.from_args(
                     status=ManifestEntryStatus.EXISTING,
                     snapshot_id=FIRST_ID + number,
-                    sequence_number=number + 1,
+                    sequence_number=rows_of,
                     file_sequence_number=number + 1,
                     data_file=file,
                 )

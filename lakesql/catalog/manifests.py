@@ -71,11 +71,9 @@ def _read_manifest(
 ) -> Iterator[LiveFile]:
     from pyiceberg.table.snapshots import Operation
 
-    for status, snapshot_id, file, *numbers in _read_entries(io, manifest.manifest_path, readers):
+    for status, snapshot_id, file, of_rows, of_file in _read_entries(io, manifest, readers):
         if status == _DELETED:
             continue
-        # A file of older rows keeps their sequence number, also when the snapshot that wrote it is gone.
-        of_rows, of_file = (manifest.sequence_number if number is None else number for number in numbers)
         content, partition, rows, size_bytes = (file[place] for place in range(len(_FILE)))
         added = manifest.added_snapshot_id if snapshot_id is None else snapshot_id
         by = None if added is None else snapshots.get(added)
@@ -85,13 +83,17 @@ def _read_manifest(
             rows=rows,
             written_ms=by.timestamp_ms if by else oldest,
             is_delete=bool(content),  # a manifest of format version 1 does not say it
-            is_compacted=(of_rows or 0) < (of_file or 0)
-            or bool(by and by.summary and by.summary.operation == Operation.REPLACE),
+            # A file of older rows has their sequence number, also when the snapshot that wrote it is gone.
+            is_compacted=of_rows < of_file or bool(by and by.summary and by.summary.operation == Operation.REPLACE),
         )
 
 
-def _read_entries(io: FileIO, path: str, readers: dict[str, Reader]) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
+def _read_entries(
+    io: FileIO, manifest: ManifestFile, readers: dict[str, Reader]
+) -> Iterator[tuple[Any, Any, Any, int, int]]:
     """The entries of a manifest: status, snapshot, data file, its rows' sequence number and its own.
+
+    A number that an entry does not have is the manifest's, which has none (0) in format version 1.
 
     pyiceberg's own reading makes a reader of each manifest's schema, which takes ten times as long as the entries of a
     small one: `readers` keeps them by the schema's text, which manifests of one table share.
@@ -111,10 +113,12 @@ def _read_entries(io: FileIO, path: str, readers: dict[str, Reader]) -> Iterator
             self.reader = readers[text]
             return self
 
-    with Manifest(io.new_input(path)) as entries:
+    inherited = manifest.sequence_number or 0
+    with Manifest(io.new_input(manifest.manifest_path)) as entries:
         for entry in entries:
-            numbers = (entry[place] if place < len(entry) else None for place in (3, 4))  # format version 1 has none
-            yield entry[0], entry[1], entry[2], *numbers
+            said = (entry[place] if place < len(entry) else None for place in (3, 4))
+            of_rows, of_file = (inherited if number is None else number for number in said)
+            yield entry[0], entry[1], entry[2], of_rows, of_file
 
 
 def _reader(struct: StructType, places: Mapping[int, int]) -> Reader:

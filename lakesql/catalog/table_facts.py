@@ -53,7 +53,7 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
     if table is None:
         return None
     letters = load_table(opened, name.dead_letter)
-    snapshots = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    snapshots = _by_id(table)
     branch = [*_walk(table, snapshots)]
     summaries = [_summary(snapshot, snapshots) for snapshot in branch]
     is_ours = any(LEDGER_MODEL in summary for summary in summaries)
@@ -81,6 +81,10 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
     )
 
 
+def _by_id(table: Table) -> Mapping[int, Snapshot]:
+    return {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+
+
 def _walk(table: Table, snapshots: Mapping[int, Snapshot]) -> Iterator[Snapshot]:
     """The snapshots of the main branch, the oldest first, as far as they are left.
 
@@ -93,10 +97,9 @@ def _walk(table: Table, snapshots: Mapping[int, Snapshot]) -> Iterator[Snapshot]
         parent = snapshot.parent_snapshot_id
         snapshot = snapshots.get(parent) if parent is not None else None
     if parent is not None:
-        held = {ref.snapshot_id for name, ref in table.metadata.refs.items() if name.startswith(TAG_PREFIX)}
-        held -= {each.snapshot_id for each in found}
-        tagged = (snapshots[each] for each in held if each in snapshots)
-        found += sorted(tagged, key=lambda each: each.timestamp_ms, reverse=True)
+        tagged = {ref.snapshot_id for name, ref in table.metadata.refs.items() if name.startswith(TAG_PREFIX)}
+        held = tagged & snapshots.keys() - {each.snapshot_id for each in found}
+        found += sorted((snapshots[each] for each in held), key=lambda each: each.timestamp_ms, reverse=True)
     return reversed(found)
 
 
@@ -183,7 +186,8 @@ def _manifest(manifest: ManifestFile) -> Manifest:
 
 def _letters(table: Table) -> Iterator[tuple[int, int]]:
     """When letters came, and how many; a commit that marks some as replayed writes them anew, and is none of these."""
-    for snapshot in _walk(table, {each.snapshot_id: each for each in table.metadata.snapshots}):
-        summary = _plain(snapshot)
+    snapshots = _by_id(table)
+    for snapshot in _walk(table, snapshots):
+        summary = _summary(snapshot, snapshots)
         if LEDGER_MODEL in summary and summary["operation"] == "append":
             yield snapshot.timestamp_ms, whole(summary, "added-records") or 0

@@ -156,6 +156,21 @@ class TestCommits:
         make_past(opened, ("shop", "orders__dead_letter"), SCHEMA, past)
         assert read(opened).dead_letters == ((1000, 3), (4000, 2))
 
+    def test_dead_letters_that_were_staged_count_where_they_were_published(self, opened: OpenCatalog) -> None:
+        opened.iceberg.create_table(("shop", "orders"), SCHEMA)
+        staged = str(FIRST_ID + 1)
+        past = [
+            Past(1000, (10,), rows=1, summary=entry(0)),
+            Past(2000, (10,), rows=3, summary=entry(1)),  # it stands beside the branch
+            Past(3000, (10,), rows=3, summary={"source-snapshot-id": staged}),
+        ]
+        table = make_past(opened, ("shop", "orders__dead_letter"), SCHEMA, past)
+        place = Path(table.metadata_location.removeprefix("file://"))
+        metadata = json.loads(place.read_text())
+        metadata["snapshots"][2]["parent-snapshot-id"] = FIRST_ID
+        place.write_text(json.dumps(metadata))
+        assert read(opened).dead_letters == ((1000, 1), (3000, 3))
+
 
 class TestFiles:
     def test_they_are_those_that_pyiceberg_lists(self, opened: OpenCatalog) -> None:
@@ -189,6 +204,14 @@ class TestFiles:
             (40, 3, False, False),
         ]
         assert (facts.totals.data_files, facts.totals.delete_files, facts.totals.deletes) == (2, 2, 200)
+
+    def test_a_file_is_compacted_after_the_snapshot_that_rewrote_it_is_gone(self, opened: OpenCatalog) -> None:
+        past = [Past(100, (10,)), Past(200, (20,), operation="replace", drops=True), Past(300, (30,))]
+        table = make_past(opened, ("shop", "orders"), SCHEMA, past)
+        place = Path(table.metadata_location.removeprefix("file://"))
+        metadata = json.loads(place.read_text())
+        place.write_text(json.dumps({**metadata, "snapshots": metadata["snapshots"][2:]}))
+        assert [(each.size_bytes, each.is_compacted) for each in read(opened).files] == [(20, True), (30, False)]
 
     def test_a_file_whose_snapshot_is_gone_is_as_old_as_the_oldest_at_least(self, opened: OpenCatalog) -> None:
         table = make_past(opened, ("shop", "orders"), SCHEMA, [Past(at, (10,)) for at in (100, 200, 300)])
