@@ -17,6 +17,7 @@ from lakesql.engine.batch.dead_letter import DeadLetters, letters_at
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import as_given, good_records, name_raw, parse_binding, with_position
 from lakesql.engine.spark.gateway import java_class
+from lakesql.engine.spark.session import changed_settings
 from lakesql.names import EVENT_TIME, LATE, POSITION
 
 _CHECK = "spark.sql.streaming.unsupportedOperationCheck"
@@ -53,11 +54,8 @@ def _raw_records(session: SparkSession, execution: Any, binding: StreamBinding) 
     """The raw records of a stream that the batch has read."""
     named = _named_plans(execution.analyzed(), name_raw(binding.stream))
     raw = java_class("org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, next(named).child())
-    session.conf.set(_CHECK, "false")
-    try:
+    with changed_settings(session, {_CHECK: "false"}):
         return as_given(DataFrame(raw, session))
-    finally:
-        session.conf.unset(_CHECK)
 
 
 def _named_plans(plan: Any, name: str) -> Iterator[Any]:

@@ -31,7 +31,11 @@ from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.sources.parsed import deleted_keys
+from lakesql.engine.spark.session import changed_settings
 from lakesql.names import TOMBSTONES_VIEW, UNKNOWN
+
+NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
+"""The settings of a statement that is planned before its first job, and not again after each stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,20 +165,20 @@ class _Preparation:
             self._sink.moves.remember(self._session, self._sink.table, step, found or ())
 
     def _read_bounds(self, step: ReadBounds) -> None:
-        stateful, counters = self._select.query.stateful, self._rows.counters
+        stateful = self._select.query.stateful
         if self._rows.feed.truncate or (self._is_first and not stateful):
             return  # all of the table is looked at, or nothing
         # What makes the rows runs in each statement that reads them: a stateful SELECT, with its state, once.
         if not (stateful or bounds_pay(snapshots.read_history(self._table), self._sink.model.name)):
             return
         kept = self._keep(step.view)
-        counters.read()
+        counts = self._rows.counters.read()  # before the rows are read: if they were dropped, they are counted again
         found = read_keys(kept, step.keys, step.margins_ms)
         self._is_counted = self._is_bounded = True
-        self.is_empty = found is None and not counters.read().tombstones
+        self.is_empty = found is None and not counts.tombstones
         self._bounds = found or ()
         late = self._sink.arrivals().late if self._sink.arrivals else 0
-        self._entry = replace(self._entry, event_time=counters.read().event_time, late=late)
+        self._entry = replace(self._entry, event_time=counts.event_time, late=late)
 
     def _fill_unsent(self, step: FillUnsent) -> None:
         if self._rows.counters.read().unsent:
@@ -225,13 +229,8 @@ def make_once(kept: DataFrame) -> None:
     An adaptive plan makes them in a job of their own, and reads them in the next. If between the two another model's
     session replaces a view of a name that their plan has, Spark drops them, and they are made and counted once more.
     """
-    conf, adaptive = kept.sparkSession.conf, "spark.sql.adaptive.enabled"
-    before = conf.get(adaptive) or "true"
-    conf.set(adaptive, "false")
-    try:
+    with changed_settings(kept.sparkSession, NOT_ADAPTIVE):
         kept.count()
-    finally:
-        conf.set(adaptive, before)
 
 
 def _is_small(sink: Sink, table: snapshots.JavaTable, bounds: tuple[KeyRange, ...]) -> bool:

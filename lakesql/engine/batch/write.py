@@ -13,7 +13,7 @@ from lakesql.engine.batch.dead_letter import DeadLetters, union_letters, unknown
 from lakesql.engine.batch.gather import gather
 from lakesql.engine.batch.late import late_letters
 from lakesql.engine.batch.letters import take_letters
-from lakesql.engine.batch.prepare import PreparedWrite, prepare_write
+from lakesql.engine.batch.prepare import NOT_ADAPTIVE, PreparedWrite, prepare_write
 from lakesql.engine.batch.refuse import check_batch, check_expectations
 from lakesql.engine.batch.rows import bad_records, find_letters, open_rows
 from lakesql.engine.batch.sink import Sink
@@ -24,7 +24,7 @@ from lakesql.engine.sources.parsed import unpack
 from lakesql.errors import LakesqlError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, RecordsRejected, now_ms
 
-PLANNED_ONCE = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+PLANNED_ONCE = {**NOT_ADAPTIVE, "spark.sql.shuffle.partitions": "1"}
 """The settings of a statement that is planned once, not again after each stage, and whose rows meet in one task."""
 
 PUBLISH_TRIES = 5

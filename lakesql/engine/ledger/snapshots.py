@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from lakesql.compile.quote import table_name
 from lakesql.engine.ledger.entry import Entry, Snapshot, ledger_tag, newest_entry, overtaken
 from lakesql.engine.spark.gateway import java_class
+from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import TransientError
 from lakesql.model.table_name import TableName
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
@@ -191,20 +192,15 @@ def commit_properties(
 
     The table has `write.wap.enabled`. The session is a batch's own clone, so no other query sees any of this.
     """
-    settings = {f"{_PROPERTY}{key}": value for key, value in properties.items()}
-    settings |= {_WAP_ID: wap_id, **(others or {})}
-    conf = session.conf
-    before = {key: found for key in others or () if (found := conf.get(key, None)) is not None}
-    for key, value in settings.items():
-        conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key in settings:
-            if key in before:
-                conf.set(key, before[key])
-            else:
-                conf.unset(key)
+    settings = {_WAP_ID: wap_id, **{f"{_PROPERTY}{key}": value for key, value in properties.items()}}
+    with changed_settings(session, others or {}):
+        for key, value in settings.items():
+            session.conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key in settings:  # of which the session has none before: nobody need ask for it
+                session.conf.unset(key)
 
 
 def _snapshot(snapshot: Any) -> Snapshot:

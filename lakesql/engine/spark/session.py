@@ -9,8 +9,9 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -342,6 +343,23 @@ def activate(session: SparkSession) -> None:
     from lakesql.engine.spark.gateway import java_class
 
     java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(session._jsparkSession)
+
+
+@contextmanager
+def changed_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """While this is open, the session has these settings; then the former ones again."""
+    conf = session.conf
+    before = {key: conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, former in before.items():
+            if former is None:
+                conf.unset(key)
+            else:
+                conf.set(key, former)
 
 
 def new_session(spark: SparkSession) -> SparkSession:
