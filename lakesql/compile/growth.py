@@ -408,7 +408,6 @@ class _Table:
         self.fresh_deletes = stock.delete_files - self.bulk_deletes
         self.dangling, self.row_bytes, self.commit_bytes = 0.0, 0.0, 0.0
         self.data_manifests, self.delete_manifests = stock.data_manifests, stock.delete_manifests
-        self.since_gathered = stock.new_small
         self.since_whole, self.left = WHOLE_EVERY, list[_Left]()
         self.log = stock.log
         self.snapshots = _Snapshots()
@@ -447,7 +446,6 @@ class _Table:
             self.fresh += files
             self.small_bytes += writes.rows * writes.row_bytes * times
             self.new_small += files / writes.partitions
-        self.since_gathered += times
         self.rows += writes.rows * times
         self.data_manifests += times
         merged = 0.0
@@ -491,16 +489,16 @@ class _Table:
         self.bulk_deletes += max(0.0, bulk - self.bulk_deletes) * (1 - kept_bulk**times)
         made = self.fresh * (1 - kept_fresh)
         if kept_fresh <= 0 or not made:
-            self.delete_manifests = min(2.0, self.since_gathered)
+            self._add_delete_manifests(times, most=2)
             return self.delete_manifests
         tries = made if made < 1 else math.log(made) + _EULER + 0.5 / made
-        lasting = min(tries / -math.log(kept_fresh), self.fresh_deletes, self.terms.merge_manifests or math.inf)
-        self.delete_manifests = min(1 + lasting, self.since_gathered)
+        lasting = min(tries / -math.log(kept_fresh), self.fresh_deletes)
+        self._add_delete_manifests(times, most=1 + lasting)
         # One with many entries surely loses one of them, its last one is lost as seldom as any.
         return min(1 + lasting * (2 - kept_fresh) / 2, self.delete_manifests)
 
-    def _add_delete_manifests(self, count: int) -> None:
-        self.delete_manifests += count
+    def _add_delete_manifests(self, count: int, most: float = math.inf) -> None:
+        self.delete_manifests = min(self.delete_manifests + count, most)
         if self.terms.merge_manifests and self.delete_manifests >= self.terms.merge_manifests:
             self.delete_manifests = 1
 
@@ -540,7 +538,7 @@ class _Table:
             is_time = _is_time(manifests.trigger, self.now - self.gathered_at)
             if count >= max(2, manifests.manifests) or (is_time and count > 1):
                 self.data_manifests, self.delete_manifests = 1, min(1.0, self.delete_manifests)
-                self.since_gathered, self.gathered_at = 0, self.now
+                self.gathered_at = self.now
                 self._commit_upkeep(self._manifests())
                 done += 1
         expire = maintenance.expire_snapshots
@@ -594,7 +592,7 @@ class _Table:
         self.left = left if is_large else [*left, _Left(1, rest)]
         self.small_bytes = hot * (left_bytes + (0 if is_large else rest))
         read = self.data_manifests
-        self.fresh = self.new_small = self.since_gathered = 0
+        self.fresh = self.new_small = 0
         self.data_manifests = 2 if self.large or left else 1
         self.rewrote_at = self.now
         self._commit_upkeep((read + 1) * self.sizes.manifest)
@@ -610,7 +608,7 @@ class _Table:
         if not self.terms.deletes_by_file:
             self.fresh_deletes = min(self.fresh_deletes, max(1.0, self.partitions))
         self.dangling, self.delete_manifests, self.cleaned_at = 0, min(1.0, self.deletes), self.now
-        self.had_deletes, self.since_gathered = self.deletes, 0
+        self.had_deletes = self.deletes
         self._commit_upkeep(self.sizes.manifest)
 
     def _drop_deletes(self, share: float, has_vectors: bool) -> None:
