@@ -215,7 +215,8 @@ class PartitionLag:
 class Progress:
     """How a running query stands: its speed, and its backlog, `left` (records of topics, or files).
 
-    `lag` is the backlog of each partition of its topics, for a query that reads Kafka.
+    `lag` is the backlog of each partition of its topics, for a query that reads Kafka. `is_busy` while it asks its
+    sources for the first time, and from a batch's begin until its table is maintained.
     """
 
     model: str
@@ -224,6 +225,7 @@ class Progress:
     left_unit: Literal["records", "files"]
     at_ms: int
     lag: tuple[PartitionLag, ...] = ()
+    is_busy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

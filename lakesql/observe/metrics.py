@@ -10,7 +10,17 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, Event, QueryStarted, Retrying, RunStarted
+from lakesql.events import (
+    BatchCommitted,
+    BatchEmpty,
+    BatchSkipped,
+    Event,
+    MaintenanceFailed,
+    Progress,
+    Retrying,
+    RunStarted,
+    TableMaintained,
+)
 from lakesql.model.table_name import TableName
 from lakesql.observe.tally import ModelTally, RunTally
 from lakesql.observe.text import duration
@@ -141,12 +151,15 @@ def labels_of(table: TableName, model: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a model's events say that its tally does not keep. `moved_at_ms` is when it was last seen to get on."""
+    """What a model's events say that its tally does not keep.
+
+    `waits_since_ms` is since when it has had work and has not got on: None where it had none when last seen.
+    """
 
     retries: int = 0
     timed: int = 0
     duration_ms: int = 0
-    moved_at_ms: int | None = None
+    waits_since_ms: int | None = None
 
 
 class RunMetrics:
@@ -166,8 +179,16 @@ class RunMetrics:
         self._run = run
         match event:
             case RunStarted():
-                self._seen = {name: _Seen(moved_at_ms=event.at_ms) for name in event.models}
-            case BatchCommitted() | BatchEmpty() | BatchSkipped() | Retrying() | QueryStarted():
+                self._seen = {name: _Seen() for name in event.models}
+            case (
+                BatchCommitted()
+                | BatchEmpty()
+                | BatchSkipped()
+                | Retrying()
+                | Progress()
+                | TableMaintained()
+                | MaintenanceFailed()
+            ):
                 seen = _see(self._seen.get(event.model, _Seen()), event)
                 self._seen = {**self._seen, event.model: seen}
             case _:
@@ -186,34 +207,34 @@ class RunMetrics:
     def faults(self, now_ms: int, patience_ms: int) -> tuple[str, ...]:
         """Why the run is not well: models that have failed for good, and those that have work and do not get on.
 
-        A model has work while it is retried, and while records or files are left; it gets on with each batch.
+        A model has work from a retry on until its source says that there is none, while records or files are left, and
+        while it writes a batch; it gets on with each batch, and with each maintenance of its table.
         """
         faults = []
         for name, model in self._run.models.items():
-            moved = self._seen.get(name, _Seen()).moved_at_ms
-            has_work = model.phase == "retrying" or (model.phase == "running" and bool(model.backlog))
+            since = self._seen.get(name, _Seen()).waits_since_ms
             if model.phase == "error":
                 faults.append(f"{name} has failed")
-            elif has_work and moved is not None and now_ms - moved > patience_ms:
-                faults.append(f"{name} has made no progress for {duration(now_ms - moved)}")
+            elif model.finished is None and since is not None and now_ms - since > patience_ms:
+                faults.append(f"{name} has made no progress for {duration(now_ms - since)}")
         return tuple(faults)
 
 
-def _see(seen: _Seen, event: BatchCommitted | BatchEmpty | BatchSkipped | Retrying | QueryStarted) -> _Seen:
+def _see(
+    seen: _Seen,
+    event: BatchCommitted | BatchEmpty | BatchSkipped | Retrying | Progress | TableMaintained | MaintenanceFailed,
+) -> _Seen:
+    waits_since_ms = event.at_ms if seen.waits_since_ms is None else seen.waits_since_ms
     match event:
         case BatchCommitted():
-            return replace(
-                seen,
-                timed=seen.timed + 1,
-                duration_ms=seen.duration_ms + event.duration_ms,
-                moved_at_ms=event.at_ms,
-            )
-        case BatchEmpty() | BatchSkipped():
-            return replace(seen, moved_at_ms=event.at_ms)
+            took_ms = seen.duration_ms + event.duration_ms
+            return replace(seen, timed=seen.timed + 1, duration_ms=took_ms, waits_since_ms=event.at_ms)
+        case BatchEmpty() | BatchSkipped() | TableMaintained() | MaintenanceFailed():
+            return replace(seen, waits_since_ms=event.at_ms)  # whether there is more, the next progress says
         case Retrying():
-            return replace(seen, retries=seen.retries + 1)
-        case QueryStarted():  # one that is started again has not got on
-            return seen if seen.retries else replace(seen, moved_at_ms=event.at_ms)
+            return replace(seen, retries=seen.retries + 1, waits_since_ms=waits_since_ms)
+        case Progress():
+            return replace(seen, waits_since_ms=waits_since_ms if event.left or event.is_busy else None)
         case _:
             assert_never(event)
 

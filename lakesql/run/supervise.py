@@ -269,7 +269,16 @@ class Supervisor:
             run.reported = self.clock.since()
             speed, backlog = query.progress()
             now = self.clock.epoch()
-            self._emit(run, Progress(run.tally.name, speed, backlog.count, backlog.unit, now, backlog.lag))
+            told = Progress(
+                model=run.tally.name,
+                records_per_second=speed,
+                left=backlog.count,
+                left_unit=backlog.unit,
+                at_ms=now,
+                lag=backlog.lag,
+                is_busy=backlog.is_busy,
+            )
+            self._emit(run, told)
         if self.clock.since() - run.judged >= JUDGES_EVERY_MS:
             run.judged = self.clock.since()
             self._judge(run)

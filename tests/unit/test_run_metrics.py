@@ -23,6 +23,7 @@ from lakesql.events import (
     RecordsRejected,
     Retrying,
     RunStarted,
+    TableMaintained,
 )
 from lakesql.model.table_name import TableName
 from lakesql.observe.emitter import Emitter
@@ -32,6 +33,7 @@ from lakesql.run.serve_metrics import serve_metrics
 START = 1_800_000_000_000
 MINUTE = 60_000
 STARTED = RunStarted("dev", ("orders", "clicks"), True, START)
+BEGUN = QueryStarted("orders", START)
 PROBLEM = Problem("catalog-unreachable", "It does not answer.")
 
 
@@ -58,8 +60,12 @@ def batch(number: int, minute: float = 1, *, event: str = "", model: str = "orde
     return BatchCommitted(model, number, 100, 90, 0, 7, 2500, event, at_ms, late=3)
 
 
-def progress(left: int | None, minute: float = 2) -> Progress:
-    return Progress("orders", 50.0, left, "records", START + round(minute * MINUTE))
+def progress(left: int | None, minute: float = 2, *, is_busy: bool = False) -> Progress:
+    return Progress("orders", 50.0, left, "records", START + round(minute * MINUTE), is_busy=is_busy)
+
+
+def retrying(attempt: int, minute: float) -> Retrying:
+    return Retrying("orders", attempt, 10, 1, (PROBLEM,), START + round(minute * MINUTE))
 
 
 def test_counters_add_up_and_gauges_are_the_last() -> None:
@@ -112,14 +118,27 @@ def test_nothing_is_served_of_a_run_that_has_not_begun() -> None:
     ("events", "minute", "is_well"),
     [
         ((), 60, True),
-        ((QueryStarted("orders", START), progress(None)), 60, True),
-        ((QueryStarted("orders", START), progress(0)), 60, True),
-        ((QueryStarted("orders", START), progress(10)), 9, True),
-        ((QueryStarted("orders", START), progress(10)), 11, False),
+        ((BEGUN, progress(None)), 60, True),
+        ((BEGUN, progress(0)), 60, True),
+        ((BEGUN, progress(None, 2, is_busy=True)), 60, False),  # its source has never answered
+        ((BEGUN, progress(10)), 11, True),
+        ((BEGUN, progress(10)), 13, False),
+        ((BEGUN, progress(0), progress(10, 55)), 60, True),  # it had nothing to do for long
+        ((BEGUN, progress(10), progress(10, 55)), 60, False),
+        ((BEGUN, progress(0), progress(0, 40, is_busy=True)), 60, False),  # a batch hangs, of what came at last
+        ((BEGUN, progress(0), progress(0, 55, is_busy=True)), 60, True),
+        ((BEGUN, batch(0, 5), progress(0, 6)), 60, True),
         ((batch(0, 55), progress(10)), 60, True),
         ((batch(0, 5), progress(10)), 60, False),
-        ((Retrying("orders", 1, 10, 1, (PROBLEM,), START), QueryStarted("orders", START + 59 * MINUTE)), 60, True),
-        ((Retrying("orders", 1, 10, 1, (PROBLEM,), START + 59 * MINUTE),), 60, False),
+        (
+            (batch(0, 5), progress(10), TableMaintained("orders", "o.rewrite", "t", (), 1, START + 55 * MINUTE)),
+            60,
+            True,
+        ),
+        ((BEGUN, progress(0), retrying(1, 59)), 60, True),
+        ((retrying(1, 0), BEGUN, retrying(2, 59)), 60, False),
+        ((retrying(1, 0), BEGUN, progress(None, 1, is_busy=True), retrying(2, 59)), 60, False),
+        ((retrying(1, 0), BEGUN, progress(0, 1), retrying(2, 59)), 60, True),
         ((ModelFinished("orders", "success", 1, 1, 1, 0, 0, 1, START),), 60, True),
         ((ModelFinished("orders", "error", 1, 1, 1, 0, 0, 1, START, (PROBLEM,)),), 0, False),
     ],

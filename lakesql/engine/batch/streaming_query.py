@@ -46,11 +46,15 @@ class _Stopped(Exception):  # noqa: N818  not an error: it ends a query that was
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What a query has still to read, as its sources last said it."""
+    """What a query has still to read, as its sources last said it.
+
+    `is_busy` until they have said it for the first time, and while a batch is being written.
+    """
 
     count: int | None
     unit: BacklogUnit
     lag: tuple[PartitionLag, ...] = ()
+    is_busy: bool = False
 
 
 @dataclass(slots=True)
@@ -129,12 +133,12 @@ class ModelQuery:
         unit = unit_of(self.sink.bindings)
         last = self._queries[0].lastProgress if self._queries else None
         if last is None:
-            return 0.0, Backlog(None, unit)
+            return 0.0, Backlog(None, unit, is_busy=True)
         report: Any = json.loads(last.json)
         backlog = backlog_of(report["sources"], unit)
         if backlog.count is not None:
             self.sink.progress.note_backlog(f"{backlog.count} {unit}")
-        return float(report["processedRowsPerSecond"]), backlog
+        return float(report["processedRowsPerSecond"]), replace(backlog, is_busy=bool(self._batches.writing))
 
     def _watch_end(self, session: SparkSession, trigger: Trigger) -> None:
         """Where the query ends by itself, maintain the model's tables once it has."""
