@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -185,12 +187,20 @@ def load_table(opened: OpenCatalog, name: TableName) -> Table | None:
             return None
         except FileNotFoundError as error:
             raise missing_files(name, error) from error
+        except _BROKEN as error:
+            what = f"The catalog knows the table {name}, and its metadata file cannot be read."
+            fix = "Check that it can be read from here, and that it is complete."
+            raise RunError.of("table-unreadable", what, why=first_line(error), fix=fix) from error
         except (ValidationError, InvalidAnswer) as error:
             if fault := _metadata_fault(error):
                 what = f"The catalog knows the table {name}, and pyiceberg cannot read its metadata."
                 fix = "Alter the table by the engine that made it, or give the model another table."
                 raise RunError.of("table-unreadable", what, why=fault, fix=fix) from error
             raise
+
+
+_BROKEN = (PermissionError, UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error)
+"""What opening a metadata file, unpacking it, or taking it for text raises."""
 
 
 def _first_rows(table: Table, limit: int) -> list[tuple[Any, ...]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -340,6 +342,27 @@ class TestState:
         with pytest.raises(RunError) as caught:
             load_table_state(opened, ORDERS)
         assert condition(caught.value) == "table-unreadable"
+
+    @pytest.mark.parametrize(
+        ("suffix", "damage"),
+        [
+            ("", b"\xff\xfe\x00"),
+            (".gz", b"PAR1"),
+            (".gz", gzip.compress(b"{}" * 99)[:-9]),
+            (".gz", gzip.compress(b"")[:4]),
+        ],
+    )
+    def test_a_damaged_metadata_file_is_unreadable(self, opened: OpenCatalog, suffix: str, damage: bytes) -> None:
+        """Not the catalog's fault, which has answered."""
+        table = opened.iceberg.create_table(("shop", "orders"), SCHEMA)
+        location = table.metadata_location.replace(".metadata.json", f"{suffix}.metadata.json")
+        Path(location.removeprefix("file://")).write_bytes(damage)
+        with closing(sqlite3.connect(opened.profile.uri.removeprefix("sqlite:///"))) as catalog, catalog:
+            catalog.execute("UPDATE iceberg_tables SET metadata_location = ?", (location,))
+        with pytest.raises(RunError) as caught:
+            load_table_state(opened, ORDERS)
+        assert condition(caught.value) == "table-unreadable"
+        assert caught.value.problems[0].why
 
     @pytest.mark.parametrize(
         ("change", "expected"),
