@@ -23,9 +23,10 @@ READERS = 8
 
 _DATA_FILE = 2
 _ENTRY = {0: 0, 1: 1, _DATA_FILE: 2, 3: 3, 4: 4}
-_FILE = {134: 0, 102: 1, 103: 2, 104: 3}
+_FILE = {134: 0, 102: 1, 103: 2, 104: 3, 145: 4}
 """Which fields of an entry (status, snapshot, data file, sequence number, that of the file) and of its data file
-(content, partition, rows, size) are read, by the specification's numbers, and the place that each gets."""
+(content, partition, rows, size, size of the part that is a deletion vector) are read, by the specification's numbers,
+and the place that each gets."""
 
 _DELETED = 2
 """The status of an entry whose file has left the table."""
@@ -74,12 +75,13 @@ def _read_manifest(
     for status, snapshot_id, file, of_rows, of_file in _read_entries(io, manifest, readers):
         if status == _DELETED:
             continue
-        content, partition, rows, size_bytes = (file[place] for place in range(len(_FILE)))
+        content, partition, rows, size_bytes = (file[place] for place in range(4))
+        vector_bytes = file[4] if len(file) > len(_FILE) - 1 else None
         added = manifest.added_snapshot_id if snapshot_id is None else snapshot_id
         by = None if added is None else snapshots.get(added)
         yield LiveFile(
             partition=(manifest.partition_spec_id, *(partition[index] for index in range(len(partition)))),
-            size_bytes=size_bytes,
+            size_bytes=size_bytes if vector_bytes is None else vector_bytes,  # a file has the vectors of many
             rows=rows,
             written_ms=by.timestamp_ms if by else oldest,
             is_delete=bool(content),  # a manifest of format version 1 does not say it

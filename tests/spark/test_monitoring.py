@@ -52,11 +52,15 @@ def project(ran: tuple[Project, Ran]) -> Project:
     return ran[0]
 
 
-@pytest.fixture(scope="module")
-def facts(project: Project, lake: Lake) -> TableFacts:
-    found = read_facts(lake.catalog, TableName(lake.catalog.profile.name, "monitoring", "orders"))
+def read(project: Project, lake: Lake, table: str) -> TableFacts:
+    found = read_facts(lake.catalog, TableName(lake.catalog.profile.name, project.namespace, table))
     assert found is not None
     return found
+
+
+@pytest.fixture(scope="module")
+def facts(project: Project, lake: Lake) -> TableFacts:
+    return read(project, lake, "orders")
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +68,9 @@ def figures(facts: TableFacts) -> Figures:
     return measure(facts, now_ms())
 
 
-def ask_spark(project: Project, query: str) -> dict[str, Any]:
-    """The one row of a query of the page, for the table of this test."""
-    text = QUERIES[f"spark {query}"].replace("lake.shop.orders", project.table("orders"))
+def ask_spark(project: Project, query: str, table: str = "orders") -> dict[str, Any]:
+    """The one row of a query of the page, for a table of this test."""
+    text = QUERIES[f"spark {query}"].replace("lake.shop.orders", project.table(table))
     (row,) = project.sql(text)
     return row
 
@@ -141,6 +145,43 @@ def test_spark_finds_the_same(project: Project, figures: Figures) -> None:
     assert compaction["uncompacted_bytes"] == figures.uncompacted_bytes > 0
     assert 0 <= compaction["compaction_lag_ms"] - figures.compaction_lag_ms < 600_000
     assert ask_spark(project, "letters") == {"dead_letters_last_hour": figures.dead_letters_last_hour}
+
+
+def test_what_a_compaction_wrote_is_compacted_without_its_snapshot_too(project: Project, lake: Lake) -> None:
+    """And a small file without its snapshot is as old as the oldest that there is."""
+    table = project.table("compacted")
+    project.sql(f"CREATE TABLE {table} (id bigint, day date) USING iceberg PARTITIONED BY (day)")
+    for day in (1, 2):
+        for _ in range(6):
+            project.sql(f"INSERT INTO {table} VALUES (1, DATE '2026-03-0{day}')")
+        if day == 1:
+            name = f"{project.namespace}.compacted"
+            project.sql(f"CALL {lake.catalog.profile.name}.system.rewrite_data_files(table => '{name}')")
+    project.iceberg("compacted").maintenance.expire_snapshots().by_ids(
+        [each.snapshot_id for each in project.iceberg("compacted").snapshots()[:-1]]
+    ).commit()
+    facts = read(project, lake, "compacted")
+    figures = measure(facts, now_ms())
+    assert figures.uncompacted_bytes == sum(each.size_bytes for each in facts.files if not each.is_compacted)
+    assert sum(each.is_compacted for each in facts.files) == 1 < len(facts.files)
+    found = ask_spark(project, "compaction", "compacted")
+    assert found["uncompacted_bytes"] == figures.uncompacted_bytes
+    assert 0 <= found["compaction_lag_ms"] - figures.compaction_lag_ms < 600_000
+
+
+def test_a_deletion_vector_has_its_own_size(project: Project, lake: Lake) -> None:
+    """Those of a commit are parts of one file."""
+    table = project.table("vectors")
+    properties = "'format-version' = '3', 'write.delete.mode' = 'merge-on-read'"
+    project.sql(f"CREATE TABLE {table} (id bigint, part int) USING iceberg TBLPROPERTIES ({properties})")
+    for part in (1, 2):
+        project.sql(f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ id, {part} FROM range(9)")
+    project.sql(f"DELETE FROM {table} WHERE id = 4")
+    listed = project.sql(f"SELECT file_path, file_size_in_bytes, content_size_in_bytes FROM {table}.delete_files")
+    assert (len(listed), len({row["file_path"] for row in listed})) == (2, 1)
+    sizes = [each.size_bytes for each in read(project, lake, "vectors").files if each.is_delete]
+    assert sizes == [row["content_size_in_bytes"] for row in listed]
+    assert sum(sizes) < listed[0]["file_size_in_bytes"]
 
 
 def test_duckdb_finds_the_same(duck: duckdb.DuckDBPyConnection, figures: Figures) -> None:
