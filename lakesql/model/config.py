@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, assert_never
 
 from lakesql.decode import Node, decode, fields_of, option, read_each, read_entries, read_option_text
 from lakesql.errors import Problem, ProjectError, did_you_mean
 from lakesql.names import MAINTAINED_PROPERTY, check_column, check_name
 from lakesql.project.duration import Duration, parse_duration
-from lakesql.project.procedures import Maintenance, merge_maintenance, read_maintenance
+from lakesql.project.procedures import (
+    Maintenance,
+    changing_maintenance,
+    merge_maintenance,
+    read_changing_maintenance,
+    read_maintenance,
+)
 from lakesql.stream.client import find_client_options
 from lakesql.words import answer, suggest
 
@@ -193,6 +200,13 @@ _MAX_DELETE_RATIO = (
 )
 
 
+_MAINTENANCE = (
+    "How the table and those beside it are maintained: options by procedure (docs/maintenance.md), `false` for a "
+    "procedure that is not run. `false`: somebody else maintains them. The target's, over which this is merged key by "
+    "key."
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableConfig:
     """Options that every mode which writes a table has."""
@@ -225,13 +239,7 @@ class TableConfig:
         "the batch's records are read once more.",
         default="count",
     )
-    maintenance: Maintenance = option(
-        "How the table and those beside it are maintained: options by procedure (docs/maintenance.md), `false` for a "
-        "procedure that is not run. `false`: somebody else maintains them. The target's, over which this is merged key "
-        "by key.",
-        factory=Maintenance,
-        read=read_maintenance,
-    )
+    maintenance: Maintenance = option(_MAINTENANCE, factory=Maintenance, read=read_maintenance)
     tags: tuple[str, ...] = option("Words to select by.", default=())
     meta: Mapping[str, Any] = option(
         "Anything, for other tools.", factory=dict, read=lambda node: read_entries(node, lambda _, item: item.plain())
@@ -269,7 +277,16 @@ class Append(TableConfig):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upsert(TableConfig):
+class ChangingConfig(TableConfig):
+    """Options of the modes that change rows."""
+
+    maintenance: Maintenance = option(
+        _MAINTENANCE, factory=partial(changing_maintenance, Maintenance()), read=read_changing_maintenance
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upsert(ChangingConfig):
     """`mode='upsert'`: one row a key, the newest."""
 
     keys: tuple[str, ...] = option("Columns that identify a row; none of them may be NULL.", read=_read_keys)
@@ -294,7 +311,7 @@ class Upsert(TableConfig):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cdc(TableConfig):
+class Cdc(ChangingConfig):
     """`mode='cdc'`: what the SELECT says of the rows that a database's table has now, by its change feed."""
 
     keys: tuple[str, ...] = option("The columns of the SELECT that are the feed's `key`.", read=_read_keys)
@@ -320,7 +337,7 @@ class Cdc(TableConfig):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scd2(TableConfig):
+class Scd2(ChangingConfig):
     """`mode='scd2'`: the history of each key, a row for each version of it."""
 
     keys: tuple[str, ...] = option(

@@ -137,7 +137,10 @@ class RewriteDataFiles:
 
     trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
     small_files: int = option(
-        "How many data files below three quarters of the target size make it due.", default=32, read=read_positive
+        "How many data files below three quarters of the target size make it due; where the mode changes rows, 16, if "
+        "left out: each change reads them too.",
+        default=32,
+        read=read_positive,
     )
     delete_ratio: float = option(
         "Share of the rows in the data files that is deleted, from which on it is due.", default=0.1, read=_read_share
@@ -511,6 +514,27 @@ def read_maintenance(node: Node) -> Maintenance:
         given = spread(node).get("rewrite_data_files")
         check_options(found.rewrite_data_files, given or node)
     return found
+
+
+CHANGED_SMALL_FILES = 16
+"""How many small files make a rewrite due where rows are changed: a MERGE reads them too, and each has deletes beside
+it soon."""
+
+
+def changing_maintenance(maintenance: Maintenance) -> Maintenance:
+    """How a table is maintained whose rows are changed, where nobody says how many small files it may have."""
+    rewrite = maintenance.rewrite_data_files
+    if rewrite is None:
+        return maintenance
+    return replace(maintenance, rewrite_data_files=replace(rewrite, small_files=CHANGED_SMALL_FILES))
+
+
+def read_changing_maintenance(node: Node) -> Maintenance:
+    """What `maintenance` says of a table whose rows are changed. Raises what `read_maintenance` raises."""
+    found, said = read_maintenance(node), spread(node).get("rewrite_data_files")
+    if said is not None and isinstance(said.value, Mapping) and "small_files" in said.value:
+        return found
+    return changing_maintenance(found)
 
 
 SORT_OPTIONS = ("compression_factor", "shuffle_partitions_per_file")

@@ -68,10 +68,7 @@ def past(project: Project) -> Iterator[dict[str, Seen]]:
     yield seen
 
 
-MERGED: dict[str, Any] = {"mode": "upsert", "keys": ["id"], "partition_by": ["bucket(2, id)"]}
-"""By partition, so that the rows of a small batch meet in one task: a table that Spark broadcasts would get a data file
-or two, as the batch happens to be in memory."""
-
+MERGED: dict[str, Any] = {"mode": "upsert", "keys": ["id"]}
 MODELS: dict[str, dict[str, Any]] = {
     "appended": {"mode": "append", "maintenance": False},
     "merged": {**MERGED, "maintenance": False},

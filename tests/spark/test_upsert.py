@@ -22,6 +22,7 @@ from lakesql.compile.merge import KeyRange
 from lakesql.engine.batch.bounds import BULK, FEW, LISTED, read_keys
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.prepare import make_once
+from lakesql.engine.ledger import snapshots
 from lakesql.engine.spark.arrow import close_allocators
 from lakesql.engine.spark.gateway import java_class
 from lakesql.events import BatchCommitted, BatchEmpty, Event, RecordsRejected, Retrying
@@ -514,6 +515,34 @@ def test_what_another_session_does_to_a_view_of_that_name_counts_no_record_twice
         finally:
             is_done.set()
     assert seen == {2 * FEW}
+
+
+SPREAD = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.coalescePartitions.enabled": "false"}
+"""How Spark joins a table that is large: in as many tasks as there are cores."""
+
+
+@pytest.mark.parametrize("size", ["few rows", "many rows"])
+def test_a_small_batch_is_one_file_whatever_the_size_of_the_table(
+    project: Project, monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    given = snapshots.distribution
+    monkeypatch.setattr(snapshots, "distribution", lambda *asked: {**given(*asked), **SPREAD})
+    if size == "many rows":
+        monkeypatch.setattr("lakesql.engine.batch.prepare.JOINED_ROWS", 0)
+    batches = [
+        [{"a": 7 * number % 241, "b": 11 * number % 239, "v": batch} for number in range(start, start + 300)]
+        for batch, start in enumerate((0, 150, 300))
+    ]
+    project.stream("s", {"a": "int", "b": "int", "v": "int"}, max_per_batch=1)
+    project.model("m", "SELECT * FROM {s}", mode="upsert", keys=["a", "b"], maintenance=False)
+    write(project, batches)
+    assert len({(row["a"], row["b"]) for row in batches[1]}) == 300  # more pairs than are named one by one
+
+    project.run().check()
+
+    added = [{each: had.get(f"added-{each}-files") for each in ("data", "delete")} for had in project.summaries("m")]
+    assert added == [{"data": "1", "delete": None}, *([{"data": "1", "delete": "1"}] * 2)]
+    assert project.rows("m") == replayed(batches, ["a", "b"])
 
 
 def test_many_groups_of_a_stateful_model_are_all_counted(project: Project) -> None:

@@ -53,6 +53,26 @@ def test_a_mode_is_enough_for_append_and_keys_for_upsert() -> None:
     assert (mode_of(Append()), mode_of(Upsert(keys=("a",)))) == ("append", "upsert")
 
 
+@pytest.mark.parametrize(
+    ("said", "small_files"),
+    [
+        ("", 16),
+        (", maintenance={}", 16),
+        (", maintenance=True", 16),
+        (", maintenance={'rewrite_data_files': True}", 16),
+        (", maintenance={'rewrite_data_files': {'delete_files': 9}}", 16),
+        (", maintenance={'rewrite_data_files': {'small_files': 32}}", 32),
+        (", maintenance={'rewrite_data_files': False}", None),
+        (", maintenance=False", None),
+    ],
+)
+def test_fewer_small_files_make_a_rewrite_due_where_rows_are_changed(said: str, small_files: int | None) -> None:
+    rewrite = read(f"mode='upsert', keys='id'{said}").maintenance.rewrite_data_files
+    assert (rewrite.small_files if rewrite else None) == small_files
+    appended = read(f"mode='append'{said}").maintenance.rewrite_data_files
+    assert (appended.small_files if appended else None) == (small_files and 32)
+
+
 def test_every_option_of_a_model_is_read() -> None:
     options = """
         mode='upsert', keys=['id', 'größe'], sequence_by='at', delete_when="status = 'gone'",

@@ -32,10 +32,15 @@ from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.sources.parsed import deleted_keys
 from lakesql.engine.spark.session import changed_settings
+from lakesql.model.writing import TASK_RECORDS
 from lakesql.names import TOMBSTONES_VIEW, UNKNOWN
 
 NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
 """The settings of a statement that is planned before its first job, and not again after each stage."""
+
+JOINED_ROWS = 300_000
+JOINED_BYTES = 32 * 2**20
+"""So many rows of a table, in files of so many bytes, are joined in one task in the time that it takes to plan more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +49,8 @@ class PreparedWrite:
 
     `new` is the one that does it to a table that has no row of these keys, where `new_to`, its head, was seen to have
     none. `unknown` are the rows of which a value is nowhere to be found. `is_of_table`: what is written is made of the
-    table's rows too, or of there being none, and is made anew where these have changed. `is_small`: few rows of the
-    batch and of the table are all that it joins.
+    table's rows too, or of there being none, and is made anew where these have changed. `joins_few`: few rows of
+    the batch and of the table are all that it joins. `gathers`: few rows are joined with many, and changed or added.
     """
 
     statement: str
@@ -56,7 +61,8 @@ class PreparedWrite:
     counters: BatchCounters
     unknown: DataFrame | None = None
     is_of_table: bool = False
-    is_small: bool = False
+    joins_few: bool = False
+    gathers: bool = False
 
 
 def prepare_write(
@@ -133,6 +139,8 @@ class _Preparation:
         sink, write, truncate, entry = self._sink, self._write, self._rows.feed.truncate, self._entry
         if self._select.checks and (self._is_counted or self._select.writing.is_mirror):  # its rows are checked by now
             entry = replace(entry, violations=self._rows.counters.read().violations)
+        is_small = self._rows.is_small and not truncate and self._is_still_small()
+        joins_few = _joins_few(sink, self._table, is_small, self._bounds)
         has_none = self._is_first or (
             write.new is not None and not truncate and not may_match(self._table, self._bounds)
         )
@@ -146,8 +154,13 @@ class _Preparation:
             counters=self._rows.counters,
             unknown=self._unknown,
             is_of_table=has_none or self._is_sequenced or self._unknown is not None or is_history,
-            is_small=_is_small(sink, self._table, self._bounds),
+            joins_few=joins_few,
+            gathers=is_small and not joins_few and self._select.writing.is_changing,
         )
+
+    def _is_still_small(self) -> bool:
+        """Whether the SELECT has not made many rows of few records, as far as they have been counted."""
+        return not self._is_counted or self._rows.counters.read().usable <= TASK_RECORDS
 
     def _write_bounds(self) -> tuple[KeyRange, ...]:
         """The write's bounds: of files that it writes anew all rows are joined, and would be compared with them."""
@@ -233,8 +246,17 @@ def make_once(kept: DataFrame) -> None:
         kept.count()
 
 
-def _is_small(sink: Sink, table: snapshots.JavaTable, bounds: tuple[KeyRange, ...]) -> bool:
-    """Whether few rows of the table can match. Of a file that is written anew, all rows are joined."""
+def _joins_few(sink: Sink, table: snapshots.JavaTable, is_small: bool, bounds: tuple[KeyRange, ...]) -> bool:
+    """Whether few rows of the table can match, or it has few, as has the batch (`is_small`).
+
+    Of a file that is written anew, all rows are joined; and how many deletes are remembered is not known here.
+    """
     writing = sink.select.writing
-    has_few = bool(writing.keys) and not writing.is_history and match_few(bounds, writing.keys)
-    return has_few and not snapshots.rewrites_files(table)
+    if not writing.keys or snapshots.rewrites_files(table):
+        return False
+    if not writing.is_history and match_few(bounds, writing.keys):
+        return True
+    if not is_small or writing.memories:
+        return False
+    count, size = snapshots.measure(table)
+    return count <= JOINED_ROWS and size <= JOINED_BYTES

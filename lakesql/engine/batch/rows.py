@@ -24,7 +24,7 @@ class BatchRows:
     """The rows of the batch, which are the view `_lakesql_rows` too; the records that they are made of, by stream; the
     steps that write them; and what is counted on the way. `is_counted`: they have been made already. `checked` are the
     rows, with those that are set aside, that say what they fail; None where nothing is expected of them, or it is a
-    step of the batch."""
+    step of the batch. `is_small`: the records are few, and come in one task."""
 
     frame: DataFrame
     records: list[DataFrame]
@@ -33,9 +33,10 @@ class BatchRows:
     feed: Feed = Feed()
     is_counted: bool = False
     checked: DataFrame | None = None
+    is_small: bool = False
 
 
-def open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> BatchRows:
+def open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, is_small: bool) -> BatchRows:
     """Run the SELECT over the records of a batch; where nothing reads its rows again, they are not made yet."""
     select, counters = sink.select, BatchCounters()
     if select.query.stateful:  # the SELECT has run already: it is the streaming query
@@ -71,7 +72,7 @@ def open_rows(sink: Sink, session: SparkSession, arrived: DataFrame) -> BatchRow
     if checks:
         rows = kept_rows(session, select, rows)
     rows.createOrReplaceTempView(ROWS_VIEW)
-    return BatchRows(rows, records, steps, counters, feed, is_counted, checked)
+    return BatchRows(rows, records, steps, counters, feed, is_counted, checked, is_small)
 
 
 def checked_rows(session: SparkSession, select: Select, made: DataFrame) -> DataFrame:

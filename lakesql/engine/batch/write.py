@@ -58,9 +58,10 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         sink.emit(BatchSkipped(model.name, batch, now_ms()))
         return None
     sink.reached("view")
+    is_small = False
     if not sink.select.query.stateful:
-        arrived = gather(arrived, sink.progress.planned)
-    rows = open_rows(sink, session, arrived)
+        arrived, is_small = gather(arrived, sink.progress.planned)
+    rows = open_rows(sink, session, arrived, is_small)
     if rows.is_counted and rows.checked is not None:
         check_expectations(sink.select, rows.counters.read(), rows.checked)
     sink.reached("stage")
@@ -148,7 +149,9 @@ def _stage(sink: Sink, session: SparkSession, table: snapshots.JavaTable, write:
         table.refresh()
     head = snapshots.head_of(table)
     is_new = bool(write.new) and head == write.new_to
-    settings = {**(snapshots.merge_settings(table) if is_new else {}), **(PLANNED_ONCE if write.is_small else {})}
+    settings = snapshots.distribution(table, is_new, write.gathers)
+    if write.joins_few:
+        settings |= PLANNED_ONCE
     with snapshots.commit_properties(session, summary_of(write.entry), write.entry.wap_id, settings):
         session.sql(write.new if is_new else write.statement)
     table.refresh()

@@ -167,10 +167,28 @@ def is_empty(table: JavaTable) -> bool:
     return snapshot is None or _snapshot(snapshot).is_empty
 
 
-def merge_settings(table: JavaTable) -> dict[str, str]:
-    """The settings by which an INSERT distributes its rows as a MERGE into the table does."""
+def measure(table: JavaTable) -> tuple[float, float]:
+    """The rows of the data files of the table, as it was loaded, deleted ones too, and the bytes of all its files.
+
+    Without end where its last writer does not say it.
+    """
+    if (snapshot := table.currentSnapshot()) is None:
+        return 0, 0
+    rows, size = (snapshot.summary().getOrDefault(f"total-{each}", "inf") for each in ("records", "files-size"))
+    return float(rows), float(size)
+
+
+def distribution(table: JavaTable, inserts: bool, gathers: bool) -> dict[str, str]:
+    """The settings by which a statement brings its rows to the tasks that write them.
+
+    That is how the table says that a MERGE does, also if it `inserts`. One that `gathers` writes its rows in one file,
+    where the table would have one of each task of the join.
+    """
     mode = table.properties().get("write.merge.distribution-mode")
-    return {"spark.sql.iceberg.distribution-mode": mode} if mode else {}
+    if inserts:
+        return {"spark.sql.iceberg.distribution-mode": mode} if mode else {}
+    is_spread = mode == "none" and not rewrites_files(table)
+    return {"spark.sql.iceberg.distribution-mode": "hash"} if is_spread and gathers else {}
 
 
 def drop_staged(table: JavaTable, snapshot: Snapshot) -> None:
