@@ -638,8 +638,10 @@ CONDITIONS: dict[str, Condition] = {
     "schema-change": Condition(
         "The columns or the partitions of a model and of its table differ, and the model's `on_schema_change` leaves "
         "them so: `fail`; `ignore`, where an option names the column; `sync_all_columns`, where somebody else's table "
-        "would lose columns.",
-        "Change the SELECT, alter the table, or set `on_schema_change` to `append_new_columns` or `sync_all_columns`.",
+        "would lose columns. Or a history without `track_columns` has lost a column: versions that differ in it alone "
+        "would become one.",
+        "Change the SELECT, alter the table, or set `on_schema_change` to `append_new_columns` or `sync_all_columns`. "
+        "Of a history, say in `track_columns` what makes a version.",
     ),
     "script-transform": Condition(
         "`SELECT TRANSFORM … USING` runs a program.",

@@ -161,6 +161,19 @@ VERSION = "_lakesql_version"
 UNTIL = "_lakesql_until"
 """Where a version ends: the sequence of the next one, or of the delete."""
 
+ENDED = "_lakesql_ended"
+"""Where a change of a history ended, as the table has it; NULL where it is no version, or the current one."""
+
+ENDS = "_lakesql_ends"
+"""Whether a change of a history is a version of the table, or a delete: what ends the version before it."""
+
+NEXT = "_lakesql_next"
+"""Where the next change begins that ends a version."""
+
+END = "_lakesql_end"
+"""0 on the changes of a history. On an end that the table has, and whose delete is forgotten, what it comes before (-1)
+or after (1) among the changes of that moment."""
+
 SEQUENCE = "_lakesql_sequence"
 """A struct of the `sequence_by` of the newest row of a key that was read until a row of a batch."""
 

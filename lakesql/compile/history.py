@@ -7,46 +7,82 @@ from dataclasses import dataclass
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name
 from lakesql.model.config import Scd2
 from lakesql.model.table_name import TableName
-from lakesql.names import BATCH_VIEW, DELETE, DELETED_AT, HISTORY_VIEW, ORIGIN, RANK, UNTIL, VERSION
+from lakesql.names import (
+    BATCH_VIEW,
+    DELETE,
+    DELETED_AT,
+    END,
+    ENDED,
+    ENDS,
+    HISTORY_VIEW,
+    NEXT,
+    ORIGIN,
+    RANK,
+    UNTIL,
+    VERSION,
+)
 
 _CHANGES = """\
-SELECT *,
-  lead(CASE WHEN {version} OR {delete} THEN {valid_from} END) IGNORE NULLS OVER in_order AS {until}
-FROM (
+SELECT * FROM (
   SELECT *,
-    NOT {delete} AND (
-      coalesce(lag({delete}) OVER in_order, true)
-      OR NOT struct({tracked}) <=> lag(struct({tracked})) OVER in_order
-    ) AS {version}
+    lead(CASE WHEN {version} OR {delete} THEN {valid_from} END) IGNORE NULLS OVER in_order AS {until}
   FROM (
     SELECT *,
-      row_number() OVER (
-        PARTITION BY {keys}, {sequence}
-        ORDER BY {origin}, {deleted_at} DESC
-      ) AS {rank}
+      NOT {delete} AND (
+        coalesce(lag({delete}) OVER in_order, true)
+        OR NOT struct({tracked}) <=> lag(struct({tracked})) OVER in_order
+      ) AS {version}
     FROM (
-      SELECT {columns}, {batch_delete} AS {delete}, 0 AS {origin}, CAST(NULL AS timestamp) AS {deleted_at}
-      FROM {batch}
-      UNION ALL
-      SELECT {columns}, false, 1, NULL
-      FROM {table} AS stored
-      WHERE EXISTS (SELECT 1 FROM {batch} AS source WHERE {stored_match})
-        AND """
+      SELECT
+        {ended_columns},
+        {delete} OR {end} <> 0 AS {delete}, {origin}, {end}
+      FROM (
+        SELECT *, lead(CASE WHEN {ends} THEN {valid_from} END) IGNORE NULLS OVER in_sequence AS {next}
+        FROM (
+          SELECT *,
+            row_number() OVER newest AS {rank},
+            max({valid_to}) OVER same AS {ended},
+            max({origin} = 1 OR {origin} = 2 AND {delete}) OVER same AS {ends}
+          FROM (
+            SELECT
+              {columns}, {batch_delete} AS {delete},
+              0 AS {origin}, CAST(NULL AS timestamp) AS {deleted_at}, NULL AS {valid_to}
+            FROM {batch}
+            UNION ALL
+            SELECT {columns}, false, 1, NULL, {valid_to}
+            FROM {table} AS stored
+            WHERE EXISTS (SELECT 1 FROM {batch} AS source WHERE {stored_match})
+              AND """
 
 _REMEMBERED = """
-      UNION ALL
-      SELECT {columns}, {delete}, 2, {deleted_at}
-      FROM {tombstones} AS remembered
-      WHERE EXISTS (SELECT 1 FROM {batch} AS source WHERE {remembered_match})
-        AND """
+            UNION ALL
+            SELECT {columns}, {delete}, 2, {deleted_at}, NULL
+            FROM {tombstones} AS remembered
+            WHERE EXISTS (SELECT 1 FROM {batch} AS source WHERE {remembered_match})
+              AND """
 
 _IN_ORDER = """
+          )
+          WINDOW
+            same AS (PARTITION BY {keys}, {sequence}),
+            newest AS (PARTITION BY {keys}, {sequence} ORDER BY {origin}, {deleted_at} DESC)
+        )
+        WHERE {rank} = 1
+        WINDOW in_sequence AS (PARTITION BY {keys} ORDER BY {sequence})
+      )
+      LATERAL VIEW explode(
+        CASE
+          WHEN {ended} IS NULL OR {ended} <=> {next} THEN array(0)
+          WHEN {ended} = {valid_from} THEN array(0, 1)
+          ELSE array(0, -1)
+        END
+      ) AS {end}
     )
+    WINDOW in_order AS (PARTITION BY {keys} ORDER BY {sequence}, {end})
   )
-  WHERE {rank} = 1
-  WINDOW in_order AS (PARTITION BY {keys} ORDER BY {sequence})
+  WINDOW in_order AS (PARTITION BY {keys} ORDER BY {sequence}, {end})
 )
-WINDOW in_order AS (PARTITION BY {keys} ORDER BY {sequence})"""
+WHERE {end} = 0"""
 
 _REMEMBER = """\
 INSERT INTO {tombstones} ({columns}, {delete}, {deleted_at})
@@ -73,7 +109,8 @@ class History:
 
     Of two changes of a key with one sequence the last one counts. One that is equal to the change before it, in the
     columns that are tracked, makes no version. Such changes and deletes are remembered in the tombstones: what comes
-    late may make versions of them yet.
+    late may make versions of them yet. A version whose end the table has, and of which no change is known that ended
+    it, was ended by a delete that is forgotten: it has still ended there.
     """
 
     table: TableName
@@ -102,18 +139,32 @@ class History:
             "keys": identifiers(keys),
             "sequence": identifiers(self.sequence),
             "valid_from": identifier(self.sequence[0]),
+            "valid_to": identifier(self.config.valid_to),
+            "ended_columns": ",\n        ".join(map(self._at_end, self.columns)),
             "tracked": identifiers(tracked) or "true",
             "stored_match": self._match("stored", keys),
             "remembered_match": self._match("remembered", keys),
             "batch_delete": DELETE if deletes else "false",
             "delete": DELETE,
             "deleted_at": DELETED_AT,
+            "end": END,
+            "ended": ENDED,
+            "ends": ENDS,
+            "next": NEXT,
             "origin": ORIGIN,
             "rank": RANK,
             "until": UNTIL,
             "version": VERSION,
         }
         return _CHANGES.format(**words), _REMEMBERED.format(**words), _IN_ORDER.format(**words)
+
+    def _at_end(self, column: str) -> str:
+        """A column of a change, or of the end of a version: that is where it ended, and has no other sequence unless it
+        ended as soon as it began."""
+        name = identifier(column)
+        if column == self.sequence[0]:
+            return f"CASE WHEN {END} = 0 THEN {name} ELSE {ENDED} END AS {name}"
+        return f"CASE WHEN {END} >= 0 THEN {name} END AS {name}" if column in self.sequence else name
 
     @property
     def remember(self) -> str:

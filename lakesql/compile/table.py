@@ -8,7 +8,7 @@ from typing import Literal
 
 from lakesql.compile.quote import identifier, table_name, text
 from lakesql.compile.storable import can_be_ordered
-from lakesql.model.config import STAGING_PROPERTY, Config, PartitionField, SortField
+from lakesql.model.config import STAGING_PROPERTY, Config, PartitionField, Scd2, SortField
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import build_writing
 from lakesql.names import CHANGE
@@ -64,7 +64,7 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """Everything that a CREATE TABLE says."""
+    """Everything that a CREATE TABLE says. `tracks_all`: its rows are versions, which all of its columns tell apart."""
 
     name: TableName
     columns: tuple[TableColumn, ...]
@@ -72,6 +72,7 @@ class TableSpec:
     order_by: tuple[SortField, ...] = ()
     properties: Mapping[str, str] = field(default_factory=lambda: DEFAULT_PROPERTIES)
     comment: str = ""
+    tracks_all: bool = False
 
 
 def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: Config, comment: str) -> TableSpec:
@@ -89,6 +90,7 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
         order_by=config.order_by or tuple(field for field in writing.order_by if _can_be_ordered(field, columns)),
         properties={**properties, **config.properties},
         comment=comment,
+        tracks_all=isinstance(config, Scd2) and not config.track_columns,
     )
 
 

@@ -51,10 +51,10 @@ def plan_table(
     columns and partitions stay as they are; sort order and properties follow the configuration under every policy.
     `read` are the table's columns that each batch reads, by the option that names them. Raises `RunError` with every
     problem found: `schema-change` (under `fail`, anything differs; under `ignore`, the table lacks a column of `read`
-    or of the sort order; under `sync_all_columns`, a table that somebody else made would lose columns), `type-change`
-    (no widening leads from one type to the other), `column-required` (the table cannot do without a column that the
-    SELECT lacks), `unstorable-type` (Iceberg has no column of the type), `order-type` and `key-type` (rows cannot be
-    ordered or compared by a column of the type).
+    or of the sort order; under `sync_all_columns`, a table that somebody else made would lose columns; versions would
+    be told apart by fewer columns than before), `type-change` (no widening leads from one type to the other),
+    `column-required` (the table cannot do without a column that the SELECT lacks), `unstorable-type` (Iceberg has no
+    column of the type), `order-type` and `key-type` (rows cannot be ordered or compared by a column of the type).
     """
     types = {column.name.lower(): column.type or "" for column in spec.columns}
     if problems := list(find_misused(model, types, spec.order_by, read)):
@@ -67,7 +67,10 @@ def plan_table(
         missing = spec.name.namespace not in namespaces
         return (*((create_namespace(spec.name),) if missing else ()), create_table(spec))
     changes = _compare(spec, state)
-    if problems := list(_problems(model, changes, policy, state, read)):
+    problems = list(_problems(model, changes, policy, state, read))
+    if spec.tracks_all and policy in ("append_new_columns", "ignore"):
+        problems += _merging(model, changes, state)
+    if problems:
         raise RunError(problems)
     return tuple(_evolve(model, changes, policy, state))
 
@@ -277,6 +280,19 @@ def _problems(
     else:
         version = sql.format_version({**state.properties, **changes.properties})
         yield from _unstorable(model, changes.added, version)
+
+
+def _merging(model: str, changes: _Changes, state: TableState) -> Iterator[Problem]:
+    """Columns that the SELECT lacks of a table whose versions are told apart by all of them."""
+    for column in changes.lost:
+        yield Problem(
+            "schema-change",
+            f"Model '{model}' tracks all columns, and has no column '{column.name}', as table {state.name} has.",
+            "Versions that differ in it alone would become one, as the rows of their keys change. If it has another "
+            "name now, those that are there have NULL under that.",
+            "Put it back, say by track_columns what makes a version, or fill the table again: "
+            f"`lakesql rebuild {model}`.",
+        )
 
 
 def _differences(changes: _Changes) -> list[str]:

@@ -137,6 +137,68 @@ def test_a_batch_that_is_written_again_adds_no_version(project: Project, step: s
     assert stored(project, "m") == versions([*first, *second, (2, 1, 1, 1), (2, 1, 7, 1)])
 
 
+FORGOTTEN: dict[str, tuple[list[Change], list[tuple[int, int, int | None]]]] = {
+    "another version": ([(1, 132, 2, 1)], [(1, 100, 105), (2, 132, None)]),
+    "the same values again": ([(1, 132, 1, 1)], [(1, 100, 105), (1, 132, None)]),
+    "the version itself again": ([(1, 100, 1, 1)], [(1, 100, 105)]),
+    "the version itself, as it should have been": ([(1, 100, 7, 1)], [(7, 100, 105)]),
+    "the delete again": ([(1, 105, None, 1)], [(1, 100, 105)]),
+    "what came before it": ([(1, 103, 2, 1)], [(1, 100, 103), (2, 103, 105)]),
+    "the same values before it": ([(1, 90, 1, 1)], [(1, 90, 105)]),
+    "at its moment": ([(1, 105, 2, 1)], [(1, 100, 105), (2, 105, None)]),
+    "several": ([(1, 103, None, 1), (1, 110, 1, 1), (1, 104, 3, 1)], [(1, 100, 103), (3, 104, 105), (1, 110, None)]),
+}
+"""What comes after the delete at 105 of a version since 100 is forgotten; the versions then: value, since, until."""
+
+
+def test_a_delete_that_is_forgotten_has_still_ended_its_version(project: Project) -> None:
+    feed(project)
+    project.model("m", "SELECT id, v, w, at FROM {s}", mode="scd2", keys=["id"], sequence_by="at")
+    keys = dict(enumerate(FORGOTTEN.values()))
+    record(project, [change for key in keys for change in ((key, 100, 1, 1), (key, 105, None, 1))])
+    project.run().check()
+    assert len(project.rows("m__tombstones")) == len(keys)
+    project.sql(f"DELETE FROM {project.table('m__tombstones')}")
+    for _ in range(2):  # what has come once is nothing new
+        record(project, [(key, *change[1:]) for key, (changes, _) in keys.items() for change in changes])
+        project.run().check()
+        found = {name: [] for name in FORGOTTEN}
+        for row in stored(project, "m"):
+            found[[*FORGOTTEN][row["id"]]].append((row["v"], row["valid_from"], row["valid_to"]))
+        assert found == {name: expected for name, (_, expected) in FORGOTTEN.items()}
+    assert all(row["is_current"] == (row["valid_to"] is None) for row in stored(project, "m"))
+
+
+def test_a_version_that_ended_as_soon_as_it_began_stays_so(project: Project) -> None:
+    """Of two changes of one moment, the place in the log says which is first."""
+    feed(project)
+    sequence = {"sequence_by": ["at", "_change.position"]}
+    project.model("m", "SELECT id, v, at, _change.position AS p FROM {s}", mode="scd2", keys=["id"], **sequence)
+    places = iter(range(1, 9))
+
+    def send(at: int, v: int | None) -> None:
+        row = {"id": 1, "v": v, "w": 1, "at": at}
+        value = {"op": "d", "before": row} if v is None else {"op": "u", "after": row}
+        project.record("s", [Fields(key={"id": 1}, value={**value, "source": {"lsn": next(places)}})])
+        project.run().check()
+
+    send(100, 1)
+    send(100, None)
+    project.sql(f"DELETE FROM {project.table('m__tombstones')}")
+    send(100, 2)
+    send(120, 2)
+    send(130, None)
+    project.sql(f"DELETE FROM {project.table('m__tombstones')}")
+    send(140, 3)
+    assert [
+        (row["v"], row["valid_from"], row["valid_to"]) for row in sorted(project.rows("m"), key=lambda row: row["p"])
+    ] == [
+        (1, 100, 100),
+        (2, 100, 130),
+        (3, 140, None),
+    ]
+
+
 def test_a_history_is_filled_again(project: Project) -> None:
     feed(project)
     project.model("m", "SELECT id, v, w, at FROM {s}", mode="scd2", keys=["id"], sequence_by="at", track_columns="w")

@@ -276,6 +276,14 @@ class TestShape:
         spec = replace(SPEC, properties={**DEFAULT_PROPERTIES, "write.wap.enabled": "true"})
         assert plan(spec, policy=policy) == (set_properties(ORDERS, {"write.wap.enabled": "true"}),)
 
+    @pytest.mark.parametrize("policy", POLICIES)
+    def test_versions_are_not_told_apart_by_fewer_columns_unless_that_is_said(self, policy: SchemaChange) -> None:
+        fewer = replace(SPEC, columns=SPEC.columns[:1], tracks_all=True)
+        if policy == "sync_all_columns":
+            assert plan(fewer, policy=policy) == (drop_column(ORDERS, "amount"),)
+        else:
+            assert conditions(fewer, STATE, policy) == ["schema-change"]
+
     @pytest.mark.parametrize(("version", "changed"), [("1", {"format-version": "2"}), ("2", {}), ("3", {})])
     def test_the_format_version_only_goes_up(self, version: str, changed: dict[str, str]) -> None:
         state = replace(STATE, properties={**DEFAULT_PROPERTIES, "format-version": version})
