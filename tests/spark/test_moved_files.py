@@ -9,6 +9,7 @@ import pytest
 
 from lakesql.compile.select import build_select
 from lakesql.engine.progress.moved import settle_files
+from lakesql.events import Noted
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import bind_select
 from lakesql.run.identities import query_identities
@@ -106,6 +107,20 @@ def test_files_that_were_removed_make_room_for_others_of_their_names(project: Pr
     land(project, "landing/tuesday/a.json", 2)
     project.run().check()
     assert ids(project) == [1, 2]
+
+
+def test_a_folder_and_a_pattern_are_no_uri(project: Project) -> None:
+    """Of which a part after `?` or `#` would be no path."""
+    read_from(project, "landing #1/part-?.json")
+    project.model("m", "SELECT id, k FROM {s}", mode="append")
+    for number in (1, 2):
+        land(project, f"landing #1/part-{number}.json", number)
+    project.run().check()
+    assert not any("moved" in noted.text for noted in project.run().check().of(Noted))
+    (project.directory / "landing #1/part-2.json").unlink()
+    land(project, "landing #1/part-3.json", 3)
+    project.run().check()
+    assert ids(project) == [1, 2, 3]
 
 
 def test_a_connection_that_moves_with_its_files_is_followed(project: Project) -> None:

@@ -8,9 +8,10 @@ places, or have other times, nobody but the operator knows whether they are the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
@@ -95,7 +96,7 @@ def _find_gone(session: SparkSession, folder: str, bindings: Sequence[StreamBind
     for name in sorted(files.names("sources")) if places else ():
         known = newest_seen(files, int(name))[-LOOKED_AT:] if name.isdecimal() else []
         folders = tuple(f"{named_folder(_path(files_of(*place)))}/" for place in places)
-        in_place = [file for file in known if f"{_path(file.path)}/".startswith(folders)]
+        in_place = [file for file in known if f"{_path_of(file)}/".startswith(folders)]
         if not known or any(file_exists(session, file) for file in in_place):
             continue
         there = [(base, file) for stream, base in places for file in list_files(session, files_of(stream, base))]
@@ -104,13 +105,13 @@ def _find_gone(session: SparkSession, folder: str, bindings: Sequence[StreamBind
             not in_place,
             known,
             {_name(file): file for _, file in there},
-            {_path(file.path).removeprefix(f"{_path(base).rstrip('/')}/"): file for base, file in there},
+            {_path_of(file).removeprefix(f"{_path(base).rstrip('/')}/"): file for base, file in there},
         )
 
 
 def _find_same(file: SeenFile, there: Mapping[str, SeenFile]) -> SeenFile | None:
     """The file that has the path of this one relative to its connection, wherever that was, and its time."""
-    parts = _path(file.path).split("/")
+    parts = _path_of(file).split("/")
     paths = ("/".join(parts[first:]) for first in range(1, len(parts)))
     found = (there[path] for path in paths if path in there)
     return next((now for now in found if now.modified_ms == file.modified_ms), None)
@@ -133,5 +134,14 @@ def _last(uri: str) -> str:
     return uri.rsplit("/", 1)[-1]
 
 
+_SCHEME = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
+
+
 def _path(place: str) -> str:
-    return unquote(urlsplit(place).path)
+    """The path of a folder or a glob of Hadoop's, in which `?`, `#` and `%` are themselves."""
+    return _SCHEME.sub("", place)
+
+
+def _path_of(file: SeenFile) -> str:
+    """The path of a file, which is known by its URI."""
+    return unquote(_path(file.path))
