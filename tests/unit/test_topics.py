@@ -11,6 +11,7 @@ from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.progress.decide import decide, decide_all
 from lakesql.engine.progress.position import Source, ledger_positions, topic_ids
 from lakesql.engine.progress.state import Batch, Checkpoint, Resume, StartFrom
+from lakesql.engine.progress.topics import check_upstream
 from lakesql.errors import RunError
 from tests.unit.test_decide import ID, READ, SOURCE, checkpoint, entry, origin, outcome, refusal, state
 
@@ -65,6 +66,31 @@ def test_a_position_is_that_of_the_topics_whatever_the_order() -> None:
             checkpoint=replace(given.checkpoint, origin=replace(there, streams=("clicks", "orders"))),
         )
     ) == Resume(5)
+
+
+def test_a_stream_that_joins_itself_is_looked_at_as_any_other() -> None:
+    """Spark has a position for each time that it reads the stream; of two the lower one counts."""
+    behind = {"shop.orders": {"0": 3, "1": 7}}
+    there = checkpoint(5, 5, origin=origin(streams=("orders",), state="s"), positions={5: (READ, behind)})
+    newest = entry(5, positions={"0": READ, "1": behind}, state="s")
+    given = state(there, newest, shape="s")
+    assert decide(given) == Resume(5)
+    anew = replace(SOURCE, topics={"shop.orders": "id-2"})
+    assert refusal(replace(given, sources=(anew,))) == "topic-recreated"
+    begins_at = [replace(SOURCE, beginnings={"shop.orders": {0: first, 1: 7}}) for first in (3, 4)]
+    assert decide(replace(given, sources=(begins_at[0],))) == Resume(5)
+    assert refusal(replace(given, sources=(begins_at[1],))) == "data-lost"
+
+
+def test_a_table_that_joins_itself_is_known_to_be_rebuilt() -> None:
+    stands = {"version": 1, "snapshot_id": 7, "position": 0, "scan_all_files": False}
+    there = checkpoint(5, 5, origin=origin(streams=("orders",), state="s"), positions={5: (stands, stands)})
+    newest = entry(5, positions={"0": stands, "1": stands}, state="s")
+    given = state(there, newest, sources=(Source("orders", "table", rebuilt=(7, 8)),), shape="s")
+    check_upstream(given, decide(given))
+    with pytest.raises(RunError) as caught:
+        check_upstream(replace(given, sources=(Source("orders", "table", rebuilt=(8, 9)),)), Resume(5))
+    assert caught.value.problems[0].condition == "upstream-rebuilt"
 
 
 def test_a_loss_of_one_query_of_several_is_accepted() -> None:

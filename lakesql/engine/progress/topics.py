@@ -69,19 +69,37 @@ def next_positions(state: ProgressState, decision: Decision) -> Positions:
 def _positions_after(state: ProgressState, batch: int) -> Positions:
     """Where the sources stand after a batch of the checkpoint; nothing where that cannot be told."""
     stands = state.checkpoint.positions.get(batch) if state.checkpoint else None
-    if stands is None or len(stands) != len(state.sources):
+    if stands is None:
         return {}
-    positions = dict(zip((source.name for source in state.sources), stands, strict=True))
-    return {source.name: _position_of(source, positions) for source in state.sources}
+    names = [source.name for source in state.sources]
+    named = dict(zip(names, stands, strict=True)) if len(stands) == len(names) else {}
+    return {source.name: _position_of(source, named.get(source.name), stands) for source in state.sources}
 
 
-def _position_of(source: Source, positions: Positions) -> Position:
-    """The source's own position: that of its topics. Spark may order a stateful query's sources as it likes."""
-    own = positions[source.name]
-    if source.kind != "kafka":
-        return own
-    read = [each for each in (own, *positions.values()) if isinstance(each, dict)]
-    return next((each for each in read if each.keys() & source.topics.keys()), own)
+def _position_of(source: Source, own: Position, stands: Sequence[Position]) -> Position:
+    """The source's position among all of them: `own` by its place, unless Spark has them otherwise.
+
+    It may order a stateful query's sources as it likes, and reads a stream twice that joins itself: of two positions
+    the lower one counts.
+    """
+    match source.kind:
+        case "kafka":
+            read = [each for each in (own, *stands) if isinstance(each, dict) and each.keys() & source.topics.keys()]
+            return own if not read or read[0] is own else _lowest(read)
+        case "table" if own is None:
+            read = [each for each in stands if isinstance(each, dict) and "snapshot_id" in each]
+            return next((each for each in read if each["snapshot_id"] in source.rebuilt), read[0] if read else None)
+        case _:
+            return own
+
+
+def _lowest(positions: Sequence[Mapping[str, Mapping[str, int]]]) -> Position:
+    found: dict[str, dict[str, int]] = {}
+    for position in positions:
+        for topic, partitions in position.items():
+            known = found.setdefault(topic, {})
+            known |= {number: min(int(at), known.get(number, int(at))) for number, at in partitions.items()}
+    return found
 
 
 def _check_ids(state: ProgressState, positions: Positions) -> None:
