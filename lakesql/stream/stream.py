@@ -51,7 +51,11 @@ class Watermark:
 class Csv:
     """How the lines of a CSV stream are read. Columns are matched by position."""
 
-    header: bool = option("Whether each file starts with a line of column names, which is not a record.", default=False)
+    header: bool = option(
+        "Whether each file starts with a line of the names in `columns`, which is not a record. They may be quoted, in "
+        "another case, or have spaces around them; a line of other names is a record.",
+        default=False,
+    )
     delimiter: str = option("The separator of two values.", default=",")
     quote: str = option("The quote around a value that contains the delimiter.", default='"')
     escape: str = option("What escapes a quote inside a quoted value.", default="\\")

@@ -266,11 +266,26 @@ def test_csv_records_are_read_and_unfit_ones_are_rejected(spark: SparkSession) -
         b"3;NA",
         b"",
         b'"id";"at";"name"',
+        b'\xef\xbb\xbfID; At;"name" ',
+        b"id;at;nom",
     ]
     rows = parsed(spark, contract, lines)
     assert [(r.id, r.name) for r in rows if not r._lakesql_rejected] == [(1, "a;b"), (2, None)]
     bad = [(r._record.offset, r._lakesql_rejected.reason) for r in rows if r._lakesql_rejected]
-    assert bad == [(3, "unparsable"), (4, "required-missing"), (5, "unparsable")]
+    assert bad == [(3, "unparsable"), (4, "required-missing"), (5, "unparsable"), (9, "unparsable")]
+
+
+@pytest.mark.parametrize("escape", ["\\", '"'])
+def test_a_csv_record_is_one_line_and_may_have_the_end_of_one(spark: SparkSession, escape: str) -> None:
+    """A line break in quotes is a part of a value. Of several lines Spark reads the first, and says nothing."""
+    contract = contract_of("id int, name string", format="csv", csv=Csv(escape=escape))
+    quoted = f'3,"a{escape}"\nb"'.encode()
+    values = [b"1,a\n", b"1,a\r\n", quoted, quoted + b"\n", b"1,a\n2,b", b"1,a\n2,b\n", quoted + b"\n2,b", b"1,a\n\n"]
+    rows = parsed(spark, contract, values)
+    assert [r.name for r in rows if not r._lakesql_rejected] == ["a", "a", 'a"\nb', 'a"\nb']
+    assert [(r._record.offset, r._lakesql_rejected.reason) for r in rows if r._lakesql_rejected] == [
+        (offset, "unparsable") for offset in (4, 5, 6, 7)
+    ]
 
 
 @pytest.mark.parametrize(("options", "reason"), [({}, "unparsable"), ({"timestamp_format": "HH:mm dd.MM.yyyy"}, None)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
@@ -300,6 +301,8 @@ def _faults(contract: Contract) -> tuple[_Fault, ...]:
     if contract.format == "json":
         faults.append(_Fault(~_is_one_value(), UNPARSABLE, lambda: _json_detail(contract)))
     elif contract.format in ("csv", "avro"):
+        if contract.format == "csv":
+            faults.append(_Fault(_is_several_lines(contract.csv), UNPARSABLE, lambda: F.lit("more than one line")))
         faults.append(_unread(contract))
     return (*faults, *_column_faults(contract, has_text=contract.format in ("json", "csv")))
 
@@ -521,7 +524,22 @@ def _from_csv(options: Csv) -> Reader:
     if options.timestamp_format:
         spark_options["timestampFormat"] = options.timestamp_format
     # The typed method takes the schema as DDL only.
-    return lambda text, schema: F.from_csv(text, _ddl(schema), spark_options)
+    return lambda text, schema: F.from_csv(_without_line_end(text), _ddl(schema), spark_options)
+
+
+_LINE_END = r"\r?\n\z"
+
+
+def _without_line_end(text: Column) -> Column:
+    return F.when(text.endswith("\n"), F.regexp_replace(text, _LINE_END, "")).otherwise(text)
+
+
+def _is_several_lines(options: Csv) -> Column:
+    """Whether a value has a line break that is not quoted: Spark reads the first line alone, and says nothing."""
+    text, quote, escape = _text(), re.escape(options.quote), re.escape(options.escape)
+    plain = f"[^{quote}{escape}]|{escape}{quote}" if quote == escape else f"[^{quote}{escape}]|{escape}."
+    unquoted = F.regexp_replace(text, f"(?s){quote}(?:{plain})*{quote}", "")
+    return text.contains("\n") & _without_line_end(unquoted).contains("\n")
 
 
 def _without_headers(source: DataFrame, contract: Contract) -> DataFrame:
@@ -529,11 +547,19 @@ def _without_headers(source: DataFrame, contract: Contract) -> DataFrame:
     line = F.rtrim(_text())
     is_record = line != ""
     if contract.csv.header:
-        plain = [column.name for column in contract.columns]
-        quote = contract.csv.quote
-        quoted = [f"{quote}{name.replace(quote, contract.csv.escape + quote)}{quote}" for name in plain]
-        is_record &= ~line.isin(contract.csv.delimiter.join(plain), contract.csv.delimiter.join(quoted))
+        is_record &= ~_is_header(contract)
     return source.where(F.col("value").isNull() | is_record)
+
+
+def _is_header(contract: Contract) -> Column:
+    """Whether a line has the names of the columns, in their order: quoted or not, in any case, with spaces around."""
+    names = [column.name for column in contract.columns]
+    fields = [T.StructField(f"c{number}", T.StringType()) for number in range(len(names))]
+    text = F.ltrim(_text(), F.lit("\ufeff"))  # a byte order mark
+    found = _from_csv(contract.csv)(text, T.StructType([*fields, T.StructField(CORRUPT, T.StringType())]))
+    same = [F.lower(F.trim(found[f.name])) == name.strip().lower() for f, name in zip(fields, names, strict=True)]
+    is_likely = F.lower(text).contains(names[0].lower())  # most lines are not read for it
+    return F.coalesce(F.when(is_likely, reduce(operator.and_, same, found[CORRUPT].isNull())), F.lit(False))
 
 
 def _holds(contract: Contract, kind: type[T.DataType]) -> bool:
