@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from functools import reduce
 from operator import and_
@@ -11,6 +12,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
+
+from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone
 
 MISFIT = "not a record of the Avro schema"
 
@@ -68,7 +71,33 @@ def _fits(value: Column, wanted: T.DataType) -> Column:
             return value.isNull() | F.forall(value, lambda item: _fits(item, element))
         case T.MapType(valueType=element):
             return value.isNull() | F.forall(F.map_values(value), lambda item: _fits(item, element))
-        case T.IntegralType():  # a cast cuts a fraction off
-            return value.isNull() | F.coalesce(value.try_cast("double") == value.try_cast(wanted), F.lit(False))
         case _:
-            return value.isNull() | value.try_cast(wanted).isNotNull()
+            return value.isNull() | F.coalesce(_is_kept(value, value.try_cast(wanted), wanted), F.lit(False))
+
+
+def _is_kept(value: Column, cast: Column, wanted: T.DataType) -> Column:
+    """Whether what the value was cast to is all of it; NULL where it is not even that.
+
+    A cast cuts off fractions, and the time of a date. It takes a number for seconds: milliseconds lie beyond the year
+    9999 then. It puts a text that is a time alone on the day of the reading, and makes infinity of a large double.
+    """
+    kind = F.typeof(value)
+    match wanted:
+        case T.IntegralType():
+            return value.try_cast("double") == cast
+        case T.DecimalType():
+            return F.coalesce(value.try_cast(_DECIMAL) == cast.cast(_DECIMAL), cast.isNotNull())
+        case T.FloatType():
+            return (F.abs(cast) != F.lit(math.inf)) | (F.abs(value.try_cast("double")) == F.lit(math.inf))
+        case T.TimestampType():
+            is_alone = (kind == "string") & is_time_alone(value.try_cast("string"))
+            return F.unix_micros(cast).between(*COMMON_TIMES) & ~is_alone
+        case T.DateType():
+            has_time = kind.startswith("timestamp") & (value.try_cast("timestamp") != cast.cast("timestamp"))
+            return F.unix_date(cast).between(*COMMON_DAYS) & ~F.coalesce(has_time, F.lit(False))
+        case _:
+            return cast.isNotNull()
+
+
+_DECIMAL = "decimal(38,18)"
+"""In which two decimals are compared; one that is too large for it is not."""

@@ -18,8 +18,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.parse import (
-    COMMON_DAYS,
-    COMMON_TIMES,
     CORRUPT,
     Contract,
     ContractColumn,
@@ -27,6 +25,7 @@ from lakesql.engine.records.parse import (
     bound,
     from_json,
 )
+from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES
 from lakesql.stream.stream import Encoding
 
 UNAVAILABLE = "__debezium_unavailable_value"

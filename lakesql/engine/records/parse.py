@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 
 from lakesql.compile.quote import identifier
 from lakesql.engine.records.avro_value import avro_row
+from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone
 from lakesql.names import NO_VALUE, RAW, RECORD, REJECTED, REQUIRED_MISSING, ROW, UNPARSABLE
 from lakesql.names import TOMBSTONE as TOMBSTONE_KEY
 from lakesql.stream.stream import RECORD_FIELDS, Csv, Encoding, Envelope, Unit
@@ -420,8 +421,7 @@ def _no_decimal(text: Column, wanted: T.DataType, _path: str) -> Column | None:
 
 
 def _time_alone(text: Column, wanted: T.DataType, _path: str) -> Column | None:
-    """Whether the text of a timestamp is a time without a date, which Spark's readers put on the day of the reading."""
-    return text.rlike(r"^\s*T?[0-9]{1,2}:") if isinstance(wanted, T.TimestampType) else None
+    return is_time_alone(text) if isinstance(wanted, T.TimestampType) else None
 
 
 def _takes_times_alone(contract: Contract) -> bool:
@@ -434,12 +434,6 @@ def _is_today(value: Column, wanted: T.DataType, _path: str) -> Column | None:
         return None
     return value.between(F.date_sub(F.current_date(), 1), F.date_add(F.current_date(), 2))
 
-
-COMMON_TIMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-"""The years 1 to 9999, in microseconds."""
-
-COMMON_DAYS = (-719_162, 2_932_896)
-"""The same years, in days since 1970."""
 
 EXPONENT_BOMB = r"[:\[,]\s*\"?[-+]?[0-9.]+[eE][-+]?[0-9]{6,}[\"\s,}\]]"
 """A number of a hundred thousand digits and more in a dozen bytes: Spark writes them out to round it to a decimal,
