@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,7 @@ from lakesql.engine.progress.lease import Leases
 from lakesql.engine.sources.globs import local_files
 from lakesql.events import Noted
 from lakesql.run.drop import Dropper
+from lakesql.run.maintain import maintenance_queries
 from lakesql.run.prepare import RunContext
 from lakesql.run.rebuild import abandon_rebuild
 from tests.spark.project import T0_MS, Project, Ran, Row
@@ -194,6 +197,30 @@ def break_off(project: Project, at: str) -> None:
             raise RuntimeError("killed")
 
     assert not project.rebuild("m", reached=reached).succeeded
+
+
+def test_no_orphan_of_any_table_of_the_model_is_removed_while_it_is_rebuilt(begun: Project) -> None:
+    """The files of the replacement, and of its dead letters, lie where those of the live tables do."""
+    model = {"mode": "append", "maintenance": {"max_time_ratio": 1.0, "expire_snapshots": False}}
+    begun.model("m", "SELECT id, k, n FROM {s}", **model)
+    begun.run().check()
+    break_off(begun, "hand-over")
+    written, letters = data_files(begun, "m__rebuild"), data_files(begun, "m__rebuild__dead_letter")
+    assert written and letters
+    for file in (*written, *letters):
+        os.utime(file, (time.time() - 9 * 86_400,) * 2)
+
+    orphans = frozenset(f"{owner}.remove_orphan_files" for owner in ("m", "m__dead_letter"))
+    begun.run(queries_by=maintenance_queries({"m": orphans}, at_once=True)).check()
+
+    assert all(file.exists() for file in (*written, *letters))
+    begun.rebuild("m").check()
+    assert count_rows(begun) == 5 and begun.reasons("m").total() == 1
+
+
+def data_files(project: Project, name: str) -> list[Path]:
+    found = project.sql(f"SELECT file_path FROM {project.table(name)}.files")
+    return [Path(row["file_path"].removeprefix("file:")) for row in found]
 
 
 def live_run(project: Project, ended: threading.Event, found: list[Ran]) -> threading.Thread:

@@ -319,8 +319,8 @@ class Keeper:
             case ExpireSnapshots() as options:
                 return self._expire(session, task, options, facts or _read_facts(session, task.table))
             case RemoveOrphanFiles() as options:
-                if table_exists(session, task.table.rebuild):
-                    return None  # its files lie among those of the table, and no version of the table has them yet
+                if self._is_rebuilt(session):
+                    return None
                 before = _time(self._clock() - options.older_than.length_ms)
                 return {"orphan_files_count": len(self._collect(session, call_text(task, before=before)))}
             case _:
@@ -358,6 +358,15 @@ class Keeper:
                     return None
         tag_entries(load_table(session, task.table), facts)
         return _counts(self._collect(session, call_text(task, before=_time(before_ms))))
+
+    def _is_rebuilt(self, session: SparkSession) -> bool:
+        """Whether the model is being rebuilt.
+
+        Files of its replacement, and of the replacement's dead letters, lie among those of its tables then, and no
+        version of these has them yet.
+        """
+        rebuild = self.upkeep.table.rebuild
+        return any(table_exists(session, name) for name in (rebuild, rebuild.dead_letter))
 
     def _pays(self, task: MaintenanceTask, options: ExpireSnapshots, facts: TableFacts, old: int) -> bool:
         """Whether a call is worth it that removes so few, as readers need the others: only a look at these says it."""
