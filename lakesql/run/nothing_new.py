@@ -347,7 +347,7 @@ def _is_due(model: Model, find: _FindTable) -> bool:
         spent = facts.work.spent if spent is None else spent
         if facts.is_left:
             return True
-        if time_left_ms(spent, model.config.maintenance.max_time_ratio, facts.first_ms, at_ms) <= 0:
+        if time_left_ms(spent, model.config.maintenance.max_time_ratio, facts.start_ms, at_ms) <= 0:
             continue
         manifests = facts.manifests
         of_table = [task for task in tasks if task.table == name]

@@ -16,12 +16,14 @@ import pytest
 from lakesql.catalog.table_facts import read_facts
 from lakesql.compile.maintenance import iceberg_options
 from lakesql.compile.select import build_selects
+from lakesql.engine.maintenance.figures import parse_work
 from lakesql.engine.maintenance.keeper import Keeper
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.gateway import java_class
 from lakesql.events import BatchCommitted, Event, MaintenanceFailed, Noted, TableMaintained, now_ms
 from lakesql.model.table_name import TableName
+from lakesql.names import MAINTENANCE_PROPERTY
 from lakesql.project.procedures import (
     ARGUMENTS,
     DUE_OPTIONS,
@@ -182,6 +184,30 @@ def test_the_oldest_snapshots_expire_where_there_are_too_many(project: Project) 
 
     assert project.snapshot_ids("a") == held[-3:]
     assert rows(project, "a") == appended(range(6))
+
+
+def test_a_procedure_is_due_by_its_time_though_no_snapshot_is_kept_for_so_long(project: Project) -> None:
+    keeps = {**LAZY, "expire_snapshots": {"max_snapshots": 1, "retain_last": 1, "trigger": "3 hours"}}
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance=keeps)
+    project.model("b", "SELECT * FROM {e}", mode="append", maintenance={**LAZY, "expire_snapshots": False})
+    record(project, *range(4))
+    project.run().check()
+    starts = {name: project.iceberg(name).metadata.snapshots[0].timestamp_ms for name in ("a", "b")}
+
+    assert "a.expire_snapshots" in tasks(keep(project, "a", lambda: now_ms() + 4 * 3_600_000))
+    project.sql(
+        f"CALL {project.lake.catalog.profile.name}.system.expire_snapshots(table => '{project.namespace}.b', "
+        f"older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1)"
+    )
+    oldest = min(each.timestamp_ms for each in project.iceberg("b").metadata.snapshots)
+    assert oldest > starts["b"] and MAINTENANCE_PROPERTY not in project.iceberg("b").properties
+    assert not keep(project, "b")
+
+    kept = {name: parse_work(project.iceberg(name).properties[MAINTENANCE_PROPERTY]).since for name in starts}
+    assert kept == {"a": starts["a"], "b": oldest}, "where it began, or as far as that is known"
+    before = project.iceberg("b").metadata_location
+    assert not keep(project, "b") and project.iceberg("b").metadata_location == before, "it is kept once"
 
 
 @pytest.mark.parametrize("step", ["maintain", "maintained"])

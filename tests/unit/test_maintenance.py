@@ -52,7 +52,8 @@ ALL = {"min-input-files": "2"}
 
 
 def facts(*summaries: Summary, version: int = 2, refs: Mapping[str, int] | None = None, **more: Any) -> TableFacts:
-    """A table whose commits have these summaries, oldest first, a minute apart, the last one now."""
+    """A table whose commits have these summaries, oldest first, a minute apart, the last one now; those before the
+    number `first` have expired."""
     count = len(summaries)
     snapshots = [
         {
@@ -62,6 +63,7 @@ def facts(*summaries: Summary, version: int = 2, refs: Mapping[str, int] | None 
             "summary": {"operation": "append", **{key: str(value) for key, value in summary.items()}},
         }
         for number, summary in enumerate(summaries, 1)
+        if number >= more.get("first", 1)
     ]
     return parse_facts(
         json.dumps(
@@ -177,12 +179,22 @@ def test_what_is_due_by_time() -> None:
     ran = facts(*[commit()] * 2000, properties={"lakesql.maintenance": done})
     assert not due(RemoveOrphanFiles(), ran, now_ms=NOW + DAY_MS - 1)
     assert parse_work(done) == ran.work == Work({"remove_orphan_files": NOW}, ((NOW, 5),))
-    looked = Work({}, (), 7, 5)
+    looked = Work({}, (), 7, 5, since=3)
     assert parse_work(render_work(looked)) == looked
     assert Work().since_whole == WHOLE_EVERY, "the first rewrite takes in all"
     partial = Work(since_whole=3)
     assert parse_work(render_work(partial)) == partial
     assert parse_work("{") == parse_work('{"done": 3}') == parse_work("[]") == Work()
+
+
+def test_a_trigger_that_is_longer_than_snapshots_are_kept_counts_from_where_the_table_began() -> None:
+    whole, cut = facts(*[commit()] * 5), facts(*[commit()] * 5, first=3)
+    start = whole.start_ms
+    assert cut.start_ms == start + 2 * 60_000 and cut.is_start_moving and not whole.is_start_moving
+    kept = facts(*[commit()] * 5, first=3, properties={"lakesql.maintenance": render_work(Work(since=start))})
+    assert kept.start_ms == start and not kept.is_start_moving and not facts().is_start_moving
+    weekly = RemoveOrphanFiles(trigger=Duration("7 days", 7 * DAY_MS))
+    assert due(weekly, kept, now_ms=start + 7 * DAY_MS) and not due(weekly, kept, now_ms=start + 7 * DAY_MS - 1)
 
 
 def test_what_is_due_by_its_trigger_alone_has_no_threshold() -> None:

@@ -60,7 +60,7 @@ def why_due(
     head = facts.head
     if head is None:
         return ""
-    last_ms = facts.work.done.get(procedure, facts.first_ms)
+    last_ms = facts.work.done.get(procedure, facts.start_ms)
     is_time = options.trigger is not None and now_ms - last_ms >= options.trigger.length_ms and factor < URGENT
     is_time = is_time or factor == AT_ONCE
     if is_by_time:

@@ -46,7 +46,8 @@ class Work:
 
     `rewritten` is the sequence number of the newest commit whose files a rewrite has looked at, all of them, and
     `taken_in` that of the newest whose files one has taken in, however large for small ones. `since_whole` counts the
-    rewrites from such a one on; as many as there may be, if nothing is said.
+    rewrites from such a one on; as many as there may be, if nothing is said. `since` is when the oldest snapshot was
+    made that was there when this was kept first: it stays when that one has expired.
     """
 
     done: Mapping[str, int] = field(default_factory=dict)
@@ -54,6 +55,7 @@ class Work:
     rewritten: int | None = None
     taken_in: int | None = None
     since_whole: int = WHOLE_EVERY
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,15 @@ class TableFacts:
         return int(summary[CREATED]) + int(summary[KEPT]) if {CREATED, KEPT} <= summary.keys() else None
 
     @property
-    def first_ms(self) -> int:
-        """When the oldest snapshot was made that is there."""
-        return min((each.at_ms for each in self.snapshots.values()), default=0)
+    def start_ms(self) -> int:
+        """Since when the table has been written to, as far as it is known: no expiry moves it once it is kept."""
+        oldest = min((each.at_ms for each in self.snapshots.values()), default=0)
+        return oldest if self.work.since is None else self.work.since
+
+    @property
+    def is_start_moving(self) -> bool:
+        """Whether the oldest snapshot is not the first one any more, and nobody has kept when one was made before."""
+        return self.work.since is None and bool(self.history) and self.history[-1].parent is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +216,7 @@ def _entries(facts: TableFacts) -> dict[str, list[SnapshotFacts]]:
     return entries
 
 
-_NUMBERS = ("rewritten", "taken_in", "since_whole")
+_NUMBERS = ("rewritten", "taken_in", "since_whole", "since")
 _NO_WORK = Work()
 
 

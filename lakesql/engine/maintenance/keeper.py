@@ -192,12 +192,12 @@ class Keeper:
             self.failed.add(str(table))
             self._tell_once(f"the state of {table} cannot be read: {read_cause(error)[1]}")
             return
-        if not due:
+        if watched is None:
             return
         done: dict[str, int] = {}
-        facts = watched.facts if watched is not None else None  # as they are before the first procedure
+        facts: TableFacts | None = watched.facts  # as they are before the first procedure
         for number, task in enumerate(due):
-            if number and watched is not None and self._time_left(watched.facts) <= 0:
+            if number and self._time_left(watched.facts) <= 0:
                 break  # what is left is due the next time
             self._reached("maintain")
             if self._call(session, task, facts):
@@ -206,7 +206,8 @@ class Keeper:
             self._reached("maintained")
         if done:
             self._watched.pop(table, None)
-            self._note(session, table, done)
+        if done or (watched.facts.is_start_moving and not watched.facts.is_left):
+            self._note(session, table, done, watched.facts.start_ms)
 
     def _look(
         self, session: SparkSession, table: TableName, tasks: tuple[MaintenanceTask, ...], factor: float
@@ -259,7 +260,7 @@ class Keeper:
     def _time_left(self, facts: TableFacts) -> float:
         if self._at_once:
             return float("inf")
-        return time_left_ms(self._spent or (), self.upkeep.max_time_ratio, facts.first_ms, self._clock())
+        return time_left_ms(self._spent or (), self.upkeep.max_time_ratio, facts.start_ms, self._clock())
 
     def _call(self, session: SparkSession, task: MaintenanceTask, facts: TableFacts | None) -> bool:
         """Run one task, and say what it did; whether it is done. `facts` are the table's, where they are known."""
@@ -475,14 +476,15 @@ class Keeper:
         most = max(group_files(options), int(files * allowed / size))
         return {MAX_FILES: str(min(most, options.max_files_to_rewrite or most))}
 
-    def _note(self, session: SparkSession, table: TableName, done: Mapping[str, int]) -> None:
-        """Keep with the table what was done when, for the runs to come."""
+    def _note(self, session: SparkSession, table: TableName, done: Mapping[str, int], start_ms: int) -> None:
+        """Keep with the table what was done when, and since when it is there, for the runs to come."""
         try:
             loaded = load_table(session, table)
             work = parse_work(str(loaded.properties().getOrDefault(MAINTENANCE_PROPERTY, "")))
             spent = tuple(self._spent or ()) if table == self.upkeep.table else ()
-            said = render_work(replace(self._looked.pop(table, work), done={**work.done, **done}, spent=spent))
-            loaded.updateProperties().set(MAINTENANCE_PROPERTY, said).commit()
+            since = start_ms if work.since is None else work.since
+            work = replace(self._looked.pop(table, work), done={**work.done, **done}, spent=spent, since=since)
+            loaded.updateProperties().set(MAINTENANCE_PROPERTY, render_work(work)).commit()
         except Exception as error:
             self._tell_once(f"what was done on {table} cannot be kept: {read_cause(error)[1]}")
 
