@@ -27,7 +27,7 @@ from lakesql.catalog.metadata import ReadMetadata, open_metadata, read_opened
 from lakesql.compile.select import Select
 from lakesql.engine.ledger.entry import Snapshot, ledger_tag, newest_entry
 from lakesql.engine.maintenance.due import find_due, time_left_ms
-from lakesql.engine.maintenance.figures import TableFacts, facts_of, level_of
+from lakesql.engine.maintenance.figures import TableFacts, Work, facts_of, level_of
 from lakesql.engine.progress.analyzed import Analyzed, WritableFiles, keep_analyzed, read_analyzed, shape_of
 from lakesql.engine.progress.decide import decide_all
 from lakesql.engine.progress.holder import FOLDER_SUFFIX, is_released
@@ -338,19 +338,19 @@ def _is_due(model: Model, find: _FindTable) -> bool:
     tasks = maintenance_tasks(model)
     if tasks and maintenance_of(model) is None:
         return True
-    spent, at_ms = None, now_ms()
+    own, at_ms = find(model.table), now_ms()
+    shared = own.facts.work if own is not None else Work()
     for name in dict.fromkeys(task.table for task in tasks):
         table = find(name)
         if table is None:
             continue
         facts = table.facts
-        spent = facts.work.spent if spent is None else spent
         if facts.is_left:
             return True
-        if time_left_ms(spent, model.config.maintenance.max_time_ratio, facts.start_ms, at_ms) <= 0:
+        if time_left_ms(shared.spent, model.config.maintenance.max_time_ratio, facts.start_ms, at_ms) <= 0:
             continue
         manifests = facts.manifests
-        of_table = [task for task in tasks if task.table == name]
+        of_table = [task for task in tasks if task.table == name and shared.may(task.name, at_ms)]
         if manifests is None and any(isinstance(task.options, RewriteManifests) for task in of_table):
             return True
         if find_due(of_table, facts, level_of(facts), manifests or 0, at_ms, AT_END):

@@ -17,7 +17,7 @@ from lakesql.catalog.table_facts import read_facts
 from lakesql.compile.maintenance import iceberg_options
 from lakesql.compile.select import build_selects
 from lakesql.engine.maintenance.figures import parse_work
-from lakesql.engine.maintenance.keeper import Keeper
+from lakesql.engine.maintenance.keeper import LOOKS_AGAIN_MS, Keeper
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.gateway import java_class
@@ -26,9 +26,11 @@ from lakesql.model.table_name import TableName
 from lakesql.names import MAINTENANCE_PROPERTY
 from lakesql.project.procedures import (
     ARGUMENTS,
+    BYTES_PER_MS,
     DUE_OPTIONS,
     PROCEDURES,
     REFUSED_ARGUMENTS,
+    RESTS_MS,
     iceberg_names,
     option_names,
 )
@@ -149,7 +151,7 @@ def test_what_the_ledger_and_a_stream_of_the_table_need_does_not_expire(project:
     project.run("a", "u").check()
 
     held = len(project.snapshot_ids("a"))
-    assert "a.expire_snapshots" in tasks(keep(project, "a", in_ten_days))
+    assert "a.expire_snapshots" in tasks(keep(project, "a", lambda: in_ten_days() + LOOKS_AGAIN_MS))
     assert 1 < len(project.snapshot_ids("a")) < held, "nothing has expired, or too much"
     project.run("d").check()
     assert rows(project, "d") == rows(project, "a") == appended(range(5))
@@ -291,6 +293,20 @@ def test_a_procedure_that_fails_is_told_and_fails_no_batch(project: Project) -> 
     assert ran.conditions("a") == ["maintenance-failed"], "it was asked for, and there is no batch that goes on"
 
 
+def test_the_time_that_dead_letters_take_is_kept_with_the_own_table(project: Project) -> None:
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance={"rewrite_data_files": {"min_input_files": 2}})
+    record(project, *range(3))
+    project.run().check()
+    letters = maintenance_queries({"a": frozenset({"a__dead_letter.rewrite_data_files"})}, at_once=True)
+    (rewritten,) = project.run(queries_by=letters).check().of(TableMaintained)
+    spent = {
+        name: [took_ms for _, took_ms in parse_work(project.iceberg(name).properties[MAINTENANCE_PROPERTY]).spent]
+        for name in ("a", "a__dead_letter")
+    }
+    assert spent == {"a": [rewritten.duration_ms], "a__dead_letter": []}
+
+
 def test_tasks_run_by_themselves_and_leave_a_model_that_is_run_alone(project: Project) -> None:
     few = {"rewrite_data_files": {"min_input_files": 2}, "remove_orphan_files": {"trigger": "1 day"}}
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
@@ -415,8 +431,13 @@ def test_a_procedure_that_takes_too_long_is_cancelled_and_leaves_the_table(
     failed = {event.task: event.why for event in ran.of(MaintenanceFailed)}
     assert "longer than 0.001 seconds" in failed["u.rewrite_data_files"]
     assert files(project, "u")[0] == before[0] and rows(project, "u") == newest(range(4))
+    work = parse_work(project.iceberg("u").properties[MAINTENANCE_PROPERTY])
+    assert sum(took_ms for _, took_ms in work.spent) >= sum(event.duration_ms for event in ran.of(MaintenanceFailed))
+    assert work.speed is not None and work.speed < BYTES_PER_MS, "the next one takes less"
+
     project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", maintenance=EAGER)
-    assert "u.rewrite_data_files" in tasks(keep(project, "u"))
+    assert "u.rewrite_data_files" not in tasks(keep(project, "u")), "it waits for the next run too"
+    assert "u.rewrite_data_files" in tasks(keep(project, "u", lambda: now_ms() + RESTS_MS))
     assert files(project, "u") == (1, 0) and rows(project, "u") == newest(range(4))
 
 

@@ -181,6 +181,10 @@ def test_what_is_due_by_time() -> None:
     assert parse_work(done) == ran.work == Work({"remove_orphan_files": NOW}, ((NOW, 5),))
     looked = Work({}, (), 7, 5, since=3)
     assert parse_work(render_work(looked)) == looked
+    failed = Work({}, ((NOW, 5),), speed=9, rests={"a.rewrite_data_files": NOW})
+    assert parse_work(render_work(failed)) == failed
+    assert not failed.may("a.rewrite_data_files", NOW - 1) and failed.may("a.rewrite_data_files", NOW)
+    assert failed.may("a__dead_letter.rewrite_data_files", NOW - 1)
     assert Work().since_whole == WHOLE_EVERY, "the first rewrite takes in all"
     partial = Work(since_whole=3)
     assert parse_work(render_work(partial)) == partial

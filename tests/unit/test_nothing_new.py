@@ -25,9 +25,9 @@ from lakesql.catalog.metadata import open_metadata, read_opened
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.compile.select import build_selects
-from lakesql.engine.maintenance.figures import parse_facts
+from lakesql.engine.maintenance.figures import Work, parse_facts, render_work
 from lakesql.engine.progress.analyzed import shape_of
-from lakesql.events import Emit, Event, ModelFinished, RunFinished, RunStarted
+from lakesql.events import Emit, Event, ModelFinished, RunFinished, RunStarted, now_ms
 from lakesql.model.table_name import TableName
 from lakesql.names import (
     LEDGER_BATCH,
@@ -373,6 +373,22 @@ def test_a_rewrite_of_files_is_nothing_new_to_who_reads_the_table(shop: Shop) ->
 )
 def test_maintenance_that_is_due_is_left_to_spark(shop: Shop, maintenance: str, is_due: bool) -> None:
     shop.write("models/sold.sql", SALES.replace("'append'", f"'append', maintenance={maintenance}"))
+    shop.keep()
+    assert (shop.events("sold") == []) == is_due
+
+
+@pytest.mark.parametrize(
+    ("rests_ms", "spent_ms", "is_due"), [(0, 0, True), (60_000, 0, False), (-1, 0, True), (0, 9_999_999, False)]
+)
+def test_a_procedure_that_waits_or_has_no_time_left_needs_no_spark(
+    shop: Shop, rests_ms: int, spent_ms: int, is_due: bool
+) -> None:
+    maintenance = "{'rewrite_data_files': {'small_files': 2}}"
+    shop.write("models/sold.sql", SALES.replace("'append'", f"'append', maintenance={maintenance}"))
+    now = now_ms()
+    rests = {"sold.rewrite_data_files": now + rests_ms} if rests_ms else {}
+    with shop.sold.transaction() as transaction:
+        transaction.set_properties({MAINTENANCE_PROPERTY: render_work(Work({}, ((now, spent_ms),), rests=rests))})
     shop.keep()
     assert (shop.events("sold") == []) == is_due
 

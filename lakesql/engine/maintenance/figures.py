@@ -42,7 +42,10 @@ class SnapshotFacts:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What maintenance has done before: when each procedure ran last, and how long the last strokes took.
+    """What maintenance has done before: when each procedure ran last.
+
+    With the model's own table stand what all of its tables share: how long the last strokes took (`spent`), until when
+    a task that has failed waits, by its name (`rests`), and how many bytes a rewrite takes in a millisecond (`speed`).
 
     `rewritten` is the sequence number of the newest commit whose files a rewrite has looked at, all of them, and
     `taken_in` that of the newest whose files one has taken in, however large for small ones. `since_whole` counts the
@@ -56,6 +59,12 @@ class Work:
     taken_in: int | None = None
     since_whole: int = WHOLE_EVERY
     since: int | None = None
+    speed: int | None = None
+    rests: Mapping[str, int] = field(default_factory=dict)
+
+    def may(self, task: str, now_ms: int) -> bool:
+        """Whether a task may be called again: it has not failed, or found nothing to do, a short time ago."""
+        return now_ms >= self.rests.get(task, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +225,7 @@ def _entries(facts: TableFacts) -> dict[str, list[SnapshotFacts]]:
     return entries
 
 
-_NUMBERS = ("rewritten", "taken_in", "since_whole", "since")
+_NUMBERS = ("rewritten", "taken_in", "since_whole", "since", "speed")
 _NO_WORK = Work()
 
 
@@ -226,7 +235,8 @@ def parse_work(text: str) -> Work:
         found: Any = json.loads(text or "{}")
         done = {str(name): int(at_ms) for name, at_ms in found.get("done", {}).items()}
         spent = tuple((int(at_ms), int(took_ms)) for at_ms, took_ms in found.get("spent", ()))
-        return Work(done, spent, **{name: int(found[name]) for name in _NUMBERS if name in found})
+        rests = {str(task): int(until_ms) for task, until_ms in found.get("rests", {}).items()}
+        return Work(done, spent, **{name: int(found[name]) for name in _NUMBERS if name in found}, rests=rests)
     except (ValueError, TypeError, AttributeError):
         return Work()
 
@@ -235,6 +245,7 @@ def render_work(work: Work) -> str:
     """The text of the property."""
     said: dict[str, object] = {"done": dict(work.done), "spent": [list(each) for each in work.spent]}
     said |= {name: getattr(work, name) for name in _NUMBERS if getattr(work, name) != getattr(_NO_WORK, name)}
+    said |= {"rests": dict(work.rests)} if work.rests else {}
     return json.dumps(said, separators=(",", ":"))
 
 

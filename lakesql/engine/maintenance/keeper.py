@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal, assert_never
+from typing import Any, Literal, assert_never
 from uuid import uuid4
 
 from pyspark.sql import Row, SparkSession
@@ -146,11 +146,10 @@ class Keeper:
         self._reached = reached
         self._clock = clock
         self._watched: dict[TableName, _Watched] = {}
-        self._spent: list[tuple[int, int]] | None = None
-        self._speed = BYTES_PER_MS
+        self._shared: Work | None = None
+        self._is_kept = True
         self._allowed = 0.0
         self._told: set[str] = set()
-        self._not_before: dict[str, int] = {}
         self._absent: dict[TableName, int] = {}
         self._at_once = False
         self._looked: dict[TableName, Work] = {}
@@ -167,6 +166,7 @@ class Keeper:
             _count(watched, head)
         for table, tasks in self.upkeep.tables().items():
             self._maintain(session, table, tasks, URGENT if is_behind else 1.0)
+        self._keep_shared(session)
 
     def at_end(
         self, session: SparkSession, is_ending: Callable[[], bool] = lambda: False, at_once: bool = False
@@ -181,6 +181,7 @@ class Keeper:
             if not is_ending():
                 with ALLOCATOR_CLEANER.reading():  # of which a batch is a block already
                     self._maintain(session, table, tasks, AT_ONCE if at_once else AT_END)
+        self._keep_shared(session)
 
     def _maintain(
         self, session: SparkSession, table: TableName, tasks: tuple[MaintenanceTask, ...], factor: float
@@ -228,8 +229,9 @@ class Keeper:
         facts = _read_facts(session, table)
         level = level_of(facts)
         watched = self._watched[table] = _Watched(facts, level, level, now)
-        if self._spent is None:
-            self._spent = list(facts.work.spent)
+        if self._shared is None:
+            own = self.upkeep.table
+            self._shared = facts.work if table == own else _read_work(load_table(session, own))
         return watched
 
     def _due(
@@ -254,13 +256,31 @@ class Keeper:
         return find_due(may, facts, watched.level, manifests, now, factor)
 
     def _may(self, task: MaintenanceTask) -> bool:
-        """Whether the task may be called again: it has not failed, or found nothing to do, a short time ago."""
-        return self._clock() >= self._not_before.get(task.name, 0)
+        return self._at_once or self._remembered.may(task.name, self._clock())
+
+    @property
+    def _remembered(self) -> Work:
+        """What all tables of the model share, this run's part in it too."""
+        return self._shared or Work()
+
+    @property
+    def _speed(self) -> float:
+        """How many bytes a rewrite takes in a millisecond."""
+        return self._remembered.speed or BYTES_PER_MS
+
+    def _remember(self, **changes: Any) -> None:
+        self._shared = replace(self._remembered, **changes)
+
+    def _rest(self, task: MaintenanceTask, for_ms: int) -> None:
+        """Let a task wait before it is called again."""
+        now = self._clock()
+        waiting = {name: until_ms for name, until_ms in self._remembered.rests.items() if until_ms > now}
+        self._remember(rests={**waiting, task.name: now + for_ms})
 
     def _time_left(self, facts: TableFacts) -> float:
         if self._at_once:
             return float("inf")
-        return time_left_ms(self._spent or (), self.upkeep.max_time_ratio, facts.start_ms, self._clock())
+        return time_left_ms(self._remembered.spent, self.upkeep.max_time_ratio, facts.start_ms, self._clock())
 
     def _call(self, session: SparkSession, task: MaintenanceTask, facts: TableFacts | None) -> bool:
         """Run one task, and say what it did; whether it is done. `facts` are the table's, where they are known."""
@@ -274,7 +294,8 @@ class Keeper:
             except _OvertimeError:
                 problem = f"it took longer than {self.upkeep.max_time_ms / 1000:g} seconds, and was cancelled"
                 if isinstance(task.options, RewriteDataFiles):
-                    self._speed = min(self._speed, self._allowed / self.upkeep.max_time_ms) / 2
+                    speed = min(self._speed, self._allowed / self.upkeep.max_time_ms) / 2
+                    self._remember(speed=max(1, round(speed)))
                 break
             except Exception as error:  # whatever a procedure raises: the stream goes on
                 name, what = read_cause(error)
@@ -283,24 +304,24 @@ class Keeper:
                     break
         took_ms = round((time.monotonic() - started) * 1000)
         at_ms = self._clock()
-        if self._spent is not None:
-            self._spent = [each for each in self._spent if at_ms - each[0] < HOUR_MS] + [(at_ms, took_ms)]
+        recent = (each for each in self._remembered.spent if at_ms - each[0] < HOUR_MS)
+        self._remember(spent=(*recent, (at_ms, took_ms)))
+        self._is_kept = self._is_kept and not problem and counts is None  # what was not called took no time
         if problem:
-            is_long = took_ms >= self.upkeep.max_time_ms
-            self._not_before[task.name] = at_ms + (RESTS_MS if is_long else LOOKS_AGAIN_MS)
+            self._rest(task, RESTS_MS if took_ms >= self.upkeep.max_time_ms else LOOKS_AGAIN_MS)
             self.failed.add(task.name)
             self._emit(MaintenanceFailed(self.upkeep.model, task.name, str(task.table), problem, took_ms, at_ms))
             return False
         if counts is None:
-            self._not_before[task.name] = at_ms + LOOKS_AGAIN_MS
+            self._rest(task, LOOKS_AGAIN_MS)
             return False
         if isinstance(task.options, RewriteDataFiles):
             rewritten = counts.get("rewritten_bytes_count", 0)
             if not rewritten:  # its commits had small files, and no partition has enough of them
-                self._not_before[task.name] = at_ms + RESTS_MS
+                self._rest(task, RESTS_MS)
             speed = rewritten / max(1, took_ms)
             if rewritten >= MEASURED_BYTES or speed > self._speed:  # of a few bytes it is surely too low
-                self._speed = speed
+                self._remember(speed=max(1, round(speed)))
         self._emit(
             TableMaintained(self.upkeep.model, task.name, str(task.table), tuple(counts.items()), took_ms, at_ms)
         )
@@ -476,17 +497,31 @@ class Keeper:
         most = max(group_files(options), int(files * allowed / size))
         return {MAX_FILES: str(min(most, options.max_files_to_rewrite or most))}
 
-    def _note(self, session: SparkSession, table: TableName, done: Mapping[str, int], start_ms: int) -> None:
-        """Keep with the table what was done when, and since when it is there, for the runs to come."""
+    def _keep_shared(self, session: SparkSession) -> None:
+        """Keep with the own table what procedures took that have failed, or were those of the tables beside it."""
+        if not self._is_kept:
+            self._note(session, self.upkeep.table, {})
+
+    def _note(
+        self, session: SparkSession, table: TableName, done: Mapping[str, int], start_ms: int | None = None
+    ) -> None:
+        """Keep with the table what was done when, and since when it is there, for the runs to come.
+
+        With the own table goes what all tables of the model share.
+        """
+        is_own = table == self.upkeep.table
         try:
             loaded = load_table(session, table)
-            work = parse_work(str(loaded.properties().getOrDefault(MAINTENANCE_PROPERTY, "")))
-            spent = tuple(self._spent or ()) if table == self.upkeep.table else ()
-            since = start_ms if work.since is None else work.since
-            work = replace(self._looked.pop(table, work), done={**work.done, **done}, spent=spent, since=since)
+            known = _read_work(loaded)
+            since = start_ms if known.since is None else known.since
+            work = replace(self._looked.pop(table, known), done={**known.done, **done}, since=since)
+            shared = self._remembered if is_own else Work()
+            work = replace(work, spent=shared.spent, rests=shared.rests, speed=shared.speed)
             loaded.updateProperties().set(MAINTENANCE_PROPERTY, render_work(work)).commit()
         except Exception as error:
             self._tell_once(f"what was done on {table} cannot be kept: {read_cause(error)[1]}")
+        else:
+            self._is_kept = self._is_kept or is_own
 
     def _tell_once(self, text: str) -> None:
         if text not in self._told:
@@ -533,6 +568,11 @@ def _why(task: MaintenanceTask, facts: TableFacts, level: Level, manifests: int,
 def _read_facts(session: SparkSession, table: TableName) -> TableFacts:
     """The facts of all snapshots: megabytes of JSON, where there are thousands."""
     return parse_facts(read_json(load_table(session, table)))
+
+
+def _read_work(table: JavaTable) -> Work:
+    """What the table's property says of earlier maintenance."""
+    return parse_work(str(table.properties().getOrDefault(MAINTENANCE_PROPERTY, "")))
 
 
 def _has_delete_files(table: JavaTable) -> bool:
