@@ -13,7 +13,7 @@ import pytest
 
 from lakesql.compile.maintenance import PartitionValue, argument_text, call_text, partitions_text
 from lakesql.decode import Node
-from lakesql.engine.maintenance.due import URGENT, count_old, expires_before_ms, time_left_ms, why_due
+from lakesql.engine.maintenance.due import AT_ONCE, URGENT, count_old, expires_before_ms, time_left_ms, why_due
 from lakesql.engine.maintenance.figures import (
     TableFacts,
     Work,
@@ -24,7 +24,7 @@ from lakesql.engine.maintenance.figures import (
     parse_work,
     render_work,
 )
-from lakesql.engine.maintenance.keeper import note_rewrite
+from lakesql.engine.maintenance.keeper import has_changed_nothing, note_rewrite
 from lakesql.errors import Place, ProjectError
 from lakesql.model.config import SortField
 from lakesql.model.table_name import TableName
@@ -131,6 +131,54 @@ def test_delete_files_that_their_rewrite_has_left_make_it_not_due_again() -> Non
     assert due(RewriteDataFiles(small_files=100), again)
     assert due(RewritePositionDeleteFiles(delete_files=30), again)
     assert not due(RewritePositionDeleteFiles(delete_files=31), again)
+
+
+def test_delete_files_that_a_call_has_left_are_looked_at_again_only_once_others_have_come() -> None:
+    """Its `where` matches none of them, or they are equality deletes of somebody else."""
+    head, left = commit(records=1000, delete_files=50), {**REWRITE, "total-delete-files": 50}
+    options = RewritePositionDeleteFiles(delete_files=5)
+
+    def is_due(*summaries: Summary, at_ms: int | None = NOW, factor: float = 1.0) -> bool:
+        work = Work({"rewrite_position_delete_files": at_ms} if at_ms else {})
+        return due(options, facts(*summaries, properties={"lakesql.maintenance": render_work(work)}), factor)
+
+    assert is_due(head, left, at_ms=None) and not is_due(head, left)
+    assert is_due(head, left, at_ms=NOW - 1), "the rewrite of data files came after it"
+    assert is_due(head, at_ms=None) and not is_due(head)
+    assert is_due(head, left, factor=AT_ONCE), "somebody has asked for it"
+    a_minute_ago = NOW - 60_000
+    assert not is_due(head, left, commit(delete_files=54), at_ms=a_minute_ago)
+    assert is_due(head, left, commit(delete_files=55), at_ms=a_minute_ago)
+    assert not is_due(head, commit(delete_files=54), at_ms=a_minute_ago)
+    assert is_due(head, commit(delete_files=55), at_ms=a_minute_ago)
+
+
+def test_manifests_that_a_call_has_left_are_no_reason_for_another_while_nothing_has_come() -> None:
+    def is_due(at_ms: int, factor: float = 1.0) -> bool:
+        done = render_work(Work({"rewrite_manifests": at_ms}))
+        found = facts(commit(), properties={"lakesql.maintenance": done})
+        return due(RewriteManifests(manifests=10), found, factor, manifests=90)
+
+    assert is_due(NOW - 1) and not is_due(NOW) and is_due(NOW, AT_ONCE)
+
+
+@pytest.mark.parametrize(
+    ("options", "counts", "is_nothing"),
+    [
+        (RewriteDataFiles(), {"rewritten_bytes_count": 0, "rewritten_data_files_count": 0}, True),
+        (RewriteDataFiles(), {"rewritten_bytes_count": 9, "rewritten_data_files_count": 2}, False),
+        (RewritePositionDeleteFiles(), {"rewritten_delete_files_count": 0, "added_delete_files_count": 0}, True),
+        (RewritePositionDeleteFiles(), {"rewritten_delete_files_count": 2, "added_delete_files_count": 0}, False),
+        (RewriteManifests(), {"rewritten_manifests_count": 0, "added_manifests_count": 0}, True),
+        (RewriteManifests(), {"rewritten_manifests_count": 120, "added_manifests_count": 120}, True),
+        (RewriteManifests(), {"rewritten_manifests_count": 120, "added_manifests_count": 119}, False),
+        (ExpireSnapshots(), {"deleted_data_files_count": 0, "deleted_manifest_lists_count": 0}, True),
+        (ExpireSnapshots(), {"deleted_data_files_count": 0, "deleted_manifest_lists_count": 1}, False),
+        (RemoveOrphanFiles(), {"orphan_files_count": 0}, False),
+    ],
+)
+def test_a_call_that_changes_nothing_rests(options: Any, counts: Mapping[str, int], is_nothing: bool) -> None:
+    assert has_changed_nothing(options, counts) == is_nothing
 
 
 @pytest.mark.parametrize(

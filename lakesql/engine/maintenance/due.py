@@ -83,7 +83,8 @@ def why_due(
                 return "a rewrite of data files has left delete files"
             return "its time" if is_time and _has_work(options, facts, level, manifests, now_ms) else ""
         case RewriteManifests():
-            if manifests >= max(2, options.manifests * factor):
+            is_new = head.at_ms > facts.work.done.get(procedure, 0) or factor == AT_ONCE
+            if is_new and manifests >= max(2, options.manifests * factor):
                 return f"{manifests:,} manifests"
             return "its time" if is_time and _has_work(options, facts, level, manifests, now_ms) else ""
         case ExpireSnapshots() | RemoveOrphanFiles() if facts.is_shared:

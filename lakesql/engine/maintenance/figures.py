@@ -12,7 +12,7 @@ from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, walk_back
 from lakesql.model.upkeep import is_left
 from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTENANCE_PROPERTY
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
-from lakesql.project.procedures import SMALL_FILE_SHARE, WHOLE_EVERY
+from lakesql.project.procedures import SMALL_FILE_SHARE, WHOLE_EVERY, RewritePositionDeleteFiles, name_of
 
 CREATED, KEPT = "manifests-created", "manifests-kept"
 """Where the summary of a commit counts the manifests of its snapshot."""
@@ -117,7 +117,7 @@ class Level:
     `small_files` counts those of each partition that a commit wrote to, as far as the commits' summaries tell, and
     `partition_bytes` their bytes; `small_bytes` are those of all partitions, `most_bytes` those of the largest commit.
     `deleted` is the share of its rows that was deleted since, `delete_files` how many it has more, and
-    `new_delete_files` how many more than when delete files were rewritten last.
+    `new_delete_files` how many more than when delete files were rewritten last, or looked at in vain.
     """
 
     small_files: float = 0
@@ -167,7 +167,9 @@ def level_of(facts: TableFacts) -> Level:
     # The fewest since then: deletes of files that the rewrite has replaced are counted until they are removed.
     fewest_rows = min(map(deleted_rows, (base, *since)))
     deletes = [snapshot.delete_files for snapshot in (*since, base)]
-    cleaned = next((at for at, snapshot in enumerate(since) if _is_cleaning(snapshot)), len(since))
+    looked_ms = facts.work.done.get(name_of(RewritePositionDeleteFiles()), 0)
+    is_looked = [_is_cleaning(snapshot) or snapshot.at_ms <= looked_ms for snapshot in since]
+    looked = next((at for at, is_it in enumerate(is_looked) if is_it), len(since))
     return Level(
         small_files=sum(files for _, files, _ in added),
         small_bytes=sum(size for _, _, size in added),
@@ -175,8 +177,8 @@ def level_of(facts: TableFacts) -> Level:
         most_bytes=max((size for _, _, size in added), default=0),
         deleted=(deleted_rows(head) - fewest_rows) / max(1, head.count("total-records")),
         delete_files=head.delete_files - min(deletes),
-        new_delete_files=head.delete_files - min(deletes[: cleaned + 1]),
-        has_left=base.delete_files > 0 and not any(map(_is_cleaning, since)),
+        new_delete_files=head.delete_files - min(deletes[: looked + 1]),
+        has_left=base.delete_files > 0 and not any(is_looked) and base.at_ms > looked_ms,
     )
 
 

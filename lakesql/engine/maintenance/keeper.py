@@ -56,6 +56,7 @@ from lakesql.project.procedures import (
     TAKES_IN,
     WHOLE_EVERY,
     ExpireSnapshots,
+    Procedure,
     RemoveOrphanFiles,
     RewriteDataFiles,
     RewriteManifests,
@@ -315,10 +316,10 @@ class Keeper:
         if counts is None:
             self._rest(task, LOOKS_AGAIN_MS)
             return False
+        if has_changed_nothing(task.options, counts):
+            self._rest(task, RESTS_MS)
         if isinstance(task.options, RewriteDataFiles):
             rewritten = counts.get("rewritten_bytes_count", 0)
-            if not rewritten:  # its commits had small files, and no partition has enough of them
-                self._rest(task, RESTS_MS)
             speed = rewritten / max(1, took_ms)
             if rewritten >= MEASURED_BYTES or speed > self._speed:  # of a few bytes it is surely too low
                 self._remember(speed=max(1, round(speed)))
@@ -527,6 +528,25 @@ class Keeper:
         if text not in self._told:
             self._told.add(text)
             self._emit(Noted(f"maintenance: {text}", self._clock(), self.upkeep.model))
+
+
+def has_changed_nothing(options: Procedure, counts: Mapping[str, int]) -> bool:
+    """Whether a procedure that was due by a threshold has left what made it due: called again, it would do the same.
+
+    Its commits had small files, and no partition has enough of them; its `where` has left the delete files out; or as
+    many manifests are needed.
+    """
+    match options:
+        case RewriteDataFiles():
+            return not counts.get("rewritten_bytes_count")
+        case RewriteManifests():
+            return counts.get("added_manifests_count", 0) >= counts.get("rewritten_manifests_count", 0)
+        case RewritePositionDeleteFiles() | ExpireSnapshots():
+            return not any(counts.values())
+        case RemoveOrphanFiles():
+            return False
+        case _:
+            assert_never(options)
 
 
 def note_rewrite(
