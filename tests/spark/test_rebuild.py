@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lakesql.compile.select import build_select
+from lakesql.engine.maintenance.keeper import LOOKS_AGAIN_MS
 from lakesql.engine.progress.checkpoint import list_files
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.sources.globs import local_files
@@ -21,6 +22,7 @@ from lakesql.run.maintain import maintenance_queries
 from lakesql.run.prepare import RunContext
 from lakesql.run.rebuild import abandon_rebuild
 from tests.spark.project import T0_MS, Project, Ran, Row
+from tests.spark.test_maintenance import LAZY, in_ten_days, keep, tasks
 
 pytestmark = pytest.mark.long
 
@@ -216,6 +218,29 @@ def test_no_orphan_of_any_table_of_the_model_is_removed_while_it_is_rebuilt(begu
     assert all(file.exists() for file in (*written, *letters))
     begun.rebuild("m").check()
     assert count_rows(begun) == 5 and begun.reasons("m").total() == 1
+
+
+def test_what_the_rebuild_of_a_reader_has_still_to_read_does_not_expire(begun: Project) -> None:
+    expiry = {**LAZY, "expire_snapshots": {"retain_last": 1}}
+    begun.model("a", "SELECT id, k, n FROM {s}", mode="append", maintenance=expiry)
+    begun.model("m", "SELECT id, n FROM {a}", mode="append", maintenance=False)
+    for number in range(3):
+        begun.record("s", [value(10 + number)])
+        begun.run().check()
+    before = set(begun.snapshot_ids("a"))
+    break_off(begun, "look-up")
+    told = keep(begun, "a", in_ten_days)
+    assert "a.expire_snapshots" not in tasks(told), "the rebuild has read nothing yet"
+    assert any("the rebuild of 'm'" in event.text for event in told if isinstance(event, Noted))
+
+    break_off(begun, "hand-over")
+    for number in range(3):
+        begun.record("s", [value(20 + number)])
+        begun.run().check()
+    assert "a.expire_snapshots" in tasks(keep(begun, "a", lambda: in_ten_days() + LOOKS_AGAIN_MS))
+    assert len(before & set(begun.snapshot_ids("a"))) == 1, "the one where the rebuild stands"
+    begun.rebuild("m").check()
+    assert [row["id"] for row in begun.rows("m", "id")] == [1, 1, 2, 3, 4, 10, 11, 12, 20, 21, 22]
 
 
 def data_files(project: Project, name: str) -> list[Path]:

@@ -372,7 +372,7 @@ class Keeper:
         if not task.is_beside:
             needed = find_needed(session, facts, self.upkeep.readers)
             if needed.waiting:
-                names = ", ".join(f"'{name}'" for name in needed.waiting)
+                names = ", ".join(needed.waiting)
                 self._tell_once(f"no snapshot of {task.table} expires before {names} has read the table")
                 return None
             if needed.since_ms is not None and needed.since_ms < before_ms:
