@@ -372,8 +372,10 @@ class Keeper:
         if not task.is_beside:
             needed = find_needed(session, facts, self.upkeep.readers)
             if needed.waiting:
-                names = ", ".join(needed.waiting)
-                self._tell_once(f"no snapshot of {task.table} expires before {names} has read the table")
+                names = " or ".join(needed.waiting)
+                self._tell_once(
+                    f"no snapshot of {task.table} expires, as nothing that {names} has written says how far it has read"
+                )
                 return None
             if needed.since_ms is not None and needed.since_ms < before_ms:
                 before_ms = needed.since_ms
