@@ -104,7 +104,8 @@ class QueryStarted:
 class Retrying:
     """A model's query has failed by something transient: `problems`. It is started again in `wait_ms`.
 
-    `attempt` counts the retries since its last batch, of which there are `attempts` at most.
+    `attempt` counts the retries since its last batch, and since it last waited for something new. Of these there are
+    `attempts` at most.
     """
 
     model: str
@@ -216,7 +217,8 @@ class Progress:
     """How a running query stands: its speed, and its backlog, `left` (records of topics, or files).
 
     `lag` is the backlog of each partition of its topics, for a query that reads Kafka. `is_busy` while it asks its
-    sources for the first time, and from a batch's begin until its table is maintained.
+    sources for the first time, and from a batch's begin until its table is maintained; a query that ends by itself is
+    so until then.
     """
 
     model: str

@@ -55,12 +55,13 @@ class TaskTally:
 class ModelTally:
     """How a model stands, and what it has done so far.
 
-    `retries` counts those since the last batch, whose number is `batch`. `backlog` is None where nobody knows, and
-    `lag` is the backlog of each partition of its topics. `rejected` are dead letters, `reasons` counts them. `late`
-    are rows that a watermark has dropped, `ignored` messages and tombstones of a change feed, and `remembered` what was
-    put into the model's tombstones. `warnings` are of its streams that had nothing to read; `has_nothing` if that
-    goes for all of them. `maintenance` is by the names of the tasks that have run. `violations` count the rows that
-    failed an expectation, by its name. `known` is what its commits say of its table, `judged` how well that is.
+    `retries` counts those in a row: since its last batch, whose number is `batch`, and since its query last waited for
+    something new. `backlog` is None where nobody knows, and `lag` is the backlog of each partition of its topics.
+    `rejected` are dead letters, `reasons` counts them. `late` are rows that a watermark has dropped, `ignored` messages
+    and tombstones of a change feed, and `remembered` what was put into the model's tombstones. `warnings` are of its
+    streams that had nothing to read; `has_nothing` if that goes for all of them. `maintenance` is by the names of the
+    tasks that have run. `violations` count the rows that failed an expectation, by its name. `known` is what its
+    commits say of its table, `judged` how well that is.
     """
 
     name: str
@@ -219,6 +220,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
             speed = event.records_per_second
             return replace(
                 model,
+                retries=model.retries if event.is_busy else 0,
                 records_per_second=speed if math.isfinite(speed) else None,
                 backlog=event.left,
                 backlog_unit=event.left_unit,

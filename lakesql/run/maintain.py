@@ -61,7 +61,7 @@ class _Maintenance:
 
     def progress(self) -> tuple[float, Backlog]:
         """Nothing is read."""
-        return 0.0, Backlog(None, "records")
+        return 0.0, Backlog(None, "records", is_busy=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -430,7 +430,7 @@ class Rebuild:
 
     def progress(self) -> tuple[float, Backlog]:
         """Records per second of the last batch, and the backlog."""
-        return self._query.progress() if self._query is not None else (0.0, Backlog(None, "records"))
+        return self._query.progress() if self._query is not None else (0.0, Backlog(None, "records", is_busy=True))
 
     def _advance(self) -> bool:
         """Take the next step; False where there is nothing to do at the moment."""

@@ -176,6 +176,13 @@ def test_retries_are_counted_since_the_last_batch() -> None:
         assert tally(STARTED, second, batch).models["a"].retries == 0
 
 
+def test_retries_are_counted_until_the_query_waits_for_something_new() -> None:
+    second, busy = Retrying("a", 2, 10, 1_000, (), 3), Progress("a", 0.0, None, "records", 5, is_busy=True)
+    restarted = tally(STARTED, second, QueryStarted("a", 4), busy)
+    assert restarted.models["a"].retries == 2
+    assert count_event(restarted, replace(busy, is_busy=False)).models["a"].retries == 0
+
+
 def test_a_finished_model_says_what_was_counted() -> None:
     a = tally(STARTED, BatchSkipped("a", 0, 4), committed("a", 1), committed("a", 2)).models["a"]
     assert a.finish("success", 9, 10) == ModelFinished("a", "success", 2, 200, 180, 0, 1, 9, 10)

@@ -39,7 +39,10 @@ HOUR = 3_600_000
 
 @dataclass(slots=True)
 class FakeQuery:
-    """A query that does one thing of its life every 100 ms: commits a batch, fails, or goes on; then it is over."""
+    """A query that does one thing of its life every 100 ms: commits a batch, fails, or goes on; then it is over.
+
+    It has read its sources once it has done one of them well. In a run that ends it is busy until then.
+    """
 
     life: Iterator[object]
     emit: Emit
@@ -49,6 +52,7 @@ class FakeQuery:
     over: bool = False
     failure: Exception | None = None
     stopping: bool = False
+    has_read: bool = False
 
     def is_active(self) -> bool:
         while not self.over and self.since + 100 <= self.world.now:
@@ -60,6 +64,7 @@ class FakeQuery:
         step = next(self.life, None)
         if self.stopping and not isinstance(step, Exception) and self.name not in self.world.hangs:
             step = None
+        self.has_read = self.has_read or isinstance(step, int | str)
         match step:
             case int():
                 self.emit(BatchCommitted(self.name, step, 1, 1, 0, 1, 1, "", self.world.now))
@@ -82,7 +87,7 @@ class FakeQuery:
         self.stopping = True
 
     def progress(self) -> tuple[float, Backlog]:
-        return 1.0, Backlog(0, "records")
+        return 1.0, Backlog(0, "records", is_busy=self.world.ends or not self.has_read)
 
 
 @dataclass(slots=True)
@@ -96,6 +101,7 @@ class World:
     lingers: bool = False
     hangs: Set[str] = frozenset()
     lost: Exception | None = None
+    ends: bool = False
     now: int = 0
     events: list[Event] = field(default_factory=list)
     interrupt: Interrupt = field(default_factory=Interrupt)
@@ -138,6 +144,7 @@ class World:
         limits: Mapping[str, Freshness] | None = None,
         **retries: int,
     ) -> Mapping[str, ModelRun]:
+        self.ends = not continuous
         supervisor = Supervisor(
             queries=self,
             emit=self.events.append,
@@ -238,6 +245,15 @@ def test_a_batch_resets_the_count_of_retries(progress: object) -> None:
     world = World({"a": [[BUSY], [BUSY], [progress, BUSY], [BUSY], []]})
     assert world.run(attempts=2)["a"].status == "success"
     assert world.waits() == [(1, 1000), (2, 2000), (1, 1000), (2, 2000)]
+
+
+def test_failures_of_a_silent_model_do_not_add_up_where_it_reads_in_between() -> None:
+    """But in a run that ends, where a query that has read all is over: there they are failures in a row."""
+    idle: list[object] = [*["wait"] * 20, AWAY]
+    for continuous, status, attempts in ((True, "success", [1, 1, 1, 1]), (False, "error", [1, 2])):
+        world = World({"a": [[0, AWAY], idle, idle, idle, []]})
+        assert world.run(continuous=continuous, attempts=2)["a"].status == status
+        assert [attempt for attempt, _ in world.waits()] == attempts
 
 
 def test_a_restart_that_fails_counts_as_a_retry() -> None:

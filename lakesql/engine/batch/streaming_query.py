@@ -48,7 +48,8 @@ class _Stopped(Exception):  # noqa: N818  not an error: it ends a query that was
 class Backlog:
     """What a query has still to read, as its sources last said it.
 
-    `is_busy` until they have said it for the first time, and while a batch is being written.
+    `is_busy` until they have said it for the first time, and while a batch is being written: otherwise the query waits
+    for something new. One that ends by itself is busy until then.
     """
 
     count: int | None
@@ -86,13 +87,15 @@ class ModelQuery:
         self._queries: list[StreamingQuery] = []
         self._asked_at: float | None = None
         self._at_end: threading.Thread | None = None
+        self._ends_by_itself = False
 
     def start(self, session: SparkSession, trigger: Trigger) -> None:
         """Start reading. `session` is the model's own: its views are named after streams."""
+        self._ends_by_itself = isinstance(trigger, AvailableNow)
         select, bindings = self.sink.select, self.sink.bindings
         if not select.query.stateful:
             self._start(read_records(session, select, bindings), self.sink, write_batch, "append", trigger)
-            self._watch_end(session, trigger)
+            self._watch_end(session)
             return
         owner = self.sink.progress.identity.owner
         sink = replace(self.sink, arrivals=lambda: read_arrivals(session, owner))
@@ -100,7 +103,7 @@ class ModelQuery:
         assert self.sink.companion is not None
         companion = replace(self.sink, progress=self.sink.companion)
         self._start(read_records(session, select, bindings), companion, write_dead_letter_batch, "append", trigger)
-        self._watch_end(session, trigger)
+        self._watch_end(session)
 
     def is_active(self) -> bool:
         """Whether any of it still runs, or its tables are being maintained."""
@@ -131,19 +134,21 @@ class ModelQuery:
     def progress(self) -> tuple[float, Backlog]:
         """Records per second of the last batch, and what is left to read."""
         unit = unit_of(self.sink.bindings)
-        last = self._queries[0].lastProgress if self._queries else None
+        reports = [query.lastProgress for query in self._queries]
+        last = reports[0] if reports else None
         if last is None:
             return 0.0, Backlog(None, unit, is_busy=True)
         report: Any = json.loads(last.json)
         backlog = backlog_of(report["sources"], unit)
         if backlog.count is not None:
             self.sink.progress.note_backlog(f"{backlog.count} {unit}")
-        return float(report["processedRowsPerSecond"]), replace(backlog, is_busy=bool(self._batches.writing))
+        is_busy = self._ends_by_itself or bool(self._batches.writing) or any(each is None for each in reports)
+        return float(report["processedRowsPerSecond"]), replace(backlog, is_busy=is_busy)
 
-    def _watch_end(self, session: SparkSession, trigger: Trigger) -> None:
+    def _watch_end(self, session: SparkSession) -> None:
         """Where the query ends by itself, maintain the model's tables once it has."""
         keeper, batches = self.sink.keeper, self._batches
-        if keeper is None or not isinstance(trigger, AvailableNow):
+        if keeper is None or not self._ends_by_itself:
             return
 
         def maintain() -> None:
