@@ -610,8 +610,8 @@ CONDITIONS: dict[str, Condition] = {
         "Remove what was begun with `lakesql rebuild MODEL --abandon`, and begin again.",
     ),
     "rebuild-under-way": Condition(
-        "A model is being rebuilt: by another process, or by one that asks this run to pause for the swap.",
-        "Wait. A run that was asked to pause continues by itself.",
+        "A model is being rebuilt by another process, or its rebuild was stopped.",
+        "Wait until that is done. To continue a rebuild that was stopped, or has broken off: `lakesql rebuild MODEL`.",
     ),
     "results-missing": Condition(
         "There is no run_results.json for `result:`, nor for data tests a test_results.json: nothing has been run into "

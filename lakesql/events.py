@@ -101,6 +101,15 @@ class QueryStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryPaused:
+    """A model's query has ended between two batches, as a rebuild has asked for its lease. It is started again once the
+    rebuild has swapped in its rows."""
+
+    model: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """A model's query has failed by something transient: `problems`. It is started again in `wait_ms`.
 
@@ -327,6 +336,7 @@ Event = (
     | ColumnsAbsent
     | StepApplied
     | QueryStarted
+    | QueryPaused
     | Retrying
     | BatchCommitted
     | BatchSkipped

@@ -20,6 +20,7 @@ from lakesql.events import (
     HealthJudged,
     ModelFinished,
     Noted,
+    QueryPaused,
     RecordsRejected,
     Retrying,
     RunFinished,
@@ -114,7 +115,9 @@ class LiveView:
 
     def _is_worth_a_line(self, event: Event) -> bool:
         match event:
-            case Noted() | StreamEmpty() | ColumnsAbsent() | StepApplied() | BatchSkipped() | Retrying():
+            case (
+                Noted() | StreamEmpty() | ColumnsAbsent() | StepApplied() | BatchSkipped() | QueryPaused() | Retrying()
+            ):
                 return True
             case HealthJudged():
                 return event.health != event.was

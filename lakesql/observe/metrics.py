@@ -17,6 +17,7 @@ from lakesql.events import (
     Event,
     MaintenanceFailed,
     Progress,
+    QueryPaused,
     Retrying,
     RunStarted,
     TableMaintained,
@@ -184,6 +185,7 @@ class RunMetrics:
                 BatchCommitted()
                 | BatchEmpty()
                 | BatchSkipped()
+                | QueryPaused()
                 | Retrying()
                 | Progress()
                 | TableMaintained()
@@ -207,8 +209,8 @@ class RunMetrics:
     def faults(self, now_ms: int, patience_ms: int) -> tuple[str, ...]:
         """Why the run is not well: models that have failed for good, and those that have work and do not get on.
 
-        A model has work from a retry on until its source says that there is none, while records or files are left, and
-        while it writes a batch; it gets on with each batch, and with each maintenance of its table.
+        A model has work from a retry or a pause on until its source says that there is none, while records or files are
+        left, and while it writes a batch; it gets on with each batch, and with each maintenance of its table.
         """
         faults = []
         for name, model in self._run.models.items():
@@ -222,7 +224,14 @@ class RunMetrics:
 
 def _see(
     seen: _Seen,
-    event: BatchCommitted | BatchEmpty | BatchSkipped | Retrying | Progress | TableMaintained | MaintenanceFailed,
+    event: BatchCommitted
+    | BatchEmpty
+    | BatchSkipped
+    | QueryPaused
+    | Retrying
+    | Progress
+    | TableMaintained
+    | MaintenanceFailed,
 ) -> _Seen:
     waits_since_ms = event.at_ms if seen.waits_since_ms is None else seen.waits_since_ms
     match event:
@@ -231,6 +240,8 @@ def _see(
             return replace(seen, timed=seen.timed + 1, duration_ms=took_ms, waits_since_ms=event.at_ms)
         case BatchEmpty() | BatchSkipped() | TableMaintained() | MaintenanceFailed():
             return replace(seen, waits_since_ms=event.at_ms)  # whether there is more, the next progress says
+        case QueryPaused():
+            return replace(seen, waits_since_ms=waits_since_ms)
         case Retrying():
             return replace(seen, retries=seen.retries + 1, waits_since_ms=waits_since_ms)
         case Progress():

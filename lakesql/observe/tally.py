@@ -21,6 +21,7 @@ from lakesql.events import (
     Noted,
     PartitionLag,
     Progress,
+    QueryPaused,
     QueryStarted,
     Reason,
     RecordsRejected,
@@ -174,6 +175,8 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
             return replace(model, warnings=warnings)
         case QueryStarted():
             return replace(model, phase="running")
+        case QueryPaused():
+            return replace(model, phase="waiting", records_per_second=None)
         case Retrying():
             return replace(model, phase="retrying", retries=event.attempt, records_per_second=None)
         case BatchCommitted():

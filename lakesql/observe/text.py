@@ -20,6 +20,7 @@ from lakesql.events import (
     ModelFinished,
     Noted,
     Progress,
+    QueryPaused,
     QueryStarted,
     RecordsRejected,
     Retrying,
@@ -75,6 +76,8 @@ def _describe(event: Event) -> Line:
             return Line(event.model, event.text)
         case QueryStarted():
             return Line(event.model, "started")
+        case QueryPaused():
+            return Line(event.model, "pauses until a rebuild has swapped in its table's rows")
         case Retrying():
             retry = f"retry {event.attempt} of {event.attempts} in {duration(event.wait_ms)}"
             return Line(event.model, f"{headline(event.problems)} - {retry}", "warning")

@@ -169,6 +169,12 @@ class _TestedQueries(Queries):
     def must_stop(self, model: str) -> Exception | None:
         return self.inner.must_stop(model)
 
+    def is_wanted(self, model: str) -> bool:
+        return self.inner.is_wanted(model)
+
+    def give_way(self, model: str) -> None:
+        self.inner.give_way(model)
+
     def release(self, model: str) -> None:
         self.inner.release(model)
 

@@ -110,6 +110,12 @@ class _MaintenanceQueries(Queries):
     def must_stop(self, model: str) -> RunError | None:
         return self.leased.must_stop(model)
 
+    def is_wanted(self, model: str) -> bool:
+        return self.leased.is_wanted(model)
+
+    def give_way(self, model: str) -> None:
+        self.leased.give_way(model)
+
     def release(self, model: str) -> None:
         self.leased.release(model)
 

@@ -14,7 +14,7 @@ from lakesql.engine.batch.streaming_query import ModelQuery
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import Opening, kill_java, new_session
-from lakesql.errors import LakesqlError, RunError, TransientError
+from lakesql.errors import LakesqlError, RunError
 from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted, now_ms
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
@@ -142,8 +142,6 @@ class LeasedQueries:
     def start(self, model: str, emit: Emit) -> ModelQuery | None:
         """The running query, from where its table stands, on its own session; None while it waits for its lease."""
         checkpoint = checkpoint_of(self.context.manifest.target, model)
-        if self.leases.is_wanted(model):
-            self.leases.give_way(model)
         if not self.leases.claim(model, checkpoint, lambda text: emit(Noted(text, now_ms(), model)), self.continuous):
             return None
         accept = self.context.accept_data_loss and model not in self.prepared  # once: a retry finds no new loss
@@ -176,10 +174,16 @@ class LeasedQueries:
         return explain(error, self.selects[model].select)
 
     def must_stop(self, model: str) -> RunError | None:
-        """That the lease has passed to another runner, or is asked for."""
-        if self.leases.is_wanted(model):
-            return TransientError.of("rebuild-under-way", f"Model '{model}' waits until its table has been rebuilt.")
+        """That the lease has passed to another runner."""
         return self.leases.lost(model)
+
+    def is_wanted(self, model: str) -> bool:
+        """Whether a rebuild has asked for the lease."""
+        return self.leases.is_wanted(model)
+
+    def give_way(self, model: str) -> None:
+        """Give the lease back, for as long as the rebuild takes with it."""
+        self.leases.give_way(model)
 
     def release(self, model: str) -> None:
         """Give the lease back."""

@@ -139,6 +139,13 @@ class Rebuilds:
         leases = self.ordinary.leases
         return leases.lost(model + REBUILD_SUFFIX) or leases.lost(model)
 
+    def is_wanted(self, model: str) -> bool:
+        """Never: who rebuilds a model is the one that asks."""
+        return False
+
+    def give_way(self, model: str) -> None:
+        """Nobody asks for it."""
+
     def release(self, model: str) -> None:
         """Give the leases back."""
         self.ordinary.leases.release(model + REBUILD_SUFFIX)

@@ -19,6 +19,7 @@ from lakesql.events import (
     HealthJudged,
     Noted,
     Progress,
+    QueryPaused,
     QueryStarted,
     Reason,
     Retrying,
@@ -82,6 +83,12 @@ class Queries(Protocol):
     def must_stop(self, model: str) -> Exception | None:
         """Why the query must not continue, if so: it may have nothing to do, and so no batch that would ask."""
 
+    def is_wanted(self, model: str) -> bool:
+        """Whether somebody else has asked to have the model between two batches. Asks nobody."""
+
+    def give_way(self, model: str) -> None:
+        """Let him have it, as none of its queries runs. `start` gives None until it is this run's again."""
+
     def release(self, model: str) -> None:
         """The model is done: others may have what was held for it."""
 
@@ -104,7 +111,8 @@ class ModelRun:
 
     It starts once those of `after` are done too, however they have ended.
 
-    At `retry_at` the next retry is due.
+    At `retry_at` the next retry is due. It `is_pausing` once its query is to end for somebody who has asked for the
+    model.
     """
 
     tally: ModelTally
@@ -113,6 +121,7 @@ class ModelRun:
     query: Query | None = None
     failure: Exception | None = None
     has_run: bool = False
+    is_pausing: bool = False
     retry_at: int | None = None
     started: int | None = None
     reported: int = 0
@@ -163,7 +172,8 @@ class Supervisor:
         A model whose query fails by something transient is started again after a pause, from its checkpoint: a batch
         that was committed all the same is found in the ledger and skipped. Any other failure ends it alone; those that
         wait for it are skipped, but with `continuous`. Once the run is to end, no batch is begun, and one that takes
-        too long is given up.
+        too long is given up. A model that somebody has asked for pauses between two batches, and continues once it is
+        given back.
         """
         runs = {
             name: ModelRun(ModelTally(name), others, after.get(name, frozenset())) for name, others in waits_for.items()
@@ -221,6 +231,8 @@ class Supervisor:
             self._finish(run, "skipped", because=f"{failed[0]} did not succeed")
         elif ending:
             self._finish(run, "skipped", because=ending)
+        elif self.queries.is_wanted(run.tally.name):
+            self.queries.give_way(run.tally.name)
         elif run.retry_at is not None:
             if self.clock.since() >= run.retry_at:
                 self._start(run)
@@ -239,7 +251,7 @@ class Supervisor:
         return is_in_turn and all(other.status == "success" for other in others)
 
     def _start(self, run: ModelRun) -> None:
-        run.retry_at, run.failure = None, None
+        run.retry_at, run.failure, run.is_pausing = None, None, False
         if run.started is None:
             run.started = self.clock.since()
         try:
@@ -253,17 +265,20 @@ class Supervisor:
 
     def _watch(self, run: ModelRun, query: Query, ending: str) -> None:
         is_over = not query.is_active()
+        run.is_pausing = run.is_pausing or (not is_over and self.queries.is_wanted(run.tally.name))
         run.failure = run.failure or query.error() or (None if is_over else self.queries.must_stop(run.tally.name))
         if is_over:
             run.query = None
             if run.failure is not None:
                 self._fail(run, run.failure, ending)
+            elif run.is_pausing and not ending:
+                self._emit(run, QueryPaused(run.tally.name, self.clock.epoch()))
             elif self.fail_if_empty and run.tally.has_nothing and is_up_to_date(run.tally.finish("success", 0, 0)):
                 self._finish(run, "error", tuple(Problem("stream-empty", text) for text in run.tally.warnings))
             else:
                 self._finish(run, "success")
             return
-        if ending or run.failure is not None:
+        if ending or run.is_pausing or run.failure is not None:
             query.request_stop()
         if self.clock.since() - run.reported > PROGRESS_EVERY_S * 1000:
             run.reported = self.clock.since()

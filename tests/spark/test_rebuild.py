@@ -16,7 +16,7 @@ from lakesql.engine.maintenance.keeper import LOOKS_AGAIN_MS
 from lakesql.engine.progress.checkpoint import list_files
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.sources.globs import local_files
-from lakesql.events import Noted
+from lakesql.events import Noted, QueryPaused, Retrying
 from lakesql.run.drop import Dropper
 from lakesql.run.maintain import maintenance_queries
 from lakesql.run.prepare import RunContext
@@ -281,6 +281,7 @@ def test_a_model_that_runs_meanwhile_loses_nothing_and_no_reader_sees_fewer_rows
     ended.set()
     writer.join()
     found[0].check()
+    assert found[0].of(QueryPaused, "m") and not found[0].of(Retrying, "m")
     begun.run().check()
     assert counts == sorted(counts) and counts[0] >= 5
     ids = [row["id"] for row in begun.rows("m", "id")]

@@ -11,6 +11,7 @@ from lakesql.events import (
     Event,
     ModelFinished,
     Progress,
+    QueryPaused,
     QueryStarted,
     RecordsRejected,
     Retrying,
@@ -119,6 +120,12 @@ def test_a_retried_model_keeps_its_figures() -> None:
     assert (a.phase, a.rows, a.records_per_second, run.count("retrying")) == ("retrying", 90, None, 1)
     assert most_telling(count_event(run, QueryStarted("b", 4)), 1) == (a,)
     assert count_event(run, QueryStarted("a", 4)).models["a"].phase == "running"
+
+
+def test_a_model_that_pauses_waits_and_is_not_retried() -> None:
+    a = tally(STARTED, committed("a", 0), QueryPaused("a", 3)).models["a"]
+    assert (a.phase, a.retries, a.rows, a.health) == ("waiting", 0, 90, "well")
+    assert "pauses" in describe(QueryPaused("a", 3)).text
 
 
 def test_the_figures_of_a_finished_model_are_those_of_its_last_event() -> None:

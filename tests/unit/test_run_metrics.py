@@ -19,6 +19,7 @@ from lakesql.events import (
     HealthJudged,
     ModelFinished,
     Progress,
+    QueryPaused,
     QueryStarted,
     RecordsRejected,
     Retrying,
@@ -139,6 +140,8 @@ def test_nothing_is_served_of_a_run_that_has_not_begun() -> None:
         ((retrying(1, 0), BEGUN, retrying(2, 59)), 60, False),
         ((retrying(1, 0), BEGUN, progress(None, 1, is_busy=True), retrying(2, 59)), 60, False),
         ((retrying(1, 0), BEGUN, progress(0, 1), retrying(2, 59)), 60, True),
+        ((BEGUN, progress(0), QueryPaused("orders", START + 40 * MINUTE)), 45, True),
+        ((BEGUN, progress(0), QueryPaused("orders", START + 40 * MINUTE)), 60, False),  # its rebuild hangs
         ((ModelFinished("orders", "success", 1, 1, 1, 0, 0, 1, START),), 60, True),
         ((ModelFinished("orders", "error", 1, 1, 1, 0, 0, 1, START, (PROBLEM,)),), 0, False),
     ],

@@ -21,6 +21,7 @@ from lakesql.events import (
     HealthJudged,
     ModelFinished,
     Noted,
+    QueryPaused,
     QueryStarted,
     Retrying,
     StreamEmpty,
@@ -35,6 +36,7 @@ AWAY = TransientError.of("connection-unreachable", "No broker answers.")
 BUSY = TransientError.of("commit-conflict", "Somebody else writes.")
 BROKEN = RunError.of("batch-failed", "It does not work.")
 HOUR = 3_600_000
+REBUILDS_FOR_MS = 20_000
 
 
 @dataclass(slots=True)
@@ -108,8 +110,12 @@ class World:
     at: dict[int, Callable[[], None]] = field(default_factory=dict)
     held: dict[str, Emit] = field(default_factory=dict)
     killed_at: list[int] = field(default_factory=list)
+    wanted: set[str] = field(default_factory=set)
+    gave_way_at: list[int] = field(default_factory=list)
 
-    def start(self, model: str, emit: Emit) -> FakeQuery:
+    def start(self, model: str, emit: Emit) -> FakeQuery | None:
+        if self.gave_way_at and self.now < self.gave_way_at[-1] + REBUILDS_FOR_MS:
+            return None
         self.held[model] = emit
         first, *others = self.lives[model].pop(0) or [None]
         if isinstance(first, Exception) and others == ["at start"]:
@@ -121,6 +127,14 @@ class World:
 
     def must_stop(self, model: str) -> Exception | None:
         return self.lost if self.now >= 1_000 else None
+
+    def is_wanted(self, model: str) -> bool:
+        return model in self.held and model in self.wanted
+
+    def give_way(self, model: str) -> None:
+        self.wanted.remove(model)
+        self.release(model)
+        self.gave_way_at.append(self.now)
 
     def release(self, model: str) -> None:
         self.held.pop(model, None)
@@ -254,6 +268,31 @@ def test_failures_of_a_silent_model_do_not_add_up_where_it_reads_in_between() ->
         world = World({"a": [[0, AWAY], idle, idle, idle, []]})
         assert world.run(continuous=continuous, attempts=2)["a"].status == status
         assert [attempt for attempt, _ in world.waits()] == attempts
+
+
+def test_a_model_that_is_asked_for_pauses_between_two_batches_and_no_retry_is_counted() -> None:
+    world = World({"a": [[0, *["wait"] * 100], [1]], "b": [["wait"] * 300]})
+    world.at[500] = lambda: world.wanted.add("a")
+    runs = world.run(continuous=True, attempts=0)
+    assert {name: (run.status, run.tally.batches) for name, run in runs.items()} == {
+        "a": ("success", 2),
+        "b": ("success", 0),
+    }
+    assert world.gave_way_at == [pytest.approx(600, abs=100)]
+    assert [event.at_ms for event in world.of(QueryPaused)] == [pytest.approx(600, abs=100)]
+    assert [event.at_ms for event in world.of(QueryStarted) if event.model == "a"] == [
+        0,
+        pytest.approx(600 + REBUILDS_FOR_MS, abs=100),
+    ]
+    assert world.waits() == []
+
+
+def test_a_model_that_waits_for_its_retry_gives_way_at_once() -> None:
+    world = World({"a": [[0, AWAY], [AWAY], [AWAY], [AWAY], [1]]})
+    world.at[8_500] = lambda: world.wanted.add("a")
+    assert world.run(continuous=True)["a"].status == "success"
+    assert world.waits() == [(1, 1000), (2, 2000), (3, 4000), (4, 8000)]
+    assert world.gave_way_at == [pytest.approx(8_500, abs=100)]
 
 
 def test_a_restart_that_fails_counts_as_a_retry() -> None:
