@@ -187,7 +187,7 @@ def run_selected(
             ):
                 yield emit
 
-        if is_plain and review is None and report_nothing_new(manifest, selects, open_events):
+        if is_plain and review is None and report_nothing_new(manifest, selects, open_events, fail_if_empty):
             return 0
         from lakesql.run.models import run_models
 

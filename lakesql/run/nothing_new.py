@@ -11,10 +11,10 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, partial, reduce
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import assert_never
@@ -37,13 +37,13 @@ from lakesql.engine.progress.stored import LOOKED_AT, StoredFiles, newest_seen, 
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.globs import files_of, possible_files
 from lakesql.errors import LakesqlError, Place, first_line
-from lakesql.events import Emit, RunFinished, RunStarted, now_ms
+from lakesql.events import Emit, RunFinished, RunStarted, StreamEmpty, now_ms
 from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import maintenance_of, maintenance_tasks
 from lakesql.names import REBUILD_SUFFIX
-from lakesql.observe.tally import ModelTally
+from lakesql.observe.tally import ModelTally, count_model_event
 from lakesql.project.cache import digest
 from lakesql.project.catalog import local_folder
 from lakesql.project.codec import encode
@@ -62,25 +62,38 @@ _log = logging.getLogger(__name__)
 
 
 def report_nothing_new(
-    manifest: Manifest, selects: Mapping[str, Select], open_events: Callable[[], AbstractContextManager[Emit]]
+    manifest: Manifest,
+    selects: Mapping[str, Select],
+    open_events: Callable[[], AbstractContextManager[Emit]],
+    fail_if_empty: bool = False,
 ) -> bool:
     """Say that a run that takes what is there finds nothing new for any of the models, if it surely does; whether so.
 
-    Otherwise nothing is said. Nothing is written to tables and checkpoints either way.
+    Otherwise nothing is said, and with `fail_if_empty` neither where the streams of a model have nothing at all. Tables
+    and checkpoints stay as they are either way.
     """
     started, started_ms = time.monotonic(), now_ms()
     try:
-        took = _look_at_all(manifest, selects)
+        looked = _look_at_all(manifest, selects)
     except _UNREADABLE:
         return False  # what is wrong is said by the run itself
-    if took is None:
+    if looked is None or (fail_if_empty and any(each.tally.has_nothing for each in looked)):
         return False
     with open_events() as emit:
         emit(RunStarted(manifest.target.name, tuple(selects), False, started_ms))
-        for name, took_ms in took.items():
-            emit(ModelTally(name).finish("success", took_ms, now_ms()))
+        for each in looked:
+            for event in each.empty:
+                emit(event)
+            emit(each.tally.finish("success", each.took_ms, now_ms()))
         emit(RunFinished(_since(started), False, now_ms()))
     return True
+
+
+def empty_streams(model: str, sources: Sequence[Source]) -> tuple[StreamEmpty, ...]:
+    """What is said of those streams of a model that have nothing to read."""
+    others_have = any(not source.nothing for source in sources)
+    empty = [source for source in sources if source.nothing]
+    return tuple(StreamEmpty(model, source.name, source.nothing, others_have, now_ms()) for source in empty)
 
 
 def keep_analysis(manifest: Manifest, catalog: OpenCatalog, bound: BoundSelect, files: WritableFiles) -> None:
@@ -94,6 +107,20 @@ def keep_analysis(manifest: Manifest, catalog: OpenCatalog, bound: BoundSelect, 
         return
     if found is not None:
         keep_analyzed(files, found)
+
+
+@dataclass(frozen=True, slots=True)
+class _UpToDate:
+    """A model that has nothing new to read: which of its streams are empty, and what it took to see that."""
+
+    model: str
+    empty: tuple[StreamEmpty, ...]
+    took_ms: int
+
+    @property
+    def tally(self) -> ModelTally:
+        """What its run comes to."""
+        return reduce(count_model_event, self.empty, ModelTally(self.model))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +178,8 @@ def _finder(read: ReadMetadata) -> _FindTable:
     return find
 
 
-def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Mapping[str, int] | None:
-    """How many milliseconds it took to see of each model that nothing is new; None where that is not so of one."""
+def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Sequence[_UpToDate] | None:
+    """The models, of each of which nothing is new; None where that is not so of one."""
     bound = bind_selects(manifest, selects)
     if not all(map(_is_comparable, bound.values())):
         return None
@@ -165,13 +192,13 @@ def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Mapping[s
         return {name: each.source for name, each in read.items() if not each.problems}
 
     found = _Found(_finder(open_metadata(manifest.target.catalog)), topics)
-    took = {}
+    looked = []
     for name, each in bound.items():
         started = time.monotonic()
         if not _has_nothing_to_do(manifest, each, found):
             return None
-        took[name] = _since(started)
-    return took
+        looked.append(_UpToDate(name, empty_streams(name, _sources(each, found)), _since(started)))
+    return looked
 
 
 def _is_comparable(bound: BoundSelect) -> bool:
@@ -244,7 +271,7 @@ def _has_read_all(bound: BoundSelect, folder: str, files: StoredFiles, found: _F
     if table is None or checkpoint is None or checkpoint.origin is None:
         return False
     entry = newest_entry(table.history(identity.owner), identity.owner, table.find)
-    sources = [source for binding in bound.bindings if (source := _source(binding, found)) is not None]
+    sources = _sources(bound, found)
     if len(sources) < len(bound.bindings):
         return False
     state = state_of(identity, sources, checkpoint, table_id=table.id, entry=entry, has_rows=table.has_rows)
@@ -262,6 +289,11 @@ def _has_read_all(bound: BoundSelect, folder: str, files: StoredFiles, found: _F
             for number, (binding, position) in enumerate(zip(bound.bindings, positions, strict=True))
         )
     )
+
+
+def _sources(bound: BoundSelect, found: _Found) -> Sequence[Source]:
+    """The streams as they are now, without those whose topics are not to be had."""
+    return [source for binding in bound.bindings if (source := _source(binding, found)) is not None]
 
 
 def _source(binding: StreamBinding, found: _Found) -> Source | None:

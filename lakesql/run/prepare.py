@@ -24,13 +24,13 @@ from lakesql.engine.progress.open import open_progress, restart
 from lakesql.engine.progress.state import StartFrom
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
-from lakesql.events import Emit, Noted, StreamEmpty, now_ms
+from lakesql.events import Emit, Noted, now_ms
 from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.upkeep import is_maintained, maintenance_tasks
 from lakesql.run.bind import BoundSelect
 from lakesql.run.columns import with_fields
 from lakesql.run.identities import hash_of, query_identities
-from lakesql.run.nothing_new import keep_analysis
+from lakesql.run.nothing_new import empty_streams, keep_analysis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,10 +87,8 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
 
     check_tables(context.manifest, context.catalog, select)
     sources = read_sources(session, context.brokers, bindings)
-    for source in sources:
-        if source.nothing:
-            others_have = any(not other.nothing for other in sources)
-            context.emit(StreamEmpty(select.model.name, source.name, source.nothing, others_have, now_ms()))
+    for empty in empty_streams(select.model.name, sources):
+        context.emit(empty)
     identities = query_identities(select, folder)
     moved = [follow_files(session, identity.folder, bindings, say) for identity in identities]
     states = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lakesql.engine.progress.position import FoundTopics, Source
+from lakesql.engine.sources.empty import explain_no_records
 from lakesql.errors import explain_missing
 from lakesql.project.librdkafka_options import librdkafka_options
 from lakesql.project.profiles import Connection, Kafka
@@ -39,8 +40,10 @@ def read_topics(
             what = "has no counterpart" if len(unknown) == 1 else "have no counterparts"
             unread.append(f"Topics of connection '{name}' are not looked at: without Java {why} {what}.")
             continue
+        origins = {stream.name: stream.origin for stream in of}
         for stream, held in read_offsets(clusters[name], of).items():
-            source = Source(stream, "kafka", held.ids, held.beginnings, held.ends)
+            nothing = explain_no_records(origins[stream], held.beginnings, held.ends)
+            source = Source(stream, "kafka", held.ids, held.beginnings, held.ends, nothing=nothing)
             missing = Source(stream, "kafka", is_asked=False)
             found[stream] = FoundTopics(missing if held.problems else source, held.problems)
     return found, tuple(unread)

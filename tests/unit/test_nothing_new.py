@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField, StringType
@@ -27,7 +28,7 @@ from lakesql.cli.project import load_project
 from lakesql.compile.select import build_selects
 from lakesql.engine.maintenance.figures import Work, parse_facts, render_work
 from lakesql.engine.progress.analyzed import shape_of
-from lakesql.events import Emit, Event, ModelFinished, RunFinished, RunStarted, now_ms
+from lakesql.events import Emit, Event, ModelFinished, RunFinished, RunStarted, StreamEmpty, now_ms
 from lakesql.model.table_name import TableName
 from lakesql.names import (
     LEDGER_BATCH,
@@ -164,7 +165,7 @@ class Shop:
         for name, bound in bind_selects(manifest, build_selects(manifest, ["sold", "copies"])).items():
             keep_analysis(manifest, self.catalog, bound, _Written(self.folder / "checkpoints" / name))
 
-    def events(self, *models: str) -> list[Event]:
+    def events(self, *models: str, fail_if_empty: bool = False) -> list[Event]:
         """What is said of a run of these models; nothing where it is left to Spark."""
         said: list[Event] = []
 
@@ -173,7 +174,8 @@ class Shop:
             yield said.append
 
         manifest = load_project(Options(project_dir=self.folder))
-        found = report_nothing_new(manifest, build_selects(manifest, models or ["sold", "copies"]), open_events)
+        selects = build_selects(manifest, models or ["sold", "copies"])
+        found = report_nothing_new(manifest, selects, open_events, fail_if_empty)
         assert found == bool(said)
         return said
 
@@ -421,6 +423,22 @@ def test_a_model_with_state_is_left_to_spark(shop: Shop) -> None:
     shop.keep()
     assert not kept.exists()
     assert shop.events("copies") == []
+
+
+def test_a_stream_without_a_record_is_said_and_left_to_spark_where_that_is_a_failure(shop: Shop) -> None:
+    cluster = Producer({"test.mock.num.brokers": 1, "log_level": 0})
+    (broker,) = cluster.list_topics(timeout=10).brokers.values()
+    shop.write("profiles.yml", PROFILES.replace("127.0.0.1:1", f"{broker.host}:{broker.port}"))
+    shop.write("streams/streams.yml", STREAMS.replace("topic: topic", "pattern: 'none[.].*'"))
+    shop.write("models/sold.sql", SALES.replace("sales", "topic"))
+    shop.commit(shop.sold, {"topic": {}}, batch=1)
+    shop.checkpoint("sold", shop.sold, ["topic"], {}, {})
+    shop.keep()
+    _, empty, finished, _ = shop.events("sold")
+    assert isinstance(empty, StreamEmpty) and (empty.model, empty.stream, empty.others_have) == ("sold", "topic", False)
+    assert isinstance(finished, ModelFinished) and finished.status == "success"
+    assert finished.warnings == (f"stream topic: {empty.why}",)
+    assert shop.events("sold", fail_if_empty=True) == []
 
 
 @pytest.mark.parametrize("options", ["", ", options: {metric.reporters: x.Y}"], ids=["away", "of Java"])

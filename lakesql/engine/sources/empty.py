@@ -6,11 +6,14 @@ A run says so and succeeds all the same: the files or the records may be still t
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from lakesql.engine.sources.broker import Offsets
 from lakesql.engine.sources.globs import is_pattern, named_folder
 from lakesql.project.catalog import local_folder
 from lakesql.stream.stream import Origin, TopicPattern
+
+if TYPE_CHECKING:
+    from lakesql.engine.sources.broker import Offsets
 
 
 def explain_no_files(glob: str) -> str:
