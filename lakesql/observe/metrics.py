@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, assert_never
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
@@ -16,10 +16,13 @@ from lakesql.events import (
     BatchSkipped,
     Event,
     MaintenanceFailed,
+    Noted,
     Progress,
     QueryPaused,
     Retrying,
+    RunFinished,
     RunStarted,
+    SessionStarted,
     TableMaintained,
 )
 from lakesql.model.table_name import TableName
@@ -154,13 +157,15 @@ def labels_of(table: TableName, model: str) -> tuple[str, ...]:
 class _Seen:
     """What a model's events say that its tally does not keep.
 
-    `waits_since_ms` is since when it has had work and has not got on: None where it had none when last seen.
+    `waits_since_ms` is since when it has had work and has not got on: None where it had none when last seen. At
+    `heard_ms` was its last event.
     """
 
     retries: int = 0
     timed: int = 0
     duration_ms: int = 0
     waits_since_ms: int | None = None
+    heard_ms: int | None = None
 
 
 class RunMetrics:
@@ -181,20 +186,11 @@ class RunMetrics:
         match event:
             case RunStarted():
                 self._seen = {name: _Seen() for name in event.models}
-            case (
-                BatchCommitted()
-                | BatchEmpty()
-                | BatchSkipped()
-                | QueryPaused()
-                | Retrying()
-                | Progress()
-                | TableMaintained()
-                | MaintenanceFailed()
-            ):
-                seen = _see(self._seen.get(event.model, _Seen()), event)
-                self._seen = {**self._seen, event.model: seen}
-            case _:
+            case SessionStarted() | Noted() | RunFinished():
                 pass
+            case _:
+                seen = _see(self._seen.get(event.model, _Seen()), event)
+                self._seen = {**self._seen, event.model: replace(seen, heard_ms=event.at_ms)}
 
     def render(self) -> str:
         """The metrics in the text format."""
@@ -210,29 +206,23 @@ class RunMetrics:
         """Why the run is not well: models that have failed for good, and those that have work and do not get on.
 
         A model has work from a retry or a pause on until its source says that there is none, while records or files are
-        left, and while it writes a batch; it gets on with each batch, and with each maintenance of its table.
+        left, and while it writes a batch; it gets on with each batch, and with each maintenance of its table. One that
+        runs is heard of all the time, whatever it does: else the run hangs, or its Java.
         """
         faults = []
         for name, model in self._run.models.items():
-            since = self._seen.get(name, _Seen()).waits_since_ms
+            seen = self._seen.get(name, _Seen())
+            since, heard = seen.waits_since_ms, seen.heard_ms
             if model.phase == "error":
                 faults.append(f"{name} has failed")
             elif model.finished is None and since is not None and now_ms - since > patience_ms:
                 faults.append(f"{name} has made no progress for {duration(now_ms - since)}")
+            elif model.phase == "running" and heard is not None and now_ms - heard > patience_ms:
+                faults.append(f"{name} has not been heard of for {duration(now_ms - heard)}")
         return tuple(faults)
 
 
-def _see(
-    seen: _Seen,
-    event: BatchCommitted
-    | BatchEmpty
-    | BatchSkipped
-    | QueryPaused
-    | Retrying
-    | Progress
-    | TableMaintained
-    | MaintenanceFailed,
-) -> _Seen:
+def _see(seen: _Seen, event: Event) -> _Seen:
     waits_since_ms = event.at_ms if seen.waits_since_ms is None else seen.waits_since_ms
     match event:
         case BatchCommitted():
@@ -247,7 +237,7 @@ def _see(
         case Progress():
             return replace(seen, waits_since_ms=waits_since_ms if event.left or event.is_busy else None)
         case _:
-            assert_never(event)
+            return seen
 
 
 def _run_values(model: ModelTally, seen: _Seen) -> Iterable[tuple[Metric, float | None]]:

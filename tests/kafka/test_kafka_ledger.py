@@ -299,6 +299,11 @@ def test_topics_that_were_read_to_their_ends_start_no_java(project: Project, bro
     project.run().check()
     assert project.run_without_java()
 
+    for partition, end in enumerate((1, 2)):
+        broker.delete_records(topic, partition, end)
+    found = project.run_without_java()
+    assert found[0].warnings and timeless(found) == timeless(project.run().check().of(ModelFinished))
+
     broker.add_partitions(topic, 3)
     assert project.run_without_java() == [], "a partition that was not read yet, though it has no record"
 

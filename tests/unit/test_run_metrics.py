@@ -119,8 +119,10 @@ def test_nothing_is_served_of_a_run_that_has_not_begun() -> None:
     ("events", "minute", "is_well"),
     [
         ((), 60, True),
-        ((BEGUN, progress(None)), 60, True),
-        ((BEGUN, progress(0)), 60, True),
+        ((BEGUN, progress(None), progress(None, 59)), 60, True),
+        ((BEGUN, progress(0), progress(0, 59)), 60, True),
+        ((BEGUN, progress(0, 49)), 60, False),  # it has nothing to do, and nobody watches it any more
+        ((BEGUN,), 60, False),
         ((BEGUN, progress(None, 2, is_busy=True)), 60, False),  # its source has never answered
         ((BEGUN, progress(10)), 11, True),
         ((BEGUN, progress(10)), 13, False),
@@ -128,8 +130,8 @@ def test_nothing_is_served_of_a_run_that_has_not_begun() -> None:
         ((BEGUN, progress(10), progress(10, 55)), 60, False),
         ((BEGUN, progress(0), progress(0, 40, is_busy=True)), 60, False),  # a batch hangs, of what came at last
         ((BEGUN, progress(0), progress(0, 55, is_busy=True)), 60, True),
-        ((BEGUN, batch(0, 5), progress(0, 6)), 60, True),
-        ((batch(0, 55), progress(10)), 60, True),
+        ((BEGUN, batch(0, 5), progress(0, 6), progress(0, 59)), 60, True),
+        ((batch(0, 55), progress(10, 56)), 60, True),
         ((batch(0, 5), progress(10)), 60, False),
         (
             (batch(0, 5), progress(10), TableMaintained("orders", "o.rewrite", "t", (), 1, START + 55 * MINUTE)),
@@ -140,6 +142,7 @@ def test_nothing_is_served_of_a_run_that_has_not_begun() -> None:
         ((retrying(1, 0), BEGUN, retrying(2, 59)), 60, False),
         ((retrying(1, 0), BEGUN, progress(None, 1, is_busy=True), retrying(2, 59)), 60, False),
         ((retrying(1, 0), BEGUN, progress(0, 1), retrying(2, 59)), 60, True),
+        ((BEGUN, progress(0), retrying(1, 3)), 12, True),  # while it waits for its retry, nothing is heard of it
         ((BEGUN, progress(0), QueryPaused("orders", START + 40 * MINUTE)), 45, True),
         ((BEGUN, progress(0), QueryPaused("orders", START + 40 * MINUTE)), 60, False),  # its rebuild hangs
         ((ModelFinished("orders", "success", 1, 1, 1, 0, 0, 1, START),), 60, True),
