@@ -294,7 +294,8 @@ class MaintenanceFailed:
 
 @dataclass(frozen=True, slots=True)
 class ModelFinished:
-    """A model is done: with `success`, with `error` (its problems say why), or `skipped` for what `because` says.
+    """A model is done: with `success`, with `error` (its problems say why), or `skipped` for what `because` says:
+    it has not begun, or the run was ended before it had read all that was there.
 
     `warnings` are of its streams that had nothing to read. `maintained` are the procedures that were run on its tables.
     `violations` count the rows that failed an expectation, by its name.

@@ -128,7 +128,8 @@ def _describe_finished(event: ModelFinished) -> Line:
         case "error":
             return Line(event.model, f"failed: {headline(event.problems)}", "bad")
         case "skipped":
-            return Line(event.model, f"skipped: {event.because}", "warning")
+            done = f", after {totals(event)}" if event.batches else ""
+            return Line(event.model, f"skipped: {event.because}{done}", "warning")
         case _:
             assert_never(event.status)
 

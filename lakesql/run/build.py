@@ -224,6 +224,10 @@ class _TestedQuery:
         self._is_stopping = True
         self._query.request_stop()
 
+    def was_stopped(self) -> bool:
+        """Whether the query was, or the tests have not begun."""
+        return self._query.was_stopped() or self._thread is None
+
     def progress(self) -> tuple[float, Backlog]:
         """That of the query."""
         return self._query.progress()

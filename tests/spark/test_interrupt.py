@@ -14,9 +14,11 @@ from typing import Any
 
 from lakesql.engine.progress.holder import started
 from lakesql.engine.spark.jvm import RECORDING
-from lakesql.run.supervise import ENDING, UNFINISHED
+from lakesql.events import BatchCommitted, Event
+from lakesql.run.supervise import ENDED, ENDING, UNFINISHED
 from tests.servers.process import running
 from tests.servers.runner import Runner, of
+from tests.spark.project import Project
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -41,6 +43,23 @@ def test_a_signal_to_all_of_its_processes_ends_it_as_well(tmp_path: Path) -> Non
     read_until(process, "batch_committed")
     process.send_signal(signal.SIGTERM)
     check_ended(process)
+
+
+def test_a_model_that_had_more_to_read_is_skipped_where_a_run_with_once_is_ended(project: Project) -> None:
+    project.stream("s", {"id": "int"}, max_per_batch=1)
+    project.model("m", "SELECT id FROM {s}", mode="append")
+    for number in range(8):
+        project.record("s", [{"id": number}])
+    committed: list[Event] = []
+    ran = project.run(
+        until=lambda: bool(committed),
+        meet=lambda event: committed.append(event) if isinstance(event, BatchCommitted) else None,
+    )
+    ended = ran.finished("m")
+    assert (ended.status, ended.because) == ("skipped", ENDED)
+    assert 0 < ended.batches == len(project.rows("m")) < 8
+    assert project.run().check().finished("m").status == "success"
+    assert [row["id"] for row in project.rows("m", "id")] == list(range(8))
 
 
 def test_a_batch_that_outlasts_the_time_limit_is_abandoned_and_invisible(tmp_path: Path) -> None:

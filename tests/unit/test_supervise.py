@@ -8,6 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -29,8 +30,20 @@ from lakesql.events import (
 from lakesql.model.properties import Freshness
 from lakesql.project.duration import Duration
 from lakesql.project.profiles import Retries
+from lakesql.run.build import Build, queries_with_tests
 from lakesql.run.interrupt import Interrupt
-from lakesql.run.supervise import ENDING, GIVES_UP_AFTER_S, REMINDS_EVERY_MS, UNFINISHED, Clock, ModelRun, Supervisor
+from lakesql.run.models import Order
+from lakesql.run.supervise import (
+    ENDED,
+    ENDING,
+    GIVES_UP_AFTER_S,
+    REMINDS_EVERY_MS,
+    UNFINISHED,
+    Clock,
+    ModelRun,
+    Queries,
+    Supervisor,
+)
 
 AWAY = TransientError.of("connection-unreachable", "No broker answers.")
 BUSY = TransientError.of("commit-conflict", "Somebody else writes.")
@@ -55,6 +68,7 @@ class FakeQuery:
     failure: Exception | None = None
     stopping: bool = False
     has_read: bool = False
+    is_cut: bool = False
 
     def is_active(self) -> bool:
         while not self.over and self.since + 100 <= self.world.now:
@@ -65,7 +79,7 @@ class FakeQuery:
     def _live(self) -> None:
         step = next(self.life, None)
         if self.stopping and not isinstance(step, Exception) and self.name not in self.world.hangs:
-            step = None
+            step, self.is_cut = None, step is not None
         self.has_read = self.has_read or isinstance(step, int | str)
         match step:
             case int():
@@ -87,6 +101,9 @@ class FakeQuery:
 
     def request_stop(self) -> None:
         self.stopping = True
+
+    def was_stopped(self) -> bool:
+        return self.is_cut
 
     def progress(self) -> tuple[float, Backlog]:
         return 1.0, Backlog(0, "records", is_busy=self.world.ends or not self.has_read)
@@ -112,6 +129,7 @@ class World:
     killed_at: list[int] = field(default_factory=list)
     wanted: set[str] = field(default_factory=set)
     gave_way_at: list[int] = field(default_factory=list)
+    with_tests: Build | None = None
 
     def start(self, model: str, emit: Emit) -> FakeQuery | None:
         if self.gave_way_at and self.now < self.gave_way_at[-1] + REBUILDS_FOR_MS:
@@ -160,7 +178,7 @@ class World:
     ) -> Mapping[str, ModelRun]:
         self.ends = not continuous
         supervisor = Supervisor(
-            queries=self,
+            queries=self._queries(),
             emit=self.events.append,
             retries=Retries(retries.get("attempts", 10), Duration("", retries.get("max_wait_ms", 300_000))),
             limit=limit,
@@ -175,6 +193,11 @@ class World:
         runs = supervisor.run({name: frozenset(waiting.get(name, ())) for name in self.lives})
         assert not self.held, "a model that is done has not been released"
         return runs
+
+    def _queries(self) -> Queries:
+        if self.with_tests is None:
+            return self
+        return queries_with_tests(self.with_tests, lambda _: self)(SimpleNamespace(context=None))
 
     def waits(self, name: str = "a") -> list[tuple[int, int]]:
         return [(event.attempt, event.wait_ms) for event in self.of(Retrying) if event.model == name]
@@ -398,6 +421,27 @@ def test_an_interrupt_ends_a_model_that_waits_for_its_retry() -> None:
     assert [event.batches for event in world.of(ModelFinished) if event.model == "a"] == [1]
 
 
+def test_an_interrupt_skips_what_was_to_read_on_and_no_model_that_is_done() -> None:
+    """Of `a` the next run reads the rest, and `b` ends by itself while the run does."""
+    world = World({"a": [[*range(100_000)]], "b": [["wait"] * 4], "c": [[0]], "d": [[0]]})
+    world.at[450] = world.interrupt.set
+    runs = world.run({"c": {"a"}, "d": {"b"}})
+    assert {name: run.status for name, run in runs.items()} == {"b": "success", **dict.fromkeys("acd", "skipped")}
+    ended = {event.model: event for event in world.of(ModelFinished) if isinstance(event, ModelFinished)}
+    assert {name: event.because for name, event in ended.items()} == {"b": "", **dict.fromkeys("acd", ENDED)}
+    assert ended["a"].batches == runs["a"].tally.batches > 0
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_an_interrupt_skips_a_model_whose_tests_have_not_begun(is_ended: bool) -> None:
+    build = Build(None, "duckdb", {}, {"a": ()}, Order(), (), {})
+    world = World({"a": [[0, "wait", "wait", "wait"]]}, with_tests=build)
+    if is_ended:
+        world.at[450] = world.interrupt.set
+    assert world.run()["a"].status == ("skipped" if is_ended else "success")
+    assert build.ran == (set() if is_ended else {"a"})
+
+
 def test_an_interrupt_is_noted_at_once() -> None:
     world = World({"a": [["wait"] * 100_000]})
     world.at[500] = world.interrupt.set
@@ -414,7 +458,8 @@ def test_fail_fast_ends_the_run_with_the_first_failure(continuous: bool) -> None
     world = World(lives)
     runs = world.run({"c": {"b"}} if not continuous else {}, continuous, fail_fast=True)
     assert runs["a"].status == "error"
-    assert {name: run.status for name, run in runs.items() if name in "bd"} == {"b": "success", "d": "skipped"}
+    assert runs["b"].status == ("success" if continuous else "skipped") and runs["b"].tally.batches > 0
+    assert runs["d"].status == "skipped"
     assert runs["c"].status == ("success" if continuous else "skipped")
     assert {event.because for event in world.of(ModelFinished)} - {""} == {"the run ended with the failure of a"}
     assert world.now < 1_000

@@ -60,7 +60,8 @@ class Backlog:
 
 @dataclass(slots=True)
 class _Batches:
-    """What the batches of a query are told, and what they say: why one failed, and which of them are being written.
+    """What the batches of a query are told, and what they say: why one failed, which of them are being written, and
+    whether one was to come that was not to be written any more.
 
     They know nothing else of the query. Java keeps what it calls for as long as it has the query, which it has for as
     long as Python has its own part: if that hung on what is called, neither side would ever let go of a query.
@@ -68,6 +69,7 @@ class _Batches:
 
     stopping: threading.Event = field(default_factory=threading.Event)
     writing: set[str] = field(default_factory=set)
+    was_stopped: bool = False
     failure: Exception | None = None
 
     def fail(self, error: Exception) -> None:
@@ -129,7 +131,12 @@ class ModelQuery:
         for query in self._queries:
             is_idle = query.isActive and not query.status["isTriggerActive"]
             if is_idle or (is_late and query.isActive and query.name not in self._batches.writing):
+                self._batches.was_stopped = True
                 query.stop()
+
+    def was_stopped(self) -> bool:
+        """Whether it is over because it was asked to stop: another batch was to come, or it could not be known."""
+        return self._batches.was_stopped
 
     def progress(self) -> tuple[float, Backlog]:
         """Records per second of the last batch, and what is left to read."""
@@ -181,6 +188,7 @@ class ModelQuery:
 
         def handle(batch_rows: DataFrame, batch: int) -> None:
             if batches.stopping.is_set():
+                batches.was_stopped = True
                 raise _Stopped
             batches.writing.add(sink.progress.identity.owner)
             try:
