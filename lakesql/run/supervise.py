@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Lock
+from threading import Event as Flag
+from threading import Lock, Thread
 from types import MappingProxyType
 from typing import Protocol
 
@@ -49,6 +50,8 @@ TELLS_EVERY_MS = 60_000
 """How often it is judged how well a table is, and how often that is told of one that stays as it is and is not well."""
 REMINDS_EVERY_MS = 600_000
 """How often a continuous run says which models it is without."""
+BLOCKED_FOR_S = 1.0
+"""How long the thread that watches the queries may be kept by one of them before another ends the run in its place."""
 UNFINISHED = f"its batch was not done within {GIVES_UP_AFTER_S:.0f} s; the next run writes it"
 FIRST_WAIT_MS = 1_000
 """How long is waited before the first retry; before each further one twice as long."""
@@ -143,6 +146,15 @@ class ModelRun:
         return self.query is not None or self.retry_at is not None
 
 
+@dataclass(slots=True)
+class _End:
+    """How far the end of a run has come that somebody has asked for: two threads see to it."""
+
+    is_noted: bool = False
+    has_killed: bool = False
+    lock: Lock = field(default_factory=Lock)
+
+
 @dataclass(frozen=True, slots=True)
 class Supervisor:
     """Runs models by their queries, says so in events, and tries them again as `retries` say.
@@ -162,6 +174,7 @@ class Supervisor:
     fail_if_empty: bool = False
     limits: Mapping[str, Freshness] = field(default_factory=dict)
     clock: Clock = Clock()
+    end: _End = field(default_factory=_End, init=False)
 
     def run(
         self,
@@ -181,25 +194,60 @@ class Supervisor:
         runs = {
             name: ModelRun(ModelTally(name), others, after.get(name, frozenset())) for name, others in waits_for.items()
         }
+        over = Flag()
+        timekeeper = Thread(target=self._keep_time, args=(over,), name="lakesql-end", daemon=True)
+        timekeeper.start()
+        try:
+            self._run(runs)
+        finally:
+            over.set()
+            timekeeper.join()
+        return runs
+
+    def _run(self, runs: Mapping[str, ModelRun]) -> None:
         ends_by, reminded = None, self.clock.since()
         while any(run.status is None for run in runs.values()):
             ending = self._why_ending(runs.values())
             if ending and ends_by is None:
                 ends_by = self.clock.since() + round(GIVES_UP_AFTER_S * 1000)
-                self.emit(Noted(ENDING, self.clock.epoch()))
-            if ends_by is not None and self.clock.since() >= ends_by:
+                self._note_ending()
+            if self.end.has_killed or (ends_by is not None and self.clock.since() >= ends_by):
                 self._give_up(runs.values())
                 break
             if self.continuous and self.clock.since() - reminded >= REMINDS_EVERY_MS:
                 reminded = self.clock.since()
                 self._remind(runs.values())
-            for run in runs.values():
-                if run.query is not None:
-                    self._watch(run, run.query, ending)
-                elif run.status is None:
-                    self._consider(run, runs, ending)
+            try:
+                for run in runs.values():
+                    if run.query is not None:
+                        self._watch(run, run.query, ending)
+                    elif run.status is None:
+                        self._consider(run, runs, ending)
+            except Exception:
+                if not self.end.has_killed:  # else it comes of that
+                    raise
             self.clock.pause(POLL_S)
-        return runs
+
+    def _keep_time(self, over: Flag) -> None:
+        """End a run that was asked to end, although a model that starts, or Java, keeps the thread that watches."""
+        while not self.interrupt.is_set():
+            if over.wait(POLL_S):
+                return
+        ends_by = self.clock.since() + round((GIVES_UP_AFTER_S + BLOCKED_FOR_S) * 1000)
+        if over.wait(BLOCKED_FOR_S):
+            return
+        self._note_ending()
+        while self.clock.since() < ends_by:
+            if over.wait(POLL_S):
+                return
+        self.end.has_killed = True
+        self.queries.kill()
+
+    def _note_ending(self) -> None:
+        with self.end.lock:
+            is_news, self.end.is_noted = not self.end.is_noted, True
+        if is_news:
+            self.emit(Noted(ENDING, self.clock.epoch()))
 
     def _why_ending(self, runs: Iterable[ModelRun]) -> str:
         """Why the run is to end before its models are done; '' where it is not."""
@@ -222,7 +270,8 @@ class Supervisor:
                 )
 
     def _give_up(self, runs: Iterable[ModelRun]) -> None:
-        self.queries.kill()
+        if not self.end.has_killed:
+            self.queries.kill()
         for run in runs:
             if run.status is None:
                 self._finish(run, "skipped", because=UNFINISHED)
@@ -324,6 +373,8 @@ class Supervisor:
 
     def _fail(self, run: ModelRun, raised: Exception, ending: str = "") -> None:
         """End the model, or let it be started again, where the failure is transient."""
+        if self.end.has_killed:
+            return  # it comes of that
         name, retries = run.tally.name, run.tally.retries
         error = self.queries.explain(name, raised)
         if isinstance(error, TransientError) and ending:

@@ -84,6 +84,24 @@ def test_a_batch_that_outlasts_the_time_limit_is_abandoned_and_invisible(tmp_pat
     assert [event["interrupted"] for event in seen if event["event"] == "run_finished"] == [True]
 
 
+def test_a_run_whose_java_hangs_ends_in_time_too(tmp_path: Path) -> None:
+    write_shop(tmp_path)
+    process = start(tmp_path)
+    seen = read_until(process, "batch_committed")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert children, "Java is not its child"
+    for child in children:
+        os.killpg(int(child), signal.SIGSTOP)
+    time.sleep(2)
+    process.send_signal(signal.SIGTERM)
+    rest, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, "")
+    seen += [json.loads(line) for line in rest.splitlines()]
+    (finished,) = [event for event in seen if event["event"] == "model_finished"]
+    assert (finished["status"], finished["because"]) == ("skipped", UNFINISHED)
+    assert [event["interrupted"] for event in seen if event["event"] == "run_finished"] == [True]
+
+
 def test_a_second_signal_ends_a_run_immediately_and_no_process_survives(tmp_path: Path) -> None:
     write_shop(tmp_path)
     process = start(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Set
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -127,6 +128,7 @@ class World:
     at: dict[int, Callable[[], None]] = field(default_factory=dict)
     held: dict[str, Emit] = field(default_factory=dict)
     killed_at: list[int] = field(default_factory=list)
+    blocks: Set[str] = frozenset()
     wanted: set[str] = field(default_factory=set)
     gave_way_at: list[int] = field(default_factory=list)
     with_tests: Build | None = None
@@ -135,10 +137,20 @@ class World:
         if self.gave_way_at and self.now < self.gave_way_at[-1] + REBUILDS_FOR_MS:
             return None
         self.held[model] = emit
+        if model in self.blocks:
+            self._block()
         first, *others = self.lives[model].pop(0) or [None]
         if isinstance(first, Exception) and others == ["at start"]:
             raise first
         return FakeQuery(iter([first, *others]), emit, self, model, self.now)
+
+    def _block(self) -> None:
+        """Somebody asks the run to end, and nothing else happens until Java is killed."""
+        self.interrupt.set()
+        while not self.killed_at:
+            self.now += 50
+            time.sleep(0.001)
+        raise BROKEN
 
     def explain(self, model: str, error: Exception) -> LakesqlError:
         return error if isinstance(error, LakesqlError) else RunError.of("batch-failed", str(error))
@@ -487,6 +499,16 @@ def test_queries_are_killed_where_a_batch_takes_too_long_to_end() -> None:
     assert {name: run.status for name, run in runs.items()} == {"a": "skipped", "b": "success", "c": "skipped"}
     assert [event.because for event in world.of(ModelFinished) if event.model == "a"] == [UNFINISHED]
     assert world.killed_at == [pytest.approx(150 + GIVES_UP_AFTER_S * 1000, abs=100)]
+
+
+def test_queries_are_killed_while_a_start_keeps_the_thread_that_watches_them() -> None:
+    world = World({"a": [[0]], "b": [[0]], "c": [["wait"] * 100_000]}, blocks={"b"})
+    runs = world.run(continuous=True)
+    assert {name: run.status for name, run in runs.items()} == dict.fromkeys("abc", "skipped")
+    assert {event.because for event in world.of(ModelFinished)} == {UNFINISHED}
+    assert [event.text for event in world.of(Noted)] == [ENDING]
+    (killed_at,) = world.killed_at
+    assert killed_at >= GIVES_UP_AFTER_S * 1000
 
 
 @pytest.mark.parametrize(("failure", "status"), [(AWAY, "skipped"), (BROKEN, "error")])
