@@ -8,7 +8,7 @@ from typing import Literal
 
 from lakesql.compile.quote import identifier, table_name, text
 from lakesql.compile.storable import can_be_ordered
-from lakesql.model.config import STAGING_PROPERTY, Config, PartitionField, Scd2, SortField
+from lakesql.model.config import STAGING_PROPERTY, Config, PartitionField, SortField
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import build_writing
 from lakesql.names import CHANGE
@@ -90,7 +90,7 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
         order_by=config.order_by or tuple(field for field in writing.order_by if _can_be_ordered(field, columns)),
         properties={**properties, **config.properties},
         comment=comment,
-        tracks_all=isinstance(config, Scd2) and not config.track_columns,
+        tracks_all=writing.tracks_all,
     )
 
 

@@ -88,6 +88,8 @@ class Writing:
     """Whether the SELECT is given the rows that a change feed leaves, and a key for which it makes none is deleted."""
     is_history: bool = False
     """Whether each version of a row is a row of the table. Changes of a key are told apart by `sequence_by`."""
+    tracks_all: bool = False
+    """Whether any column of the SELECT that differs makes a version."""
     added: tuple[AddedColumn, ...] = ()
     memories: Mapping[Memory, Duration] = field(default_factory=dict)
     """What batches remember for those after them, each in a table of its own, and for how long."""
@@ -237,6 +239,7 @@ def build_writing(
                 is_positioned=not reads_feed,
                 is_mirror=reads_feed,
                 is_history=True,
+                tracks_all=not config.track_columns,
                 memories=memories_of(config),
                 takes_truncates=False,
                 output_mode="update",
