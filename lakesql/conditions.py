@@ -837,9 +837,11 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "truncate-refused": Condition(
         "The source of a mirror was truncated, and the model says `on_truncate='fail'`, or its stream reads several "
-        "topics, of which one has the truncate. No history takes one.",
+        "topics, of which one has the truncate, or the truncate lacks the field of `_change` by which the changes are "
+        "ordered. No history takes one.",
         "If the rows are to go, run once with `on_truncate='apply'`; otherwise fill the source again, and rebuild the "
-        "model. Mirror each of several topics by a stream and a model of its own.",
+        "model. Mirror each of several topics by a stream and a model of its own. Where truncates have no "
+        "`_change.position`, leave it out of `sequence_by`, and rebuild the model.",
     ),
     "unknown-column": Condition(
         "A SELECT, an option of a model or a stream, or `--mask` of `lakesql record`, names a column that does not "

@@ -364,10 +364,10 @@ def send_at(project: Project, *changes: tuple[str, int | None, int | None, int |
     project.record("s", [Fields(key=key, value=event) for key, event in zip(keys, events, strict=True)])
 
 
-def mirror_by_position(project: Project, **config: str) -> None:
+def mirror_by_position(project: Project, **config: Any) -> None:
     feed(project, v="int")
     select = "SELECT id, v, _change.position AS at FROM {s} WHERE v >= 0"
-    project.model("m", select, mode="cdc", keys=["id"], sequence_by="_change.position", **config)
+    project.model("m", select, **{"mode": "cdc", "keys": ["id"], "sequence_by": "_change.position", **config})
 
 
 def values(project: Project) -> dict[int, int]:
@@ -430,6 +430,25 @@ def test_a_truncate_keeps_what_is_newer_whenever_it_was_read(project: Project) -
     send_at(project, ("c", 1, 1, 10), ("c", 3, 3, 29), ("c", 4, 4, 32))
     project.run().check()
     assert values(project) == {2: 22, 4: 4}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{}, {"sequence_by": ["v", "_change.position"]}, {"apply_deletes": "soft"}, {"mode": "scd2"}],
+    ids=["by position", "by a column and the position", "soft", "history"],
+)
+def test_a_truncate_that_lacks_its_place_in_the_sequence_stops_the_model(
+    project: Project, config: dict[str, Any]
+) -> None:
+    """As a dead letter it would leave the rows that it removes."""
+    mirror_by_position(project, **config)
+    send_at(project, ("c", 1, 1, 10), ("c", 2, 2, 11))
+    project.run().check()
+    send_at(project, ("c", 3, 3, 12), ("t", None, None, None))
+    assert project.run().conditions("m") == ["truncate-refused"]
+    assert project.run().conditions("m") == ["truncate-refused"]
+    assert values(project) == {1: 1, 2: 2}
+    assert not project.has("m__dead_letter")
 
 
 def test_what_is_remembered_goes_when_its_time_is_over(project: Project) -> None:

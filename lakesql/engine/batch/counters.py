@@ -29,10 +29,11 @@ class Counts:
     `records` arrived; `bad` of them were rejected as they were read. Of the SELECT's rows, `keyless` lack a key or what
     orders the rows of a key; the others are `usable`. `event_us` is the newest event among the good records, in
     microseconds since the epoch: a datetime would come in some time zone. `truncates` are the changes of a feed that
-    empty its table, `unsent` those that leave out values which the table has, and `moves` the halves of changes of
-    keys. `reshaped` are those that have other columns than their stream, and `ignored` those that are no changes:
-    messages, and tombstones. `tombstones` have no value, and delete the row of their key. Of the SELECT's rows,
-    `set_aside` fail an expectation that makes dead letters; `violations` are those that fail each, in their order.
+    empty its table, `bad_truncates` those of them that were rejected, `unsent` the changes that leave out values which
+    the table has, and `moves` the halves of changes of keys. `reshaped` are those that have other columns than their
+    stream, and `ignored` those that are no changes: messages, and tombstones. `tombstones` have no value, and delete
+    the row of their key. Of the SELECT's rows, `set_aside` fail an expectation that makes dead letters; `violations`
+    are those that fail each, in their order.
     """
 
     records: int
@@ -41,6 +42,7 @@ class Counts:
     usable: int
     event_us: int | None
     truncates: int = 0
+    bad_truncates: int = 0
     unsent: int = 0
     moves: int = 0
     reshaped: int = 0
@@ -120,6 +122,7 @@ class BatchCounters:
             violations=tuple((name, number) for name, number in violations if number),
             event_us=max(times) if times else None,
             truncates=sum(row["truncates"] for row in seen),
+            bad_truncates=sum(row["bad_truncates"] for row in seen),
             unsent=sum(row["unsent"] for row in seen),
             moves=sum(row["moves"] for row in seen),
             reshaped=sum(row["reshaped"] for row in seen),
@@ -158,13 +161,14 @@ def _record_counts(
     is_bad = F.col(REJECTED).isNotNull()
     newest = F.max(F.when(~is_bad, F.unix_micros(F.expr(event_time))))
     none = F.count(F.lit(None))
-    truncates = count_of(F.col(f"{CHANGE}.op") == "t") if is_mirror else none
+    is_truncate = F.col(f"{CHANGE}.op") == "t"
     unsent = count_of(~is_bad & (F.size(UNSENT) > 0)) if keeps else none
     return (
         F.count("*").alias("records"),
         count_of(is_bad).alias("bad"),
         newest.alias("event_us"),
-        truncates.alias("truncates"),
+        (count_of(is_truncate) if is_mirror else none).alias("truncates"),
+        (count_of(is_bad & is_truncate) if is_mirror else none).alias("bad_truncates"),
         unsent.alias("unsent"),
         (count_of(~is_bad & F.col(HALF).isNotNull()) if has_moves else none).alias("moves"),
         (count_of(F.col(NEW_FIELDS).isNotNull()) if is_feed else none).alias("reshaped"),
@@ -177,7 +181,7 @@ def _record_counts(
 def _stateful_counts() -> tuple[Column, ...]:
     none = F.max(F.lit(None).cast("bigint"))
     none_of = count_of(F.lit(False))
-    names = ("bad", "truncates", "unsent", "moves", "reshaped", "ignored", "tombstones")
+    names = ("bad", "truncates", "bad_truncates", "unsent", "moves", "reshaped", "ignored", "tombstones")
     others = (none_of.alias(name) for name in names)
     return F.count("*").alias("records"), none.alias("event_us"), *others
 

@@ -52,8 +52,8 @@ def open_feed(
     """Make, of the changes of a feed, the view of the newest ones, whose rows are made once, and what is left,
     `with_deleted` rows where the model marks them. `moves` has what earlier batches remember.
 
-    Raises `RunError` (`truncate-refused`) where the model takes none, or where one of
-    several topics has it: of the rows in the table, nobody knows which ones came from there.
+    Raises `RunError` (`truncate-refused`) where the model takes none, or where nobody knows which rows of the table it
+    removes: one of several topics has it, or it lacks its place in the sequence.
     """
     changes.drop(RAW).createOrReplaceTempView(CHANGES_VIEW)  # all columns of its newest changes are kept
     newest = counters.rows(session.sql(newest_view(select).query), ())
@@ -81,6 +81,8 @@ def open_feed(
             raise _refused(select)
         if any(_reads_several(stream.origin) for stream in select.streams.values()):
             raise _refused_of_one(select)
+        if counts.bad_truncates:
+            raise _refused_without_place(select)
         truncate = _read_truncate(newest, select)
     for view in (changed_view(select, truncate is not None), current_view(select, with_deleted)):
         _make(session, view)
@@ -136,4 +138,18 @@ def _refused_of_one(select: Select) -> RunError:
         why="The rows of the other topics would go too: which topic a row of the table is from is not known.",
         fix="Declare a stream of one topic for each source, and mirror each by a model of its own.",
         place=stream.place,
+    )
+
+
+def _refused_without_place(select: Select) -> RunError:
+    model = select.model
+    place = " or ".join(word for word in select.sequence.values() if word.startswith(f"{CHANGE}."))
+    return RunError.of(
+        "truncate-refused",
+        f"The source of model '{model.name}' was truncated, and the event has no {place}, by which the changes are "
+        "ordered. Nothing of the batch was written.",
+        why="Which rows are older than the truncate is not known, and as a dead letter it would leave them all.",
+        fix=f"Leave {place} out of sequence_by, and `lakesql rebuild {model.name}`. To go on without the truncate: "
+        f"`lakesql rewind {model.name} --to TIME`, with a time after it.",
+        place=model.option_place("sequence_by"),
     )
