@@ -277,10 +277,6 @@ MISFITS: list[tuple[str | dict[str, str], Any]] = [
     ("array<struct<x:int>>", [{"x": 1}, "x"]),
     ("array<int>", [1, "x"]),
     ("struct<x:int>", {"x": "y"}),
-    ("string", "__debezium_unavailable_value"),
-    ("array<string>", ["__debezium_unavailable_value"]),
-    ("binary", base64.b64encode(b"__debezium_unavailable_value").decode()),
-    ({"type": "binary", "encoding": "hex"}, b"__debezium_unavailable_value".hex()),
 ]
 
 
@@ -298,6 +294,39 @@ def test_a_value_that_does_not_fit_is_a_dead_letter_that_names_its_column(projec
     for number, letter in enumerate(letters):
         assert letter["detail"].startswith(f"c{number}: "), (MISFITS[number], letter["detail"])
         assert json.loads(bytes(letter["value"]))["after"]["id"] == number
+
+
+UNAVAILABLE = "__debezium_unavailable_value"
+IN_BASE64 = base64.b64encode(UNAVAILABLE.encode()).decode()
+UNSENT: list[tuple[str | dict[str, str], Any, Any]] = [
+    ("string", UNAVAILABLE, "text"),
+    ("binary", IN_BASE64, "fQ=="),
+    ({"type": "binary", "encoding": "hex"}, UNAVAILABLE.encode().hex(), "00ff"),
+    ("array<string>", [UNAVAILABLE], ["a", "b"]),
+    ("array<binary>", [IN_BASE64], ["fQ=="]),
+    ("string", [UNAVAILABLE], '["a"]'),
+    ("struct<x:int,y:string>", UNAVAILABLE, '{"x": 1}'),
+    ("map<string,int>", UNAVAILABLE, {"a": 1}),
+    ("array<struct<x:int>>", UNAVAILABLE, [{"x": 1}]),
+    ("array<array<int>>", UNAVAILABLE, "[[1]]"),
+    ("array<int>", UNAVAILABLE, "[1, 2]"),
+    ("array<string>", UNAVAILABLE, ["a"]),
+]
+"""Types, what Debezium writes of a value that it was not sent, and a value."""
+
+
+@pytest.mark.parametrize("config", [{"mode": "append"}, {"mode": "upsert", "keys": "id"}], ids=["append", "upsert"])
+def test_a_value_that_is_not_sent_is_a_dead_letter_that_says_so(project: Project, config: dict[str, str]) -> None:
+    feed(project, {**COLUMNS, **{f"c{number}": kind for number, (kind, *_) in enumerate(UNSENT)}})
+    project.model("m", "SELECT * FROM {s}", **config)
+    for number, (_, unsent, _) in enumerate(UNSENT):
+        send(project, ({"id": number}, event("u", {"id": number, "name": None, f"c{number}": unsent})))
+    project.run().check()
+    assert project.rows("m") == []
+    letters = project.rows("m__dead_letter", "offset")
+    assert len(letters) == len(UNSENT)
+    for number, letter in enumerate(letters):
+        assert letter["detail"].startswith(f"c{number}: not in the event"), (UNSENT[number], letter["detail"])
 
 
 def test_what_is_no_change_is_a_dead_letter_with_what_is_wrong(project: Project) -> None:

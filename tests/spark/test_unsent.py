@@ -10,6 +10,7 @@ import pytest
 
 from lakesql.engine.records.change_values import UNAVAILABLE
 from tests.spark.project import Fields, Project, Row
+from tests.spark.test_debezium import UNSENT as ALL_UNSENT
 
 pytestmark = pytest.mark.long
 
@@ -75,6 +76,27 @@ def test_the_row_keeps_what_an_update_does_not_send(project: Project) -> None:
         {"id": 3, "v": 9, "text": "again", "more": None},
     ]
     assert not project.has("m__dead_letter")
+
+
+def test_values_of_every_type_are_known_to_be_unsent(project: Project) -> None:
+    """Those of another row that is in no table yet too, in one batch with it."""
+    kinds = [{"type": kind} if isinstance(kind, str) else kind for kind, *_ in ALL_UNSENT]
+    named = {f"c{at}": {**kind, "required": True} for at, kind in enumerate(kinds)}
+    project.stream("s", {"id": "int", "v": "int", **named}, envelope="debezium", key=["id"], max_per_batch=1)
+    project.model("m", f"SELECT id, v, {', '.join(named)} FROM {{s}}", mode="cdc", keys="id")
+    sent, left = ({name: it[at] for name, it in zip(named, ALL_UNSENT, strict=True)} for at in (2, 1))
+
+    def changed(op: str, id_: int, v: int, values: Row) -> Fields:
+        return Fields(key={"id": id_}, value={"op": op, "after": {"id": id_, "v": v, **values}, "source": {"lsn": v}})
+
+    project.record("s", [changed("c", 1, 1, sent)])
+    project.run().check()
+    (expected,) = project.rows("m")
+    assert all(expected[name] is not None for name in named)
+    project.record("s", [changed("u", 1, 2, left), changed("c", 2, 3, sent), changed("u", 2, 4, left)])
+    project.run().check()
+    assert not project.has("m__dead_letter"), [row["detail"] for row in project.rows("m__dead_letter")]
+    assert project.rows("m", "id") == [{**expected, "v": 2}, {**expected, "id": 2, "v": 4}]
 
 
 def test_a_value_that_is_nowhere_makes_a_dead_letter_and_leaves_the_row(project: Project) -> None:

@@ -6,6 +6,7 @@ event, it says what a number counts, and which scale the bytes of a decimal have
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -48,10 +49,11 @@ def read_numbers(contract: Contract) -> dict[str, Column]:
     return {NUMBERS: F.when(record.rlike(LONG_FRACTION), numbers)}
 
 
-def read_values(name: str, row: Column, kinds: Column, contract: Contract) -> list[dict[str, Column]]:
+def read_values(name: str, row: Column, texts: Column, kinds: Column, contract: Contract) -> list[dict[str, Column]]:
     """The columns that reading adds, in stages: `name` is a row of texts as values of the contract's types.
 
-    A value that is none of its type is NULL, and so is one that was not sent. What is written in code, as few values
+    `texts` are those of the row before it was `shaped`. A value that is none of its type is NULL, and so is one that
+    was not sent. What is written in code, as few values
     are, is written out first, for all columns at once: Spark works on lambdas slowly, and what has one in it alone.
     """
     plain, coded = F.col(f"{name}_plain"), [column for column in contract.columns if _coding(column.type)]
@@ -63,7 +65,7 @@ def read_values(name: str, row: Column, kinds: Column, contract: Contract) -> li
         if column.name in places:
             text = F.when(plain.isNull(), text).otherwise(F.get(plain, places[column.name]))
         read = (read_value if is_nested(column.type) else typed)(text, column.type, told)
-        return F.when(~is_unavailable(row[column.name], column.type), read) if column.name in contract.kept else read
+        return F.when(~is_unavailable(texts[column.name]), read) if column.name in contract.kept else read
 
     values = F.struct(*(value(column).alias(column.name) for column in contract.columns))
     first = [{f"{name}_plain": F.when(row.isNotNull() & _may_be_coded(contract), written)}] if coded else []
@@ -218,21 +220,14 @@ def _unit_of(name: Column, units: Mapping[str, str]) -> Column:
     return F.try_element_at(known, name)
 
 
-_UNAVAILABLE_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
-_UNAVAILABLE_HEX = UNAVAILABLE.encode().hex()
+_SCALARS = (UNAVAILABLE, b64encode(UNAVAILABLE.encode()).decode(), UNAVAILABLE.encode().hex())
+_UNAVAILABLE = (*_SCALARS, *(f'["{text}"]' for text in _SCALARS))
+"""The texts of the placeholder: as a text or bytes, and in arrays of these."""
 
 
-def is_unavailable(text: Column, wanted: T.DataType) -> Column:
-    """Whether a value is the placeholder, which has another shape in binary columns and in arrays."""
-    match wanted:
-        case T.ArrayType(elementType=T.StructType() | T.MapType() | T.ArrayType()) | T.StructType() | T.MapType():
-            return F.lit(False)
-        case T.ArrayType():
-            return F.coalesce(
-                (F.size(text) == 1) & F.get(text, F.lit(0)).isin(UNAVAILABLE, _UNAVAILABLE_BASE64), F.lit(False)
-            )
-        case _:
-            return F.coalesce(text.isin(UNAVAILABLE, _UNAVAILABLE_BASE64, _UNAVAILABLE_HEX), F.lit(False))
+def is_unavailable(text: Column) -> Column:
+    """Whether a value is the placeholder, by its text in the record: what type its column has does not matter."""
+    return F.coalesce(text.isin(*_UNAVAILABLE), F.lit(False))
 
 
 def misfits(text: Column, value: Column, wanted: T.DataType, hint: Hint) -> Column:

@@ -19,13 +19,13 @@ from lakesql.engine.records.event import (
     BEFORE_VALUES,
     EVENT,
     NO_EVENT,
-    TEXTS,
     VALUES,
     change_field,
     is_ignored,
     op_of,
     read_event,
     row_names,
+    sent_texts,
 )
 from lakesql.engine.records.key_changes import half, is_half, move, no_key, splits_updates
 from lakesql.engine.records.parse import (
@@ -211,8 +211,8 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
         alone = f"{name}: the delete has the key alone, and nothing in the other columns. {SENT_BY}"
         yield fault((op == "d") & _is_key_alone(contract), SEQUENCE_MISSING, alone)
     for column in contract.columns:
-        text, kind = row[column.name], column.type.simpleString()
-        unsent, is_kept = is_unavailable(text, column.type), column.name in contract.kept
+        text, sent, kind = row[column.name], sent_texts(contract)[column.name], column.type.simpleString()
+        unsent, is_kept = is_unavailable(sent), column.name in contract.kept
         is_whole = (op == "r") | ((op == "c") & ~is_moved) if is_kept else op.isin("c", "u", "r")
         yield fault(
             is_whole & unsent,
@@ -226,10 +226,10 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
         what = f"{column.name}: not a {kind}{', or a number and the contract has no `unit` for it' if is_time else ''}"
         misfit = misfits(text, F.col(VALUES)[column.name], column.type, hint(column, kinds))
         if is_nested(column.type):
-            misfit |= text.isNull() & F.col(TEXTS)[column.name].isNotNull()
+            misfit |= text.isNull() & sent.isNotNull()
         yield fault(op.isin(*asked) & (misfit & ~unsent if is_kept else misfit), UNPARSABLE, what)
         if column.required or column.name in contract.key:
-            yield fault(op.isin(*asked) & text.isNull(), REQUIRED_MISSING, column.name)
+            yield fault(op.isin(*asked) & sent.isNull(), REQUIRED_MISSING, column.name)
         if contract.envelope == "dms" and column.name in contract.key:
             before, value = F.col(BEFORE)[column.name], F.col(BEFORE_VALUES)[column.name]
             former = misfits(before, value, column.type, hint(column, kinds))
@@ -275,9 +275,8 @@ def _move(contract: Contract) -> Column:
 
 def _unsent(contract: Contract) -> Column:
     """The columns that an update has not sent."""
-    row = F.col(ROW)
-    types = {column.name: column.type for column in contract.columns}
-    return _names_where({name: is_unavailable(row[name], types[name]) for name in contract.kept})
+    texts = sent_texts(contract)
+    return _names_where({name: is_unavailable(texts[name]) for name in contract.kept})
 
 
 def _names_where(conditions: Mapping[str, Column]) -> Column:

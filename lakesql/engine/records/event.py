@@ -55,8 +55,9 @@ def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
         stages += [{TEXTS: row}, {ROW: shaped(F.col(TEXTS), contract), BEFORE: shaped(before, contract)}]
     else:
         stages.append({ROW: row, BEFORE: before})
-    rows = {VALUES: ROW, **({BEFORE_VALUES: BEFORE} if has_before else {})}
-    values = [read_values(name, F.col(texts), F.col(EVENT)["kinds"], contract) for name, texts in rows.items()]
+    rows = {VALUES: (ROW, sent_texts(contract)), **({BEFORE_VALUES: (BEFORE, before)} if has_before else {})}
+    kinds = F.col(EVENT)["kinds"]
+    values = [read_values(name, F.col(shape), sent, kinds, contract) for name, (shape, sent) in rows.items()]
     return [*stages, *(reduce(or_, each) for each in zip(*values, strict=True))]
 
 
@@ -80,6 +81,11 @@ NO_EVENT: Mapping[Envelope, str] = {
     "dms": "no JSON object with DMS's `metadata` or an `Op`",
 }
 """What is wrong with a record that holds no event."""
+
+
+def sent_texts(contract: Contract) -> Column:
+    """The row with one text for each column, as it stands in the record."""
+    return F.col(TEXTS if has_nested(contract) else ROW)
 
 
 def op_of() -> Column:

@@ -88,7 +88,7 @@ def _is_plain(contract: Contract, values: Mapping[str, Column]) -> Column:
             case T.DoubleType():
                 asked.append(value.isNull() | (F.abs(value) < float("inf")))
             case T.StringType() | T.BinaryType():
-                asked.append((text.isNull() | value.isNotNull()) & ~is_unavailable(text, column.type))
+                asked.append((text.isNull() | value.isNotNull()) & ~is_unavailable(text))
             case _:
                 asked.append(text.isNull() | value.isNotNull())
     if any(isinstance(column.type, T.DecimalType) for column in contract.columns):
