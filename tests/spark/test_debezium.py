@@ -311,6 +311,15 @@ UNSENT: list[tuple[str | dict[str, str], Any, Any]] = [
     ("array<array<int>>", UNAVAILABLE, "[[1]]"),
     ("array<int>", UNAVAILABLE, "[1, 2]"),
     ("array<string>", UNAVAILABLE, ["a"]),
+    ("array<int>", list(UNAVAILABLE.encode()), [1, 2]),
+    ("array<bigint>", list(UNAVAILABLE.encode()), [1]),
+    ("array<date>", list(UNAVAILABLE.encode()), [0]),
+    ("array<double>", [float(byte) for byte in UNAVAILABLE.encode()], [1.5]),
+    ("string", list(UNAVAILABLE.encode()), [1]),
+    ("array<string>", ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"], ["f81d4fae-7dec-11d0-a765-00a0c91e6bf6"]),
+    ("map<string,string>", {UNAVAILABLE: UNAVAILABLE}, {"a": "1"}),
+    ("map<string,string>", json.dumps({UNAVAILABLE: UNAVAILABLE}, separators=(",", ":")), '{"a": "1"}'),
+    ("string", json.dumps({UNAVAILABLE: UNAVAILABLE}, separators=(",", ":")), '{"a": "1"}'),
 ]
 """Types, what Debezium writes of a value that it was not sent, and a value."""
 

@@ -7,12 +7,14 @@ event, it says what a number counts, and which scale the bytes of a decimal have
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
+from hashlib import md5
 from operator import or_
 from typing import Literal
+from uuid import UUID
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -220,9 +222,22 @@ def _unit_of(name: Column, units: Mapping[str, str]) -> Column:
     return F.try_element_at(known, name)
 
 
-_SCALARS = (UNAVAILABLE, b64encode(UNAVAILABLE.encode()).decode(), UNAVAILABLE.encode().hex())
-_UNAVAILABLE = (*_SCALARS, *(f'["{text}"]' for text in _SCALARS))
-"""The texts of the placeholder: as a text or bytes, and in arrays of these."""
+def _placeholders() -> Iterator[str]:
+    """The texts in which a record may have the placeholder (UnchangedToastedPlaceholder of Debezium's connector).
+
+    They are a text, bytes, and arrays of these or of `uuid`s, which have it as their one item; arrays of numbers and
+    dates, which have its bytes as items; and an `hstore`, which has it as its one key and value.
+    """
+    placed = UNAVAILABLE.encode()
+    scalars = (UNAVAILABLE, b64encode(placed).decode(), placed.hex())
+    uuid = UUID(bytes=md5(placed, usedforsecurity=False).digest(), version=3)
+    yield from scalars
+    yield from (f'["{item}"]' for item in (*scalars, uuid))
+    yield from (f"[{','.join(map(str, items))}]" for items in (placed, map(float, placed)))
+    yield f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}'
+
+
+_UNAVAILABLE = tuple(_placeholders())
 
 
 def is_unavailable(text: Column) -> Column:
