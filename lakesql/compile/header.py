@@ -148,7 +148,7 @@ def _unsent(select: Select) -> str:
         column.name
         for stream in select.streams.values()
         for column in stream.columns
-        if column.name not in select.feed_keys.values() and column.type.startswith(_LARGE)
+        if column.name not in (*select.feed_keys.values(), *select.unused_of(stream)) and column.type.startswith(_LARGE)
     ]
     kept = [name for name in large if name in select.kept]
     lost = [name for name in large if name not in select.kept]

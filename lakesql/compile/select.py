@@ -146,6 +146,14 @@ class Select:
                 found[output.column] = (*found.get(output.column, ()), output.name)
         return found
 
+    def unused_of(self, stream: Stream) -> tuple[str, ...]:
+        """The columns of a feed that nothing reads: neither the SELECT, nor what finds and orders its rows."""
+        words = self.query.words
+        if words is None or stream.envelope == "none":
+            return ()
+        asked = {name.lower() for name in (*stream.key, *([stream.watermark.column] if stream.watermark else ()))}
+        return tuple(it.name for it in stream.columns if it.name.lower() not in words | asked)
+
     @property
     def has_moves(self) -> bool:
         """Whether the changes of a row's key are told from deletes and inserts."""

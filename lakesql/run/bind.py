@@ -41,6 +41,7 @@ def _bind_stream(manifest: Manifest, select: Select, name: str) -> StreamBinding
         bind_stream(manifest, stream),
         sequence=tuple(select.sequence.values()),
         kept=tuple(select.kept),
+        unused=select.unused_of(stream),
         takes_tombstones=select.writing.takes_tombstones,
         moves=select.has_moves,
         is_mirrored=select.writing.is_mirror,

@@ -64,6 +64,7 @@ class Query:
     `multiplies` says that it may make several rows of one record.
     `record_fields` and `change_fields` are the fields of `_record` and `_change` that the text uses.
     `used` are the names, in small letters, of columns that it does more with than to pass them on.
+    `words` are all its words, in small letters; None where it may read a column that is not among them.
     `groups`: a batch has one row for each of them; None where that is not known.
     `noted` is what some models alone must not do: by condition, where it is first done.
     `carry` holds what `carry_position` inserts: offset and text, in order; empty for a stateful SELECT.
@@ -86,6 +87,7 @@ class Query:
     record_fields: frozenset[str]
     change_fields: frozenset[str]
     used: frozenset[str]
+    words: frozenset[str] | None
     groups: tuple[Group, ...] | None
     noted: Mapping[str, int]
     carry: tuple[tuple[int, str], ...]
@@ -180,6 +182,7 @@ def _read(
         record_fields=text.record_fields,
         change_fields=text.change_fields,
         used=_used_names(tree),
+        words=_words(tree, text),
         groups=relation.groups,
         noted=walk.noted,
         carry=() if stateful else tuple(sorted((text.inserts[select], CARRY) for select in walk.inserts)),
@@ -207,6 +210,18 @@ def _used_names(tree: exp.Query) -> frozenset[str]:
     for join in tree.find_all(exp.Join):
         names.update(it.name.lower() for it in join.args.get("using") or ())
     return frozenset(names)
+
+
+def _words(tree: exp.Query, text: Text) -> frozenset[str] | None:
+    """Its words, in small letters; None where columns are read that stand nowhere: by a star, by a NATURAL join, by
+    their place under other names, or by a PIVOT."""
+    reads_unnamed = (
+        any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star))
+        or any(join.method.upper() == "NATURAL" for join in tree.find_all(exp.Join))
+        or any(alias.columns for alias in tree.find_all(exp.TableAlias))
+        or tree.find(exp.Pivot) is not None
+    )
+    return None if reads_unnamed else frozenset(token.text.lower() for token in text.tokens)
 
 
 def _plain(column: Column) -> Column:

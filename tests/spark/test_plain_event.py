@@ -48,6 +48,7 @@ CONTRACTS = {
     "by a column": replace(MIRROR, sequence=("I",), kept=tuple(name for name in KEPT if name != "d")),
     "without a declared key": replace(MIRROR, names_key=False),
     "required": replace(MIRROR, columns=tuple(replace(column, required=column.name == "s") for column in COLUMNS)),
+    "unused": replace(MIRROR, kept=tuple(name for name in KEPT if name != "s"), unused=("s",)),
     "append": Contract(COLUMNS, key=("k",), envelope="debezium"),
 }
 VALUES = (

@@ -124,6 +124,25 @@ def test_a_column_that_the_select_works_with_cannot_be_kept(project: Project) ->
     assert [row["detail"].split(":")[0] for row in project.rows("m__dead_letter")] == ["big"]
 
 
+@pytest.mark.parametrize(
+    "config",
+    [{"mode": "append"}, {"mode": "upsert"}, {"mode": "cdc"}, {"mode": "scd2", "sequence_by": "_change.position"}],
+    ids=["append", "upsert", "cdc", "scd2"],
+)
+def test_a_value_that_nothing_reads_may_be_unsent(project: Project, config: Row) -> None:
+    """It must be one of its column's type all the same."""
+    project.stream("s", {**COLUMNS, "n": "int"}, envelope="debezium", key=["id"])
+    keys = {} if config["mode"] == "append" else {"keys": "id"}
+    project.model("m", "SELECT id, v, _change.position AS at FROM {s}", **config, **keys)
+    misfit = change("u", 1, 3, at=13)
+    misfit["value"]["after"]["n"] = "x"
+    project.record("s", [change("c", 1, 1, "big", ["x"], 11), unsent(1, 2, 12), misfit, change("c", 2, 4, **UNSENT)])
+    project.run().check()
+    newest = {row["id"]: row["v"] for row in sorted(project.rows("m"), key=lambda row: row["v"])}
+    assert newest == {1: 2, 2: 4}
+    assert [row["detail"] for row in project.rows("m__dead_letter")] == ["n: not a int"]
+
+
 def test_what_is_not_sent_moves_along_with_the_key(project: Project) -> None:
     """From the table or from an earlier change in the batch, over several keys, and past rows that take the old one."""
     project.stream("s", COLUMNS, envelope="debezium", key=["id"], max_per_batch=1)

@@ -19,6 +19,11 @@ streams:
     columns: {id: bigint, Status: string, amount: "decimal(12,2)", at: timestamp, "order day": date}
     watermark: {column: at, delay: 1 hour}
   - {name: values, topic: v, columns: {a: int}}
+  - name: changes
+    topic: c
+    envelope: debezium
+    key: [id]
+    columns: {id: bigint, v: int, Body: string, tags: array<string>}
 """
 
 
@@ -86,6 +91,27 @@ def test_options_by_column_need_a_select_that_names_them(option: str, refused: b
         assert problems(config, text, other=other) == [("columns-unknown", f"models/m.sql:1:{option.index('=') + 38}")]
     else:
         assert build(config, text, other=other).columns is None
+
+
+@pytest.mark.parametrize(
+    ("select", "unused"),
+    [
+        ("SELECT id, v FROM {s}", ("Body", "tags")),
+        ("SELECT id, v, upper(BODY) AS b FROM {s}", ("tags",)),
+        ("SELECT id FROM {s} WHERE size(tags) > 0 AND `body` IS NOT NULL", ("v",)),
+        ("SELECT id, b FROM (SELECT id, body AS b FROM {s})", ("v", "tags")),
+        ("SELECT id, v * 2 AS w FROM {s} WHERE v > (SELECT count(*) FROM lake.shop.other)", ("Body", "tags")),
+        ("SELECT v FROM {s}", ("Body", "tags")),
+        ("SELECT * FROM {s}", ()),
+        ("SELECT * EXCEPT (tags) FROM {s}", ()),
+        ("SELECT id, to_json(struct(*)) AS all FROM {s}", ()),
+        ("SELECT id FROM {s} NATURAL JOIN lake.shop.other", ()),
+        ("SELECT id FROM {s} JOIN lake.shop.other AS o (v, body) ON id = v", ()),
+    ],
+)
+def test_a_column_is_unused_that_no_word_of_the_select_may_mean(select: str, unused: tuple[str, ...]) -> None:
+    found = build("mode='append'", select.replace("{s}", "{{ stream('changes') }}"))
+    assert found.unused_of(found.streams["changes"]) == unused
 
 
 def test_the_position_is_carried_where_arrival_decides() -> None:

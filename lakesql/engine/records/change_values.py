@@ -67,7 +67,8 @@ def read_values(name: str, row: Column, texts: Column, kinds: Column, contract: 
         if column.name in places:
             text = F.when(plain.isNull(), text).otherwise(F.get(plain, places[column.name]))
         read = (read_value if is_nested(column.type) else typed)(text, column.type, told)
-        return F.when(~is_unavailable(texts[column.name]), read) if column.name in contract.kept else read
+        may_lack = column.name in (*contract.kept, *contract.unused)
+        return F.when(~is_unavailable(texts[column.name]), read) if may_lack else read
 
     values = F.struct(*(value(column).alias(column.name) for column in contract.columns))
     first = [{f"{name}_plain": F.when(row.isNotNull() & _may_be_coded(contract), written)}] if coded else []

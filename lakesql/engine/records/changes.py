@@ -212,13 +212,14 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
         yield fault((op == "d") & _is_key_alone(contract), SEQUENCE_MISSING, alone)
     for column in contract.columns:
         text, sent, kind = row[column.name], sent_texts(contract)[column.name], column.type.simpleString()
-        unsent, is_kept = is_unavailable(sent), column.name in contract.kept
+        unsent, is_kept, is_unused = is_unavailable(sent), column.name in contract.kept, column.name in contract.unused
         is_whole = (op == "r") | ((op == "c") & ~is_moved) if is_kept else op.isin("c", "u", "r")
-        yield fault(
-            is_whole & unsent,
-            UNPARSABLE,
-            f"{column.name}: not in the event, as the change did not touch it. {SENT_BY}",
-        )
+        if not is_unused:
+            yield fault(
+                is_whole & unsent,
+                UNPARSABLE,
+                f"{column.name}: not in the event, as the change did not touch it. {SENT_BY}",
+            )
         # Of a row that is deleted a database may send the key alone, with anything in the place of the others.
         is_asked = column.name in (*contract.key, *contract.sequence)
         asked = ("c", "u", "r", "d") if is_asked else ("c", "u", "r")
@@ -227,7 +228,7 @@ def _faults(contract: Contract, is_moved: Column) -> Iterator[_Fault]:
         misfit = misfits(text, F.col(VALUES)[column.name], column.type, hint(column, kinds))
         if is_nested(column.type):
             misfit |= text.isNull() & sent.isNotNull()
-        yield fault(op.isin(*asked) & (misfit & ~unsent if is_kept else misfit), UNPARSABLE, what)
+        yield fault(op.isin(*asked) & (misfit & ~unsent if is_kept or is_unused else misfit), UNPARSABLE, what)
         if column.required or column.name in contract.key:
             yield fault(op.isin(*asked) & sent.isNull(), REQUIRED_MISSING, column.name)
         if contract.envelope == "dms" and column.name in contract.key:

@@ -48,13 +48,13 @@ class Contract:
     """What the values of a stream hold.
 
     Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON; `key` are the columns that a change feed
-    has of a deleted row, `sequence` what each of its changes must have, and `kept` the columns that an update may
-    leave out. `moves`: what changes do to the keys of rows is asked for. `schema_fields` are what is known of the
-    schemas beside the events of an open stream, as texts of `FieldSchema`; none where the stream declares its columns.
-    `is_mirrored`: a row is found by its key, so that a record whose own key has other columns is a dead letter; so is
-    one without a key, unless the stream `names_key`.
-    `source_table` is the one whose changes are taken. `takes_tombstones`: a record without a value deletes the row of
-    its key.
+    has of a deleted row, `sequence` what each of its changes must have, `kept` the columns that an update may leave
+    out, as the table has their values, and `unused` those that any change may leave out, as nothing reads them.
+    `moves`: what changes do to the keys of rows is asked for. `schema_fields` are what is known of the schemas beside
+    the events of an open stream, as texts of `FieldSchema`; none where the stream declares its columns. `is_mirrored`:
+    a row is found by its key, so that a record whose own key has other columns is a dead letter; so is one without a
+    key, unless the stream `names_key`. `source_table` is the one whose changes are taken. `takes_tombstones`: a record
+    without a value deletes the row of its key.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -71,6 +71,7 @@ class Contract:
     names_key: bool = True
     source_table: str = ""
     takes_tombstones: bool = False
+    unused: tuple[str, ...] = ()
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:

@@ -30,10 +30,10 @@ class StreamBinding:
 
     `schema` is the Avro schema of a topic's values, as JSON. `sequence` is what every change of a feed must have where
     a mirror is ordered by it: columns, and fields of `_change`. `kept` are the columns that an update of a feed may
-    leave out, as the table has their values. `moves`: what its changes do to the keys of rows is asked for.
-    `takes_tombstones`: a record without a value deletes the row of its key. `is_mirrored`: rows are found by the feed's
-    key. `is_replayed`: its records are dead letters that are read again, as bytes. No tombstone among them deletes: the
-    table may have rows that came after it.
+    leave out, as the table has their values, and `unused` those that it may leave out, as nothing reads them. `moves`:
+    what its changes do to the keys of rows is asked for. `takes_tombstones`: a record without a value deletes the row
+    of its key. `is_mirrored`: rows are found by the feed's key. `is_replayed`: its records are dead letters that are
+    read again, as bytes. No tombstone among them deletes: the table may have rows that came after it.
     """
 
     stream: Stream
@@ -41,6 +41,7 @@ class StreamBinding:
     schema: str = ""
     sequence: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
     takes_tombstones: bool = False
     moves: bool = False
     is_mirrored: bool = False
@@ -87,6 +88,7 @@ def contract_of(binding: StreamBinding) -> Contract:
         stream.names_key,
         source_table=stream.source_table,
         takes_tombstones=binding.takes_tombstones and not binding.is_replayed,
+        unused=binding.unused,
     )
 
 
