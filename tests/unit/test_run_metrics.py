@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -167,7 +168,7 @@ def get(port: int, path: str) -> tuple[int, str, str]:
 
 def test_metrics_and_health_are_answered_while_the_run_goes_on() -> None:
     now = time.time_ns() // 1_000_000
-    metrics = metrics_of(RunStarted("dev", ("orders",), True, now), batch(0))
+    metrics = metrics_of(RunStarted("dev", ("orders",), True, now), replace(batch(0), at_ms=now))
     with serve_metrics(metrics, "127.0.0.1", 0, MINUTE) as port:
         code, kind, text = get(port, "/metrics")
         assert (code, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
