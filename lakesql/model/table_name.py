@@ -49,3 +49,8 @@ class TableName:
     def rebuild(self) -> TableName:
         """The table that a rebuild fills beside this one."""
         return replace(self, name=self.name + REBUILD_SUFFIX)
+
+    @property
+    def family(self) -> tuple[TableName, ...]:
+        """All tables that a model may have: its own, those beside it, and those of a rebuild."""
+        return (self, *self.beside, self.rebuild, *self.rebuild.beside)

@@ -53,19 +53,24 @@ class Dropper:
         """What there is of each model that has anything, by its name.
 
         Looks in the namespaces of the target and of its models, and in the target's checkpoints. A table that no model
-        of the project has belongs to the model whose batches are in its history.
+        of the project has belongs to the model whose batches are in its history, and one without any to the model of
+        the table that it stands beside.
         """
-        owners = {
-            table: name
-            for name, model in self.manifest.models.items()
-            for owned in (model.table, model.table.rebuild)
-            for table in (owned, *owned.beside)
+        owners = {table: name for name, model in self.manifest.models.items() for table in model.table.family}
+        namespaces = {self.manifest.target.namespace, *(table.namespace for table in owners)}
+        there = [table for namespace in sorted(namespaces) for table in list_tables(self.catalog, namespace)]
+        writers = {table: self._writer(table) for table in there if table not in owners}
+        owners |= {table: writer for table, writer in writers.items() if writer}
+        owners |= {
+            beside: writer
+            for table, writer in writers.items()
+            for beside in (table.family if writer else ())
+            if writers.get(beside) == ""
         }
         tables: dict[str, list[TableName]] = {}
-        for namespace in sorted({self.manifest.target.namespace, *(table.namespace for table in owners)}):
-            for table in list_tables(self.catalog, namespace):
-                for model in [owners[table]] if table in owners else self._writers(table):
-                    tables.setdefault(model, []).append(table)
+        for table in there:
+            if table in owners:
+                tables.setdefault(owners[table], []).append(table)
         folders: dict[str, list[str]] = {}
         for name in sorted(CheckpointFiles(self.session, self.manifest.target.checkpoints).names()):
             if match := _FOLDER.fullmatch(name):
@@ -87,7 +92,7 @@ class Dropper:
         with closing(Leases(self.session)) as leases:
             while not leases.claim(model, checkpoint_of(self.manifest.target, model), say):
                 time.sleep(LOOK_EVERY_S)
-            for table in remains.tables:
+            for table in reversed(remains.tables):  # what stands beside a table may be known by that alone
                 drop_table(self.session, table)
             own = checkpoint_of(self.manifest.target, model) + FOLDER_SUFFIX
             for folder in remains.folders:
@@ -95,11 +100,10 @@ class Dropper:
                     CheckpointFiles(self.session, folder).remove_all()
         CheckpointFiles(self.session, own).remove_all()
 
-    def _writers(self, table: TableName) -> list[str]:
-        """The model whose batches are in the history of a table that no model has; none if nobody's are."""
+    def _writer(self, table: TableName) -> str:
+        """The model whose batches are in the history of a table that no model has; '' if nobody's are."""
         state = load_table_state(self.catalog, table)
-        owners = sorted(state.ledger_models) if state else []
-        return [owner.removesuffix(DEAD_LETTER_SUFFIX) for owner in owners[:1]]
+        return min(state.ledger_models, default="").removesuffix(DEAD_LETTER_SUFFIX) if state else ""
 
 
 @contextmanager

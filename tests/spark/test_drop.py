@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,39 @@ def test_a_table_that_somebody_else_made_is_no_orphan(filled: Project) -> None:
     filled.sql(f"CREATE TABLE {filled.table('theirs')} (a int) USING iceberg")
     assert dropper(filled).find_orphans() == {}
     assert set(dropper(filled).find()) == {"kept", "counted"}
+
+
+FORGETFUL = {"mode": "upsert", "keys": ["id"], "sequence_by": "seq", "delete_when": "gone"}
+
+
+def delete_one(project: Project, model: str = "m") -> None:
+    """A model whose table remembers that the row 1 was deleted at 5; then its stream has a row 1 of 3 instead."""
+    project.stream("s", {"id": "int", "seq": "int", "gone": "boolean"})
+    project.record("s", [{"id": 1, "seq": 5, "gone": True}, {"id": 2, "seq": 5, "gone": False}])
+    project.model(model, "SELECT id, seq, gone FROM {s}", **FORGETFUL)
+    project.run().check()
+    assert project.has(f"{model}__tombstones")
+    project.record("s2", [{"id": 1, "seq": 3, "gone": False}])
+    project.stream("s", {"id": "int", "seq": "int", "gone": "boolean"}, topic="s2")
+
+
+def test_what_a_model_remembers_goes_with_it_though_its_file_is_gone(project: Project) -> None:
+    delete_one(project)
+    file = project.directory / "models" / "m.sql"
+    text = file.read_text()
+    file.unlink()
+    (remains,) = dropper(project).find_orphans().values()
+    assert [table.name for table in remains.tables] == ["m", "m__tombstones"]
+    drop(project, "m")
+    assert project.table_names() == set()
+    file.write_text(text)
+    project.run().check()
+    assert [row["id"] for row in project.rows("m")] == [1]
+
+
+def test_a_new_table_does_not_remember_what_was_deleted_from_one_that_is_gone(project: Project) -> None:
+    delete_one(project)
+    project.sql(f"DROP TABLE {project.table('m')} PURGE")
+    shutil.rmtree(project.directory / "checkpoints")
+    project.run().check()
+    assert [row["id"] for row in project.rows("m")] == [1]

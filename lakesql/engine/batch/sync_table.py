@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_namespaces, load_table_state
+from lakesql.compile.quote import table_name
 from lakesql.compile.select import Select
 from lakesql.compile.statements import compiled_columns, memory_spec
 from lakesql.compile.table import TableColumn, TableSpec, build_table_spec
@@ -16,6 +17,7 @@ from lakesql.engine.batch.analyze import landing_columns
 from lakesql.errors import RunError
 from lakesql.events import Emit, Noted, StepApplied, now_ms
 from lakesql.model.config import SchemaChange
+from lakesql.names import DELETED_AT, MEMORY_SUFFIXES
 from lakesql.plan.steps import plan_table
 
 
@@ -69,11 +71,25 @@ class TableSync:
 
     def _apply(self, spec: TableSpec, policy: SchemaChange, compared: Mapping[str, tuple[str, ...]]) -> None:
         name, state = self._select.model.name, load_table_state(self._catalog, spec.name)
+        if state is None and spec.name == self._select.model.table:
+            self._drop_memories()
         for step in plan_table(name, spec, policy, state, list_namespaces(self._catalog), compared):
             for statement in step.statements:
                 self._session.sql(statement)
             noted = Noted(step.text, now_ms(), name) if step.is_takeover else None
             self._emit(noted or StepApplied(name, step.text, now_ms()))
+
+    def _drop_memories(self) -> None:
+        """Drop what was remembered of a table that is gone: before the new one is made, whose rows it would leave out.
+
+        A table of such a name that lakesql has not made stays.
+        """
+        name, table = self._select.model.name, self._select.model.table
+        for memory in map(table.memory, MEMORY_SUFFIXES):
+            state = load_table_state(self._catalog, memory)
+            if state is not None and DELETED_AT in (column.name for column in state.columns):
+                self._session.sql(f"DROP TABLE {table_name(memory)} PURGE")
+                self._emit(StepApplied(name, f"drop table {memory}, of a table that is gone", now_ms()))
 
 
 def declared_columns(select: Select) -> tuple[TableColumn, ...]:
