@@ -232,6 +232,7 @@ LEDGER_BACKLOG = "lakesql.backlog"
 LEDGER_TOPICS = "lakesql.topics"
 LEDGER_ACCEPTED = "lakesql.accepted-loss"
 LEDGER_REBUILD = "lakesql.rebuild"
+LEDGER_REBUILD_VERSION = "lakesql.rebuild-version"
 """Keys of a ledger entry in the summary of the snapshot that holds the batch (docs/architecture.md, the ledger)."""
 
 

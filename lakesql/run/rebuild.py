@@ -22,7 +22,7 @@ from lakesql.compile.table import TableSpec, build_table_spec, create_table, dea
 from lakesql.engine.batch.analyze import analyze_select, landing_columns
 from lakesql.engine.batch.streaming_query import Backlog, ModelQuery
 from lakesql.engine.batch.sync_table import declared_columns
-from lakesql.engine.ledger.entry import Entry, summary_of
+from lakesql.engine.ledger.entry import Entry, ledger_tag, summary_of
 from lakesql.engine.ledger.snapshots import (
     HeadMovedError,
     conflict,
@@ -49,11 +49,17 @@ from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.globs import files_of
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import kill_java, new_session
-from lakesql.errors import LakesqlError, RunError, TransientError
+from lakesql.errors import LakesqlError, Place, RunError, TransientError
 from lakesql.events import Emit, Event, Noted, RecordsRejected, StepApplied, now_ms
 from lakesql.model.config import AvailableNow
 from lakesql.model.table_name import TableName
-from lakesql.names import DEAD_LETTER_SUFFIX, LEDGER_REBUILD, REBUILD_PROPERTY, REBUILD_SUFFIX
+from lakesql.names import (
+    DEAD_LETTER_SUFFIX,
+    LEDGER_REBUILD,
+    LEDGER_REBUILD_VERSION,
+    REBUILD_PROPERTY,
+    REBUILD_SUFFIX,
+)
 from lakesql.observe.text import count
 from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
@@ -70,6 +76,7 @@ from lakesql.run.rebuilt import (
     set_property,
 )
 from lakesql.run.spark import open_spark, session_settings
+from lakesql.stream.stream import Stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -338,6 +345,22 @@ def _check_space(context: RunContext, live: BoundSelect) -> None:
         )
 
 
+def _contract(binding: StreamBinding) -> tuple[Stream, str]:
+    """What a project says of how a stream's records become rows. Columns that it does not declare are found."""
+    stream = binding.stream
+    is_declared = not (stream.is_open or isinstance(binding.source, TableSource))
+    said = replace(
+        stream,
+        description="",
+        key=stream.key if stream.names_key else (),
+        columns=tuple(replace(column, description="") for column in stream.columns if is_declared),
+        schema_fields=(),
+        max_per_batch=None,
+        place=Place("", 1, 1),
+    )
+    return said, binding.schema
+
+
 def _emit(emit: Emit, letters: str, event: Event) -> None:
     """Tell an event; of dead letters with the table that will have them."""
     emit(replace(event, table=letters) if isinstance(event, RecordsRejected) else event)
@@ -402,9 +425,9 @@ class Rebuild:
 
     def begin(self) -> None:
         """Check what can be known before anything is written, and start to fill the table."""
-        if find_swapped(self.context, self._live.select):
+        if swapped := find_swapped(self.context, self._live.select):
             self._say("its last rebuild broke off after the swap: it is finished now")
-            self._was_another = self._is_another()
+            self._was_another = self._is_another(swapped)
             return
         if self._has_begun():
             self._say("its rebuild, which broke off, is continued")
@@ -512,7 +535,7 @@ class Rebuild:
         entry = read_entry(replacement, self.name) or Entry(
             self.name, checkpoint.id, -1, "{}", hash_of(bound), bound.query.state, mode=mode, keys=keys
         )
-        summary = {**summary_of(entry), LEDGER_REBUILD: checkpoint.id}
+        summary = {**summary_of(entry), LEDGER_REBUILD: checkpoint.id, LEDGER_REBUILD_VERSION: self._version()}
         try:
             swap(live, replacement, self._spec(self._columns()), summary, self.name, self._head)
         except HeadMovedError:
@@ -528,12 +551,12 @@ class Rebuild:
         finish_rebuild(self.context, self._live.select)
         self.stage = "swapped"
 
-    def _is_another(self) -> bool:
-        """Whether the rows that the table has got are of another version of the model."""
-        entry = read_entry(load_table(self.context.session, self._live.select.model.table), self.name)
-        bound = self._bound.select
-        now = (hash_of(bound), bound.writing.mode, bound.identity)
-        return entry is not None and (entry.query, entry.mode, entry.keys) != now
+    def _is_another(self, checkpoint: str) -> bool:
+        """Whether the rows that a rebuild from this checkpoint has given the table are of another version."""
+        live = load_table(self.context.session, self._live.select.model.table)
+        swaps = (each.summary for each in read_history(live, ledger_tag(self.name)))
+        swaps = (summary for summary in swaps if summary.get(LEDGER_REBUILD) == checkpoint)
+        return next(swaps, {}).get(LEDGER_REBUILD_VERSION) != self._version()
 
     def _has_begun(self) -> bool:
         """Whether there is a batch in the table that is filled: its streams have been read from their start then."""
@@ -631,10 +654,12 @@ class Rebuild:
         return replace(spec, properties={**spec.properties, "format-version": str(version)})
 
     def _version(self) -> str:
-        """What the table is filled by: another SELECT, another configuration or another start make another table."""
+        """What decides the rows of the table that is filled: by anything else it would be another table."""
         select = self._bound.select
         live = load_table(self.context.session, self._live.select.model.table)
-        made = repr((select.text, select.model.config, self._start_at, str(live.uuid())))
+        checks = [(check.name, check.column, check.condition, check.on_fail) for check in select.checks]
+        streams = [_contract(binding) for binding in self._bound.bindings]
+        made = repr((select.text, select.model.config, checks, streams, self._start_at, str(live.uuid())))
         return hashlib.sha256(made.encode()).hexdigest()[:16]
 
     def _say(self, text: str) -> None:

@@ -22,11 +22,13 @@ from lakesql.run.maintain import maintenance_queries
 from lakesql.run.prepare import RunContext
 from lakesql.run.rebuild import abandon_rebuild
 from tests.spark.project import T0_MS, Project, Ran, Row
+from tests.spark.test_expectations import expect
 from tests.spark.test_maintenance import LAZY, in_ten_days, keep, tasks
 
 pytestmark = pytest.mark.long
 
 COLUMNS = {"id": "bigint", "k": "string", "n": "bigint", "at": {"type": "timestamp", "required": False}}
+WATERMARK = {"column": "at", "delay": "1 minute"}
 AT = "2026-03-01T12:00:00Z"
 
 
@@ -37,7 +39,7 @@ def value(id_: int, k: str = "a", n: int = 1) -> dict[str, object]:
 @pytest.fixture
 def begun(project: Project) -> Project:
     """A stream of six records, of which one is bad, in two files."""
-    project.stream("s", COLUMNS, watermark={"column": "at", "delay": "1 minute"})
+    project.stream("s", COLUMNS, watermark=WATERMARK)
     project.record("s", [value(1), value(2, "b"), value(3)])
     project.record("s", [value(1, n=2), value(4, "c"), "no record"])
     return project
@@ -409,6 +411,49 @@ def test_a_rebuild_of_an_edited_model_follows_the_one_that_it_finishes(begun: Pr
     begun.rebuild("m").check()
     assert len(begun.rows("m")) == 5 and begun.rows("m")[0].keys() == {"id", "k"}
     assert begun.table_names() == {"m", "m__dead_letter"} and folders(begun) == {"m", "m.lease"}
+
+
+K_IS_REQUIRED = {**COLUMNS, "k": {"type": "string", "required": True}}
+
+
+@pytest.mark.parametrize("edited", ["contract", "start", "expectations"])
+def test_a_rebuild_is_not_continued_with_other_streams_or_expectations(begun: Project, edited: str) -> None:
+    begun.model("m", "SELECT id, k FROM {s}", mode="append")
+    expect(begun, "m", expect=[{"that": "id < 3", "on_fail": "dead_letter"}])
+    begun.run().check()
+    break_off(begun, "swap")
+    match edited:
+        case "contract":
+            begun.stream("s", K_IS_REQUIRED, watermark=WATERMARK)
+        case "start":
+            begun.stream("s", COLUMNS, watermark=WATERMARK, start="2026-03-01")
+        case "expectations":
+            expect(begun, "m", expect=[{"that": "id < 4", "on_fail": "dead_letter"}])
+    assert begun.rebuild("m").conditions("m") == ["rebuild-outdated"]
+
+
+def test_a_rebuild_is_continued_when_only_words_and_the_size_of_batches_were_edited(begun: Project) -> None:
+    begun.model("m", "SELECT id, k FROM {s}", mode="append")
+    expect(begun, "m", expect=[{"that": "id < 3", "on_fail": "dead_letter"}])
+    begun.run().check()
+    break_off(begun, "swap")
+    properties = begun.directory / "models" / "models.yml"
+    properties.write_text(f"\n{properties.read_text()}")
+    described = {**COLUMNS, "k": {"type": "string", "required": False, "description": "a letter"}}
+    begun.stream("s", described, watermark=WATERMARK, max_per_batch=1, description="letters")
+    begun.rebuild("m").check()
+    assert [row["id"] for row in begun.rows("m", "id")] == [1, 1, 2]
+
+
+def test_a_rebuild_with_an_edited_contract_follows_the_one_that_it_finishes(begun: Project) -> None:
+    begun.record("s", [{"id": 5, "n": 1}])
+    begun.model("m", "SELECT id, k FROM {s}", mode="append")
+    begun.run().check()
+    break_off(begun, "finish-rebuild")
+    begun.stream("s", K_IS_REQUIRED, watermark=WATERMARK)
+    begun.rebuild("m").check()
+    assert [row["id"] for row in begun.rows("m", "id")] == [1, 1, 2, 3, 4]
+    assert begun.reasons("m") == {"unparsable": 1, "required-missing": 1}
 
 
 def test_what_is_abandoned_behind_the_swap_is_finished(begun: Project) -> None:
