@@ -527,6 +527,8 @@ class Rebuild:
         session, model, bound = self.context.session, self._live.select.model, self._bound.select
         self.context.reached(self.name, "swap")
         self._leases.check(self.name)
+        if not table_exists(session, bound.model.table.dead_letter):  # those that the live table has got since go too
+            self._make_dead_letters(model.table)
         checkpoint = read_checkpoint(CheckpointFiles(session, rebuild_folder(self.context, self.name)))
         assert checkpoint is not None
         set_property(session, bound.model.table, GC_ENABLED, "false")

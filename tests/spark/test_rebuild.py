@@ -456,6 +456,25 @@ def test_a_rebuild_with_an_edited_contract_follows_the_one_that_it_finishes(begu
     assert begun.reasons("m") == {"unparsable": 1, "required-missing": 1}
 
 
+def test_dead_letters_that_the_live_table_gets_meanwhile_are_not_those_of_the_rebuild(project: Project) -> None:
+    project.stream("s", COLUMNS)
+    project.record("s", [value(1)])
+    project.model("m", "SELECT id FROM {s}", mode="append")
+    project.run().check()
+    break_off(project, "hand-over")
+    assert not project.has("m__rebuild__dead_letter")
+    project.stream("s", K_IS_REQUIRED)
+    project.record("s", [{"id": 2}])
+    project.run().check()
+    assert project.reasons("m") == {"required-missing": 1}
+    project.stream("s", COLUMNS)
+    break_off(project, "drop-replacement")
+    project.rebuild("m").check()
+    assert [row["id"] for row in project.rows("m", "id")] == [1, 2]
+    assert project.reasons("m").total() == 0
+    assert project.table_names() == {"m", "m__dead_letter"}
+
+
 def test_what_is_abandoned_behind_the_swap_is_finished(begun: Project) -> None:
     begun.model("m", "SELECT id FROM {s}", mode="append")
     begun.run().check()
