@@ -13,7 +13,7 @@ from lakesql.catalog.connect import OpenCatalog, check_warehouse, open_catalog, 
 from lakesql.errors import RunError, did_you_mean, first_line
 from lakesql.model.config import PartitionField, SortField
 from lakesql.model.table_name import TableName
-from lakesql.names import LEDGER_MODEL
+from lakesql.names import LEDGER_CHECKPOINT, LEDGER_MODEL, REPLAY_SUFFIX
 from lakesql.plan.table_state import StateColumn, TableState
 from lakesql.project.profiles import Catalog, sqlite_file
 from lakesql.stream.types import field_name
@@ -83,6 +83,21 @@ def table_state(name: TableName, table: Table) -> TableState:
         ledger_models=frozenset(entry[LEDGER_MODEL] for entry in entries if LEDGER_MODEL in entry),
         is_unwritten=metadata.current_snapshot_id is None,
     )
+
+
+def newest_writer(opened: OpenCatalog, name: TableName) -> tuple[str, str] | None:
+    """The model and the checkpoint of the newest batch in any snapshot that the table still has, None if there is none.
+
+    A batch of dead letters alone counts for the model's query of them; a replay counts for nobody. Raises what
+    `load_table_state` raises.
+    """
+    table = load_table(opened, name)
+    for snapshot in reversed(table.metadata.snapshots if table is not None else ()):
+        entry = snapshot.summary.additional_properties if snapshot.summary else {}
+        model = entry.get(LEDGER_MODEL, "")
+        if model and not model.endswith(REPLAY_SUFFIX):
+            return model, entry.get(LEDGER_CHECKPOINT, "")
+    return None
 
 
 def read_rows(opened: OpenCatalog, name: TableName, limit: int) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:

@@ -24,7 +24,7 @@ def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
     from lakesql.cli.report import say
     from lakesql.errors import UsageError, did_you_mean
     from lakesql.graph.graph import node_id
-    from lakesql.run.drop import open_dropper
+    from lakesql.run.drop import Remains, open_dropper
 
     manifest = project.load_project(given.options)
     if not yes and not dry_run and not sys.stdin.isatty():
@@ -39,7 +39,9 @@ def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
                 f"There is no model '{name}', no table of it, and no checkpoint.",
                 fix=did_you_mean(name, {*manifest.models, *found}),
             )
-        remains = found.get(name)
+        remains = found.get(name, Remains())
+        for table in remains.foreign:
+            click.echo(f"Table {table} stays: a model '{name}' of another project or target has written it.")
         if not remains:
             click.echo(f"There is nothing of '{name}' to remove: no table, no checkpoint.")
             return 0

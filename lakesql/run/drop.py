@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
-from lakesql.catalog.tables import list_tables, load_table_state
+from lakesql.catalog.tables import list_tables, newest_writer
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.holder import FOLDER_SUFFIX
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
+from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX, REBUILD_SUFFIX
@@ -32,10 +33,14 @@ _FOLDER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What there is of a model: tables, and folders of checkpoints and leases."""
+    """What there is of a model: tables, and folders of checkpoints and leases.
+
+    `foreign` are tables with batches of a model of this name from other checkpoints: of another project, or target.
+    """
 
     tables: tuple[TableName, ...] = ()
     folders: tuple[str, ...] = ()
+    foreign: tuple[TableName, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.tables or self.folders)
@@ -53,36 +58,35 @@ class Dropper:
         """What there is of each model that has anything, by its name.
 
         Looks in the namespaces of the target and of its models, and in the target's checkpoints. A table that no model
-        of the project has belongs to the model whose batches are in its history, and one without any to the model of
-        the table that it stands beside.
+        of the project has is of the model whose batches are in its history, if one of that model's checkpoints here has
+        written them; where there is none, of a model that the project does not have. What stands beside such a table
+        goes with it.
         """
         owners = {table: name for name, model in self.manifest.models.items() for table in model.table.family}
         namespaces = {self.manifest.target.namespace, *(table.namespace for table in owners)}
         there = [table for namespace in sorted(namespaces) for table in list_tables(self.catalog, namespace)]
-        writers = {table: self._writer(table) for table in there if table not in owners}
-        owners |= {table: writer for table, writer in writers.items() if writer}
-        owners |= {
-            beside: writer
-            for table, writer in writers.items()
-            for beside in (table.family if writer else ())
-            if writers.get(beside) == ""
-        }
-        tables: dict[str, list[TableName]] = {}
-        for table in there:
-            if table in owners:
-                tables.setdefault(owners[table], []).append(table)
         folders: dict[str, list[str]] = {}
         for name in sorted(CheckpointFiles(self.session, self.manifest.target.checkpoints).names()):
             if match := _FOLDER.fullmatch(name):
                 folders.setdefault(match["model"], []).append(checkpoint_of(self.manifest.target, name))
+        foreign: dict[TableName, str] = {}
+        for table, (model, checkpoint) in self._writers(set(there) - owners.keys()).items():
+            ids = self._checkpoints(folders.get(model, ()))
+            is_ours = checkpoint in ids or (not ids and model not in self.manifest.models)
+            (owners if is_ours else foreign)[table] = model
         return {
-            model: Remains(tuple(tables.get(model, ())), tuple(folders.get(model, ())))
-            for model in sorted({*tables, *folders})
+            model: Remains(
+                tuple(table for table in there if owners.get(table) == model),
+                tuple(folders.get(model, ())),
+                tuple(table for table in there if foreign.get(table) == model),
+            )
+            for model in sorted({*(owners[table] for table in there if table in owners), *foreign.values(), *folders})
         }
 
     def find_orphans(self) -> Mapping[str, Remains]:
         """What there is of models that the project does not have."""
-        return {model: remains for model, remains in self.find().items() if model not in self.manifest.models}
+        found = self.find().items()
+        return {model: remains for model, remains in found if remains and model not in self.manifest.models}
 
     def drop(self, model: str, remains: Remains, say: Callable[[str], None]) -> None:
         """Remove it under the model's lease; done again, it removes what an attempt that broke off has left.
@@ -100,10 +104,26 @@ class Dropper:
                     CheckpointFiles(self.session, folder).remove_all()
         CheckpointFiles(self.session, own).remove_all()
 
-    def _writer(self, table: TableName) -> str:
-        """The model whose batches are in the history of a table that no model has; '' if nobody's are."""
-        state = load_table_state(self.catalog, table)
-        return min(state.ledger_models, default="").removesuffix(DEAD_LETTER_SUFFIX) if state else ""
+    def _writers(self, tables: set[TableName]) -> Mapping[TableName, tuple[str, str]]:
+        """The model and the checkpoint that have written each table, of which there are some.
+
+        What stands beside a table has those of that table, unless another model has written it.
+        """
+        said = {table: newest_writer(self.catalog, table) for table in sorted(tables)}
+        own = {table: (it[0].removesuffix(DEAD_LETTER_SUFFIX), it[1]) for table, it in said.items() if it is not None}
+        found: dict[TableName, tuple[str, str]] = {}
+        for table, writer in own.items():
+            for each in table.family if table not in found else ():
+                if each in tables and own.get(each, writer)[0] == writer[0]:
+                    found[each] = writer
+        return found
+
+    def _checkpoints(self, folders: Sequence[str]) -> set[str]:
+        """The ids of the checkpoints in these folders, and of those whose tables they continue."""
+        read = [read_checkpoint(CheckpointFiles(self.session, folder)) for folder in folders]
+        origins = [checkpoint.origin for checkpoint in read if checkpoint and checkpoint.origin]
+        followed = {origin.follows.checkpoint for origin in origins if origin.follows}
+        return ({checkpoint.id for checkpoint in read if checkpoint} | followed) - {""}
 
 
 @contextmanager

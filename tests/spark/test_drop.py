@@ -122,3 +122,26 @@ def test_a_new_table_does_not_remember_what_was_deleted_from_one_that_is_gone(pr
     shutil.rmtree(project.directory / "checkpoints")
     project.run().check()
     assert [row["id"] for row in project.rows("m")] == [1]
+
+
+def test_a_table_of_another_project_that_has_a_model_of_the_name_stays(filled: Project, tmp_path: Path) -> None:
+    other = Project(filled.lake, tmp_path / "other", filled.namespace)
+    other.stream("s", {"id": "bigint"})
+    other.record("s", [{"id": 7}])
+    other.model("kept", "SELECT id FROM {s}", mode="append", table="theirs")
+    other.model("counted", "SELECT id FROM {s}", mode="append", table="theirs_too")
+    other.run().check()
+    (filled.directory / "models" / "counted.sql").unlink()
+    for model, table in (("kept", "theirs"), ("counted", "theirs_too")):
+        remains = dropper(filled).find()[model]
+        assert [found.name for found in remains.tables] == [model, f"{model}__dead_letter"]
+        assert [found.name for found in remains.foreign] == [table]
+        drop(filled, model)
+        assert filled.table_names() & {model, table} == {table}
+    assert dropper(filled).find_orphans().keys() == {"counted"}, "nothing says that its project is another one"
+
+
+def test_a_table_that_a_model_has_had_goes_with_it(filled: Project) -> None:
+    filled.model("kept", "SELECT id FROM {s}", mode="append", table="new")
+    remains = dropper(filled).find()["kept"]
+    assert [table.name for table in remains.tables] == ["kept", "kept__dead_letter"] and not remains.foreign

@@ -43,6 +43,7 @@ from lakesql.catalog.tables import (
     list_namespaces,
     list_tables,
     load_table_state,
+    newest_writer,
     python_rows,
     read_rows,
     spark_type,
@@ -303,6 +304,15 @@ class TestState:
         state = load_table_state(opened, ORDERS)
         assert state is not None
         assert state.ledger_models == {"orders"}
+
+    def test_the_newest_batch_of_a_model_says_who_has_written_a_table(self, opened: OpenCatalog) -> None:
+        table = opened.iceberg.create_table(("shop", "orders"), SCHEMA)
+        assert newest_writer(opened, ORDERS) is None
+        for model, checkpoint in (("orders", "a"), ("purchases", "b"), ("purchases__replay", "c")):
+            entry = {"lakesql.model": model, "lakesql.checkpoint": checkpoint}
+            table.append(rows_of(1), snapshot_properties=entry)
+        table.append(rows_of(2))
+        assert newest_writer(opened, ORDERS) == ("purchases", "b")
 
     def test_a_partition_field_that_was_dropped_is_gone_in_format_version_1_too(self, opened: OpenCatalog) -> None:
         by_city = PartitionSpec(IcebergPartition(2, 1000, IdentityTransform(), "city"))
