@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -23,10 +23,13 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.spark.failure import explained
 from lakesql.errors import RunError
+from lakesql.events import Event, Noted
 from lakesql.graph.manifest import Manifest
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select
 from lakesql.run.identities import query_identities
+from lakesql.run.prepare import RunContext
+from lakesql.run.rebuilt import find_swapped, finish_rebuild
 from lakesql.run.spark import open_spark, session_settings
 
 if TYPE_CHECKING:
@@ -45,14 +48,8 @@ class Rewound:
 def settle(manifest: Manifest, name: str, are_same: bool, say: Callable[[str], None]) -> bool:
     """Open Spark, and say for the model whether files that have moved are the same; whether some have."""
     bound = bind_select(manifest, build_select(manifest, name))
-    folder = checkpoint_of(manifest.target, name)
-    with (
-        open_spark(session_settings(manifest, bound.bindings, say), say) as (session, _),
-        closing(Leases(session)) as leases,
-    ):
-        while not leases.claim(name, folder, say):
-            time.sleep(LOOK_EVERY_S)
-        identities = query_identities(bound.select, folder)
+    with _opened(manifest, bound, False, say) as session:
+        identities = query_identities(bound.select, checkpoint_of(manifest.target, name))
         return sum(settle_files(session, each.folder, bound.bindings, are_same) for each in identities) > 0
 
 
@@ -61,15 +58,42 @@ def rewind(
 ) -> Rewound:
     """Open Spark and do `rewind_model` under the model's lease; `say` hears of what takes long.
 
-    Raises what that, compiling and opening Spark raise, and `RunError` (`lease-held`) where the model is being run.
+    A rebuild that broke off behind its swap is finished before. Raises what that, compiling and opening Spark raise,
+    and `RunError`: `lease-held` where the model is being run, and with `dry_run` `rewind-impossible` where there is
+    such a rebuild.
     """
     bound = bind_select(manifest, build_select(manifest, name))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
-    settings = session_settings(manifest, bound.bindings, say)
-    with open_spark(settings, say) as (session, _), closing(Leases(session)) as leases, explained(bound.select):
-        while not dry_run and not leases.claim(name, checkpoint_of(manifest.target, name), say):
-            time.sleep(LOOK_EVERY_S)
+    with _opened(manifest, bound, dry_run, say) as session, explained(bound.select):
         return rewind_model(manifest, session, bound, to, allow_duplicates=allow_duplicates, dry_run=dry_run)
+
+
+@contextmanager
+def _opened(
+    manifest: Manifest, bound: BoundSelect, dry_run: bool, say: Callable[[str], None]
+) -> Iterator[SparkSession]:
+    """Spark, with the model's lease, and with no rebuild of the model left to be finished."""
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Noted):
+            say(event.text)
+
+    name = bound.select.model.name
+    settings = session_settings(manifest, bound.bindings, say)
+    with open_spark(settings, say) as (session, catalog), closing(Leases(session)) as leases:
+        context = RunContext(manifest, session, catalog, hear)
+        if not dry_run:
+            while not leases.claim(name, checkpoint_of(manifest.target, name), say):
+                time.sleep(LOOK_EVERY_S)
+            finish_rebuild(context, bound.select)
+        elif find_swapped(context, bound.select):
+            raise RunError.of(
+                "rewind-impossible",
+                f"A rebuild of model '{name}' broke off after it had replaced the rows of its table.",
+                why="The model continues with the rebuild's checkpoint, once that is finished.",
+                fix=f"Finish it: lakesql rebuild {name} --abandon. Without --dry-run `rewind` does so first.",
+            )
+        yield session
 
 
 def rewind_model(

@@ -195,12 +195,12 @@ def test_a_rebuild_that_broke_off_is_finished_by_the_next_command(
     assert folders(begun) == ({"m", "m.lease", "m__dead_letter"} if stateful else {"m", "m.lease"})
 
 
-def break_off(project: Project, at: str) -> None:
+def break_off(project: Project, at: str, name: str = "m") -> None:
     def reached(model: str, step: str) -> None:
         if step == at:
             raise RuntimeError("killed")
 
-    assert not project.rebuild("m", reached=reached).succeeded
+    assert not project.rebuild(name, reached=reached).succeeded
 
 
 def test_no_orphan_of_any_table_of_the_model_is_removed_while_it_is_rebuilt(begun: Project) -> None:

@@ -11,6 +11,7 @@ import pytest
 from lakesql.cli.main import run_command
 from tests.spark.project import Project
 from tests.spark.test_ledger import check, checkpoint, record, roll_back, tree, write_models
+from tests.spark.test_rebuild import break_off
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -39,6 +40,24 @@ def test_rewind_repairs_a_rolled_back_model_and_keeps_the_old_checkpoint(project
     project.run().check()
     check(project, range(3), ("a",))
     check(project, range(3), ("u",))
+
+
+def test_a_rebuild_that_broke_off_behind_its_swap_is_finished_before_the_model_is_rewound(project: Project) -> None:
+    write_models(project)
+    record(project, *range(2))
+    project.run().check()
+    break_off(project, "finish-rebuild", "u")
+    project.sql(f"DELETE FROM {project.table('u')}")
+
+    told = lakesql(project, "rewind", "u", "--to", "start", "--dry-run")
+    assert told.returncode == 1 and "rewind-impossible" in told.stderr
+    assert project.has("u__rebuild")
+
+    done = lakesql(project, "rewind", "u", "--to", "start")
+    assert done.returncode == 0, done.stderr
+    assert not project.has("u__rebuild") and not checkpoint(project, "u__rebuild").exists()
+    project.run().check()
+    check(project, range(2), ("u",))
 
 
 @pytest.mark.parametrize("to", ["", "yesterday", "batch 5", "-1"])
