@@ -83,3 +83,24 @@ def test_what_comes_again_is_not_inserted_again_and_a_row_without_key_or_time_is
     assert [event.records for event in ran.of(BatchEmpty)] == [5, 2]
     (rejected,) = ran.of(RecordsRejected)
     assert rejected.reasons == (("key-missing", 2),)
+
+
+def test_a_batch_whose_keys_somebody_else_inserts_before_it_is_published_is_empty(project: Project) -> None:
+    project.stream("s", {"id": "int", "v": "int"})
+    project.model("m", "SELECT id, v FROM {s}", mode="append", keys="id")
+    project.record("s", [{"id": 1, "v": 1}])
+    project.run().check()
+    project.record("s", [{"id": 2, "v": 2}, "broken"])
+
+    def insert(model: str, step: str) -> None:
+        if step == "publish":
+            project.sql(f"INSERT INTO {project.table('m')} VALUES (2, 20)")
+
+    ran = project.run(reached=insert).check()
+
+    assert [(row["id"], row["v"]) for row in project.rows("m", "id")] == [(1, 1), (2, 20)]
+    assert [(event.records, event.rejected) for event in ran.of(BatchEmpty)] == [(2, 1)]
+    assert not ran.of(BatchCommitted)
+    project.record("s", [{"id": 3, "v": 3}])
+    project.run().check()
+    assert [row["id"] for row in project.rows("m", "id")] == [1, 2, 3]

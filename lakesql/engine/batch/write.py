@@ -89,19 +89,17 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         elif letters:
             rejected = _write_dead_letters(sink, session, letters, entry)
         sink.reached("publish")
-        if write is None or snapshot is None:
-            sink.progress.note_empty(entry)
-            late, ignored, at_ms = arrivals.late, counts.ignored, now_ms()
-            sink.emit(
-                BatchEmpty(model.name, batch, arrivals.records, rejected, at_ms, late, ignored, counts.violations)
-            )
-            return None
 
         def prepare_again() -> PreparedWrite | None:
             table.refresh()
             return prepare_write(sink, table, rows, entry, stack)
 
-        head = _publish(sink, session, table, write, snapshot, prepare_again)
+        head = _publish(sink, session, table, write, snapshot, prepare_again) if write and snapshot else None
+    if write is None or snapshot is None or head is None:
+        sink.progress.note_empty(entry)
+        late, ignored, at_ms = arrivals.late, counts.ignored, now_ms()
+        sink.emit(BatchEmpty(model.name, batch, arrivals.records, rejected, at_ms, late, ignored, counts.violations))
+        return None
     sink.progress.note_written(entry, counts.event_time)
     sink.reached("finish")
     commit = SnapshotFacts(head.id, head.parent, now_ms(), head.summary)
@@ -193,8 +191,11 @@ def _publish(
     write: PreparedWrite,
     snapshot: Snapshot,
     prepare_again: Callable[[], PreparedWrite | None],
-) -> Snapshot:
-    """Make the staged snapshot current. One that may not be replayed on top of a foreign commit is staged again."""
+) -> Snapshot | None:
+    """Make the staged snapshot current. One that may not be replayed on top of a foreign commit is staged again.
+
+    None where that commit has brought all keys which the batch would have added.
+    """
     model, progress, can_replay, entry = sink.model, sink.progress, sink.select.writing.can_replay, write.entry
     for _ in range(PUBLISH_TRIES):
         try:
@@ -213,6 +214,7 @@ def _publish(
                 assert again is not None, "the rows of a batch do not change"
                 write = again
             staged = _stage(sink, session, table, write)
-            assert staged is not None, "the rows of a batch do not change"
+            if staged is None:
+                return None
             snapshot = staged
     raise snapshots.conflict(model.table)
