@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from lakesql.run.bind import bind_select
 from lakesql.run.prepare import RunContext
 from lakesql.run.replay import Replayed, bind_letters, replay_letters
 from tests.spark.project import Fields, Project
+from tests.spark.test_ledger import roll_back
 
 pytestmark = pytest.mark.long
 
@@ -212,6 +214,26 @@ def test_a_replay_leaves_the_batches_of_the_model_as_they_are(corrected: Project
     lose_checkpoint(corrected)
     corrected.run().check()
     assert [each["id"] for each in corrected.rows("m", "id")] == [0, 1, 2, 5]
+
+
+def test_letters_whose_replay_was_rolled_back_are_found_and_opened_as_the_docs_say(corrected: Project) -> None:
+    docs = (REPOSITORY / "docs" / "recovery.md").read_text()
+    count, update = (
+        next(block for block in re.findall(r"```sql\n(.*?);\n```", docs, re.DOTALL) if block.startswith(word))
+        .replace("lake.shop.orders", corrected.table("m"))
+        .replace("orders__replay", "m__replay")
+        for word in ("SELECT replay", "UPDATE")
+    )
+    replay(corrected)
+    assert corrected.sql(count) == []
+    roll_back(corrected, "m", 1)
+    assert replay(corrected).done == 0 and len(corrected.rows("m")) == 1
+    assert [each["letters"] for each in corrected.sql(count)] == [3]
+    corrected.lake.session.sql(update)
+    assert corrected.sql(count) == []
+    replay(corrected)
+    assert [(each["id"], each["v"]) for each in corrected.rows("m", "id")] == [(0, "3"), (1, None), (2, "two")]
+    assert letters(corrected) == DONE
 
 
 def test_a_second_replay_that_came_between_is_not_written_over(corrected: Project) -> None:
