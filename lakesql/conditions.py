@@ -251,8 +251,8 @@ CONDITIONS: dict[str, Condition] = {
         "Keep one of the two.",
     ),
     "duplicate-key": Condition(
-        "A column stands twice in `keys`.",
-        "Name each key once.",
+        "A column stands twice in `keys` or in `sequence_by`.",
+        "Name each column once.",
     ),
     "duplicate-macro": Condition(
         "Two macros have one name.",

@@ -167,13 +167,20 @@ def _read_ratio(node: Node) -> float:
 
 
 def _read_keys(node: Node) -> tuple[str, ...]:
-    keys = read_each(_as_items(node), _read_key)
+    """Columns that a mode cannot do without."""
+    keys = _read_columns(node)
     if not keys:
-        raise ProjectError.of("wrong-value", "Keys are names of columns, one at least.", place=node.place)
-    for index, (key, item) in enumerate(zip(keys, _as_items(node), strict=True)):
-        if key.lower() in (earlier.lower() for earlier in keys[:index]):
-            raise ProjectError.of("duplicate-key", f"'{key}' stands twice.", place=item.place)
+        raise ProjectError.of("wrong-value", "These are names of columns, one at least.", place=node.place)
     return keys
+
+
+def _read_columns(node: Node) -> tuple[str, ...]:
+    """Names of columns, each once. Capitals make no difference."""
+    columns = read_each(_as_items(node), _read_key)
+    for index, (column, item) in enumerate(zip(columns, _as_items(node), strict=True)):
+        if column.lower() in (earlier.lower() for earlier in columns[:index]):
+            raise ProjectError.of("duplicate-key", f"'{column}' stands twice.", place=item.place)
+    return columns
 
 
 def _read_key(node: Node) -> str:
@@ -291,7 +298,7 @@ class Upsert(ChangingConfig):
 
     keys: tuple[str, ...] = option("Columns that identify a row; none of them may be NULL.", read=_read_keys)
     sequence_by: tuple[str, ...] = option(
-        "Column or columns that say which of two rows is newer; arrival if left out.", default=()
+        "Column or columns that say which of two rows is newer; arrival if left out.", default=(), read=_read_columns
     )
     delete_when: str = option("A condition on the row that deletes its key.", default="")
     tombstone_retention: Duration = option(
@@ -319,6 +326,7 @@ class Cdc(ChangingConfig):
         "What says which of two changes is newer: '_change.position', the place in the database's log, or columns of "
         "the feed. The SELECT has them. Arrival if left out.",
         default=(),
+        read=_read_columns,
     )
     tombstone_retention: Duration = option(
         f"{_TOMBSTONE_RETENTION} As long it is remembered what a batch has cut of a change of keys.",
@@ -345,7 +353,8 @@ class Scd2(ChangingConfig):
     )
     sequence_by: tuple[str, ...] = option(
         "What orders the changes of a key: a column, which says from when a version is valid, and more where two "
-        "changes may be equal in it. Of a change feed also '_change.ts' and '_change.position'; the SELECT has them."
+        "changes may be equal in it. Of a change feed also '_change.ts' and '_change.position'; the SELECT has them.",
+        read=_read_keys,
     )
     track_columns: tuple[str, ...] = option(
         "The columns of which a change makes a new version; all, if left out.", default=()

@@ -296,6 +296,7 @@ def _find_contradictions(config: Upsert, deletes: bool) -> Iterator[Contradictio
     for key in _common(config.keys, config.update_columns or ()):
         what = f"'{key}' is in keys and in update_columns."
         yield Contradiction("update_columns", what, "A row is found by its keys: they are equal already.")
+    yield from _find_keys_in_sequence(config)
     option = "update_columns" if config.update_columns is not None else "exclude_columns"
     for column in config.sequence_by:
         if _common((column,), config.keys) or is_updated(config, column):
@@ -307,7 +308,7 @@ def _find_contradictions(config: Upsert, deletes: bool) -> Iterator[Contradictio
         )
 
 
-def _find_keys_in_sequence(config: Cdc | Scd2) -> Iterator[Contradiction]:
+def _find_keys_in_sequence(config: Upsert | Cdc | Scd2) -> Iterator[Contradiction]:
     for key in _common(config.keys, config.sequence_by):
         what = f"'{key}' is in keys and in sequence_by."
         yield Contradiction("sequence_by", what, "All changes of a row have the same key: it orders none of them.")

@@ -155,6 +155,7 @@ def test_places_are_those_of_the_authors_text() -> None:
         ("mode='upsert', keys='id', exclude_columns='gone'", "unknown-column", "1:53"),
         ("mode='upsert', keys='id', update_columns='ID'", "contradictory-options", "1:52"),
         ("mode='upsert', keys='id', update_columns=[], exclude_columns='at'", "contradictory-options", "1:72"),
+        ("mode='upsert', keys=['at', 'id'], sequence_by=['AT', 'status']", "contradictory-options", "1:57"),
         ("mode='upsert', keys='id', sequence_by='at', update_columns=[]", "contradictory-options", "1:70"),
         ("mode='upsert', keys='id', sequence_by='at', update_columns='Status'", "contradictory-options", "1:70"),
         ("mode='upsert', keys='id', sequence_by='at', exclude_columns='AT'", "contradictory-options", "1:71"),
@@ -172,7 +173,7 @@ def test_an_option_that_does_not_fit_the_select_is_refused_at_its_place(
     [
         "mode='upsert', keys='ID', sequence_by='AT', delete_when='STATUS = 1', partition_by='days(At)', order_by='iD'",
         "mode='upsert', keys='id', sequence_by='at', update_columns=['AT'], when_matched='SOURCE.AT > target.aT'",
-        "mode='upsert', keys='id', sequence_by='ID', update_columns='status', ignore_null_updates=true",
+        "mode='upsert', keys='id', sequence_by='AT', update_columns='At', ignore_null_updates=true",
         "mode='append', max_dead_letter_ratio=1",
         "mode='append', max_dead_letter_ratio=0",
     ],
@@ -273,7 +274,18 @@ def test_the_keys_of_an_aggregate_tell_its_groups_apart(keys: str, select: str, 
         assert problem.condition == "group-not-in-keys" and f"a row for each {missing}," in problem.what
     else:
         build(f"mode='upsert', keys=['{keys}']", text)
-    assert build(f"mode='upsert', keys=['{keys}'], sequence_by='{keys.split(chr(39))[0]}'", text)
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT id, Status, max(at) AS at FROM {{ stream('orders') }} GROUP BY id, Status",
+        "SELECT DISTINCT id, Status, at FROM {{ stream('orders') }}",
+    ],
+)
+def test_groups_of_one_key_are_told_apart_by_sequence_by(select: str) -> None:
+    assert {name for name, _ in problems("mode='upsert', keys='id'", select)} == {"group-not-in-keys"}
+    assert build("mode='upsert', keys='id', sequence_by='at'", select).query.groups
 
 
 @pytest.mark.parametrize(
