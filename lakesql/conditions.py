@@ -975,7 +975,7 @@ CONDITIONS: dict[str, Condition] = {
         "Give it as many as the message says.",
     ),
     "wrong-type": Condition(
-        "A value has another type than the option takes.",
+        "A value has another type than the option takes, or than the column that it is a value of.",
         "Write a value of the type that the message names.",
     ),
     "wrong-value": Condition(

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import assert_never
 
 from lakesql.compile.quote import identifier, identifiers, literal, text
-from lakesql.errors import Place
-from lakesql.model.expectations import ExpectAcceptedValues, Expectation, ExpectNotNull, ExpectThat, OnFail, name_of
+from lakesql.errors import Place, Problem
+from lakesql.model.expectations import (
+    AcceptedValue,
+    ExpectAcceptedValues,
+    Expectation,
+    ExpectNotNull,
+    ExpectThat,
+    OnFail,
+    name_of,
+)
 from lakesql.model.properties import ModelProperties
 from lakesql.names import CHECKED_VIEW, FAILED, MADE_VIEW, POSITION
+from lakesql.stream.types import NUMBER_TYPES, SparkType
 
 _CHECKED = """\
 SELECT *,
@@ -31,6 +40,7 @@ class Check:
     """An expectation: a row fails it where the condition is false. Where it is NULL, it does not.
 
     `column` is the one that it stands at, '' where it is the model's. `is_written`: the condition is the author's SQL.
+    `values` are those that the column may have, where there is a list of them.
     """
 
     name: str
@@ -39,6 +49,7 @@ class Check:
     place: Place
     column: str = ""
     is_written: bool = False
+    values: tuple[AcceptedValue, ...] = ()
 
 
 def checks_of(properties: ModelProperties) -> tuple[Check, ...]:
@@ -51,6 +62,7 @@ def checks_of(properties: ModelProperties) -> tuple[Check, ...]:
             expectation.place,
             column,
             isinstance(expectation, ExpectThat),
+            expectation.values if isinstance(expectation, ExpectAcceptedValues) else (),
         )
         for column, expectation in properties.expectations
     )
@@ -63,10 +75,47 @@ def _condition(expectation: Expectation, column: str) -> str:
         case ExpectNotNull():
             return f"{identifier(column)} IS NOT NULL"
         case ExpectAcceptedValues(values=values):
-            found = (literal(Decimal(str(value)) if isinstance(value, float) else value) for value in values)
+            found = (literal(Decimal(str(it.value)) if isinstance(it.value, float) else it.value) for it in values)
             return f"{identifier(column)} IN ({', '.join(found)})"
         case _:
             assert_never(expectation)
+
+
+def find_unacceptable(check: Check, kind: SparkType) -> Iterator[Problem]:
+    """The values of an expectation that are of another type than their column, which is of this one.
+
+    Spark compares them by casting one to the other's type, a text to a number for example. The first text that is no
+    number would fail the batch, whatever `on_fail` says.
+    """
+    types, fix = _values_of(kind)
+    for accepted in check.values:
+        if type(accepted.value) not in types:
+            shown = str(accepted.value).lower() if isinstance(accepted.value, bool) else accepted.value
+            yield Problem(
+                "wrong-type",
+                f"'{shown}' is {_SAID[type(accepted.value)]}, and column '{check.column}' is of type {kind.text}.",
+                "Spark cannot compare the two, or casts one of them, which fails the batch where it is impossible.",
+                fix,
+                accepted.place,
+            )
+
+
+_SAID: dict[type, str] = {str: "a text", bool: "true or false", int: "a number", float: "a number"}
+
+
+def _values_of(kind: SparkType) -> tuple[Collection[type], str]:
+    """What may be a value of this type in a file, and what to write. A date or a time is a text there."""
+    match kind.name:
+        case "void":
+            return _SAID, ""
+        case "boolean":
+            return (bool,), "Write true or false, without quotes."
+        case name if name in NUMBER_TYPES:
+            return (int, float), "Write a number, without quotes."
+        case "array" | "map" | "struct" | "variant":
+            return (), "Write a condition instead: `- that: …`."
+        case _:
+            return (str,), "Put it in quotes."
 
 
 def names_of(checks: Sequence[Check], *on_fail: OnFail) -> tuple[str, ...]:

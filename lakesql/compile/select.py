@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from lakesql.compile.checks import Check, checks_of, is_unsteady, names_of
+from lakesql.compile.checks import Check, checks_of, find_unacceptable, is_unsteady, names_of
 from lakesql.compile.growth import terms_of
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.storable import (
@@ -546,6 +546,8 @@ def _check_expectations(select: Select) -> Iterable[Problem]:
         found = read_expression(check.condition, known, typed=typed) if check.is_written else None
         if isinstance(found, Problem):
             yield found.at(check.place)
+        if (kind := next((it.type for it in typed if it.folded == check.column.lower()), None)) is not None:
+            yield from find_unacceptable(check, kind)
         if check.on_fail == "dead_letter" and (why := _untraceable(select)):
             yield Problem(
                 "expectation-untraceable",

@@ -12,7 +12,7 @@ from lakesql.errors import Place
 from lakesql.graph.manifest import Declarations, ModelFile, parse_declarations, parse_model
 from lakesql.model.config import ALL_MODES, AvailableNow, Every, PartitionField, SortField
 from lakesql.model.data_tests import DATA_TEST_KINDS
-from lakesql.model.expectations import EXPECTATION_KINDS
+from lakesql.model.expectations import EXPECTATION_KINDS, AcceptedValue
 from lakesql.model.model import TemplateFacts
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.model.unit_tests import UNIT_TEST_KINDS
@@ -30,7 +30,7 @@ _DECLARATIONS = (
     *(Declarations, Stream, Column, Csv, FilePath, Generated, TopicPattern, Topics, Watermark),
     *(ModelProperties, ColumnProperties, Freshness, Duration, Place),
     *(*UNIT_TEST_KINDS, *DATA_TEST_KINDS, Node),
-    *EXPECTATION_KINDS,
+    *(*EXPECTATION_KINDS, AcceptedValue),
 )
 _MODEL_FILE = (
     *(ModelFile, TemplateFacts, Reference, Node, Place),

@@ -14,7 +14,15 @@ from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 OnFail = Literal["warn", "dead_letter", "stop"]
 
 Value = str | int | bool | float
-"""One of the values that a column may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedValue:
+    """One of the values that a column may have, and where it stands."""
+
+    value: Value
+    place: Place = field(compare=False)
+
 
 _NAME = "What it says, in a line: events and dead letters name it so."
 _ON_FAIL = (
@@ -36,19 +44,19 @@ def _read_that(node: Node) -> str:
     raise ProjectError.of("wrong-type", what, fix='Write one in quotes: that: "amount >= 0".', place=node.place)
 
 
-def _read_values(node: Node) -> tuple[Value, ...]:
+def _read_values(node: Node) -> tuple[AcceptedValue, ...]:
     values = read_each(node.items(), _read_value)
     if not values:
         raise ProjectError.of("wrong-value", "values is empty: no row would be right.", place=node.place)
     return values
 
 
-def _read_value(node: Node) -> Value:
+def _read_value(node: Node) -> AcceptedValue:
     match node.value:
         case str() | bool() | int() as value:
-            return value
+            return AcceptedValue(value, node.place)
         case float() as number if math.isfinite(number):
-            return number
+            return AcceptedValue(number, node.place)
         case _:
             what = f"{node.shown} is not a value: it is a text, a number, true or false."
             raise ProjectError.of("wrong-type", what, place=node.place)
@@ -78,7 +86,7 @@ class ExpectAcceptedValues:
     """`accepted_values`: the column has one of these values, or NULL."""
 
     place: Place = field(compare=False)
-    values: tuple[Value, ...] = option("The values.", read=_read_values)
+    values: tuple[AcceptedValue, ...] = option("The values, each of the column's type.", read=_read_values)
     name: str = option(f"{_NAME} `accepted_values` and the column, if left out.", default="", read=_read_line)
     on_fail: OnFail = option(_ON_FAIL, default="warn")
 
@@ -175,7 +183,7 @@ def find_contradictions(expectations: Collection[tuple[str, Expectation]]) -> It
 
 
 def _find_disjoint(expectations: Collection[tuple[str, Expectation]]) -> Iterator[Problem]:
-    allowed: dict[str, tuple[frozenset[Value], Place]] = {}
+    allowed: dict[str, tuple[frozenset[AcceptedValue], Place]] = {}
     for column, expectation in expectations:
         if not isinstance(expectation, ExpectAcceptedValues):
             continue
@@ -195,4 +203,4 @@ def _rule(expectation: Expectation, column: str) -> tuple[object, ...]:
         case ExpectNotNull():
             return ("not_null", column.lower())
         case ExpectAcceptedValues(values=values):
-            return ("accepted_values", column.lower(), frozenset((type(it).__name__, it) for it in values))
+            return ("accepted_values", column.lower(), frozenset((type(it.value).__name__, it) for it in values))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from sqlglot import exp
 
 from lakesql.select.relation import Sources
-from lakesql.stream.types import SparkType, find_field, parse_type
+from lakesql.stream.types import WHOLE_TYPES, SparkType, find_field, parse_type
 
 _BOOLEANS = (
     *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.And, exp.Or, exp.Not),
@@ -26,8 +26,6 @@ _FIXED: dict[type[exp.Expr], str] = {
 
 _SAME = (exp.Paren, exp.Min, exp.Max, exp.AnyValue, exp.First, exp.Last, exp.Neg)
 """Expressions of the type of what is in them."""
-
-_WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
 def derive_type(expression: exp.Expr, sources: Sources) -> SparkType | None:
@@ -101,7 +99,7 @@ def _common(parts: Iterable[exp.Expr], kind_of: Callable[[exp.Expr], SparkType |
 def _sum_type(kind: SparkType | None) -> SparkType | None:
     if kind is None:
         return None
-    if kind.name in _WHOLE:
+    if kind.name in WHOLE_TYPES:
         return parse_type("bigint")
     if kind.name == "decimal" and len(kind.parameters) == 2:
         precision, scale = map(int, kind.parameters)
@@ -112,6 +110,6 @@ def _sum_type(kind: SparkType | None) -> SparkType | None:
 def _arithmetic_type(left: SparkType | None, right: SparkType | None) -> SparkType | None:
     """The type of a sum or a product of whole numbers, or of one with a double."""
     names = [kind.name for kind in (left, right) if kind is not None]
-    if len(names) < 2 or not {*names} <= {*_WHOLE, "double"}:
+    if len(names) < 2 or not {*names} <= {*WHOLE_TYPES, "double"}:
         return None
-    return parse_type("double" if "double" in names else max(names, key=_WHOLE.index))
+    return parse_type("double" if "double" in names else max(names, key=WHOLE_TYPES.index))

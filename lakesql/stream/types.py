@@ -41,6 +41,11 @@ _SIMPLE = {
 }
 """The types of one word, and what each is called here (SqlBaseParser.g4, primitiveType)."""
 
+WHOLE_TYPES = ("tinyint", "smallint", "int", "bigint")
+"""The types of whole numbers, each of which holds the values of those before it."""
+
+NUMBER_TYPES = frozenset({*WHOLE_TYPES, "float", "double", "decimal"})
+
 TYPE_NAMES = frozenset(_SIMPLE) | {"array", "map", "struct", "interval"}
 """The words that a type begins with."""
 

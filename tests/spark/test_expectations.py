@@ -188,16 +188,19 @@ def test_an_expectation_that_spark_does_not_know_or_that_fails_is_named_by_its_p
     project.model("base", SELECT, mode="append")
     project.model("typed", "SELECT *, concat(status, 'x') AS said FROM {orders}", mode="append")
     project.model("divided", SELECT, mode="append")
+    project.model("counted", "SELECT *, concat(status, 'x') AS said FROM {orders}", mode="append")
     entries = [
         {"name": "typed", "expect": [{"that": "said"}]},
         {"name": "divided", "expect": [{"that": "amount >= 0"}, {"that": "1 / amount < 2"}]},
+        {"name": "counted", "columns": [{"name": "said", "expect": [{"accepted_values": ["x", 1]}]}]},
     ]
     project.write("models/models.yml", "models:\n" + "".join(f"  - {json.dumps(entry)}\n" for entry in entries))
     project.record("orders", [order(1, 0)])
     ran = project.run()
 
     assert ran.conditions("base") == []
-    for name, condition, line in (("typed", "bad-expression", 2), ("divided", "expression-failed", 3)):
+    refused = (("typed", "bad-expression", 2), ("divided", "expression-failed", 3), ("counted", "wrong-type", 4))
+    for name, condition, line in refused:
         (problem,) = ran.finished(name).problems
         assert problem.condition == condition
         assert problem.place is not None and (problem.place.path, problem.place.line) == ("models/models.yml", line)

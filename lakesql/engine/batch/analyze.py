@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StringType, StructType
 
-from lakesql.compile.checks import Check
+from lakesql.compile.checks import Check, find_unacceptable
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableColumn
@@ -17,14 +17,14 @@ from lakesql.engine.sources.parsed import empty_records
 from lakesql.errors import RunError
 from lakesql.model.properties import ModelProperties
 from lakesql.names import MADE_VIEW, is_reserved
-from lakesql.stream.types import field_name
+from lakesql.stream.types import field_name, parse_type
 
 
 def analyze_select(session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...]) -> StructType:
     """The schema of the SELECT's rows, over streams without records. `session` is the model's own.
 
     Tables that it reads must exist. Raises pyspark's `AnalysisException`, and `RunError` (`duplicate-column`; and
-    `bad-expression`, of what is expected of the rows).
+    `bad-expression` and `wrong-type`, of what is expected of the rows).
     """
     for binding in bindings:
         records = empty_records(session, binding, select.writing.is_positioned)
@@ -42,8 +42,16 @@ def analyze_select(session: SparkSession, select: Select, bindings: tuple[Stream
     if select.checks:
         rows.createOrReplaceTempView(MADE_VIEW)
     for check in select.checks:
+        _check_values(rows.schema, check)
         _analyze_check(session, check)
     return rows.schema
+
+
+def _check_values(schema: StructType, check: Check) -> None:
+    """Raise `RunError` (`wrong-type`) where values are accepted that are of another type than their column."""
+    kinds = (parse_type(type_text(field.dataType)) for field in schema if field.name.lower() == check.column.lower())
+    if problems := [problem for kind in kinds if kind for problem in find_unacceptable(check, kind)]:
+        raise RunError(problems)
 
 
 def _analyze_check(session: SparkSession, check: Check) -> None:
