@@ -120,11 +120,14 @@ def _rows(select: Select) -> str:
         return f"the SELECT over the rows that the source of {identifier(feed)} has now, one for each of its keys{by}"
     if not writing.keys:
         return "a group's row is added once, when the watermark has passed it" if query.aggregated else "all are added"
+    keys = _listed(writing.keys, "and")
+    is_untold = query.stateful and query.groups is None and not writing.sequence_by
+    untold = f"; if several rows of a batch have the same {keys}, any one of them stays" if is_untold else ""
     if writing.keeps_first:
-        return f"one for each {_listed(writing.keys, 'and')}{', the first by arrival' if writing.is_positioned else ''}"
+        return f"one for each {keys}{', the first by arrival' if writing.is_positioned else ''}{untold}"
     newest = [*writing.sequence_by, *(["arrival"] if writing.is_positioned else [])]
     which = f"the newest by {', then '.join(newest)}" if newest else "replaced when it changes"
-    return f"one for each {_listed(writing.keys, 'and')}, {which}"
+    return f"one for each {keys}, {which}{untold}"
 
 
 def _filtered(select: Select) -> str:

@@ -24,6 +24,8 @@ _FIXED: dict[type[exp.Expr], str] = {
 }
 """Expressions that are of one type, whatever is in them."""
 
+_HASHES = {"hash": "int", "xxhash64": "bigint"}
+
 _SAME = (exp.Paren, exp.Min, exp.Max, exp.AnyValue, exp.First, exp.Last, exp.Neg)
 """Expressions of the type of what is in them."""
 
@@ -47,6 +49,8 @@ def derive_type(expression: exp.Expr, sources: Sources) -> SparkType | None:
         case exp.Bracket() if len(expression.expressions) == 1:
             kind = kind_of(expression.this)
             return kind.fields[-1].type if kind is not None and kind.name in ("array", "map") else None
+        case exp.Anonymous() if (hashed := _HASHES.get(expression.name.lower())) is not None:
+            return parse_type(hashed)
         case exp.Coalesce():
             return _common([expression.this, *expression.expressions], kind_of)
         case exp.Case():

@@ -23,8 +23,7 @@ from lakesql.select.calls import check_calls, stop_at_wrong_counts
 from lakesql.select.carry import CARRY
 from lakesql.select.derive import derive_type
 from lakesql.select.functions import TABLE_FUNCTIONS
-from lakesql.select.groups import Group
-from lakesql.select.relation import Column, Relation, StreamShape
+from lakesql.select.relation import Column, Group, Relation, StreamShape
 from lakesql.select.sqltext import Findings, Text, read_text, refuse_marker
 from lakesql.select.stateful import state_shape
 from lakesql.select.tree import read_relation

@@ -9,7 +9,6 @@ from typing import TypeAlias
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from lakesql.select.groups import Group
 from lakesql.select.sqltext import Findings, Text
 from lakesql.stream.types import SparkType
 
@@ -53,6 +52,15 @@ class Carried:
 
     by: str
     index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A key of GROUP BY, or a column of DISTINCT. `told_by` are the columns, in small letters, of which each differs
+    where the key does."""
+
+    text: str
+    told_by: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +152,9 @@ class Walk:
     """One pass over a tree: what it reads, and what it has found so far.
 
     `inserts` are the SELECTs that `_lakesql_position` is inserted into; `shapes` what state they keep, by SELECT.
-    `seen` are the SELECTs that were reached, `flowing` those of them that read streams. `reads_tables`: it reads more
-    than streams. `filters`: it may leave out rows of streams. `tables` are the columns of the tables that are known, by
-    the parts of the name in small letters.
+    `seen` are the SELECTs that were reached, `flowing` those of them that read streams, each with what it reads.
+    `reads_tables`: it reads more than streams. `filters`: it may leave out rows of streams. `tables` are the columns of
+    the tables that are known, by the parts of the name in small letters.
     `around` are the scopes of the SELECTs around the query that is being read.
     `event_times` are the expressions by whose event time SELECTs group, by SELECT.
     `noted` is what some models alone must not do: by condition, where it is first done.
@@ -160,7 +168,7 @@ class Walk:
     tables: Mapping[tuple[str, ...], tuple[Column, ...]] = field(default_factory=dict)
     around: list[Scope] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
-    flowing: dict[int, exp.Select] = field(default_factory=dict)
+    flowing: dict[int, tuple[exp.Select, Sources]] = field(default_factory=dict)
     noted: dict[str, int] = field(default_factory=dict)
     event_times: dict[int, str] = field(default_factory=dict)
     reads_tables: bool = False

@@ -68,7 +68,7 @@ def _named_columns(mark: int, walk: Walk) -> list[tuple[str, str]]:
 
     A column that is passed on is made by its own name, whatever it is qualified with.
     """
-    select, spans = walk.flowing[mark], projections(walk.text, mark)
+    (select, _), spans = walk.flowing[mark], projections(walk.text, mark)
     if len(spans) != len(select.expressions):
         return [("", words(walk.text, *span)) for span in spans]
     columns = []

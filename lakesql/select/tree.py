@@ -119,7 +119,7 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     flowing = [source for _, source in sources if source.streams]
     if not flowing:
         return Relation(columns, offered=offered)
-    walk.flowing[mark] = select
+    walk.flowing[mark] = select, sources
     walk.filters |= any(select.args.get(key) for key in ("where", "having"))
     read = _together(flowing)
     refuse_in_stream(select, mark, walk)
@@ -143,12 +143,12 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     named = None if columns is None else tuple(column.name or "" for column in columns)
     groups = None
     if aggregated:
-        groups = groups_of(select, mark, named, walk.text, [walk.flowing[each] for each in read.selects])
-    elif len(sources) == 1:
-        groups = groups_through(select, named, flowing[0].groups)
+        groups = groups_of(select, mark, named, sources, read, walk)
+    elif not joined:
+        groups = groups_through(select, named, sources)
     if distinct:
         keys = (*keys, *(columns or ()))
-        groups = distinct_groups(select, named)
+        groups = distinct_groups(select, named, sources)
     return replace(
         read,
         columns=columns,
