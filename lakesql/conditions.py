@@ -693,6 +693,11 @@ CONDITIONS: dict[str, Condition] = {
         "`upsert` or uses `_record`.",
         "Name the columns.",
     ),
+    "star-with-record": Condition(
+        "The SELECT uses `_record` or `_change`, and a `*` of the stream stands where rows are told apart: under "
+        "DISTINCT, under GROUP BY ALL, or in a UNION. It takes in these columns too, in which each record differs.",
+        "Name the columns, or leave these out: `* EXCEPT (_record)`.",
+    ),
     "state-changed": Condition(
         "A model keeps other state between batches than its checkpoint holds.",
         "`lakesql rebuild MODEL` fills the table again: rows of groups that are no more would stay otherwise.",

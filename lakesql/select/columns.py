@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from lakesql.names import CHANGE, is_reserved
+from lakesql.names import CHANGE, RECORD, is_reserved
 from lakesql.select.derive import derive_type
 from lakesql.select.groups import ordinal
 from lakesql.select.refusals import refuse_alias, refuse_foreign
@@ -95,6 +95,16 @@ def starred(star: exp.Expr, sources: Sources) -> list[Relation]:
         return [source for _, source in sources]
     parts = [part.name.lower() for part in star.parts[:-1]] if isinstance(star, exp.Column) else []
     return [source for name, source in sources if parts and name.lower() == parts[-1]][:1]
+
+
+def added_columns(expression: exp.Expr, sources: Sources) -> frozenset[str]:
+    """The columns of lakesql's, `_record` and `_change`, that an expression of a SELECT gives under their names."""
+    if isinstance(expression, exp.Star | exp.Column) and expression.is_star:
+        dropped, _ = excepted(expression, sources)
+        return frozenset(name for source in starred(expression, sources) for name in source.added) - dropped
+    return (
+        frozenset({expression.name.lower()} & {RECORD, CHANGE}) if isinstance(expression, exp.Column) else frozenset()
+    )
 
 
 def _column(expression: exp.Expr, start: int, sources: Sources) -> Column:

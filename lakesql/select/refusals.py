@@ -156,6 +156,19 @@ def refuse_inside(offset: int, relation: Relation, walk: Walk) -> None:
     walk.findings.add("stream-in-expression", offset, what)
 
 
+def refuse_added(added: frozenset[str], offset: int, walk: Walk) -> None:
+    """Notes that a star takes columns of lakesql's into what tells rows apart."""
+    if added:
+        names = ", ".join(sorted(added))
+        walk.findings.add(
+            "star-with-record",
+            offset,
+            f"The * here takes in {names} too, which the SELECT uses elsewhere.",
+            "Each record differs in it: no two rows would be equal, and a group would be one record.",
+            f"Name the columns, or write * EXCEPT ({names}).",
+        )
+
+
 def refuse_alias(identifier: exp.Expr | None, walk: Walk) -> None:
     """Notes an alias that takes the name of a stream's own column."""
     if identifier is not None and identifier.name.lower() in (RECORD, CHANGE):

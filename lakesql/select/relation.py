@@ -74,6 +74,7 @@ class Relation:
     `using` are the columns by which it is joined to what stands left of it: `*` has them once, and first.
     `offered` are the columns that names may mean where `columns` is None: a model's table has those of its SELECT, and
     perhaps more.
+    `added` are the columns of lakesql's that `*` gives of it too: `_record` and `_change`, where they are used.
     """
 
     columns: tuple[Column, ...] | None = None
@@ -88,6 +89,7 @@ class Relation:
     selects: frozenset[int] = frozenset()
     using: tuple[str, ...] = ()
     offered: tuple[Column, ...] | None = None
+    added: frozenset[str] = frozenset()
 
     @property
     def named(self) -> tuple[Column, ...] | None:

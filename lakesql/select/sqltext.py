@@ -100,6 +100,12 @@ class Text:
     record_fields: frozenset[str]
     change_fields: frozenset[str]
 
+    @property
+    def added(self) -> frozenset[str]:
+        """The columns of lakesql's that its streams have."""
+        used = {RECORD: self.record_fields, CHANGE: self.change_fields}
+        return frozenset(name for name, fields in used.items() if fields)
+
 
 def read_text(sql: str, findings: Findings) -> Text:
     """Tokenises `sql`, noting everything that its words alone forbid. Raises `ProjectError` if it cannot be read."""

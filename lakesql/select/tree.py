@@ -15,12 +15,13 @@ from sqlglot.tokenizer_core import TokenType
 
 from lakesql.errors import did_you_mean
 from lakesql.select.carry import carry_through
-from lakesql.select.columns import group_keys, read_columns
+from lakesql.select.columns import added_columns, group_keys, read_columns
 from lakesql.select.functions import FORBIDDEN_FUNCTIONS, PATH_FORMATS, TABLE_FUNCTIONS
 from lakesql.select.grouped import check_grouped
 from lakesql.select.groups import distinct_groups, groups_of, groups_through
 from lakesql.select.refusals import (
     refuse_above_aggregate,
+    refuse_added,
     refuse_alias,
     refuse_foreign,
     refuse_in_aggregate,
@@ -44,7 +45,7 @@ from lakesql.select.relation import (
     start_of,
 )
 from lakesql.select.resolve import UNKNOWN, check_join, check_names, scope_of
-from lakesql.select.sqltext import READS_SEEN_ONLY, Findings, Text, clause
+from lakesql.select.sqltext import READS_SEEN_ONLY, Findings, Text, clause, projections
 from lakesql.select.stateful import columns_of, shape_of, shapes_below
 from lakesql.select.ungrouped import find_event_time
 from lakesql.stream.types import parse_type
@@ -125,6 +126,8 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     refuse_in_stream(select, mark, walk)
     aggregated = mark in walk.text.aggregates or any(select.args.get(key) for key in ("group", "having"))
     distinct = bool(select.args.get("distinct"))
+    if distinct or (select.args.get("group") or exp.Group()).args.get("all"):
+        _check_stars(select, mark, sources, walk)
     joined = len(flowing) > 1
     if aggregated:
         refuse_in_aggregate(select, mark, read, walk)
@@ -159,7 +162,17 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         groups=groups,
         selects=read.selects | {mark},
         offered=offered,
+        added=frozenset[str]().union(*(added_columns(each, sources) for each in select.expressions)),
     )
+
+
+def _check_stars(select: exp.Select, mark: int, sources: Sources, walk: Walk) -> None:
+    """Notes each star of a SELECT that groups by its columns which takes in columns of lakesql's."""
+    spans = projections(walk.text, mark)
+    for index, expression in enumerate(select.expressions):
+        if isinstance(expression, exp.Star | exp.Column) and expression.is_star:
+            first = spans[index][0] if len(spans) == len(select.expressions) else mark
+            refuse_added(added_columns(expression, sources), walk.text.tokens[first].start, walk)
 
 
 def _aggregate_offset(select: exp.Select, mark: int, walk: Walk) -> int:
@@ -206,7 +219,7 @@ def _joined(sources: Sources, around: exp.Expr, names: Names, walk: Walk) -> Sou
         keeps_left = side in ("LEFT", "FULL") and not hidden
         walk.filters |= (left_flows and not keeps_left) or (right_flows and side not in ("RIGHT", "FULL"))
         if hidden:
-            right = [("", replace(source, columns=(), source=None)) for _, source in right]
+            right = [("", replace(source, columns=(), source=None, added=frozenset())) for _, source in right]
         elif join.args.get("using") or join.method.upper() == "NATURAL":
             right = [(name, replace(source, using=_shared(source, join, sources))) for name, source in right]
         sources = sources + right
@@ -287,7 +300,7 @@ def _named_table(table: exp.Table, names: Names, walk: Walk) -> Relation:
         if (relation := names.get(parts[0].lower())) is not None:
             return relation
         if (known := walk.streams.get(parts[0].lower())) is not None:
-            return _stream(*known, offset)
+            return replace(_stream(*known, offset), added=walk.text.added)
         walk.findings.add(
             "unknown-table",
             offset,
@@ -393,6 +406,8 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
         why = "A * over a stream brings columns of lakesql's with it."
         walk.findings.add("union-star", start_of(branches[1], walk), what, why)
     if distinct:
+        for branch, relation in zip(branches, relations, strict=True):
+            refuse_added(relation.added, start_of(branch, walk), walk)
         walk.noted.setdefault("distinct", start_of(branches[-1], walk))
         walk.shapes[last_mark(union)] = "\n".join(("union distinct", *columns_of(read.selects, walk)))
     by_event_time = read.by_event_time or (distinct and any(column.event_time for column in columns or ()))
@@ -443,6 +458,7 @@ def _together(relations: list[Relation], joined: bool = True) -> Relation:
         by_event_time=any(relation.by_event_time for relation in flowing),
         carried=relations[0].carried,
         selects=frozenset[int]().union(*(relation.selects for relation in flowing)),
+        added=frozenset[str]().union(*(relation.added for relation in flowing)),
     )
 
 

@@ -341,6 +341,46 @@ def test_the_keys_of_an_aggregate_tell_its_groups_apart(keys: str, select: str, 
         build(f"mode='upsert', keys=['{keys}']", text)
 
 
+TIMED = "SELECT * FROM orders WHERE _record.timestamp >= '2026-01-01'"
+
+
+@pytest.mark.parametrize(
+    ("select", "star"),
+    [
+        ("SELECT DISTINCT * FROM orders WHERE _record.timestamp >= '2026-01-01'", "DISTINCT"),
+        ("SELECT *, max(_record.timestamp) AS t FROM orders GROUP BY ALL", "*"),
+        ("SELECT max(_record.timestamp) AS t, o.* FROM orders AS o GROUP BY ALL", "o.*"),
+        (f"SELECT DISTINCT x.* FROM ({TIMED}) AS x", "DISTINCT"),
+        (f"WITH c AS ({TIMED}) SELECT *, count(*) AS n FROM c GROUP BY ALL", "*, count"),
+        (f"{TIMED} UNION SELECT * FROM orders", "SELECT * FROM"),
+        (f"SELECT DISTINCT * EXCEPT (Status) FROM ({TIMED} UNION ALL SELECT * FROM orders)", "DISTINCT"),
+        (f"SELECT DISTINCT o.*, t.x FROM ({TIMED}) AS o JOIN lake.shop.t AS t ON t.id = o.id", "DISTINCT"),
+        ("SELECT DISTINCT * FROM (SELECT id, Status, at, _record FROM orders)", "DISTINCT"),
+        ("SELECT DISTINCT * FROM orders", ""),
+        ("SELECT DISTINCT * EXCEPT (_record) FROM orders WHERE _record.timestamp >= '2026-01-01'", ""),
+        ("SELECT DISTINCT * EXCEPT (o._record) FROM orders AS o WHERE _record.offset > 1", ""),
+        (f"SELECT DISTINCT id, Status, at FROM ({TIMED})", ""),
+        (f"SELECT DISTINCT * FROM (SELECT id, Status, at, _record.offset AS o FROM ({TIMED}))", ""),
+        (f"SELECT id, Status, max(at) AS at, count(*) AS n FROM ({TIMED}) GROUP BY ALL", ""),
+        ("SELECT DISTINCT t.*, at FROM orders JOIN lake.shop.t AS t ON t.id = orders.id WHERE _record.offset > 1", ""),
+    ],
+)
+def test_a_star_takes_nothing_of_a_record_into_what_tells_rows_apart(select: str, star: str) -> None:
+    text = select.replace("orders", "{{ stream('orders') }}")
+    config = "mode='upsert', keys=['id', 'Status'], sequence_by='at'"
+    if star:
+        place = f"models/m.sql:2:{text.index(star) + 1}"
+        assert ("star-with-record", place) in problems(config, text)
+    else:
+        build(config, text)
+
+
+def test_a_star_takes_nothing_of_a_change_into_what_tells_rows_apart() -> None:
+    text = "SELECT DISTINCT {star} FROM {{ stream('changes') }} WHERE _change.op <> 'd' AND _record.offset > 1"
+    found = [problems("mode='upsert', keys='id'", text.replace("{star}", star)) for star in ("*", "* EXCEPT (_record)")]
+    assert [[name for name, _ in each] for each in found] == [["star-with-record"], ["star-with-record"]]
+
+
 @pytest.mark.parametrize(
     "select",
     [
