@@ -84,15 +84,27 @@ def refuse_in_aggregate(select: exp.Select, mark: int, read: Relation, walk: Wal
     having = select.args.get("having")
     found = clause(text, mark, frozenset({TokenType.HAVING}))
     calls = text.aggregates.get(mark, ())  # Spark's own list: sqlglot takes some(…) and try_sum(…) for plain functions
-    made = {
-        each.alias.lower()
-        for each, (first, last) in zip(select.expressions, projections(text, mark), strict=False)
-        if isinstance(each, exp.Alias) and any(first <= call < last for call in calls)
-    }
+    made = _made_by_aggregates(select, mark, walk)
     if having is not None and found is not None:
         called = any(found[0] <= call < found[1] for call in calls)
         if called or _aggregates(having) or made & _names_in(having):
             walk.noted.setdefault("filtered-groups", text.tokens[found[0]].start)
+
+
+def _made_by_aggregates(select: exp.Select, mark: int, walk: Walk) -> set[str]:
+    """The aliases of a SELECT's columns that are made of aggregates, or of such aliases before them.
+
+    A name is an alias where nothing that the SELECT reads has a column of it.
+    """
+    calls, (_, sources) = walk.text.aggregates.get(mark, ()), walk.flowing[mark]
+    read = {column.folded for _, source in sources for column in source.named or ()}
+    is_known = all(source.named is not None for _, source in sources)
+    made: set[str] = set()
+    for each, (first, last) in zip(select.expressions, projections(walk.text, mark), strict=False):
+        is_called = any(first <= call < last for call in calls)
+        if isinstance(each, exp.Alias) and (is_called or (is_known and (made - read) & _names_in(each))):
+            made.add(each.alias.lower())
+    return made
 
 
 def refuse_above_aggregate(select: exp.Select, mark: int, read: Relation, walk: Walk) -> None:

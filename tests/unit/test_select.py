@@ -398,6 +398,8 @@ def test_groups_of_one_key_are_told_apart_by_sequence_by(select: str) -> None:
     [
         ("SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING count(*) < 3", "HAVING"),
         ("SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING n < 3", "HAVING"),
+        ("SELECT Status, count(*) AS n, n * 2 AS m, m + 1 AS o FROM orders GROUP BY Status HAVING o > 3", "HAVING"),
+        ("SELECT Status, count(*) AS n, upper(Status) AS u FROM orders GROUP BY Status HAVING u > 'a'", ""),
         ("SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING some(id > 3)", "HAVING"),
         ("SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING try_sum(id) < 3", "HAVING"),
         ("SELECT Status, every(id > 3) AS n FROM orders GROUP BY Status HAVING n", "HAVING"),
@@ -415,6 +417,13 @@ def test_groups_are_not_filtered_by_what_may_change(select: str, filters: str) -
         assert problems("mode='upsert', keys='Status'", text) == [("filtered-groups", place)]
     else:
         build("mode='upsert', keys='Status'", text)
+
+
+def test_a_filter_of_groups_by_a_column_that_an_alias_hides_is_allowed() -> None:
+    text = (
+        "SELECT max(at) AS at, date(at) AS day FROM {{ stream('orders') }} GROUP BY date(at) HAVING day > '2026-01-01'"
+    )
+    assert build("mode='upsert', keys='day'", text).query.filters
 
 
 @pytest.mark.parametrize(
