@@ -75,8 +75,7 @@ def _read_manifest(
     for status, snapshot_id, file, of_rows, of_file in _read_entries(io, manifest, readers):
         if status == _DELETED:
             continue
-        content, partition, rows, size_bytes = (file[place] for place in range(4))
-        vector_bytes = file[4] if len(file) > len(_FILE) - 1 else None
+        content, partition, rows, size_bytes, vector_bytes = (_get(file, place) for place in range(len(_FILE)))
         added = manifest.added_snapshot_id if snapshot_id is None else snapshot_id
         by = None if added is None else snapshots.get(added)
         yield LiveFile(
@@ -118,9 +117,14 @@ def _read_entries(
     inherited = manifest.sequence_number or 0
     with Manifest(io.new_input(manifest.manifest_path)) as entries:
         for entry in entries:
-            said = (entry[place] if place < len(entry) else None for place in (3, 4))
+            said = (_get(entry, place) for place in (3, 4))
             of_rows, of_file = (inherited if number is None else number for number in said)
             yield entry[0], entry[1], entry[2], of_rows, of_file
+
+
+def _get(record: Any, place: int) -> Any:
+    """A field that was read to this place; None where the manifest, of an older format version, does not have it."""
+    return record[place] if place < len(record) else None
 
 
 def _reader(struct: StructType, places: Mapping[int, int]) -> Reader:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_tables, newest_writer
+from lakesql.engine.ledger.swap import drop_table
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.holder import FOLDER_SUFFIX
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
@@ -19,7 +20,6 @@ from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX, REBUILD_SUFFIX
 from lakesql.project.profiles import checkpoint_of
-from lakesql.run.rebuilt import drop_table
 from lakesql.run.spark import open_spark, session_settings
 
 if TYPE_CHECKING:
@@ -70,8 +70,10 @@ class Dropper:
             if match := _FOLDER.fullmatch(name):
                 folders.setdefault(match["model"], []).append(checkpoint_of(self.manifest.target, name))
         foreign: dict[TableName, str] = {}
-        for table, (model, checkpoint) in self._writers(set(there) - owners.keys()).items():
-            ids = self._checkpoints(folders.get(model, ()))
+        writers = self._writers(set(there) - owners.keys())
+        checkpoints = {model: self._checkpoints(folders.get(model, ())) for model in {it[0] for it in writers.values()}}
+        for table, (model, checkpoint) in writers.items():
+            ids = checkpoints[model]
             is_ours = checkpoint in ids or (not ids and model not in self.manifest.models)
             (owners if is_ours else foreign)[table] = model
         return {

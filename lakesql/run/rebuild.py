@@ -32,7 +32,7 @@ from lakesql.engine.ledger.snapshots import (
     read_history,
     table_exists,
 )
-from lakesql.engine.ledger.swap import GC_ENABLED, fit, lost_partitions, swap
+from lakesql.engine.ledger.swap import GC_ENABLED, drop_table, fit, lost_partitions, swap
 from lakesql.engine.progress.checkpoint import (
     CheckpointFiles,
     create_checkpoint,
@@ -69,7 +69,6 @@ from lakesql.run.models import LeasedQueries
 from lakesql.run.prepare import RunContext, check_tables, prepare_model
 from lakesql.run.rebuilt import (
     SWAP_TRIES,
-    drop_table,
     find_swapped,
     finish_rebuild,
     rebuild_folder,

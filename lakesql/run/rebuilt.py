@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakesql.compile.quote import table_name
 from lakesql.compile.select import Select
@@ -23,7 +23,7 @@ from lakesql.engine.ledger.snapshots import (
     table_exists,
     table_id,
 )
-from lakesql.engine.ledger.swap import GC_ENABLED, swap
+from lakesql.engine.ledger.swap import GC_ENABLED, drop_table, swap
 from lakesql.engine.progress.checkpoint import CheckpointFiles, move_aside, save_origin
 from lakesql.engine.progress.holder import FOLDER_SUFFIX
 from lakesql.engine.progress.state import newest_batch
@@ -93,19 +93,6 @@ def finish_rebuild(context: RunContext, select: Select) -> bool:
 def set_property(session: SparkSession, table: TableName, key: str, value: str) -> None:
     """Set one property of a table."""
     load_table(session, table).updateProperties().set(key, value).commit()
-
-
-def drop_table(session: SparkSession, name: TableName) -> None:
-    """Drop a table, if it is there, with its files; of one whose data files are another table's, its metadata alone."""
-    if not table_exists(session, name):
-        return
-    table: Any = load_table(session, name)
-    if table.properties().get(GC_ENABLED) != "false":
-        session.sql(f"DROP TABLE {table_name(name)} PURGE")
-        return
-    location, io = str(table.location()), table.io()
-    session.sql(f"DROP TABLE {table_name(name)}")
-    io.deletePrefix(f"{location.rstrip('/')}/metadata")
 
 
 def _swap_whatever_comes(

@@ -9,11 +9,11 @@ from pyspark.sql.types import StructType
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_namespaces, load_table_state
-from lakesql.compile.quote import table_name
 from lakesql.compile.select import Select
 from lakesql.compile.statements import compiled_columns, memory_spec
 from lakesql.compile.table import TableColumn, TableSpec, build_table_spec
 from lakesql.engine.batch.analyze import landing_columns
+from lakesql.engine.ledger.swap import drop_table
 from lakesql.errors import RunError
 from lakesql.events import Emit, Noted, StepApplied, now_ms
 from lakesql.model.config import SchemaChange
@@ -88,7 +88,7 @@ class TableSync:
         for memory in map(table.memory, MEMORY_SUFFIXES):
             state = load_table_state(self._catalog, memory)
             if state is not None and DELETED_AT in (column.name for column in state.columns):
-                self._session.sql(f"DROP TABLE {table_name(memory)} PURGE")
+                drop_table(self._session, memory)
                 self._emit(StepApplied(name, f"drop table {memory}, of a table that is gone", now_ms()))
 
 

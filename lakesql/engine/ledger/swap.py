@@ -14,15 +14,18 @@ from itertools import pairwise
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from lakesql.compile.quote import table_name
 from lakesql.compile.storable import partition_name
 from lakesql.compile.table import TableSpec, format_version
 from lakesql.engine.ledger.entry import ledger_tag
-from lakesql.engine.ledger.snapshots import HeadMovedError, JavaTable, head_of
+from lakesql.engine.ledger.snapshots import HeadMovedError, JavaTable, head_of, load_table, table_exists
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
 from lakesql.model.config import PartitionField, SortField
+from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX
 
 GC_ENABLED = "gc.enabled"
@@ -30,6 +33,19 @@ GC_ENABLED = "gc.enabled"
 
 _API = "org.apache.iceberg."
 _TIMES = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
+
+
+def drop_table(session: SparkSession, name: TableName) -> None:
+    """Drop a table, if it is there, with its files; of one whose data files are another table's, its metadata alone."""
+    if not table_exists(session, name):
+        return
+    table: Any = load_table(session, name)
+    if table.properties().get(GC_ENABLED) != "false":
+        session.sql(f"DROP TABLE {table_name(name)} PURGE")
+        return
+    location, io = str(table.location()), table.io()
+    session.sql(f"DROP TABLE {table_name(name)}")
+    io.deletePrefix(f"{location.rstrip('/')}/metadata")
 
 
 def fit(live: JavaTable, replacement: JavaTable, spec: TableSpec) -> None:

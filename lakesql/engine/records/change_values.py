@@ -55,8 +55,8 @@ def read_values(name: str, row: Column, texts: Column, kinds: Column, contract: 
     """The columns that reading adds, in stages: `name` is a row of texts as values of the contract's types.
 
     `texts` are those of the row before it was `shaped`. A value that is none of its type is NULL, and so is one that
-    was not sent. What is written in code, as few values
-    are, is written out first, for all columns at once: Spark works on lambdas slowly, and what has one in it alone.
+    was not sent. What is written in code, as few values are, is written out first, for all columns at once: Spark works
+    on lambdas slowly, and what has one in it alone.
     """
     plain, coded = F.col(f"{name}_plain"), [column for column in contract.columns if _coding(column.type)]
     places = {column.name: F.lit(place) for place, column in enumerate(coded)}
