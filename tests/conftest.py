@@ -45,14 +45,14 @@ MARKERS: dict[str, tuple[str, ...]] = {
 }
 """The markers of all tests of a folder."""
 
-SHORT = ("test_replay.py", "test_shop.py", "test_upsert.py")
+SHORT = ("test_replay.py", "test_shop.py")
 """The files of tests/spark that do not take long. Of the others, that holds for the tests of what is promised."""
 
 PROMISES = Path(__file__).parents[1] / "docs" / "guarantees.md"
 """Where it names the tests of what is promised."""
 
 
-settings.register_profile("quick", max_examples=50, deadline=None)
+settings.register_profile("quick", max_examples=20, deadline=None)
 settings.register_profile("night", max_examples=2_000, deadline=None)
 settings.load_profile("quick")
 

@@ -120,7 +120,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @pytest.mark.long
-@settings(max_examples=max(1, settings.default.max_examples // 12), deadline=None)
+@settings(max_examples=max(4, settings.default.max_examples // 12), deadline=None)
 @given(case=cases())
 def test_duckdb_leaves_what_spark_leaves(case: Case, lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> None:
     manifest = case.load(tmp_path_factory.mktemp("units"))
