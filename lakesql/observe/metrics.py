@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, assert_never
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
@@ -28,8 +28,8 @@ from lakesql.events import (
 from lakesql.model.table_name import TableName
 from lakesql.observe.tally import ModelTally, RunTally
 from lakesql.observe.text import duration
-from lakesql.plan.health import WORDS
-from lakesql.plan.table_status import TableStatus
+from lakesql.plan.health import WORDS, Figures, worst
+from lakesql.plan.table_status import Known, Missing, TableStatus, Unknown
 
 LABELS = ("catalog", "namespace", "table", "model")
 """The labels of every metric of a table or a model."""
@@ -96,10 +96,18 @@ TABLE_METRICS: tuple[tuple[Metric, str], ...] = (
 """What `lakesql status --output prometheus` says of each table beside `TABLE_STATES`: the metric, and the field of
 `Figures`, whose milliseconds become seconds."""
 
-TABLE_READABLE = Metric("lakesql_table_readable", "1 if the table could be read, 0 if it, or its catalog, could not.")
+STATUS_TIME = Metric("lakesql_status_timestamp_seconds", "When the table was looked at, whatever was found.")
+TABLE_EXISTS = Metric(
+    "lakesql_table_exists",
+    "1 if the catalog has the table, 0 if not; no value if it does not answer.",
+)
+TABLE_READABLE = Metric(
+    "lakesql_table_readable",
+    "1 if the table could be read, 0 if it, or its catalog, could not; no value if it does not exist.",
+)
 TABLE_HEALTH = Metric("lakesql_table_health", "0 well, 1 watch, 2 ill.")
 
-TABLE_STATES = (TABLE_READABLE, TABLE_HEALTH, LAST_COMMIT, LAST_EVENT)
+TABLE_STATES = (STATUS_TIME, TABLE_EXISTS, TABLE_READABLE, TABLE_HEALTH, LAST_COMMIT, LAST_EVENT)
 """What is said of a table besides its figures."""
 
 
@@ -127,25 +135,39 @@ RUN_METRICS = (
 
 
 def render_table_metrics(statuses: Iterable[TableStatus], now_ms: int) -> str:
-    """The metrics of tables in Prometheus's text format. Of a table that is not there yet there is none."""
+    """The metrics of tables in Prometheus's text format, as they were at `now_ms`."""
     families = _Families()
     for status in statuses:
         labels = labels_of(status.model.table, status.model.name)
-        if status.health == "missing":
-            continue
-        families.add(TABLE_READABLE, labels, 0 if status.figures is None else 1)
-        if status.figures is None:
-            continue
-        figures = status.figures
-        age_ms, newest_ms = figures.age_ms, figures.freshness_ms if figures.is_by_event else None
-        families.add(LAST_COMMIT, labels, None if age_ms is None else (now_ms - age_ms) / 1000)
-        families.add(LAST_EVENT, labels, None if newest_ms is None else (now_ms - newest_ms) / 1000)
-        for metric, field in TABLE_METRICS:
-            value: float | None = getattr(figures, field)
-            families.add(metric, labels, value / 1000 if value is not None and field.endswith("_ms") else value)
-        word = next(index for index, word in enumerate(WORDS) if word == status.health)
-        families.add(TABLE_HEALTH, labels, word)
+        for metric, value in _table_values(status, now_ms):
+            families.add(metric, labels, value)
     return families.render()
+
+
+def _table_values(status: TableStatus, now_ms: int) -> Iterable[tuple[Metric, float | None]]:
+    yield STATUS_TIME, now_ms / 1000
+    match status.state:
+        case Missing():
+            yield TABLE_EXISTS, 0
+        case Unknown():
+            yield TABLE_EXISTS, 1 if status.health == "unreadable" else None
+            yield TABLE_READABLE, 0
+        case Known(figures=figures, findings=findings):
+            yield TABLE_EXISTS, 1
+            yield TABLE_READABLE, 1
+            yield TABLE_HEALTH, WORDS.index(worst(findings))
+            yield from _figure_values(figures, now_ms)
+        case _:
+            assert_never(status.state)
+
+
+def _figure_values(figures: Figures, now_ms: int) -> Iterable[tuple[Metric, float | None]]:
+    age_ms, newest_ms = figures.age_ms, figures.freshness_ms if figures.is_by_event else None
+    yield LAST_COMMIT, None if age_ms is None else (now_ms - age_ms) / 1000
+    yield LAST_EVENT, None if newest_ms is None else (now_ms - newest_ms) / 1000
+    for metric, field in TABLE_METRICS:
+        value: float | None = getattr(figures, field)
+        yield metric, value / 1000 if value is not None and field.endswith("_ms") else value
 
 
 def labels_of(table: TableName, model: str) -> tuple[str, ...]:

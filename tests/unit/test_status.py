@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -110,6 +111,10 @@ def words(out: str) -> dict[str, str]:
     return {line.split()[0]: line.split()[1] for line in body}
 
 
+def by_model(family: Metric) -> dict[str, float]:
+    return {sample.labels["model"]: sample.value for sample in family.samples}
+
+
 def conditions(err: str) -> list[str]:
     return [line["condition"] for line in lines(err) if line["event"] == "problem"]
 
@@ -195,20 +200,36 @@ class TestStatus:
         assert code == 1
         families = {family.name: family for family in text_string_to_metric_families(out)}
         assert set(families) == {metric.name for metric, _ in TABLE_METRICS} | {
+            "lakesql_status_timestamp_seconds",
+            "lakesql_table_exists",
             "lakesql_table_readable",
             "lakesql_table_health",
             "lakesql_table_last_commit_timestamp_seconds",
             "lakesql_table_last_event_timestamp_seconds",
         }
         assert all(family.documentation and family.type == "gauge" for family in families.values())
-        readable = {each.labels["model"]: each.value for each in families["lakesql_table_readable"].samples}
-        assert readable == {"a": 1, "b": 0}
+        states = ("exists", "readable", "health")
+        found = {state: by_model(families[f"lakesql_table_{state}"]) for state in states}
+        assert found == {"exists": {"a": 1, "b": 1, "c": 0}, "readable": {"a": 1, "b": 0}, "health": {"a": 0}}
+        read_at = by_model(families["lakesql_status_timestamp_seconds"])
+        assert set(read_at) == set("abc")
+        assert all(abs(time.time() - at) < 60 for at in read_at.values())
         (latency,) = families["lakesql_table_latency_seconds"].samples
         assert latency.value == 3
         assert [each.value for each in families["lakesql_table_backlog"].samples] == [1200]
         assert latency.labels == dict(zip(LABELS, ("lake", "shop", "a", "a"), strict=True))
         (at,) = families["lakesql_table_last_commit_timestamp_seconds"].samples
         assert abs(time.time() - 120 - at.value) < 60
+
+    def test_prometheus_does_not_take_a_table_for_gone_whose_catalog_is_away(self, run: Run, project: Path) -> None:
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            write(project, f"{{name: lake, type: rest, uri: 'http://127.0.0.1:{closed.getsockname()[1]}'}}")
+            code, out, _ = run("status", "--output", "prometheus")
+        families = {family.name: by_model(family) for family in text_string_to_metric_families(out)}
+        assert code == 1
+        assert set(families) == {"lakesql_status_timestamp_seconds", "lakesql_table_readable"}
+        assert families["lakesql_table_readable"] == dict.fromkeys("abc", 0)
 
     def test_a_commit_may_say_the_newest_event_of_the_one_before(
         self, run: Run, project: Path, lake: OpenCatalog
