@@ -73,7 +73,8 @@ if TYPE_CHECKING:
     default="15 minutes",
     show_default=True,
     callback=read_interval,
-    help="How long a model with something left to read may take for a batch, before /healthz says so.",
+    help="How long a model with something left to read may take for a batch, before /healthz says so. The wait for its "
+    "trigger does not count.",
 )
 @click.pass_obj
 def command(
@@ -252,7 +253,11 @@ def served(
     from lakesql.observe.metrics import RunMetrics, labels_of
     from lakesql.run.serve_metrics import serve_metrics
 
-    kept = RunMetrics({name: labels_of(manifest.models[name].table, name) for name in names})
+    models = {name: manifest.models[name] for name in names}
+    kept = RunMetrics(
+        {name: labels_of(model.table, name) for name, model in models.items()},
+        {name: model.trigger for name, model in models.items()},
+    )
     with serve_metrics(kept, metrics.address, metrics.port, metrics.healthy_within.length_ms) as port:
         say(f"Metrics are at http://{metrics.address}:{port}/metrics", options)
         yield (kept,)

@@ -25,6 +25,7 @@ from lakesql.events import (
     SessionStarted,
     TableMaintained,
 )
+from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.table_name import TableName
 from lakesql.observe.tally import ModelTally, RunTally
 from lakesql.observe.text import duration
@@ -120,6 +121,15 @@ VIOLATIONS = Metric(
     "lakesql_expectation_failures_total", "Rows that failed an expectation, once for each that they failed.", "counter"
 )
 RETRIES = Metric("lakesql_retries_total", "Retries after transient failures.", "counter")
+CONSECUTIVE_RETRIES = Metric(
+    "lakesql_model_consecutive_retries",
+    "Retries since the model's last batch, and since it last waited for something new.",
+)
+NO_PROGRESS = Metric(
+    "lakesql_model_no_progress_seconds",
+    "How long the model has had something to do, its trigger was due, and it has made no progress; or it has not been "
+    "heard of.",
+)
 BATCH_DURATION = Metric("lakesql_batch_duration_seconds", "What batches took, to the commit.", "summary")
 BACKLOG_RECORDS = Metric("lakesql_backlog_records", "Records that are left to read, of a model that reads Kafka.")
 BACKLOG_FILES = Metric("lakesql_backlog_files", "Files that are left to read, of one that reads none.")
@@ -129,7 +139,8 @@ MODEL_HEALTH = Metric("lakesql_model_health", "0 well, 1 watch, 2 ill, by what t
 
 RUN_METRICS = (
     *(BATCHES, RECORDS, ROWS, DEAD_LETTERS, LATE_EVENTS, VIOLATIONS, RETRIES, BATCH_DURATION),
-    *(BACKLOG_RECORDS, BACKLOG_FILES, MODEL_RUNNING, MODEL_FAILED, MODEL_HEALTH, LAST_COMMIT, LAST_EVENT),
+    *(BACKLOG_RECORDS, BACKLOG_FILES, MODEL_RUNNING, MODEL_FAILED, MODEL_HEALTH),
+    *(CONSECUTIVE_RETRIES, NO_PROGRESS, LAST_COMMIT, LAST_EVENT),
 )
 """What a run with `--metrics-port` says of each of its models."""
 
@@ -179,25 +190,27 @@ def labels_of(table: TableName, model: str) -> tuple[str, ...]:
 class _Seen:
     """What a model's events say that its tally does not keep.
 
-    `waits_since_ms` is since when it has had work and has not got on: None where it had none when last seen. At
-    `heard_ms` was its last event.
+    `waits_since_ms` is since when it has had work and has not got on: None where it had none when last seen. It
+    `is_idle` while no batch is under way, and its trigger brings the next one. At `heard_ms` was its last event.
     """
 
     retries: int = 0
     timed: int = 0
     duration_ms: int = 0
     waits_since_ms: int | None = None
+    is_idle: bool = False
     heard_ms: int | None = None
 
 
 class RunMetrics:
     """A run as metrics, and whether it is well; a renderer of its events. Read by other threads than it is told by.
 
-    `labels` are the values of `LABELS` for each model.
+    `labels` are the values of `LABELS` for each model, `triggers` how often each takes a batch.
     """
 
-    def __init__(self, labels: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, labels: Mapping[str, Sequence[str]], triggers: Mapping[str, Trigger]) -> None:
         self._labels = dict(labels)
+        self._trigger_ms = {name: _interval_ms(trigger) for name, trigger in triggers.items()}
         # Values that are replaced by one assignment, so that whoever reads them needs no lock.
         self._run = RunTally()
         self._seen: Mapping[str, _Seen] = {}
@@ -214,13 +227,15 @@ class RunMetrics:
                 seen = _see(self._seen.get(event.model, _Seen()), event)
                 self._seen = {**self._seen, event.model: replace(seen, heard_ms=event.at_ms)}
 
-    def render(self) -> str:
+    def render(self, now_ms: int) -> str:
         """The metrics in the text format."""
         families, run, all_seen = _Families(), self._run, self._seen
         for name, model in run.models.items():
             labels, seen = self._labels[name], all_seen.get(name, _Seen())
             for metric, value in _run_values(model, seen):
                 families.add(metric, labels, value)
+            stuck_ms = max(_waited_ms(model, seen, self._trigger_ms[name], now_ms), _silent_ms(model, seen, now_ms))
+            families.add(NO_PROGRESS, labels, stuck_ms // 1000)
             families.add(BATCH_DURATION, labels, seen.duration_ms / 1000, seen.timed)
         return families.render()
 
@@ -228,20 +243,45 @@ class RunMetrics:
         """Why the run is not well: models that have failed for good, and those that have work and do not get on.
 
         A model has work from a retry or a pause on until its source says that there is none, while records or files are
-        left, and while it writes a batch; it gets on with each batch, and with each maintenance of its table. One that
-        runs is heard of all the time, whatever it does: else the run hangs, or its Java.
+        left, and while it writes a batch; it gets on with each batch, and with each maintenance of its table. Between
+        two batches it may wait for its trigger. One that runs is heard of all the time, whatever it does: else the run
+        hangs, or its Java.
         """
         faults = []
         for name, model in self._run.models.items():
             seen = self._seen.get(name, _Seen())
-            since, heard = seen.waits_since_ms, seen.heard_ms
+            waited_ms = _waited_ms(model, seen, self._trigger_ms[name], now_ms)
+            silent_ms = _silent_ms(model, seen, now_ms)
             if model.phase == "error":
                 faults.append(f"{name} has failed")
-            elif model.finished is None and since is not None and now_ms - since > patience_ms:
-                faults.append(f"{name} has made no progress for {duration(now_ms - since)}")
-            elif model.phase == "running" and heard is not None and now_ms - heard > patience_ms:
-                faults.append(f"{name} has not been heard of for {duration(now_ms - heard)}")
+            elif waited_ms > patience_ms:
+                due = " since its trigger was due" if seen.is_idle else ""
+                faults.append(f"{name} has made no progress for {duration(waited_ms)}{due}")
+            elif silent_ms > patience_ms:
+                faults.append(f"{name} has not been heard of for {duration(silent_ms)}")
         return tuple(faults)
+
+
+def _interval_ms(trigger: Trigger) -> int:
+    match trigger:
+        case AvailableNow():
+            return 0
+        case Every(interval_ms=interval_ms):
+            return interval_ms
+        case _:
+            assert_never(trigger)
+
+
+def _waited_ms(model: ModelTally, seen: _Seen, trigger_ms: int, now_ms: int) -> int:
+    """How long the model has had work and has not got on, without the time until its trigger."""
+    if model.finished is not None or seen.waits_since_ms is None:
+        return 0
+    return max(0, now_ms - seen.waits_since_ms - (trigger_ms if seen.is_idle else 0))
+
+
+def _silent_ms(model: ModelTally, seen: _Seen, now_ms: int) -> int:
+    """How long nothing has been heard of a model that runs."""
+    return max(0, now_ms - seen.heard_ms) if model.phase == "running" and seen.heard_ms is not None else 0
 
 
 def _see(seen: _Seen, event: Event) -> _Seen:
@@ -253,11 +293,14 @@ def _see(seen: _Seen, event: Event) -> _Seen:
         case BatchEmpty() | BatchSkipped() | TableMaintained() | MaintenanceFailed():
             return replace(seen, waits_since_ms=event.at_ms)  # whether there is more, the next progress says
         case QueryPaused():
-            return replace(seen, waits_since_ms=waits_since_ms)
+            return replace(seen, waits_since_ms=waits_since_ms, is_idle=False)
         case Retrying():
-            return replace(seen, retries=seen.retries + 1, waits_since_ms=waits_since_ms)
+            return replace(seen, retries=seen.retries + 1, waits_since_ms=waits_since_ms, is_idle=False)
+        case Progress(is_busy=True):
+            began_ms = event.at_ms if seen.is_idle else waits_since_ms
+            return replace(seen, waits_since_ms=began_ms, is_idle=False)
         case Progress():
-            return replace(seen, waits_since_ms=waits_since_ms if event.left or event.is_busy else None)
+            return replace(seen, waits_since_ms=waits_since_ms if event.left else None, is_idle=True)
         case _:
             return seen
 
@@ -276,6 +319,7 @@ def _run_values(model: ModelTally, seen: _Seen) -> Iterable[tuple[Metric, float 
         (MODEL_RUNNING, int(is_running)),
         (MODEL_FAILED, int(model.phase == "error")),
         (MODEL_HEALTH, WORDS.index(model.health)),
+        (CONSECUTIVE_RETRIES, model.retries if model.finished is None else 0),
         (LAST_COMMIT, None if model.committed_at_ms is None else model.committed_at_ms / 1000),
         (LAST_EVENT, None if model.known.newest_ms is None else model.known.newest_ms / 1000),
     )

@@ -25,7 +25,7 @@ def serve_metrics(metrics: RunMetrics, address: str, port: int, patience_ms: int
         def do_GET(self) -> None:
             match self.path.partition("?")[0]:
                 case "/metrics":
-                    self._answer(200, CONTENT_TYPE, metrics.render())
+                    self._answer(200, CONTENT_TYPE, metrics.render(now_ms()))
                 case "/healthz":
                     faults = metrics.faults(now_ms(), patience_ms)
                     self._answer(

@@ -27,6 +27,7 @@ from lakesql.events import (
     RunStarted,
     TableMaintained,
 )
+from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.table_name import TableName
 from lakesql.observe.emitter import Emitter
 from lakesql.observe.metrics import RUN_METRICS, RunMetrics, labels_of
@@ -34,13 +35,16 @@ from lakesql.run.serve_metrics import serve_metrics
 
 START = 1_800_000_000_000
 MINUTE = 60_000
+LATER = START + 2 * MINUTE
 STARTED = RunStarted("dev", ("orders", "clicks"), True, START)
 BEGUN = QueryStarted("orders", START)
+EVERY_MINUTE = Every("1 minute", MINUTE)
 PROBLEM = Problem("catalog-unreachable", "It does not answer.")
 
 
-def metrics_of(*events: Event) -> RunMetrics:
-    metrics = RunMetrics({name: labels_of(TableName("lake", "shop", f"t_{name}"), name) for name in STARTED.models})
+def metrics_of(*events: Event, trigger: Trigger = EVERY_MINUTE) -> RunMetrics:
+    labels = {name: labels_of(TableName("lake", "shop", f"t_{name}"), name) for name in STARTED.models}
+    metrics = RunMetrics(labels, dict.fromkeys(STARTED.models, trigger))
     emit = Emitter([metrics])
     for event in events:
         emit(event)
@@ -81,8 +85,8 @@ def test_counters_add_up_and_gauges_are_the_last() -> None:
         BatchEmpty("orders", 2, 10, 0, START, violations=(("amount >= 0", 3), ("not_null id", 2))),
         progress(400),
         progress(300),
-        HealthJudged("orders", "watch", "well", (), START),
-    ).render()
+        HealthJudged("orders", "watch", "well", (), LATER),
+    ).render(LATER)
     assert samples(text) == {
         "lakesql_batches_total": 2,
         "lakesql_records_total": 210,
@@ -97,6 +101,8 @@ def test_counters_add_up_and_gauges_are_the_last() -> None:
         "lakesql_model_running": 1,
         "lakesql_model_failed": 0,
         "lakesql_model_health": 1,
+        "lakesql_model_consecutive_retries": 0,
+        "lakesql_model_no_progress_seconds": 60,  # two minutes after the last batch, with a trigger of one
         "lakesql_table_last_commit_timestamp_seconds": (START + 2 * MINUTE) / 1000,
         "lakesql_table_last_event_timestamp_seconds": 1772359200,  # the newest, not the last
     }
@@ -106,13 +112,13 @@ def test_counters_add_up_and_gauges_are_the_last() -> None:
 def test_every_metric_that_is_listed_is_served_and_no_other() -> None:
     files = Progress("clicks", 1.0, 3, "files", START)
     committed = batch(0, event="2026-03-01T10:00:00+00:00")
-    text = metrics_of(STARTED, committed, progress(1), files).render()
+    text = metrics_of(STARTED, committed, progress(1), files).render(LATER)
     families = {family.name: family.type for family in text_string_to_metric_families(text)}
     assert families == {metric.name.removesuffix("_total"): metric.kind for metric in RUN_METRICS}
 
 
 def test_nothing_is_served_of_a_run_that_has_not_begun() -> None:
-    assert metrics_of().render() == ""
+    assert metrics_of().render(LATER) == ""
     assert metrics_of().faults(START, 0) == ()
 
 
@@ -156,6 +162,65 @@ def test_a_run_is_well_while_no_model_is_stuck_or_has_failed(
     faults = metrics_of(STARTED, *events).faults(START + minute * MINUTE, 10 * MINUTE)
     assert (faults == ()) == is_well
     assert all(fault.startswith("orders ") for fault in faults)
+
+
+@pytest.mark.parametrize("trigger_minutes", [0, 1, 60, 6 * 60])
+def test_a_wait_for_the_trigger_is_no_stall(trigger_minutes: int) -> None:
+    """A backlog of several batches: after each the model waits for its trigger, and more is left."""
+    trigger = Every("", trigger_minutes * MINUTE) if trigger_minutes else AvailableNow()
+    waits = (progress(400, 1 + minute) for minute in range(trigger_minutes + 11))
+    metrics = metrics_of(STARTED, BEGUN, batch(0, 1), *waits, trigger=trigger)
+    due = 1 + trigger_minutes
+    found = {minute: _judged(metrics, minute) for minute in (1, (1 + due) // 2, due, due + 10)}
+    assert found == {**dict.fromkeys(found, (0, True)), due + 10: (10 * 60, True)}
+    assert _judged(metrics, due + 10.5) == (10.5 * 60, False)
+
+
+def test_a_batch_that_hangs_is_noticed_however_long_the_trigger_is() -> None:
+    """Its time begins with the batch, not with the one before."""
+    busy = (progress(400, 61 + minute, is_busy=True) for minute in range(11))
+    metrics = metrics_of(STARTED, BEGUN, batch(0, 1), progress(400), *busy, trigger=Every("1 hour", 60 * MINUTE))
+    assert _judged(metrics, 71) == (10 * 60, True)
+    assert _judged(metrics, 71.5) == (10.5 * 60, False)
+
+
+def test_a_retry_waits_for_no_trigger() -> None:
+    metrics = metrics_of(STARTED, BEGUN, progress(0), retrying(1, 3), trigger=Every("1 hour", 60 * MINUTE))
+    assert _judged(metrics, 13) == (10 * 60, True)
+    assert _judged(metrics, 14) == (11 * 60, False)
+
+
+def test_a_run_that_hangs_shows_in_the_metrics_too() -> None:
+    metrics = metrics_of(STARTED, BEGUN, progress(0), trigger=Every("1 hour", 60 * MINUTE))
+    assert _judged(metrics, 14) == (12 * 60, False)
+
+
+def _judged(metrics: RunMetrics, minute: float) -> tuple[float, bool]:
+    """For how many seconds `orders` makes no progress, and whether that is well where ten minutes are."""
+    at_ms = START + round(minute * MINUTE)
+    without = samples(metrics.render(at_ms))["lakesql_model_no_progress_seconds"]
+    return without, metrics.faults(at_ms, 10 * MINUTE) == ()
+
+
+def test_retries_in_a_row_stand_until_the_model_gets_on() -> None:
+    events: list[Event] = [STARTED, BEGUN]
+    busy = progress(None, 9, is_busy=True)
+    stands: tuple[tuple[Event, float], ...] = (
+        (retrying(1, 3), 1),
+        (retrying(2, 8), 2),
+        (QueryStarted("orders", START + 9 * MINUTE), 2),  # it is being tried, and has done nothing yet
+        (busy, 2),
+        (retrying(3, 13), 3),
+        (progress(0, 14), 0),
+        (retrying(1, 15), 1),
+        (batch(0, 16), 0),
+        (retrying(1, 17), 1),
+        (ModelFinished("orders", "error", 1, 1, 1, 0, 0, 1, START, (PROBLEM,)), 0),  # that it has failed is said
+    )
+    for event, retries in stands:
+        events.append(event)
+        text = metrics_of(*events).render(LATER)
+        assert samples(text)["lakesql_model_consecutive_retries"] == retries, event
 
 
 def get(port: int, path: str) -> tuple[int, str, str]:
