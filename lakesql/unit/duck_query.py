@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-import sqlglot
 from sqlglot import exp
 
-from lakesql.unit.expressions import NeedsSparkError, Relation, Scope, Typed, describe, quote, translate
+from lakesql.unit.expressions import NeedsSparkError, Relation, Scope, Typed, describe, parse, quote, translate
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +32,12 @@ def translate_query(sql: str, tables: Mapping[tuple[str, ...], Table], now: date
 
     Raises `NeedsSparkError` for whatever is not known to mean the same in both.
     """
-    if "\\" in sql:
-        raise NeedsSparkError("a backslash in the SELECT, which may be an escape")
-    return _query(sqlglot.parse_one(sql, dialect="spark"), tables, now)
+    return _query(parse(sql), tables, now)
 
 
 def translate_condition(text: str, relations: tuple[Relation, ...], now: datetime | None) -> str:
     """A condition of the configuration in DuckDB's SQL, in brackets. Raises `NeedsSparkError`."""
-    if "\\" in text:
-        raise NeedsSparkError("a backslash in a condition, which may be an escape")
-    made = translate(sqlglot.parse_one(text, dialect="spark"), Scope(relations, now))
+    made = translate(parse(text), Scope(relations, now))
     if made.type != "boolean":
         raise NeedsSparkError(f"{text} is a {made.type} and no condition")
     return f"({made.text})"

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.tokenizer_core import Token, TokenType
 
 from lakesql.stream.types import parse_type
 
@@ -49,6 +51,35 @@ class Scope:
 
     relations: tuple[Relation, ...]
     now: datetime | None = None
+
+
+def parse(text: str) -> exp.Expr:
+    """A text in Spark's SQL as a tree. Raises `NeedsSparkError` where that could not say what Spark reads."""
+    if "\\" in text:
+        raise NeedsSparkError("a backslash, which may be an escape")
+    tokens = Spark().tokenize(text)
+    _refuse_short_units(tokens)
+    tree = Spark().parser().parse(tokens, text)[0]
+    assert tree is not None, "lakesql has read the text before"
+    return tree
+
+
+def _refuse_short_units(tokens: Sequence[Token]) -> None:
+    """Refuse units of time that are not written out: for the parser `H` is an hour, and for Spark it is none."""
+    for at, token in enumerate(tokens):
+        match [(each.token_type, each.text) for each in tokens[at + 1 : at + 4]]:
+            case [(TokenType.L_PAREN, _), *arguments] if token.text.lower() == "date_trunc":
+                match arguments:
+                    case [(TokenType.STRING, unit), (TokenType.COMMA, _)] if unit.lower() in _TRUNCATED:
+                        pass
+                    case _:
+                        raise NeedsSparkError(f"date_trunc() by another unit than {', '.join(_TRUNCATED)}")
+            case [(TokenType.STRING | TokenType.NUMBER, amount), *rest] if token.token_type is TokenType.INTERVAL:
+                unit = amount.partition(" ")[2] if not amount.isdigit() else rest[0][1] if rest else ""
+                if unit.upper().removesuffix("S") not in _UNITS:
+                    raise NeedsSparkError(f"an INTERVAL in another unit than {', '.join(_UNITS)}")
+            case _:
+                pass
 
 
 def translate(node: exp.Expr, scope: Scope) -> Typed:
@@ -585,10 +616,14 @@ def _to_date(node: exp.Expr, scope: Scope) -> Typed:
     return Typed(f"CAST({value.text} AS DATE)", "date")
 
 
+_TRUNCATED = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
+"""Units of `date_trunc` that both know by these words."""
+
+
 def _truncated(node: exp.Expr, scope: Scope) -> Typed:
     _only(node, "this", "unit")
     value, unit = _child(node, "this", scope), node.args["unit"].name.lower()
-    if value.type != "timestamp" or unit not in ("second", "minute", "hour", "day", "week", "month", "quarter", "year"):
+    if value.type != "timestamp" or unit not in _TRUNCATED:
         raise NeedsSparkError(f"{describe(node)} of a {value.type}")
     return Typed(f"CAST(date_trunc('{unit}', {value.text}) AS TIMESTAMP)", "timestamp")
 

@@ -7,10 +7,9 @@ from decimal import Decimal
 
 import duckdb
 import pytest
-import sqlglot
 
 from lakesql.unit.duck_query import Table, translate_query
-from lakesql.unit.expressions import GUARD, NeedsSparkError, Relation, Scope, duck_type, translate
+from lakesql.unit.expressions import GUARD, NeedsSparkError, Relation, Scope, duck_type, parse, translate
 from lakesql.unit.fixture_values import sql_literal
 
 TYPES = {
@@ -41,7 +40,7 @@ SCOPE = Scope((Relation("r", TYPES),), datetime(2026, 3, 5, 12))
 
 def evaluate(text: str, **row: object) -> tuple[object, str]:
     """The value of an expression over the row, and its type."""
-    made = translate(sqlglot.parse_one(text, dialect="spark"), SCOPE)
+    made = translate(parse(text), SCOPE)
     given = {**ROW, **row}
     columns = ", ".join(f'{sql_literal(given[name], kind)} AS "{name}"' for name, kind in TYPES.items())
     found = DUCKDB.execute(f'SELECT {made.text}, typeof({made.text}) FROM (SELECT {columns}) AS "r"').fetchone()
@@ -135,6 +134,7 @@ def evaluate(text: str, **row: object) -> tuple[object, str]:
         ("date_trunc('hour', t)", datetime(2026, 3, 5, 23), "timestamp"),
         ("date_trunc('WEEK', t)", datetime(2026, 3, 2), "timestamp"),
         ("t + INTERVAL 1 DAY", datetime(2026, 3, 6, 23, 59, 59, 500_000), "timestamp"),
+        ("t + INTERVAL '1 days'", datetime(2026, 3, 6, 23, 59, 59, 500_000), "timestamp"),
         ("t - INTERVAL '90' MINUTE", datetime(2026, 3, 5, 22, 29, 59, 500_000), "timestamp"),
         ("current_timestamp()", datetime(2026, 3, 5, 12), "timestamp"),
         ("TIMESTAMP '2026-03-05 12:00:00'", datetime(2026, 3, 5, 12), "timestamp"),
@@ -215,6 +215,11 @@ def test_a_guard_says_what_it_has_met() -> None:
         "t - t",
         "date_trunc('decade', t)",
         "date_trunc('month', day)",
+        *(f"date_trunc('{unit}', t)" for unit in ("H", "D", "M", "W", "Y", "Q", "S", "MON", "dd", "H' 'our")),
+        "date_trunc(hour, t)",
+        'date_trunc("H", t)',
+        "`date_trunc`('H', t)",
+        *(f"t + INTERVAL {amount}" for amount in ("5 H", "'5' M", "'5 D'", "'5H'", "5 S", "'5hour'", "'5 hour' H")),
         "CAST(s AS int)",
         "CAST('7' AS int)",
         "CAST('1.555' AS decimal(10,2))",
