@@ -297,10 +297,19 @@ def _not(node: exp.Expr, scope: Scope) -> Typed:
 def _comparison(word: str) -> Callable[[exp.Expr, Scope], Typed]:
     def make(node: exp.Expr, scope: Scope) -> Typed:
         _only(node, "this", "expression")
+        if isinstance(node.this, _PREDICATES) or isinstance(node.expression, _PREDICATES + _COMPARISONS):
+            raise NeedsSparkError(f"{describe(node)}, which Spark reads from left to right: brackets would say it")
         left, right = _child(node, "this", scope), _child(node, "expression", scope)
         return Typed(_compare(left, right, word, node), "boolean")
 
     return make
+
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+"""To Spark all on one level; to the parser `=` and `<>` bind less than `<`."""
+
+_PREDICATES = (exp.Between, exp.In, exp.Like, exp.Not)
+"""To the parser they bind more than comparisons, to Spark less; NOT is that of NOT IN and NOT BETWEEN."""
 
 
 def _compare(left: Typed, right: Typed, word: str, node: exp.Expr) -> str:
@@ -580,6 +589,8 @@ def _concat(node: exp.Expr, scope: Scope) -> Typed:
         parts = [translate(item, scope) for item in node.expressions]
     else:
         _only(node, "this", "expression", "safe")
+        if isinstance(node.expression, exp.Add | exp.Sub):  # to the parser + binds more than ||, to Spark as much
+            raise NeedsSparkError(f"{describe(node)}, which Spark reads from left to right: brackets would say it")
         parts = [_child(node, "this", scope), _child(node, "expression", scope)]
     if any(part.type not in ("string", *_INTEGERS) for part in parts):
         raise NeedsSparkError(f"{describe(node)} of {', '.join(part.type for part in parts)}")
