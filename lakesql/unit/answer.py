@@ -87,7 +87,7 @@ def translate_test(
         given = {path: Table(loaded.name, loaded.columns) for path, loaded in paths.items()}
         return translate_query(query.text, given, now).text
     own = tables[models[next(iter(query.reads))]]
-    relation = Relation(own.name, {name.lower(): kind for name, kind in own.columns.items()})
+    relation = Relation(own.name, own.columns)
     said = {
         name: translate_condition(condition, (relation,), now)
         for name, condition in query.conditions.items()

@@ -148,7 +148,7 @@ def _source(node: exp.Expr, tables: Mapping[tuple[str, ...], Table], now: dateti
     if isinstance(node, exp.Subquery):
         made = _query(node, tables, now)
         name = node.alias or "_lakesql_subquery"
-        return f"({made.text}) AS {quote(name)}", _relation(name, made.columns)
+        return f"({made.text}) AS {quote(name)}", Relation(name, made.columns)
     if not isinstance(node, exp.Table):
         raise NeedsSparkError(describe(node))
     _refuse_others(node, {"this", "db", "catalog", "alias"})
@@ -157,11 +157,7 @@ def _source(node: exp.Expr, tables: Mapping[tuple[str, ...], Table], now: dateti
     if table is None:
         raise NeedsSparkError(f"{'.'.join(path)} is no stream and no ref")
     name = node.alias or path[-1]
-    return f"{quote(table.name)} AS {quote(name)}", _relation(name, table.columns)
-
-
-def _relation(alias: str, columns: Mapping[str, str]) -> Relation:
-    return Relation(alias, {name.lower(): kind for name, kind in columns.items()})
+    return f"{quote(table.name)} AS {quote(name)}", Relation(name, table.columns)
 
 
 def _refuse_others(node: exp.Expr, allowed: set[str]) -> None:

@@ -39,10 +39,14 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What a name in FROM stands for: the types of its columns, by their names in small letters."""
+    """What a name in FROM stands for: the types of its columns, by their names as they are spelled."""
 
     alias: str
     columns: Mapping[str, str]
+
+    def type_of(self, name: str) -> str | None:
+        """The type of a column, whatever its capitals; None where there is none of this name."""
+        return next((kind for known, kind in self.columns.items() if known.lower() == name.lower()), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,15 +249,13 @@ def _path(names: list[str], scope: Scope) -> Typed:
     """A column by its name, or by that of its relation and its own; then fields of it."""
     head, *rest = names
     for relation in scope.relations:
-        if rest and relation.alias.lower() == head.lower() and rest[0].lower() in relation.columns:
-            return _field(
-                Typed(f"{quote(relation.alias)}.{quote(rest[0])}", relation.columns[rest[0].lower()]), rest[1:]
-            )
-    found = [relation for relation in scope.relations if head.lower() in relation.columns]
+        if rest and relation.alias.lower() == head.lower() and (kind := relation.type_of(rest[0])) is not None:
+            return _field(Typed(f"{quote(relation.alias)}.{quote(rest[0])}", kind), rest[1:])
+    found = [(it.alias, kind) for it in scope.relations if (kind := it.type_of(head)) is not None]
     if len(found) != 1:
         raise NeedsSparkError(f"the column {'.'.join(names)}, which is not one of what the test gives")
-    (relation,) = found
-    return _field(Typed(f"{quote(relation.alias)}.{quote(head)}", relation.columns[head.lower()]), rest)
+    ((alias, kind),) = found
+    return _field(Typed(f"{quote(alias)}.{quote(head)}", kind), rest)
 
 
 def _field(value: Typed, names: list[str]) -> Typed:

@@ -44,7 +44,7 @@ from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Result
 
 
 def run_tests(manifest: Manifest, tests: Iterable[UnitTest]) -> list[Result]:
-    """The results of the tests, in their order.
+    """The results of the tests, in their order. One that meets a defect of lakesql's fails by itself.
 
     Raises `ProjectError` with all that is wrong with SELECTs and fixtures.
     """
@@ -80,6 +80,11 @@ def _run(
     except duckdb.Error as error:
         said = str(error).splitlines()[0]
         return NeedsSpark(said.partition(GUARD)[2] or f"what DuckDB says to it: {said}")
+    except ProjectError:
+        raise
+    except Exception as error:
+        (defect,) = InternalError.of_defect(error).problems
+        return Failed(what=f"A defect of lakesql, which its maintainers must hear of: {defect.what}. {defect.why}")
 
 
 _CONDITIONS = {"delete_when": "lakesql_delete_when", "when_matched": "lakesql_when_matched"}
@@ -172,19 +177,17 @@ class _Run:
     def conditions(self, query: TranslatedQuery, types: Mapping[str, str]) -> dict[str, str]:
         """The configuration's conditions in DuckDB's SQL, by what stands for them in a statement."""
         now, writing = self.test.overrides.now, self.select.writing
-        rows = {name.lower(): kind for name, kind in query.columns.items()}
-        stored = {name.lower(): kind for name, kind in types.items()}
         made = {}
         for option, text in writing.conditions.items():
-            made[_CONDITIONS[option]] = translate_condition(text, (Relation(ROWS_VIEW, rows),), now)
+            made[_CONDITIONS[option]] = translate_condition(text, (Relation(ROWS_VIEW, query.columns),), now)
         for option, text in writing.match_conditions.items():
-            sides = (Relation("source", rows), Relation("target", stored))
+            sides = (Relation("source", query.columns), Relation("target", types))
             made[_CONDITIONS[option]] = translate_condition(text, sides, now)
         return made
 
     def checks(self, query: TranslatedQuery) -> dict[Check, str]:
         """The conditions that are expected to hold, in DuckDB's SQL; a row that is only counted is none of a test's."""
-        rows = Relation(ROWS_VIEW, {name.lower(): kind for name, kind in query.columns.items()})
+        rows = Relation(ROWS_VIEW, query.columns)
         checks = (check for check in self.select.checks if check.on_fail != "warn")
         return {check: translate_condition(check.condition, (rows,), self.test.overrides.now) for check in checks}
 

@@ -330,6 +330,7 @@ TABLES = {
     ("sql", "columns"),
     [
         ("SELECT * FROM orders", {"id": "int", "s": "string"}),
+        ("SELECT * FROM (SELECT ID AS Id, s FROM orders) WHERE iD > 1", {"Id": "int", "s": "string"}),
         ("SELECT o.*, c.name FROM orders o JOIN lake.shop.customers c ON o.id = c.id", None),
         ("WITH x AS (SELECT id + 1 AS id FROM orders) SELECT id FROM x WHERE id > 1", {"id": "int"}),
         ("WITH orders AS (SELECT id FROM orders) SELECT * FROM orders", {"id": "int"}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,6 +14,8 @@ from lakesql.cli.main import run_command
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.errors import ProjectError
+from lakesql.model.unit_tests import UnitTest
+from lakesql.unit.expected import compare
 from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Passed, render_text
 from lakesql.unit.run import run_tests
 
@@ -35,6 +38,10 @@ streams:
       n: int
       status: string
       amount: decimal(12,2)
+  - name: parcels
+    topic: parcels
+    connection: kafka
+    columns: {id: bigint, sentAt: timestamp, Weight: int}
   - name: views
     topic: views
     connection: kafka
@@ -149,6 +156,36 @@ def test_what_is_remembered_of_deleted_keys_is_compared(tmp_path: Path) -> None:
     with pytest.raises(ProjectError) as refused:
         run_one(tmp_path, append(), {"given": [given([A])], "expect": {"tombstones": []}})
     assert [problem.condition for problem in refused.value.problems] == ["wrong-value"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    ["mode='append'", "mode='upsert', keys='ID'", "mode='scd2', keys='id', sequence_by='sentat'"],
+)
+def test_a_star_keeps_the_capitals_of_columns(config: str, tmp_path: Path) -> None:
+    models = {"m": f"{{{{ config({config}) }}}}\nSELECT * FROM {{{{ stream('parcels') }}}}"}
+    batch = given([{"id": 1, "sentAt": "2026-03-02T07:26:18Z", "Weight": 5}], stream="parcels")
+    outcome = run_one(tmp_path, models, {"given": [batch], "expect": {"rows": []}})
+    assert isinstance(outcome, Failed)
+    assert {"id", "sentAt", "Weight"} <= outcome.differences[0].rows[0].row.keys()
+
+
+def test_a_defect_in_one_test_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compare_or_break(test: UnitTest, *more: Any) -> Outcome:
+        if test.name == "first":
+            raise KeyError("orderTs")
+        return compare(test, *more)
+
+    tests = [
+        {"name": name, "model": "m", "given": [given([A])], "expect": {"rows": [A]}} for name in ("first", "second")
+    ]
+    make_project(tmp_path, append(), tests)
+    manifest = load_project(Options(project_dir=tmp_path))
+    monkeypatch.setattr("lakesql.unit.run.compare", compare_or_break)
+    first, second = run_tests(manifest, manifest.unit_tests)
+    assert isinstance(first.outcome, Failed)
+    assert "KeyError: 'orderTs'" in first.outcome.what
+    assert second.outcome == Passed()
 
 
 OPTIONS = (
