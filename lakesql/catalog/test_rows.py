@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import load_table, reading, spark_type
 from lakesql.engine.ledger.entry import walk_back
-from lakesql.errors import LakesqlError, RunError, first_line
+from lakesql.errors import LakesqlError, Place, RunError, first_line
 from lakesql.model.table_name import TableName
 
 if TYPE_CHECKING:
@@ -102,16 +102,16 @@ def read_columns_of(found: TestedTable, columns: Sequence[str], since: int | Non
             yield from arrow.to_record_batches(some)
 
 
-def store_failures(opened: OpenCatalog, name: TableName, rows: pa.Table) -> None:
-    """Write the failing rows of a test into the table `name`, in the place of those that are in it.
+def store_failures(opened: OpenCatalog, name: TableName, rows: pa.Table, test: Place) -> None:
+    """Write the failing rows of the test at this place into the table `name`, in the place of those that are in it.
 
-    It is created where it is not there, and made anew where its columns are others. Raises `RunError`
+    It is created where it is not there, and made anew where its columns or their types are others. Raises `RunError`
     (`failures-not-stored`).
     """
     identifier = (name.namespace, name.name)
     try:
         table = load_table(opened, name)
-        if table is not None and table.schema().as_arrow().names != rows.schema.names:
+        if table is not None and not _has_columns_of(table, rows):
             opened.iceberg.drop_table(identifier)
             table = None
         if table is None:
@@ -124,4 +124,19 @@ def store_failures(opened: OpenCatalog, name: TableName, rows: pa.Table) -> None
         raise
     except Exception as error:
         what = f"The failing rows cannot be written into table {name}."
-        raise RunError.of("failures-not-stored", what, why=first_line(error)) from error
+        raise RunError.of("failures-not-stored", what, why=first_line(error), place=test) from error
+
+
+def _has_columns_of(table: Table, rows: pa.Table) -> bool:
+    """Whether pyiceberg would make these columns, with these types, of the rows.
+
+    It is not left to find that out by itself: it would print a table of what differs.
+    """
+    from pyiceberg.io.pyarrow import pyarrow_to_schema
+
+    stored = table.schema()
+    try:
+        made = pyarrow_to_schema(rows.schema, stored.name_mapping, format_version=table.format_version)
+    except ValueError:
+        return False  # a column that the table does not have
+    return made.fields == stored.fields

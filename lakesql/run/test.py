@@ -284,7 +284,7 @@ def _result(run: TestRun, each: _Prepared, found: Answer, started: float) -> Tes
     if found.all_rows is not None:
         of = run.manifest.models[each.test.depends_on[0]].table
         name = each.test.failures_table(of)
-        store_failures(run.catalog, name, found.all_rows)
+        store_failures(run.catalog, name, found.all_rows, each.test.place)
         stored = str(name)
     return TestResult(
         test=each.test,

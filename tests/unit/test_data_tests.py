@@ -411,6 +411,31 @@ def test_the_command_shows_failing_rows_and_writes_results(shop: Shop, capsys: p
     assert sorted(row["id"] for row in shop.rows_of("accepted_values_orders_status__failures")) == [1, 3]
 
 
+def test_the_table_of_failing_rows_follows_their_types(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.append("orders", [{"id": 1, "amount": Decimal("1.50"), "status": "a"}])
+    tables = []
+    for column in ("amount", "status", "status"):
+        head = "{{ config(store_failures=true) }}\nSELECT id,"
+        shop.write("tests/x.sql", f"{head} {column} AS value FROM {{{{ ref('orders') }}}}")
+        shop.command("test", "--output", "json")
+        (said,) = json.loads(capsys.readouterr().out)["data_tests"]
+        assert (said["status"], said["problems"]) == ("fail", []), column
+        (row,) = shop.rows_of("orders")
+        assert shop.rows_of("x__failures") == [{"id": 1, "value": row[column]}]
+        tables.append(shop.iceberg.load_table(("shop", "x__failures")).metadata.table_uuid)
+    assert tables[0] != tables[1] == tables[2]
+
+
+def test_failing_rows_that_cannot_be_stored_name_their_test(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.append("orders", [{"id": 1}])
+    location = Path(shop.iceberg.load_table(("shop", "orders")).location().removeprefix("file://"))
+    location.with_name("not_null_orders_status__failures").touch()  # where the table would have its files
+    shop.tests("", "{name: status, tests: [not_null: {store_failures: true}]}")
+    assert shop.command("test", "--output", "json") == 1
+    (said,) = json.loads(capsys.readouterr().out)["data_tests"]
+    assert [(it["condition"], it["place"]["line"]) for it in said["problems"]] == [("failures-not-stored", 1)]
+
+
 def test_a_build_reads_its_selection_once(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.tests("", "{name: id, tests: [unique, not_null]}")
     shop.append("orders", [{"id": 1}])
