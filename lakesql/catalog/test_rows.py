@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -37,6 +37,11 @@ class TestedTable:
     snapshot: int | None
     columns: dict[str, str]
     table: Table
+
+    def identify(self, columns: Collection[str] | None) -> list[str]:
+        """The ids and types of these columns, or of all: with others their rows hold other values at one snapshot."""
+        fields = (each for each in self.table.schema().fields if columns is None or each.name in columns)
+        return [f"{each.field_id} {each.name} {each.field_type}" for each in fields]
 
 
 def find_table(opened: OpenCatalog, name: TableName) -> TestedTable | None:

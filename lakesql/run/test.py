@@ -101,8 +101,8 @@ class _Prepared:
 
     @property
     def digest(self) -> str:
-        """What the test is, wherever it stands."""
-        return digest(self.query.text)
+        """What the test is, wherever it stands, and which columns of its table it reads."""
+        return digest(self.query.text, *self.tables[self.test.model].identify(self.query.reads[self.test.model]))
 
 
 def _find_tables(run: TestRun, tests: Iterable[DataTest]) -> dict[str, TestedTable | RunError]:
@@ -322,7 +322,7 @@ class _Positions:
         return cls(manifest, known)
 
     def of(self, test: str, digest: str, table: str) -> int | None:
-        """The snapshot of this table at which this version of the test has passed."""
+        """The snapshot of this table at which this version of the test has passed over these columns."""
         entry = self.known.get(self.manifest.target.name, {}).get(test)
         if entry is None or entry[:2] != [digest, table] or not isinstance(entry[-1], int):
             return None

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.types import DecimalType, TimestamptzType
 
 from lakesql.catalog.connect import open_catalog
 from lakesql.cli.main import run_command
@@ -352,6 +353,24 @@ def test_rows_that_have_passed_are_not_read_again_where_the_table_only_grows(sho
     shop.iceberg.drop_table(("shop", "orders"))
     shop.append("orders", good)
     assert read(shop.run(), "not_null_orders_id") == [("orders", 10, None)]
+
+
+def test_all_rows_are_read_where_a_column_is_another_one_of_the_same_name(shop: Shop) -> None:
+    shop.append("customers", [{"id": 1, "amount": Decimal(1), "at": NOW.replace(tzinfo=UTC)}])
+    tests = "tests: [{expression: amount > 0}], columns: [{name: at, tests: [not_null]}]"
+    shop.write("models/m.yml", f"models: [{{name: customers, {tests}}}]")
+    assert {it.status for it in shop.run().values()} == {"pass"}
+    table = shop.iceberg.load_table(("shop", "customers"))
+    with table.update_schema() as change:
+        change.rename_column("at", "created_at")
+    with table.update_schema() as change:
+        change.add_column("at", TimestamptzType()).update_column("amount", DecimalType(12, 2))
+    shop.write("streams/s.yml", (shop.directory / "streams/s.yml").read_text().replace("(10,2)", "(12,2)"))
+    for amounts_read in (("customers", 1, None), ("customers", 0, 0)):
+        found = shop.run()
+        assert read(found, "not_null_customers_at") == [("customers", 1, None)]
+        assert found["not_null_customers_at"].status == "fail"
+        assert read(found, "expression_customers") == [amounts_read]
 
 
 def test_all_rows_are_read_where_the_snapshot_has_expired_or_the_clock_counts(shop: Shop) -> None:
