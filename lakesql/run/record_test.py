@@ -119,10 +119,16 @@ def _listed(what: str, rows: Sequence[Row]) -> list[str]:
 
 
 def _run(manifest: Manifest, draft: _Draft) -> Outcome:
-    declared = parse_declarations(SourceFile(draft.path, draft.text))
-    if declared.problems:
-        raise ProjectError(declared.problems)
-    (result,) = run_tests(manifest, declared.unit_tests)
+    try:
+        declared = parse_declarations(SourceFile(draft.path, draft.text))
+        if declared.problems:
+            raise ProjectError(declared.problems)
+        (result,) = run_tests(manifest, declared.unit_tests)
+    except ProjectError as error:
+        found = [problem.what for problem in error.problems if problem.place and problem.place.path == draft.path]
+        if not found:
+            raise
+        raise _refusal(f"The test cannot be written: {' '.join(found)}") from error
     return result.outcome
 
 
@@ -167,10 +173,13 @@ def _item(stream: Stream, value: bytes | None) -> str:
 
 
 def _flow(value: object) -> str:
-    """A value in a line of YAML."""
+    """A value in a line of YAML, which takes a number with an exponent and without a dot for a text."""
     match value:
         case Digits():
             return str(value)
+        case float():
+            number, is_long, exponent = repr(value).partition("e")
+            return f"{number}{'' if '.' in number else '.0'}e{exponent}" if is_long else number
         case dict():
             return "{" + ", ".join(f"{_key(str(key))}: {_flow(each)}" for key, each in value.items()) + "}"
         case list():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,18 +44,15 @@ def test_what_is_recorded_passes_until_the_model_changes(run: Run, shop: Path) -
     assert "FAIL         orders: Monday's orders" in out
 
 
-def test_a_value_stands_as_it_was_sent(run: Run, shop: Path) -> None:
+def write_views(shop: Path, columns: str, values: Sequence[object]) -> None:
+    """One model, `views`, of everything in one stream, of which these values are recorded."""
     topic = shop / "streams" / "recorded" / "shop.page_views"
     for file in topic.glob("*.jsonl"):
         file.unlink()
-    values: list[object] = [{"view_id": "yes", "at": "2026-03-02T07:26:18.123456Z", "more": 1}, "{no", None, [1]]
-    lines = ({"partition": 0, "offset": at, "timestamp": at, "value": value} for at, value in enumerate(values[:2]))
+    lines = ({"partition": 0, "offset": at, "timestamp": at, "value": value} for at, value in enumerate(values))
     (topic / "part-0.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
-    (shop / "streams" / "shop.yml").write_text(
-        "streams:\n  - name: page_views\n    connection: shop\n    topic: shop.page_views\n"
-        "    columns: {view_id: {type: string, required: true}, at: timestamp, price: 'decimal(5,2)'}\n",
-        "utf-8",
-    )
+    stream = f"  - {{name: page_views, connection: shop, topic: shop.page_views, columns: {{{columns}}}}}\n"
+    (shop / "streams" / "shop.yml").write_text(f"streams:\n{stream}", "utf-8")
     settings = shop / "pyproject.toml"
     settings.write_text(settings.read_text("utf-8").partition("[tool.lakesql.models")[0], "utf-8")
     for path in (shop / "models").rglob("*"):
@@ -64,12 +61,32 @@ def test_a_value_stands_as_it_was_sent(run: Run, shop: Path) -> None:
     (shop / "models" / "views.sql").write_text(
         "{{ config(mode='append', max_dead_letter_ratio=1) }}\nSELECT * FROM {{ stream('page_views') }}\n", "utf-8"
     )
+
+
+def test_a_value_stands_as_it_was_sent(run: Run, shop: Path) -> None:
+    columns = "view_id: {type: string, required: true}, at: timestamp, price: 'decimal(5,2)'"
+    write_views(shop, columns, [{"view_id": "yes", "at": "2026-03-02T07:26:18.123456Z", "more": 1}, "{no"])
     code, _, err = run("test", "--record", "views", "-s", "views")
     assert code == 0, err
     text = (shop / "models" / "unit_tests_views.yml").read_text("utf-8")
     assert '- - {view_id: "yes", at: "2026-03-02T07:26:18.123456Z"}\n            - "{no"\n' in text
     assert '- {view_id: "yes", at: "2026-03-02T07:26:18.123456Z", price: null}' in text
     assert "- {reason: unparsable, stream: page_views}" in text or "- {stream: page_views, reason: unparsable}" in text
+
+
+def test_a_double_is_a_number_however_small_or_large(run: Run, shop: Path) -> None:
+    write_views(shop, "viewId: int, score: double", [{"viewId": 1, "score": each} for each in (1e-5, -2.5e-9, 1e16, 3)])
+    code, _, err = run("test", "--record", "views", "-s", "views")
+    assert code == 0, err
+    text = (shop / "models" / "unit_tests_views.yml").read_text("utf-8")
+    for written in ("1.0e-05", "-2.5e-09", "1.0e+16", "3.0"):
+        assert f"        - {{viewId: 1, score: {written}}}\n" in text
+    assert run("test", "--unit")[0] == 0
+
+
+def test_a_text_that_no_file_can_hold_is_not_recorded(run: Run, shop: Path) -> None:
+    write_views(shop, "view_id: string", [{"view_id": "a"}])
+    assert refused(run, "--record", "views\uffff", "-s", "views") == ["test-not-recorded"]
 
 
 def test_nothing_is_written_where_there_is_no_answer(run: Run, shop: Path) -> None:
