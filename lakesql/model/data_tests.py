@@ -36,6 +36,12 @@ class Threshold:
         """Whether the number of failing rows reaches it."""
         return _SIGNS[self.sign](failures, self.number)
 
+    @property
+    def least(self) -> int:
+        """The least number of failing rows that reaches it."""
+        counts = (0, 1, self.number, self.number + 1)
+        return min((each for each in counts if self.holds(each)), default=0)
+
     def __str__(self) -> str:
         return f"{self.sign} {self.number}"
 
@@ -96,7 +102,11 @@ class TestOptions:
     warn_if: Threshold = option(
         "From which number of failing rows on it is a warning, where it is no error.", default=ANY, read=_read_threshold
     )
-    limit: int | None = option("Count so many failing rows at most.", default=None, read=read_positive)
+    limit: int | None = option(
+        "Count so many failing rows at most. A threshold that so many cannot reach is refused.",
+        default=None,
+        read=read_positive,
+    )
     store_failures: bool = option(
         "Write the failing rows into the table `<test>__failures` in the namespace of the tested model, in the place "
         "of those that are in it.",
@@ -342,7 +352,7 @@ def _read_entry(item: Node) -> TestEntry:
         word,
         cast("Check", decode(Node(others, place, keys), _KINDS[word], what=what)),
         decode(Node(given, place, keys), EntryOptions, what=what),
-        decode(Node(options, place, keys), TestOptions, what=what),
+        _read_options(Node(options, place, keys), what),
     )
     if isinstance(entry.check, RowCount) and entry.check.min is None and entry.check.max is None:
         fix = "Add one, such as `row_count: {min: 1}`."
@@ -360,7 +370,19 @@ def _common() -> frozenset[str]:
 
 def read_file_options(config: Node) -> TestOptions:
     """The options in `config(...)` of a file of `tests/`. Raises `ProjectError`."""
-    return decode(config, TestOptions, what="a test")
+    return _read_options(config, "a test")
+
+
+def _read_options(node: Node, what: str) -> TestOptions:
+    options = decode(node, TestOptions, what=what)
+    thresholds = {"error_if": options.error_if} if options.severity == "error" else {}
+    for key, threshold in {**thresholds, "warn_if": options.warn_if}.items():
+        if options.limit is not None and threshold.least > options.limit:
+            given, least = node.entries()[key], threshold.least
+            said = f"{given.shown} needs {least} failing rows, and by limit no more than {options.limit} are counted."
+            fix = f"Raise limit to {least} or more, or leave it out."
+            raise ProjectError.of("wrong-value", said, fix=fix, place=given.place)
+    return options
 
 
 DATA_TEST_KINDS = (TestEntry, TestOptions, EntryOptions, Threshold, *_KINDS.values(), Duration)

@@ -125,6 +125,10 @@ def read(of: dict[str, TestResult], name: str) -> list[tuple[str, int, int | Non
         ("[{unique: {config: {warn_if: many}}}]", "wrong-value", "1:30"),
         ("[{unique: {where: 3}}]", "wrong-type", "1:19"),
         ("[{unique: {limit: 0}}]", "wrong-value", "1:19"),
+        ("[{unique: {limit: 1, error_if: '>1'}}]", "wrong-value", "1:32"),
+        ("[{unique: {limit: 9, error_if: '>=10', warn_if: '>1'}}]", "wrong-value", "1:32"),
+        ("[{unique: {limit: 9, severity: warn, warn_if: '= 10'}}]", "wrong-value", "1:47"),
+        ("[{unique: {config: {limit: 9, warn_if: '== 10'}}}]", "wrong-value", "1:40"),
         ("[{unique: {name: a b}}]", "bad-name", "1:18"),
     ],
 )
@@ -397,7 +401,9 @@ def test_severity_and_thresholds_say_what_failures_are(shop: Shop, capsys: pytes
         ("error_if: '>3'", "warn", 0),
         ("error_if: '>=3'", "fail", 1),
         ("error_if: '>3', warn_if: '>3'", "pass", 0),
-        ("limit: 2, error_if: '>2'", "warn", 0),
+        ("limit: 2, error_if: '>=2'", "fail", 1),
+        ("limit: 2, severity: warn, error_if: '>2'", "warn", 0),
+        ("limit: 2, error_if: '!=0', warn_if: '<3'", "fail", 1),
         ("enabled: false", None, 0),
     ):
         shop.tests("", f"{{name: id, tests: [not_null: {{{options}}}]}}")
