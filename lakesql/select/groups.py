@@ -262,6 +262,8 @@ def _parts_kept(part: exp.Expr, sources: Sources) -> list[exp.Expr]:
             return [part.this] if _keeps(part, sources) or _window_of(part.this.unnest()) is not None else []
         case exp.Coalesce() if not any(map(_columns_in, part.expressions)):
             return [part.this]
+        case exp.DPipe(expression=exp.Add() | exp.Sub()):  # to Spark `a || b + c` is `(a || b) + c`
+            return []
         case _ if isinstance(part, _KEEPING) or (isinstance(part, exp.Anonymous) and part.name.lower() in _HASHES):
             return [inner for inner in part.iter_expressions() if not isinstance(inner, exp.Identifier)]
         case _:

@@ -328,6 +328,8 @@ GROUPED = "(SELECT id, Status, count(*) AS n FROM orders GROUP BY ALL) AS g"
             "SELECT *, upper(status) AS w, 1 AS n FROM (SELECT id, Status FROM orders) GROUP BY 1, 2",
             "Status",
         ),
+        ("k", "SELECT Status || 1 + 1 AS k, count(*) AS n FROM orders GROUP BY Status", "Status"),
+        ("k", "SELECT Status || (1 + 1) AS k, count(*) AS n FROM orders GROUP BY Status", ""),
     ],
 )
 def test_the_keys_of_an_aggregate_tell_its_groups_apart(keys: str, select: str, missing: str) -> None:
