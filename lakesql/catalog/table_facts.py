@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.manifests import list_manifests, read_live_files
 from lakesql.catalog.tables import load_table, reading
-from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, totals_of, whole
+from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, rows_written, totals_of, whole
 from lakesql.events import TableTotals
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import is_left
@@ -37,6 +37,9 @@ KINDS = ("position", "equality")
 
 SAMPLE = 20
 """Of so many batches, the newest, it is measured what a snapshot takes in the metadata file."""
+
+COMPRESSED_METADATA = ".gz.metadata.json"
+"""How the name of a compressed metadata file ends."""
 
 HISTORY_ENTRY_BYTES = 60
 """What the metadata file has of a snapshot besides: when it became current."""
@@ -130,7 +133,7 @@ def _commit(snapshot: Snapshot, summary: Summary, known_since: str) -> Commit:
     """A batch. `known_since` is its newest event, where only the commit after it knows that."""
     return Commit(
         at_ms=snapshot.timestamp_ms,
-        rows=whole(summary, "added-records") or 0,
+        rows=rows_written(summary),
         files=whole(summary, "added-data-files") or 0,
         size_bytes=whole(summary, "added-files-size") or 0,
         event_ms=event_ms(summary.get(LEDGER_EVENT_TIME, "") or known_since),
@@ -154,11 +157,13 @@ def _read_files(table: Table, snapshots: Mapping[int, Snapshot]) -> tuple[Metada
     """What a reader reads before it knows the files of the current snapshot; and these files."""
     batches = [each for each in table.metadata.snapshots if _brings_rows(_plain(each))][-SAMPLE:]
     log = table.metadata.metadata_log
+    file_bytes = len(table.io.new_input(table.metadata_location))
+    compression = _compression(table, file_bytes)
     metadata = MetadataFacts(
-        file_bytes=len(table.io.new_input(table.metadata_location)),
-        snapshot_bytes=_mean(batches) + HISTORY_ENTRY_BYTES,
+        file_bytes=file_bytes,
+        snapshot_bytes=compression * (_mean(batches) + HISTORY_ENTRY_BYTES),
         log=len(log),
-        log_entry_bytes=_mean(log[-SAMPLE:]),
+        log_entry_bytes=compression * _mean(log[-SAMPLE:]),
         list_bytes=0,
         manifests=(),
         version=table.metadata.format_version,
@@ -173,8 +178,16 @@ def _read_files(table: Table, snapshots: Mapping[int, Snapshot]) -> tuple[Metada
     return metadata, read_live_files(table.io, manifests, snapshots)
 
 
+def _compression(table: Table, file_bytes: int) -> float:
+    """What a byte of a metadata file's JSON takes in the file: less where it is compressed
+    (`write.metadata.compression-codec`)."""
+    if not table.metadata_location.endswith(COMPRESSED_METADATA):
+        return 1.0
+    return file_bytes / len(table.metadata.model_dump_json(by_alias=True, exclude_none=True))
+
+
 def _mean(parts: Sequence[Snapshot | MetadataLogEntry]) -> float:
-    """How many bytes the parts of a metadata file take there, on average, with the comma after each."""
+    """How many bytes the parts of a metadata file take in its JSON, on average, with the comma after each."""
     texts = [part.model_dump_json(by_alias=True, exclude_none=True) for part in parts]
     return sum(len(text) + 1 for text in texts) / len(texts) if texts else 0.0
 

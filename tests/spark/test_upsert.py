@@ -196,9 +196,10 @@ def test_a_bulk_load_is_merged_in_one_pass(project: Project, write_mode: str) ->
     assert project.rows("m") == replayed(good, ["id"], ["seq"])
     assert project.reasons("m") == {"key-missing": 2, "unparsable": 1}
     assert [(event.batch, event.rejected) for event in ran.of(BatchCommitted)] == [(0, 0), (1, 2), (3, 0), (4, 0)]
+    assert [event.rows for event in ran.of(BatchCommitted)] == [BULK, BULK, 3, 3], "without those carried over"
     assert [(event.batch, event.rejected) for event in ran.of(BatchEmpty) if event.records] == [(2, 1)]
-    # The first batch is appended. The keys of each other one are read that does not follow a bulk one; a commit that
-    # wrote files anew does not say how large its batch was.
+    # The first batch is appended. The keys of each other one are read that does not follow a bulk one, or that follows
+    # one which wrote files anew.
     rewrites = write_mode == "copy-on-write"
     assert ["lakesql.event-time" in summary for summary in project.summaries("m")] == [False, False, rewrites, True]
 

@@ -3,7 +3,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lakesql.engine.ledger.entry import Entry, Snapshot, newest_entry, summary_of
+import pytest
+
+from lakesql.engine.ledger.entry import Entry, Snapshot, newest_entry, rows_written, summary_of
 
 TIME = "2026-01-31T00:00:00+00:00"
 ENTRY = Entry("orders", "c-1", 7, '{"orders":{"p":1}}', "hash", "state", TIME, {"o": "id-1"}, "o-0: 3 to 4")
@@ -88,3 +90,28 @@ def test_a_snapshot_that_was_replayed_has_the_entry_of_its_source() -> None:
 def test_a_staged_batch_has_an_id_of_its_own() -> None:
     ids = {Entry("m", checkpoint, batch, "", "").wap_id for checkpoint in ("a", "b") for batch in (1, 11)}
     assert len(ids) == 4
+
+
+@pytest.mark.parametrize(
+    ("summary", "rows"),
+    [
+        ({"added-records": "5"}, 5),
+        ({}, 0),
+        # a MERGE says what it has carried over
+        ({"added-records": "240", "spark.merge-into.num-target-rows-copied": "0"}, 240),
+        (
+            {
+                "added-records": "1000000",
+                "deleted-data-files": "1",
+                "deleted-records": "999990",
+                "spark.merge-into.num-target-rows-copied": "999900",
+            },
+            100,
+        ),
+        # nobody says it: what the table has more
+        ({"added-records": "1000000", "deleted-data-files": "1", "deleted-records": "999990"}, 10),
+        ({"added-records": "90", "deleted-data-files": "1", "deleted-records": "100"}, 0),
+    ],
+)
+def test_rows_that_a_commit_carries_over_are_not_written(summary: dict[str, str], rows: int) -> None:
+    assert rows_written(summary) == rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ ORDERS = TableName("lake", "shop", "orders")
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
 BY_CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"))
 MINUTE = 60_000
+NOW = 1_800_000_000_000
 
 
 @pytest.fixture
@@ -96,6 +98,20 @@ class TestCommits:
         facts = read(opened)
         assert not facts.is_ours
         assert [each.at_ms for each in facts.commits] == [1, 3]
+
+    def test_rows_that_a_merge_carries_over_are_not_of_its_batch(self, opened: OpenCatalog) -> None:
+        anew = {"deleted-data-files": "1", "deleted-records": "1000"}
+        copied = {"spark.merge-into.num-target-rows-copied": "990"}
+        past = [
+            Past(NOW - 30 * MINUTE, (10,), rows=1000, summary=entry(0)),
+            Past(NOW - 20 * MINUTE, (10,), rows=1005, drops=True, summary={**entry(1), **anew, **copied}),
+            Past(NOW - 10 * MINUTE, (10,), rows=1007, drops=True, summary={**entry(2), **anew}),
+        ]
+        make_past(opened, ("shop", "orders"), SCHEMA, [replace(each, operation="overwrite") for each in past])
+        make_past(opened, ("shop", "orders__dead_letter"), SCHEMA, [Past(NOW - MINUTE, (1,), rows=22, summary=entry(2))])
+        facts = read(opened)
+        assert [each.rows for each in facts.commits] == [1000, 15, 7]
+        assert measure(facts, NOW + 35 * MINUTE).dead_letter_ratio == 0.5
 
     def test_what_is_staged_or_on_a_branch_is_no_commit(self, opened: OpenCatalog) -> None:
         table = opened.iceberg.create_table(("shop", "orders"), SCHEMA)

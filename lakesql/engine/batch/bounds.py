@@ -46,8 +46,8 @@ def bounds_pay(history: Iterable[Snapshot], model: str) -> bool:
     """Whether reading a batch's keys first, to bound its MERGE, costs less than a MERGE that reads the whole table.
 
     `history` walks from the table's head. The batch is taken to have as many rows as the model's last one wrote; the
-    first one of all is taken to be small. Where the last one wrote files anew it does not say how many rows were its
-    own. But such a MERGE reads its batch twice, and the batch is kept in memory once its keys are read: it pays.
+    first one of all is taken to be small. Where the last one wrote files anew, it pays however many rows were its own:
+    such a MERGE reads its batch twice, and the batch is kept in memory once its keys are read.
     """
     head = None
     for snapshot in history:

@@ -18,7 +18,7 @@ from lakesql.engine.batch.refuse import check_batch, check_expectations
 from lakesql.engine.batch.rows import bad_records, find_letters, open_rows
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
-from lakesql.engine.ledger.entry import Entry, Snapshot, summary_of, totals_of, whole
+from lakesql.engine.ledger.entry import Entry, Snapshot, rows_written, summary_of, totals_of, whole
 from lakesql.engine.maintenance.figures import SnapshotFacts, added_small
 from lakesql.engine.sources.parsed import unpack
 from lakesql.errors import LakesqlError
@@ -109,7 +109,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             model=model.name,
             batch=batch,
             records=arrivals.records,
-            rows=snapshot.added,
+            rows=rows_written(snapshot.summary),
             rejected=rejected,
             snapshot=head.id,
             duration_ms=round((time.monotonic() - started) * 1000),

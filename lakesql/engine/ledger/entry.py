@@ -37,6 +37,9 @@ from lakesql.names import (
 SOURCE_SNAPSHOT = "source-snapshot-id"
 """What Iceberg leaves in a snapshot that a cherry-pick replayed on top of a foreign commit, instead of our keys."""
 
+ROWS_COPIED = "spark.merge-into.num-target-rows-copied"
+"""What Spark says of a MERGE: how many rows it has carried over, unchanged, from files that it wrote anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -92,7 +95,7 @@ class Snapshot:
 
     @property
     def added(self) -> int:
-        """How many rows its commit wrote."""
+        """How many rows its commit wrote, those among them that were in the table before, in files that it removed."""
         return int(self.summary.get("added-records", 0))
 
     @property
@@ -115,6 +118,15 @@ class Snapshot:
         """How many rows a reader sees. A table that something else writes may count a row as deleted twice."""
         deletes = ("total-position-deletes", "total-equality-deletes")
         return max(0, self.total - sum(int(self.summary.get(each, 0)) for each in deletes))
+
+
+def rows_written(summary: Mapping[str, str]) -> int:
+    """How many rows a commit has inserted or updated: none of those that it has carried over from files that it wrote
+    anew. If it does not say how many these are, as many are taken for carried over as were in the files: too many."""
+    copied = whole(summary, ROWS_COPIED)
+    if copied is None:
+        copied = whole(summary, "deleted-records") or 0
+    return max(0, (whole(summary, "added-records") or 0) - copied)
 
 
 def totals_of(summary: Mapping[str, str]) -> TableTotals:
