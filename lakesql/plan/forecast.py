@@ -275,7 +275,7 @@ def _sizes(facts: TableFacts, metadata: MetadataFacts, assumed: Sizes) -> Sizes:
     count = len(metadata.manifests)
     return Sizes(
         # What is not in the lists, so that the whole is the file's size now.
-        table=metadata.file_bytes - snapshot * facts.snapshots - log_entry * metadata.log,
+        table=max(0.0, metadata.file_bytes - snapshot * facts.snapshots - log_entry * metadata.log),
         snapshot=snapshot,
         log_entry=log_entry,
         manifest_list=metadata.list_bytes - assumed.list_entry * count if count else assumed.manifest_list,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,16 @@ def merges(count: int, *, gap_s: float = 60) -> list[Past]:
         Past(now - ago_ms, (1_000,), (100,), summary={**summary, "lakesql.batch": str(number)})
         for number, ago_ms in enumerate(ago)
     ]
+
+
+def compress_metadata(project: Path, lake: OpenCatalog, model: str) -> None:
+    """What `write.metadata.compression-codec` `gzip` makes of a table's metadata file."""
+    place = Path(lake.iceberg.load_table(("shop", model)).metadata_location.removeprefix("file://"))
+    compressed = place.with_name(place.name.replace(".metadata.json", ".gz.metadata.json"))
+    compressed.write_bytes(gzip.compress(place.read_bytes()))
+    with closing(sqlite3.connect(project / "catalog.db")) as catalog, catalog:
+        where = ("UPDATE iceberg_tables SET metadata_location = ? WHERE table_name = ?", (f"file://{compressed}", model))
+        assert catalog.execute(*where).rowcount == 1
 
 
 class TestAssumed:
@@ -188,6 +201,25 @@ class TestMeasured:
         assert found["now"]["metadata_bytes"] == status["figures"]["metadata_bytes"]
         own = by_trigger(found)["1 minute"]["unmaintained"]
         assert own["metadata_bytes"] == pytest.approx(found["now"]["metadata_bytes"], rel=0.01)
+
+    def test_a_compressed_metadata_file_grows_as_it_is_compressed(
+        self, run: Run, project: Path, lake: OpenCatalog
+    ) -> None:
+        configure(project, "a", "mode='append', maintenance={'expire_snapshots': {'max_snapshots': 50}}")
+        make_past(lake, ("shop", "a"), SCHEMA, batches(*range(300, 0, -1)))
+        command = ("forecast", "-s", "a", "-o", "json", "--after", "1 hour")
+        plain = forecast_of(run(*command)[1])
+        compress_metadata(project, lake, "a")
+        found = forecast_of(run(*command)[1])
+        now = found["now"]["metadata_bytes"]
+        assert now < plain["now"]["metadata_bytes"]
+        for name, each in by_trigger(found).items():
+            before = by_trigger(plain)[name]
+            grown = each["unmaintained"]["metadata_bytes"] - now
+            assert grown < before["unmaintained"]["metadata_bytes"] - plain["now"]["metadata_bytes"], name
+            for growth in ("unmaintained", "maintained"):
+                assert 0 < each[growth]["metadata_bytes"] < before[growth]["metadata_bytes"], name
+                assert 0 < each[growth]["metadata_written_bytes"] < before[growth]["metadata_written_bytes"], name
 
     def test_latency_counts_only_of_a_model_that_is_not_behind(
         self, run: Run, project: Path, lake: OpenCatalog
