@@ -145,11 +145,11 @@ class BatchCommitted:
     `records` arrived, `rows` were written (inserted or updated), `rejected` are dead letters (none where an earlier
     try at the batch wrote them), `late` those that a watermark has dropped, `ignored` the messages and tombstones of a
     change feed. `remembered` are the deletes, and what else made no row, that were put into the tombstones.
-    `event_time` is the newest event, ISO 8601 in UTC, or empty; `is_event_in_ledger` where `lakesql status` finds it
-    too. `table` is what the table holds now, and `removed_delete_files` are those that this commit has replaced or
-    removed. `small_files` are the data files of the commit, of `small_bytes` together, if they are small (`lakesql
-    status`): in each of the `partitions` that it has written to, on average. None of a table without partitions.
-    `violations` count the rows that fail an expectation, by its name.
+    `event_time` is the newest event, ISO 8601 in UTC, or empty. `table` is what the table holds now, and
+    `removed_delete_files` are those that this commit has replaced or removed. `small_files` are the data files of the
+    commit, of `small_bytes` together, if they are small (`lakesql status`): in each of the `partitions` that it has
+    written to, on average. None of a table without partitions. `violations` count the rows that fail an expectation, by
+    its name.
     """
 
     model: str
@@ -169,7 +169,6 @@ class BatchCommitted:
     small_files: float = 0
     small_bytes: int = 0
     partitions: int | None = None
-    is_event_in_ledger: bool = False
     violations: tuple[tuple[str, int], ...] = ()
 
 

@@ -51,8 +51,8 @@ class Freshness:
     """What a model's table is held to. `lakesql freshness` fails above each limit but `warn_after`."""
 
     warn_after: Duration | None = option(
-        "Age from which on there is a warning: of the newest event, where the ledger knows that of the last commit, "
-        "else of the last commit.",
+        "Age from which on there is a warning: of the newest event, where the ledger knows that of the last commit, or "
+        "of the one before, whose latency is taken for the last one's; else of the last commit.",
         default=None,
         read=parse_duration,
     )

@@ -66,8 +66,11 @@ def sentence(finding: Finding, figures: Judged | None, *, has_commit: bool = Tru
         case "freshness" if not has_commit:
             return f"no commit for {duration(round(value or 0))} (limit {duration(round(limit))})"
         case "freshness":
+            ago = f"{duration(round(value or 0))} ago"
+            if figures and figures.is_by_latency:
+                return f"newest event about {ago}, by the latency before (limit {duration(round(limit))})"
             newest = "newest event" if figures and figures.is_by_event else "last commit"
-            return f"{newest} {duration(round(value or 0))} ago (limit {duration(round(limit))})"
+            return f"{newest} {ago} (limit {duration(round(limit))})"
         case "average_small_files":
             return f"{value or 0:,.4g} small data files in a partition (limit {limit:g})"
         case "compaction_lag":

@@ -70,9 +70,14 @@ class Commit:
     deletes: Deletes | None = None
 
     @property
+    def newest_ms(self) -> int | None:
+        """Its newest event, where it is known, and no later than the commit."""
+        return None if self.event_ms is None else known_event(self.event_ms, self.at_ms)
+
+    @property
     def latency_ms(self) -> int | None:
         """From the newest event to the commit; none below zero, as clocks differ."""
-        return None if self.event_ms is None else max(0, self.at_ms - self.event_ms)
+        return None if self.newest_ms is None else self.at_ms - self.newest_ms
 
 
 class LiveFile(NamedTuple):
@@ -140,16 +145,17 @@ class TableFacts:
 class Judged:
     """The figures by which a table is judged. Times are in milliseconds, sizes in bytes.
 
-    `freshness` is since the newest event where the last commit's ledger entry knows it (`is_by_event`), else since that
-    commit; None where there is none. `average_small_files` are the data files of a partition below 75 % of the target
-    size. `delete_ratio` is deleted rows to all rows that data files hold. `compaction_lag` is the age of the oldest,
-    `uncompacted_bytes` the size of all that is not compacted: small data files of partitions that have five or more,
-    but for those that a compaction wrote, and delete files. The ratios of dead letters and late events are to
-    themselves and the rows written, in the last hour.
+    `freshness` is since the newest event: as it is known of the last commit (`is_by_event`), or by the latency of the
+    one before (`is_by_latency`); else since the last commit, None where there is none. `average_small_files` are the
+    data files of a partition below 75 % of the target size. `delete_ratio` is deleted rows to all rows that data files
+    hold. `compaction_lag` is the age of the oldest, `uncompacted_bytes` the size of all that is not compacted: small
+    data files of partitions that have five or more, but for those that a compaction wrote, and delete files. The ratios
+    of dead letters and late events are to themselves and the rows written, in the last hour.
     """
 
     freshness_ms: int | None
     is_by_event: bool
+    is_by_latency: bool
     average_small_files: float
     delete_files: int
     delete_ratio: float
@@ -219,7 +225,8 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
     rows = _known(facts.totals.rows, sum(file.rows for file in data))
     deletes = _known(facts.totals.deletes, sum(file.rows for file in facts.files if file.is_delete))
     last = facts.commits[-1] if facts.commits else None
-    newest = _newest_event(facts.commits) if last and last.event_ms is not None else None
+    newest = _newest_event(facts.commits)
+    is_known = last is not None and last.event_ms is not None
     recent = [commit for commit in facts.commits if commit.at_ms > now_ms - HOUR_MS]
     written, late = sum(commit.rows for commit in recent), sum(commit.late for commit in recent)
     letters = sum(count for at_ms, count in facts.dead_letters if at_ms > now_ms - HOUR_MS)
@@ -229,7 +236,8 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
     return Figures(
         age_ms=age_ms,
         freshness_ms=max(0, now_ms - newest) if newest is not None else age_ms,
-        is_by_event=newest is not None,
+        is_by_event=is_known,
+        is_by_latency=newest is not None and not is_known,
         latency_ms=latencies[-1] if latencies else None,
         latency_p95_ms=percentile(sorted(latencies), 0.95),
         backlog=int(backlog) if backlog.isascii() and backlog.isdigit() else None,
@@ -358,9 +366,22 @@ def _not_compacted(small: Sequence[LiveFile]) -> Iterable[LiveFile]:
     return (file for file in small if crowded[file.partition] >= GROUP_FILES and not file.is_compacted)
 
 
-def _newest_event(commits: Iterable[Commit]) -> int | None:
-    events = (known_event(commit.event_ms, commit.at_ms) for commit in commits if commit.event_ms is not None)
-    return max(events, default=None)
+def _newest_event(commits: Sequence[Commit]) -> int | None:
+    """The newest event of a table. None where neither that of the last commit is known nor that of the one before.
+
+    Where it is that of the one before alone, the last commit is taken to have its latency; or its newest event to be as
+    much newer than that one's as that was than its own predecessor's, if that makes it newer: a model that catches up
+    reads hours of events in a batch.
+    """
+    known = [commit.newest_ms for commit in commits]
+    if commits and known[-1] is None:
+        if len(known) < 2 or (before := known[-2]) is None:
+            return None
+        last_ms = commits[-1].at_ms
+        known.append(last_ms - (commits[-2].at_ms - before))
+        if len(known) > 3 and (previous := known[-4]) is not None:
+            known.append(min(last_ms, before + (before - previous)))
+    return max((each for each in known if each is not None), default=None)
 
 
 def known_event(event_ms: int, committed_at_ms: int) -> int:

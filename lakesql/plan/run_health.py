@@ -26,7 +26,7 @@ class Known:
     """What the commits of a run have told of a table.
 
     `minutes` are those of the last hour in which something came, oldest first; `letters` the dead letters of a batch
-    that is not done. `newest_ms` is the newest event, `is_by_event` whether the ledger has the last commit's.
+    that is not done. `newest_ms` is the newest event, `is_by_event` whether the last commit's is known.
     `small_files` of `small_bytes` have come to a table without partitions since `small_since_ms`, when its data files
     were last seen to become fewer, or the run began. Delete files have been there since `deletes_since_ms`, at least.
     """
@@ -63,7 +63,7 @@ def count_commit(known: Known, event: BatchCommitted) -> Known:
         known,
         committed_at_ms=event.at_ms,
         newest_ms=known.newest_ms if newest is None else max(newest, known.newest_ms or newest),
-        is_by_event=newest is not None and event.is_event_in_ledger,
+        is_by_event=newest is not None,
         totals=now,
         small_files=files,
         small_bytes=size,
@@ -98,7 +98,8 @@ def count_rewrite(known: Known) -> Known:
 def measure_run(known: Known, since_ms: int | None, now_ms: int) -> Judged:
     """The figures at `now_ms`: each as the table's metadata would give it, or less where the run cannot tell.
 
-    So whatever is not well by them is not well. Of a table with partitions the run does not know in which of them the
+    So whatever is not well by them is not well. The newest event is known of each commit, where the ledger has that of
+    some by the next commit only. Of a table with partitions the run does not know in which of them the
     small files are, and of none how large its manifests are. A table without a commit since `since_ms` is as old.
     """
     totals = known.totals
@@ -113,6 +114,7 @@ def measure_run(known: Known, since_ms: int | None, now_ms: int) -> Judged:
     return Judged(
         freshness_ms=0 if last_ms is None else max(0, now_ms - last_ms),
         is_by_event=known.is_by_event,
+        is_by_latency=False,
         average_small_files=small_files,
         compaction_lag_ms=max(0, now_ms - oldest),
         uncompacted_bytes=known.small_bytes if small_since is not None else 0,

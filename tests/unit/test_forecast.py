@@ -65,8 +65,8 @@ def compress_metadata(project: Path, lake: OpenCatalog, model: str) -> None:
     compressed = place.with_name(place.name.replace(".metadata.json", ".gz.metadata.json"))
     compressed.write_bytes(gzip.compress(place.read_bytes()))
     with closing(sqlite3.connect(project / "catalog.db")) as catalog, catalog:
-        where = ("UPDATE iceberg_tables SET metadata_location = ? WHERE table_name = ?", (f"file://{compressed}", model))
-        assert catalog.execute(*where).rowcount == 1
+        move = "UPDATE iceberg_tables SET metadata_location = ? WHERE table_name = ?"
+        assert catalog.execute(move, (f"file://{compressed}", model)).rowcount == 1
 
 
 class TestAssumed:

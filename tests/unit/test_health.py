@@ -81,9 +81,26 @@ class TestMeasure:
         found = measure(facts(commits=(commit(90, latency_s=-10_000_000), commit(60, latency_s=30))), NOW)
         assert (found.freshness_ms, found.is_by_event) == (60 * MINUTE + 30_000, True)
 
-    def test_freshness_is_by_the_commit_where_the_last_one_has_no_event(self) -> None:
-        found = measure(facts(commits=(commit(30, latency_s=1), commit(2))), NOW)
-        assert (found.freshness_ms, found.is_by_event, found.latency_ms) == (2 * MINUTE, False, 1000)
+    @pytest.mark.parametrize(
+        ("latencies", "newest"),
+        [
+            ((None, None), None),
+            ((1, 2, None, None), None),  # the last one is the first of its run
+            ((40, None), 40),
+            ((3 * 86_400, 3 * 86_400, None), 3 * 86_400),
+            ((9000, 7200, None), 5400),  # it catches up: each commit is half an hour nearer
+            ((9000, 600, None), 0),
+            ((1, 90_000, None), 2 * 60 + 1),  # no older than what is there
+        ],
+    )
+    def test_the_last_commits_newest_event_is_taken_from_those_before(
+        self, latencies: tuple[int | None, ...], newest: int | None
+    ) -> None:
+        commits = [commit(2 + age, latency_s=found) for age, found in enumerate(reversed(latencies))]
+        found = measure(facts(commits=tuple(reversed(commits))), NOW)
+        expected = 2 * MINUTE + 1000 * (newest or 0)
+        assert (found.freshness_ms, found.is_by_event) == (expected, False)
+        assert found.is_by_latency == (newest is not None)
 
     def test_an_older_event_in_the_last_commit_does_not_age_the_table(self) -> None:
         found = measure(facts(commits=(commit(30, latency_s=1), commit(2, latency_s=7200))), NOW)

@@ -105,7 +105,6 @@ def test_an_event_is_one_line_of_json() -> None:
         "small_files": 1,
         "small_bytes": 400,
         "partitions": None,
-        "is_event_in_ledger": False,
         "violations": [],
     }
 

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -241,7 +241,8 @@ class TestStatus:
         _, out, _ = run("status", "--output", "json")
         figures = lines(out)[0]["figures"]
         assert (figures["latency_ms"], figures["latency_p95_ms"]) == (7_000, 7_000)
-        assert figures["freshness_ms"] == figures["age_ms"]
+        assert figures["freshness_ms"] == figures["age_ms"] + 7_000
+        assert (figures["is_by_event"], figures["is_by_latency"]) == (False, True)
 
     def test_one_model_has_its_day(self, run: Run, project: Path, lake: OpenCatalog) -> None:
         hours = [60 * hour + 30 for hour in range(30, -1, -1)]
@@ -306,6 +307,18 @@ class TestFreshness:
         (line,) = lines(found[1])
         assert (found[0], line["model"], line["result"]) == (code, "a", result)
         assert line["figure"] == ("freshness" if "after" in limits else limits.split(":")[0].removeprefix("max_"))
+
+    def test_a_table_that_is_behind_its_source_is_not_fresh(self, run: Run, project: Path, lake: OpenCatalog) -> None:
+        """Where the ledger has the newest event of each commit in the next one, as in mode `append`."""
+        hold(project, c="error_after: 15 minutes")
+        past = batches(3, 2, 1)
+        before = [datetime.fromtimestamp(each.at_ms / 1000, UTC) - timedelta(days=3) for each in past]
+        known = [{}, *({LEDGER_PREVIOUS_EVENT_TIME: at.isoformat()} for at in before)]
+        behind = [replace(each, summary={**each.summary, **key}) for each, key in zip(past, known, strict=False)]
+        make_past(lake, ("shop", "c"), SCHEMA, behind)
+        code, out, _ = run("freshness")
+        assert code == 1
+        assert "newest event about 3 d 00 h ago" in out
 
     def test_dead_letters_of_the_last_hour_count(self, run: Run, project: Path, lake: OpenCatalog) -> None:
         hold(project, a="max_dead_letter_ratio: 0.25")

@@ -108,7 +108,8 @@ class TestCommits:
             Past(NOW - 10 * MINUTE, (10,), rows=1007, drops=True, summary={**entry(2), **anew}),
         ]
         make_past(opened, ("shop", "orders"), SCHEMA, [replace(each, operation="overwrite") for each in past])
-        make_past(opened, ("shop", "orders__dead_letter"), SCHEMA, [Past(NOW - MINUTE, (1,), rows=22, summary=entry(2))])
+        letters = [Past(NOW - MINUTE, (1,), rows=22, summary=entry(2))]
+        make_past(opened, ("shop", "orders__dead_letter"), SCHEMA, letters)
         facts = read(opened)
         assert [each.rows for each in facts.commits] == [1000, 15, 7]
         assert measure(facts, NOW + 35 * MINUTE).dead_letter_ratio == 0.5

@@ -123,7 +123,6 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             small_files=small_files,
             small_bytes=small_bytes,
             partitions=whole(head.summary, "changed-partition-count") if snapshots.is_partitioned(table) else None,
-            is_event_in_ledger=bool(write.entry.event_time),
             violations=rows.counters.read().violations,
         )
     )
