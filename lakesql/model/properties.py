@@ -67,7 +67,7 @@ class Freshness:
     )
     max_compaction_lag: Duration | None = option(
         "How old the oldest data may be that no compaction has rewritten: delete files, and small data files in a "
-        "partition that has five or more.",
+        "partition that has five or more. It counts however little that is.",
         default=None,
         read=parse_duration,
     )

@@ -9,9 +9,10 @@ from typing import Any, assert_never
 from lakesql.errors import Place
 from lakesql.model.model import Model, WrittenCall
 from lakesql.model.table_name import TableName
-from lakesql.model.writing import memories_of
+from lakesql.model.writing import build_writing, memories_of
 from lakesql.names import DEAD_LETTER_SUFFIX, MAINTAINED_PROPERTY, MEMORY_SUFFIXES
 from lakesql.project.procedures import (
+    CHANGED_SMALL_FILES,
     DEFAULTS,
     NEVER,
     RECENT,
@@ -75,6 +76,17 @@ def maintenance_of(model: Model) -> Maintenance | None:
         for call in model.calls
     }
     return replace(maintenance, **written)
+
+
+def rewrite_of(model: Model) -> RewriteDataFiles:
+    """What makes a rewrite of the model's data files due: as somebody has said it, or the default, whoever does it."""
+    written = [call.options for call in model.calls if isinstance(call.options, RewriteDataFiles)]
+    if written:
+        return written[-1]
+    usual = RewriteDataFiles()
+    if build_writing(model.config).is_changing:
+        usual = replace(usual, small_files=CHANGED_SMALL_FILES)
+    return model.config.maintenance.rewrite_data_files or usual
 
 
 def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:

@@ -15,7 +15,7 @@ from lakesql.model.properties import Freshness
 from lakesql.model.table_name import TableName
 from lakesql.plan import thresholds
 from lakesql.plan.thresholds import Bound
-from lakesql.project.procedures import GROUP_FILES, SMALL_FILE_SHARE
+from lakesql.project.procedures import GROUP_FILES, SMALL_FILE_SHARE, RewriteDataFiles
 
 HOUR_MS = 3_600_000
 
@@ -149,8 +149,10 @@ class Judged:
     one before (`is_by_latency`); else since the last commit, None where there is none. `average_small_files` are the
     data files of a partition below 75 % of the target size. `delete_ratio` is deleted rows to all rows that data files
     hold. `compaction_lag` is the age of the oldest, `uncompacted_bytes` the size of all that is not compacted: small
-    data files of partitions that have five or more, but for those that a compaction wrote, and delete files. The ratios
-    of dead letters and late events are to themselves and the rows written, in the last hour.
+    data files of partitions that have five or more, but for those that a compaction wrote, and delete files.
+    `uncompacted_files` counts these data files as maintenance does: of each commit, those in each partition that it
+    wrote to, on average. The ratios of dead letters and late events are to themselves and the rows written, in the last
+    hour.
     """
 
     freshness_ms: int | None
@@ -162,6 +164,7 @@ class Judged:
     delete_files_per_data_file: float
     metadata_bytes: int
     compaction_lag_ms: int
+    uncompacted_files: float
     uncompacted_bytes: int
     dead_letters_last_hour: int
     dead_letter_ratio: float
@@ -219,7 +222,8 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
     sizes = sorted(file.size_bytes for file in data)
     small = [file for file in data if file.size_bytes < SMALL_FILE_SHARE * facts.target_file_bytes]
     partitions = len({file.partition for file in data})
-    uncompacted = [*_not_compacted(small), *(file for file in facts.files if file.is_delete)]
+    not_compacted = [*_not_compacted(small)]
+    uncompacted = [*not_compacted, *(file for file in facts.files if file.is_delete)]
     delete_files = _known(facts.totals.delete_files, len(facts.files) - len(data))
     data_files = _known(facts.totals.data_files, len(data))
     rows = _known(facts.totals.rows, sum(file.rows for file in data))
@@ -261,6 +265,7 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
         snapshots=facts.snapshots,
         metadata_bytes=facts.metadata_bytes,
         compaction_lag_ms=max(0, now_ms - min((file.written_ms for file in uncompacted), default=now_ms)),
+        uncompacted_files=_count_by_commit(not_compacted),
         uncompacted_bytes=sum(file.size_bytes for file in uncompacted),
         dead_letters_last_hour=letters,
         dead_letter_ratio=share_of(letters, letters + written),
@@ -270,14 +275,25 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
     )
 
 
-def judge(figures: Judged, limits: Freshness) -> tuple[Finding, ...]:
-    """Every figure that is not well, the worst first. `limits` of the model stand in the place of the usual ones."""
+USUAL_REWRITE = RewriteDataFiles()
+"""What makes a rewrite due where no model says it."""
+
+
+def judge(figures: Judged, limits: Freshness, rewrite: RewriteDataFiles = USUAL_REWRITE) -> tuple[Finding, ...]:
+    """Every figure that is not well, the worst first. `limits` of the model stand in the place of the usual ones.
+
+    What is not compacted is judged by the usual one only if there is more of it than makes a `rewrite` due.
+    """
     own = check(figures, limits)
-    named = {finding.figure for finding in own}
+    left = {finding.figure for finding in own}
+    if figures.delete_files <= thresholds.FEW_DELETE_FILES:
+        left |= {"delete_ratio", "delete_files_per_data_file"}
+    if not _is_rewrite_due(figures, rewrite):
+        left.add("compaction_lag")
     usual = [
         _compare(figure, value, USUAL_BOUNDS[figure])
-        for figure, value in _usual(figures).items()
-        if figure not in named and value is not None
+        for figure, value in _values(figures).items()
+        if figure not in left
     ]
     found = [finding for finding in (*own, *usual) if finding.word != "well"]
     return tuple(sorted(found, key=lambda finding: -WORDS.index(finding.word)))
@@ -299,7 +315,7 @@ def check(figures: Judged | None, limits: Freshness) -> tuple[Finding, ...]:
         "compaction_lag": lag.length_ms if lag else None,
         "dead_letter_ratio": limits.max_dead_letter_ratio,
     }
-    values = _usual(figures) if figures else {}
+    values = _values(figures) if figures else {}
     findings += [
         _compare(figure, values.get(figure), Bound(math.inf, limit))
         for figure, limit in most.items()
@@ -339,17 +355,25 @@ USUAL_BOUNDS: Mapping[Figure, Bound] = {
 """What is judged without a word of the model. How fresh a table must be, only its model can say."""
 
 
-def _usual(figures: Judged) -> dict[Figure, float | None]:
-    has_deletes = figures.delete_files > thresholds.FEW_DELETE_FILES
+def _values(figures: Judged) -> dict[Figure, float]:
     return {
         "average_small_files": figures.average_small_files,
         "compaction_lag": figures.compaction_lag_ms,
-        "delete_ratio": figures.delete_ratio if has_deletes else None,
-        "delete_files_per_data_file": figures.delete_files_per_data_file if has_deletes else None,
+        "delete_ratio": figures.delete_ratio,
+        "delete_files_per_data_file": figures.delete_files_per_data_file,
         "metadata_bytes": figures.metadata_bytes,
         "dead_letter_ratio": figures.dead_letter_ratio,
         "late_ratio": figures.late_ratio,
     }
+
+
+def _is_rewrite_due(figures: Judged, rewrite: RewriteDataFiles) -> bool:
+    """Whether there is more to rewrite than makes that due: with as much, it may just be beginning."""
+    return (
+        figures.uncompacted_files > rewrite.small_files
+        or figures.delete_files > rewrite.delete_files
+        or figures.delete_ratio > rewrite.delete_ratio
+    )
 
 
 def _compare(figure: Figure, value: float | None, bound: Bound) -> Finding:
@@ -364,6 +388,12 @@ def _compare(figure: Figure, value: float | None, bound: Bound) -> Finding:
 def _not_compacted(small: Sequence[LiveFile]) -> Iterable[LiveFile]:
     crowded = Counter(file.partition for file in small)
     return (file for file in small if crowded[file.partition] >= GROUP_FILES and not file.is_compacted)
+
+
+def _count_by_commit(files: Sequence[LiveFile]) -> float:
+    """How many files each commit has added to each partition that it wrote to, on average, all commits together."""
+    partitions = Counter(written_ms for written_ms, _ in {(file.written_ms, file.partition) for file in files})
+    return sum(1 / partitions[file.written_ms] for file in files)
 
 
 def _newest_event(commits: Sequence[Commit]) -> int | None:

@@ -117,6 +117,7 @@ def measure_run(known: Known, since_ms: int | None, now_ms: int) -> Judged:
         is_by_latency=False,
         average_small_files=small_files,
         compaction_lag_ms=max(0, now_ms - oldest),
+        uncompacted_files=small_files if small_since is not None else 0,
         uncompacted_bytes=known.small_bytes if small_since is not None else 0,
         delete_files=delete_files,
         delete_ratio=min(1.0, share_of(totals.deletes or 0, totals.rows or 0)),

@@ -21,7 +21,7 @@ AVERAGE_SMALL_FILES = Bound(50, 500)
 """Small data files in a partition, on average: each is opened by a reader of the partition."""
 
 COMPACTION_LAG_MS = Bound(86_400_000, 7 * 86_400_000)
-"""Age of the oldest data that is not compacted: a day, a week."""
+"""Age of the oldest data that is not compacted: a day, a week. It counts where there is enough to compact."""
 
 DELETE_RATIO = Bound(0.1, 0.3)
 """Rows that are deleted and still in data files, as a share of all rows in data files: each is read and left out."""

@@ -19,6 +19,7 @@ from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted,
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
+from lakesql.model.upkeep import rewrite_of
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select, bind_selects
 from lakesql.run.interrupt import Interrupt, catch_signals
@@ -117,6 +118,7 @@ def run_selects(
         fail_fast=fail_fast,
         fail_if_empty=fail_if_empty,
         limits={name: context.manifest.models[name].properties.freshness for name in selects},
+        rewrites={name: rewrite_of(context.manifest.models[name]) for name in selects},
     )
     try:
         runs = supervisor.run(waits_for, order.after)

@@ -10,6 +10,7 @@ from lakesql.catalog.table_facts import read_facts
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
 from lakesql.model.model import Model
+from lakesql.model.upkeep import rewrite_of
 from lakesql.plan.health import judge, measure
 from lakesql.plan.table_status import Known, Missing, TableStatus, Unknown
 from lakesql.project.profiles import sqlite_file
@@ -42,4 +43,4 @@ def _read_state(opened: OpenCatalog, model: Model, now_ms: int) -> Known | Missi
     if facts is None:
         return Missing()
     figures = measure(facts, now_ms)
-    return Known(facts, figures, judge(figures, model.properties.freshness))
+    return Known(facts, figures, judge(figures, model.properties.freshness, rewrite_of(model)))

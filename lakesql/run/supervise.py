@@ -31,8 +31,9 @@ from lakesql.model.properties import NO_LIMITS, Freshness
 from lakesql.observe.status_text import sentence
 from lakesql.observe.tally import ModelTally, count_model_event
 from lakesql.observe.text import duration, headline, is_up_to_date
-from lakesql.plan.health import judge, worst
+from lakesql.plan.health import USUAL_REWRITE, judge, worst
 from lakesql.plan.run_health import measure_run
+from lakesql.project.procedures import RewriteDataFiles
 from lakesql.project.profiles import Retries
 from lakesql.run.interrupt import Interrupt
 
@@ -161,7 +162,8 @@ class Supervisor:
 
     At most `limit` models run at once. With `continuous` a model starts as soon as those that it reads have begun. With
     `fail_fast` the first model that fails for good ends the run. With `fail_if_empty` a model has failed that has read
-    nothing, as none of its streams has anything to read. `limits` are what models hold their tables to.
+    nothing, as none of its streams has anything to read. `limits` are what models hold their tables to, and `rewrites`
+    what makes a rewrite of their files due.
     """
 
     queries: Queries
@@ -173,6 +175,7 @@ class Supervisor:
     fail_fast: bool = False
     fail_if_empty: bool = False
     limits: Mapping[str, Freshness] = field(default_factory=dict)
+    rewrites: Mapping[str, RewriteDataFiles] = field(default_factory=dict)
     clock: Clock = Clock()
     end: _End = field(default_factory=_End, init=False)
 
@@ -358,7 +361,8 @@ class Supervisor:
         # A run that ends by itself looks at what is there: when something came before, it does not know.
         since_ms = now - (self.clock.since() - run.started) if self.continuous and run.started is not None else None
         figures = measure_run(was.known, since_ms, now)
-        findings = judge(figures, self.limits.get(was.name, NO_LIMITS))
+        limits, rewrite = self.limits.get(was.name, NO_LIMITS), self.rewrites.get(was.name, USUAL_REWRITE)
+        findings = judge(figures, limits, rewrite)
         before = {(reason.figure, reason.word) for reason in was.judged_because}
         is_news = before != {(finding.figure, finding.word) for finding in findings}
         if not is_news and (not findings or self.clock.since() - run.told < TELLS_EVERY_MS):

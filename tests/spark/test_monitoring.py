@@ -121,7 +121,7 @@ def test_the_run_knows_of_the_table_what_its_metadata_says(ran: tuple[Project, R
     assert abs(by_run.compaction_lag_ms - by_table.compaction_lag_ms) < 600_000
 
 
-LESS = {"average_small_files", "uncompacted_bytes", "metadata_bytes", "compaction_lag_ms"}
+LESS = {"average_small_files", "uncompacted_files", "uncompacted_bytes", "metadata_bytes", "compaction_lag_ms"}
 
 
 def test_spark_finds_the_same(project: Project, figures: Figures) -> None:

@@ -24,6 +24,7 @@ from lakesql.plan.health import (
     worst,
 )
 from lakesql.project.duration import Duration
+from lakesql.project.procedures import RewriteDataFiles
 
 NOW = 1_800_000_000_000
 MINUTE = 60_000
@@ -128,6 +129,13 @@ class TestMeasure:
         assert (found.compaction_lag_ms, found.uncompacted_bytes) == (40 * MINUTE, 100)
         assert measure(facts(files=(*few, *crowd[1:], large)), NOW).compaction_lag_ms == 0
 
+    def test_files_that_are_not_compacted_are_counted_by_commit_as_maintenance_does(self) -> None:
+        every = [file(10, age, partition) for age in range(6) for partition in "abc"]
+        alone = [file(10, 60 + age, f"day {age // 6}") for age in range(12)]
+        few = [file(10, 100 + age, "few") for age in range(4)]
+        found = measure(facts(files=(*every, *alone, *few, file(7, 90, delete=True))), NOW)
+        assert found.uncompacted_files == pytest.approx(6 + 12)
+
     def test_what_a_compaction_wrote_is_compacted_however_small(self) -> None:
         files = (file(10, 90, compacted=True), *(file(10, age) for age in (8, 6, 4, 2)))
         found = measure(facts(files=files), NOW)
@@ -152,6 +160,10 @@ class TestMeasure:
         assert (found.dead_letters_last_hour, found.dead_letter_ratio) == (5, 0.25)
 
 
+DUE = {"uncompacted_files": 33}
+"""More than makes a rewrite due."""
+
+
 class TestJudge:
     def test_a_fresh_table_is_well(self) -> None:
         assert judge(figures(), NO_LIMITS) == ()
@@ -163,8 +175,8 @@ class TestJudge:
             ({"average_small_files": 50}, []),
             ({"average_small_files": 50.1}, [("average_small_files", "watch", 50)]),
             ({"average_small_files": 501}, [("average_small_files", "ill", 500)]),
-            ({"compaction_lag_ms": 25 * HOUR_MS}, [("compaction_lag", "watch", 24 * HOUR_MS)]),
-            ({"compaction_lag_ms": 8 * 24 * HOUR_MS}, [("compaction_lag", "ill", 7 * 24 * HOUR_MS)]),
+            ({"compaction_lag_ms": 25 * HOUR_MS, **DUE}, [("compaction_lag", "watch", 24 * HOUR_MS)]),
+            ({"compaction_lag_ms": 8 * 24 * HOUR_MS, **DUE}, [("compaction_lag", "ill", 7 * 24 * HOUR_MS)]),
             ({"delete_ratio": 0.5, "delete_files": 10}, []),
             ({"delete_ratio": 0.5, "delete_files": 11}, [("delete_ratio", "ill", 0.3)]),
             ({"delete_files_per_data_file": 20, "delete_files": 5}, []),
@@ -178,6 +190,40 @@ class TestJudge:
     def test_each_figure_has_its_bounds(self, given: dict[str, Any], found: list[tuple[str, str, float]]) -> None:
         judged = judge(figures(**given), NO_LIMITS)
         assert [(each.figure, each.word, each.limit) for each in judged] == found
+
+    @pytest.mark.parametrize(
+        ("given", "is_judged"),
+        [
+            ({"uncompacted_files": 9}, False),
+            ({"uncompacted_files": 32}, False),  # a rewrite may just be beginning
+            ({"uncompacted_files": 32.5}, True),
+            ({"delete_files": 64}, False),
+            ({"delete_files": 65}, True),
+            ({"delete_ratio": 0.1, "delete_files": 1}, False),
+            ({"delete_ratio": 0.11, "delete_files": 1}, True),
+        ],
+    )
+    def test_what_is_not_compacted_is_judged_where_there_is_more_than_makes_a_rewrite_due(
+        self, given: dict[str, Any], is_judged: bool
+    ) -> None:
+        found = figures(compaction_lag_ms=30 * 24 * HOUR_MS, **given)
+        expected = [("compaction_lag", "ill")] if is_judged else []
+        assert [(each.figure, each.word) for each in judge(found, NO_LIMITS)] == expected
+        (own,) = judge(found, Freshness(max_compaction_lag=minutes(1)))
+        assert (own.figure, own.word, own.limit) == ("compaction_lag", "ill", MINUTE)
+
+    def test_what_makes_a_rewrite_due_the_model_says(self) -> None:
+        found = figures(compaction_lag_ms=30 * 24 * HOUR_MS, uncompacted_files=20)
+        assert judge(found, NO_LIMITS, RewriteDataFiles(small_files=20)) == ()
+        assert [each.word for each in judge(found, NO_LIMITS, RewriteDataFiles(small_files=19))] == ["ill"]
+
+    def test_a_table_that_is_compacted_in_time_is_well_all_the_time(self) -> None:
+        """A file an hour, of which the 32nd makes a rewrite due: no moment of a week is worse than another."""
+        for hours in range(24 * 7):
+            left = hours % 32 + 1
+            rewritten = [file(10, 60 * left, compacted=True)] if hours >= 32 else []
+            files = (*rewritten, *(file(10, 60 * age) for age in range(left)))
+            assert judge(measure(facts(files=files, commits=(commit(1),)), NOW), NO_LIMITS) == (), hours
 
     def test_the_worst_is_first(self) -> None:
         judged = judge(figures(average_small_files=60, metadata_bytes=10**9), NO_LIMITS)

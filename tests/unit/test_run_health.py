@@ -93,6 +93,7 @@ def test_small_files_of_a_table_without_partitions_add_up_until_it_is_rewritten(
     assert (found.average_small_files, found.compaction_lag_ms, found.uncompacted_bytes) == (
         *(6, 60 * MINUTE_MS, 6 * SMALL),
     )
+    assert found.uncompacted_files == 6
     assert figures(*run[:4]).compaction_lag_ms == 0  # too few to be rewritten
     assert figures(*run, grown(1, 3)).average_small_files == 1  # somebody has rewritten them
     after = measure_run(count_rewrite(known(*run)), None, NOW)
