@@ -145,6 +145,8 @@ def _say(each: Input) -> str:
             return f"{_short(value)} B a row in data files"
         case "batch_ms":
             return f"a batch takes {duration(round(value))}"
+        case "delay_ms":
+            return f"the newest event is {duration(round(value))} old when a batch begins" if value else ""
         case "interval_ms":
             return f"a run every {duration(round(value))} ({each.note})"
         case "commit_partitions" if each.note:

@@ -51,6 +51,10 @@ Source = Literal["given", "measured", "assumed"]
 _ENTRY_BYTES = (10.0, 2_000.0)
 """What an entry of a manifest takes at least, and at most: fewer and more are measured wrongly."""
 
+_LONGEST_BATCH_MS = 5_000
+"""More time than this from the newest event to the commit is taken for events that arrive late: the ledger does not say
+how long a batch takes, and the events' own delay is no reason to commit less often."""
+
 
 @dataclass(frozen=True, slots=True)
 class Given:
@@ -74,9 +78,10 @@ class Input:
 class Outlook:
     """What one trigger makes of a table: without maintenance, and with the model's, None where it has none.
 
-    `freshness_ms` is how old the newest row is at most before the next commit: the interval, and a batch's own time.
-    `is_fresh`: that is within what the model's properties ask for; None where they ask for nothing. `is_behind`: more
-    rows come between two batches than a batch may read, so that the model falls further and further behind its source.
+    `freshness_ms` is how old the newest row is at most before the next commit: the interval, a batch's own time, and
+    how old events are when they arrive. `is_fresh`: that is within what the model's properties ask for; None where they
+    ask for nothing. `is_behind`: more rows come between two batches than a batch may read, so that the model falls
+    further and further behind its source.
     """
 
     trigger: Trigger
@@ -127,7 +132,8 @@ def forecast(
     measured = _measure(facts) if facts is not None else None
     inputs = tuple(_inputs(model, measured, given))
     values = {each.name: each.value for each in inputs}
-    rate, row_bytes, batch_ms = (values[name] for name in ("rows_per_second", "row_bytes", "batch_ms"))
+    names = ("rows_per_second", "row_bytes", "batch_ms", "delay_ms")
+    rate, row_bytes, batch_ms, delay_ms = (values[name] for name in names)
     terms, sizes, stock = terms_of(model), sizes_of(model), Stock()
     if facts is not None and facts.metadata is not None:
         terms = read_terms(facts.metadata.properties, facts.metadata.version)
@@ -140,7 +146,7 @@ def forecast(
         writes = assume_writes(model, interval_ms, rate, row_bytes)
         if measured is not None:
             writes = _scale(measured, writes, terms)
-        freshness_ms = interval_ms + batch_ms
+        freshness_ms = interval_ms + batch_ms + delay_ms
         is_behind = falls_behind(trigger, writes.rows, most_records)
         maintenance = maintenance_by(model, trigger)
         return Outlook(
@@ -187,12 +193,16 @@ def _mark(outlooks: Sequence[Outlook]) -> Iterator[Outlook]:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What the last commits of a table did on average. None where they do not tell."""
+    """What the last commits of a table did on average. None where they do not tell.
+
+    From the newest event to the commit it takes `delay_ms` and `batch_ms`, or as long as a batch is assumed to take.
+    """
 
     commits: int
     rows_per_second: float | None
     row_bytes: float | None
     batch_ms: float | None
+    delay_ms: float | None
     rows: float
     files: float
     partitions: float
@@ -213,7 +223,9 @@ def _measure(facts: TableFacts) -> _Measured | None:
     stored = sum(file.rows for file in data)
     latencies = sorted(ms for each in commits if (ms := each.latency_ms) is not None)
     latency = percentile(latencies, 0.5)
-    is_live = latency is not None and passed_ms and latency <= passed_ms / (len(commits) - 1)
+    if latency is not None and (not passed_ms or latency > passed_ms / (len(commits) - 1)):
+        latency = None  # the model was behind its source
+    is_batch = latency is not None and latency <= _LONGEST_BATCH_MS
     deletes = [each.deletes for each in commits if each.deletes is not None]
     count = len(commits)
     deleted = sum(each.rows for each in deletes) / count
@@ -221,7 +233,8 @@ def _measure(facts: TableFacts) -> _Measured | None:
         commits=count,
         rows_per_second=1000 * since / passed_ms if passed_ms and since else None,
         row_bytes=sum(file.size_bytes for file in data) / stored if stored else None,
-        batch_ms=float(latency) if is_live and latency else None,
+        batch_ms=float(latency) if latency and is_batch else None,
+        delay_ms=float(latency) - BATCH_MS if latency and not is_batch else None,
         rows=rows / count,
         files=sum(each.files for each in commits) / count,
         partitions=sum(each.partitions for each in commits) / count,
@@ -333,6 +346,7 @@ def _inputs(model: Model, measured: _Measured | None, given: Given) -> Iterator[
     yield _input("rows_per_second", given.rows_per_second, of.rows_per_second, ROWS_PER_SECOND)
     yield _input("row_bytes", given.row_bytes, of.row_bytes, ROW_BYTES)
     yield _input("batch_ms", None, of.batch_ms, BATCH_MS)
+    yield _input("delay_ms", None, of.delay_ms, 0.0)
     if isinstance(model.trigger, AvailableNow):
         yield Input("interval_ms", RUN_MS, "assumed", "trigger available_now")
     if measured is not None:
@@ -354,4 +368,4 @@ def _input(name: str, given: float | None, measured: float | None, assumed: floa
     return Input(name, assumed, "assumed") if measured is None else Input(name, measured, "measured")
 
 
-_NOTHING = _Measured(0, None, None, None, 0, 0, 0, 0, 0, 0)
+_NOTHING = _Measured(0, None, None, None, None, 0, 0, 0, 0, 0, 0)

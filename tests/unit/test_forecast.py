@@ -230,6 +230,21 @@ class TestMeasured:
         assert inputs(forecast_of(out))["batch_ms"] == (500, "measured")
         assert inputs(forecast_of(out, "b"))["batch_ms"] == (2000, "assumed")
 
+    def test_events_that_arrive_late_do_not_make_batches_long(self, run: Run, project: Path, lake: OpenCatalog) -> None:
+        hold(project, a="warn_after: 6 minutes")
+        make_past(lake, ("shop", "a"), SCHEMA, batches(*range(100, 0, -5), latency_s=242))
+        out = run("forecast", "-s", "a", "-o", "json")[1]
+        found = by_trigger(forecast_of(out))
+        said = inputs(forecast_of(out))
+        assert (said["batch_ms"], said["delay_ms"]) == ((2000, "assumed"), (240_000, "measured"))
+        own = {name: (each["interval_ms"], each["freshness_ms"]) for name, each in found.items()}
+        assert own["10 seconds"] == (10_000, 252_000)
+        assert own["5 minutes"] == (300_000, 542_000)
+        assert [name for name, each in found.items() if each["is_cheapest"]] == ["1 minute"]
+        text = " ".join(run("forecast", "-s", "a")[1].split())
+        assert "the newest event is 4 min 00 s old when a batch begins" in text
+        assert "assumed: a batch takes 2.0 s" in text
+
     def test_one_commit_tells_no_rate(self, run: Run, project: Path, lake: OpenCatalog) -> None:
         make_past(lake, ("shop", "a"), SCHEMA, batches(3))
         said = inputs(forecast_of(run("forecast", "-s", "a", "-o", "json")[1]))
