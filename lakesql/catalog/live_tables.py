@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class LiveTable:
     """A table as its catalog has it.
 
-    `entry` is the model's newest batch; `has_rows`: it has some, of whomever. `left` is the model's newest batch of
+    `entry` is the model's newest batch, and `written` the newest one of whichever model; `has_rows`: it has some, of
+    whomever. `left` is the model's newest batch of
     those that the table had once and has no longer, as somebody has rolled it back; None where nobody has.
     """
 
@@ -29,6 +30,7 @@ class LiveTable:
     has_rows: bool
     id: str
     left: Entry | None
+    written: Entry | None
 
 
 def read_live_table(opened: OpenCatalog, name: TableName, model: str) -> LiveTable | None:
@@ -44,7 +46,8 @@ def read_live_table(opened: OpenCatalog, name: TableName, model: str) -> LiveTab
     once = reversed([logged.snapshot_id for logged in table.metadata.snapshot_log])
     left = newest_entry((snapshots[id_] for id_ in once if id_ in snapshots.keys() - kept), model, snapshots.get)
     has_rows = bool(history) and not history[0].is_empty
-    return LiveTable(table_state(name, table), entry, has_rows, str(table.metadata.table_uuid), left)
+    written = newest_entry(history, None, snapshots.get)
+    return LiveTable(table_state(name, table), entry, has_rows, str(table.metadata.table_uuid), left, written)
 
 
 def _snapshots(table: Table) -> Iterator[Snapshot]:

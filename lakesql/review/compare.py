@@ -20,7 +20,7 @@ from lakesql.review.query_changes import find_contract_changes, find_query_chang
 from lakesql.review.readers import ReadersOf
 from lakesql.review.renames import find_renames, judge_rename
 from lakesql.review.table_changes import created_spec, find_table_changes
-from lakesql.review.verdicts import VERDICTS, ModelReview, Reason, Review, Statements
+from lakesql.review.verdicts import VERDICTS, ModelReview, Reason, Review, Statements, hardest_first, worst
 from lakesql.review.version import Version, model_name
 
 
@@ -73,18 +73,19 @@ def _review(old: Version | None, new: Version, name: str, renamed: Mapping[str, 
 
 def _review_both(change: Change) -> ModelReview:
     table, refusals = find_table_changes(change), tuple(find_refusals(change))
-    reasons = (
-        *refusals,
-        *table.reasons,
-        *find_query_changes(change),
-        *find_contract_changes(change, table.columns.names),
-        *find_option_changes(change),
+    reasons = hardest_first(
+        (
+            *refusals,
+            *table.reasons,
+            *find_query_changes(change),
+            *find_contract_changes(change, table.columns.names),
+            *find_option_changes(change),
+        )
     )
-    ordered = sorted(dict.fromkeys(reasons), key=lambda it: -VERDICTS.index(it.verdict))
     texts = Statements(change.old.compiled_text(change.before), change.new.compiled_text(change.after))
     steps = () if any(map(is_refusal, refusals)) else table.steps  # a run refuses before it alters anything
-    day = None if ordered and ordered[0].verdict == "refused" else find_day_change(change)
-    return ModelReview(change.model.name, tuple(ordered), table.columns, texts, steps, day=day)
+    day = None if worst(it.verdict for it in reasons) == "refused" else find_day_change(change)
+    return ModelReview(change.model.name, reasons, table.columns, texts, steps, day=day)
 
 
 def _review_added(after: Select) -> ModelReview:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from lakesql.compile.select import Select
 from lakesql.conditions import CONDITIONS
 from lakesql.engine.ledger.entry import Entry
-from lakesql.engine.progress.decide import decide
+from lakesql.engine.progress.decide import check_identity, decide
 from lakesql.engine.progress.position import THROUGH, Position, Source, SourceKind
 from lakesql.engine.progress.state import Checkpoint, Origin, ProgressState
 from lakesql.errors import Place, Problem, RunError
@@ -52,10 +52,7 @@ _COSTS: Mapping[str, str] = {
 def find_refusals(change: Change) -> Iterator[Reason]:
     """Why the query cannot be continued; nothing where it can."""
     for problem in _decide(change):
-        verdict: Verdict = "rebuild" if problem.condition in REBUILD else "breaks"
-        place = _place(change, problem.condition)
-        do = " ".join(filter(None, (problem.fix, _COSTS.get(problem.condition, ""))))
-        yield Reason(verdict, problem.condition, _what(change, problem), place, do)
+        yield _refusal(change, problem)
     olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
     for name, read in news.items():
         former, stream = olds.get(name), change.new.manifest.streams.get(name)
@@ -64,6 +61,15 @@ def find_refusals(change: Change) -> Iterator[Reason]:
         what = f"Stream '{name}' reads {', '.join(it for it in read.names if it not in former.names)} too."
         place = stream_place(change.new, stream, _origin_key(stream))
         yield Reason("next-batch", "topic-added", what, place, "It is read from its beginning, with the next batch.")
+
+
+def find_identity_refusals(change: Change) -> tuple[Reason, ...]:
+    """Why a model that has another name than its table's writer had cannot write to the rows of that one."""
+    try:
+        check_identity(old_progress(change))
+    except RunError as error:
+        return tuple(_refusal(change, problem) for problem in error.problems)
+    return ()
 
 
 def is_refusal(reason: Reason) -> bool:
@@ -89,7 +95,7 @@ def old_progress(change: Change) -> ProgressState:
     names = tuple(olds)
     spark = tuple({key: value for key, value in each.items() if key != THROUGH} for each in positions.values())
     entry = Entry(
-        model=model.name,
+        model=before.model.name,
         checkpoint=_CHECKPOINT,
         batch=0,
         offsets=json.dumps(positions),
@@ -122,6 +128,7 @@ def old_progress(change: Change) -> ProgressState:
         is_idempotent=writing.is_idempotent,
         has_rows=is_same_table,
         marks_deletes=writing.marks_deletes,
+        written=entry if is_same_table else None,
     )
 
 
@@ -184,6 +191,12 @@ def _source(name: str, kind: SourceKind, read: _Read) -> Source:
     return Source(name, kind, {it: it for it in read.names}, {it: {0: 0} for it in read.names})
 
 
+def _refusal(change: Change, problem: Problem) -> Reason:
+    verdict: Verdict = "rebuild" if problem.condition in REBUILD else "breaks"
+    do = " ".join(filter(None, (problem.fix, _COSTS.get(problem.condition, ""))))
+    return Reason(verdict, problem.condition, _what(change, problem), _place(change, problem.condition), do)
+
+
 def _decide(change: Change) -> Iterator[Problem]:
     """Each refusal, as if those before it had been settled."""
     state, seen = old_progress(change), set[str]()
@@ -224,7 +237,7 @@ def _settle(state: ProgressState, condition: str) -> ProgressState | None:
             origin = replace(origin, streams=tuple(reads))
         case _:
             return None
-    return replace(state, entry=entry, checkpoint=replace(checkpoint, origin=origin))
+    return replace(state, entry=entry, written=entry, checkpoint=replace(checkpoint, origin=origin))
 
 
 def _moved_names(change: Change) -> Iterator[Problem]:

@@ -12,10 +12,11 @@ from lakesql.engine.progress.decide import decide
 from lakesql.engine.progress.state import Fresh
 from lakesql.model.model import Model
 from lakesql.review.causes import Change, changed_option_place
-from lakesql.review.continuation import old_progress
-from lakesql.review.option_changes import resolved
+from lakesql.review.continuation import find_identity_refusals, old_progress
+from lakesql.review.option_changes import find_option_changes, resolved
+from lakesql.review.query_changes import find_contract_changes, find_query_changes
 from lakesql.review.table_changes import find_table_changes
-from lakesql.review.verdicts import ModelReview, Reason, Statements
+from lakesql.review.verdicts import ModelReview, Reason, Statements, hardest_first
 from lakesql.review.version import Version
 from lakesql.select.differences import find_differences
 
@@ -52,6 +53,18 @@ def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelRev
         )
         return ModelReview(name, (Reason("renamed", "model-renamed", what, after.model.place, do),), statements=texts)
     place = changed_option_place(change, "table")
+    refusals = find_identity_refusals(change)
+    others = (
+        *table.reasons,
+        *find_query_changes(change),
+        *find_contract_changes(change, table.columns.names),
+        *find_option_changes(change),
+    )
+    if refusals:
+        what = f"It was '{former}', which has written the rows of {after.model.table}."
+        do = f"Keep the name of the file, {former}.sql, or fill the table again: lakesql rebuild {name}"
+        reasons = (*refusals, *others, Reason("renamed", "model-renamed", what, place, do))
+        return ModelReview(name, hardest_first(reasons), table.columns, texts)
     state = replace(old_progress(change), checkpoint=None, entry=None, has_rows=True)
     begins = isinstance(decide(state), Fresh)
     if begins and state.would_duplicate:
@@ -60,19 +73,16 @@ def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelRev
             f"{after.model.table} has would stand there twice."
         )
         do = f"Keep the name of the file, {former}.sql: checkpoint and ledger go by it. {fix_by_time(state)}"
-        return ModelReview(
-            name,
-            (Reason("breaks", "model-renamed", what, place, do), *table.reasons),
-            table.columns,
-            texts,
-            table.steps,
+        renamed = Reason("breaks", "model-renamed", what, place, do)
+    else:
+        is_once = all(it.verdict != "rebuild" for it in others)
+        what = (
+            f"It was '{former}', and begins a new checkpoint: it reads the streams from their start."
+            f"{' No row stands twice.' if is_once else ''}"
         )
-    what = (
-        f"It was '{former}', and begins a new checkpoint: it reads the streams from their start. No row stands twice."
-    )
-    do = f"To read nothing twice, keep the name of the file, {former}.sql."
-    reasons = (Reason("renamed", "model-renamed", what, place, do), *table.reasons)
-    return ModelReview(name, reasons, table.columns, texts, table.steps)
+        do = f"To read nothing twice, keep the name of the file, {former}.sql."
+        renamed = Reason("renamed", "model-renamed", what, place, do)
+    return ModelReview(name, hardest_first((renamed, *others)), table.columns, texts, table.steps)
 
 
 def _is_same(old: Version, new: Version, former: str, name: str) -> bool:

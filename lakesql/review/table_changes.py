@@ -174,7 +174,7 @@ def _judge(change: Change, before: TableSpec, unit: _Unit) -> Iterator[Reason]:
             change.model.name,
             unit.spec,
             change.model.config.on_schema_change,
-            former_table(change, before),
+            replace(former_table(change, before), ledger_models=frozenset({change.model.name})),  # `_steps` says whose
             frozenset({before.name.namespace}),
             change.after.compared if isinstance(unit, _Added) else {},
         )
@@ -250,7 +250,7 @@ def former_table(change: Change, spec: TableSpec) -> TableState:
         partition_by=spec.partition_by,
         order_by=spec.order_by,
         properties=spec.properties,
-        ledger_models=frozenset({change.model.name}),
+        ledger_models=frozenset({change.before.model.name}),
     )
 
 
@@ -267,7 +267,9 @@ def _steps(change: Change, before: TableSpec | None, after: TableSpec) -> tuple[
     )
     if now is None:
         return steps
-    there = former_table(change, was) if was is not None and before is not None else None
+    there = None
+    if was is not None and before is not None:
+        there = replace(former_table(change, was), ledger_models=frozenset())  # no ledger stands in it
     beside = plan_table(model.name, now, "sync_all_columns", there, namespaces | {after.name.namespace}, {})
     return (*steps, *beside)
 

@@ -19,7 +19,7 @@ from lakesql.plan.steps import Step, plan_table
 from lakesql.plan.table_status import Unknown
 from lakesql.review.continuation import REBUILD, is_refusal, sources_of
 from lakesql.review.table_changes import created_spec
-from lakesql.review.verdicts import VERDICTS, ModelReview, Reason, Review
+from lakesql.review.verdicts import VERDICTS, ModelReview, Reason, Review, hardest_first
 from lakesql.review.version import Version
 
 
@@ -88,7 +88,7 @@ def _with(model: ModelReview, kept: Sequence[Reason], now: Sequence[Reason]) -> 
     """The review with the reasons that it keeps, and those of what is there, each condition once."""
     told = {it.condition for it in kept}
     reasons = (*kept, *(it for it in now if it.condition not in told))
-    return replace(model, reasons=tuple(sorted(reasons, key=lambda it: -VERDICTS.index(it.verdict))))
+    return replace(model, reasons=hardest_first(reasons))
 
 
 def _still_counts(reason: Reason, table: LiveTable | None, decision: Decision | None) -> bool:
@@ -142,6 +142,7 @@ def _progress(
         is_idempotent=after.writing.is_idempotent,
         has_rows=table is not None and table.has_rows,
         marks_deletes=after.writing.marks_deletes,
+        written=table.written if table is not None else None,
     )
     missing = [
         Reason("breaks", problem.condition, problem.what, problem.place or model.place, problem.fix)

@@ -201,6 +201,11 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return max(verdicts, key=VERDICTS.index, default="none")
 
 
+def hardest_first(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """The reasons, each once, the hardest first."""
+    return tuple(sorted(dict.fromkeys(reasons), key=lambda it: -VERDICTS.index(it.verdict)))
+
+
 def reaches(verdict: Verdict, least: Verdict) -> bool:
     """Whether a verdict is as hard as `least`, or harder."""
     return VERDICTS.index(verdict) >= VERDICTS.index(least)

@@ -131,14 +131,15 @@ class _Table:
     shape: str
     facts: TableFacts
 
-    def history(self, owner: str = "") -> Iterator[Snapshot]:
-        """As the ledger's `read_history` walks it: the owner's tagged one comes last where the root is not reached."""
+    def history(self, *tags: str) -> Iterator[Snapshot]:
+        """As the ledger's `read_history` walks it: the tagged ones come last where the root is not reached."""
         parent = None
         for found in self.facts.history:
             yield Snapshot(found.id, found.summary, found.parent)
             parent = found.parent
-        if parent is not None and (held := self.find(self.facts.refs.get(ledger_tag(owner)))) is not None:
-            yield held
+        for tag in tags if parent is not None else ():
+            if (held := self.find(self.facts.refs.get(tag))) is not None:
+                yield held
 
     def find(self, id_: int | None) -> Snapshot | None:
         """The snapshot of an id."""
@@ -270,11 +271,14 @@ def _has_read_all(bound: BoundSelect, folder: str, files: StoredFiles, found: _F
     table, checkpoint = found.table(identity.table), read_checkpoint(files)
     if table is None or checkpoint is None or checkpoint.origin is None:
         return False
-    entry = newest_entry(table.history(identity.owner), identity.owner, table.find)
+    entry = newest_entry(table.history(ledger_tag(identity.owner)), identity.owner, table.find)
     sources = _sources(bound, found)
     if len(sources) < len(bound.bindings):
         return False
-    state = state_of(identity, sources, checkpoint, table_id=table.id, entry=entry, has_rows=table.has_rows)
+    written = newest_entry(table.history(), None, table.find)
+    state = state_of(
+        identity, sources, checkpoint, table_id=table.id, entry=entry, has_rows=table.has_rows, written=written
+    )
     (decision,) = decide_all([state])
     batch, origin = checkpoint.newest_committed, checkpoint.origin
     positions = checkpoint.positions.get(batch, ())

@@ -146,6 +146,17 @@ def test_rows_of_other_keys_are_found_in_the_ledger(plan: Plan, project: Path) -
     assert build_select(load_project(Options(project_dir=project)), "sizes").identity == ("id",)
 
 
+def test_rows_of_other_keys_are_found_whichever_model_wrote_them(plan: Plan, project: Path) -> None:
+    table = ordered(make_table(project))
+    shutil.rmtree(project / ".lakesql/checkpoints/sizes")
+    write(table, **{**BY_ID, LEDGER_MODEL: "lengths"})
+    assert reasons(plan()) == [("alter", "table-drifted")]  # it is taken over
+    write(table, **{**BY_ID, LEDGER_MODEL: "lengths", LEDGER_KEYS: '["id", "size"]'})
+    found = plan()
+    assert reasons(found) == [("rebuild", "keys-changed"), ("alter", "table-drifted")]
+    assert found["steps"] == []
+
+
 def test_a_table_without_a_row_follows_its_model(plan: Plan, project: Path) -> None:
     table = ordered(make_table(project))
     apply("-keys='id'\n+keys=['id', 'size']", project / "models/sizes.sql")

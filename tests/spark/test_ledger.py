@@ -382,6 +382,31 @@ def test_another_mode_or_other_keys_on_a_table_with_rows(
     refuse(project, condition, ("m",))
 
 
+def test_a_model_of_another_name_is_held_to_how_the_rows_of_its_table_were_written(project: Project) -> None:
+    project.stream("e", {"id": "int", "n": "int"})
+    project.model("m", "SELECT id, n FROM {e}", mode="upsert", keys=["id", "n"])
+    project.record("e", [{"id": 1, "n": number} for number in range(3)])
+    project.run().check()
+    project.sql(f"INSERT INTO {project.table('m')} VALUES (2, 2)")
+    project.sql(
+        f"CALL lake.system.expire_snapshots(table => '{project.table('m')}', retain_last => 1, "
+        "older_than => TIMESTAMP '2099-01-01 00:00:00')"
+    )
+    (project.directory / "models/m.sql").unlink()
+    project.model("other", "SELECT id, n FROM {e}", mode="upsert", keys=["id"], table="m")
+    project.record("e", [{"id": 1, "n": 9}])
+    ran = project.run()
+    assert ran.conditions("other") == ["keys-changed"]
+    assert "by model 'm'" in ran.finished("other").problems[0].what
+    assert len(project.rows("m")) == 4
+    project.model("other", "SELECT id, n FROM {e}", mode="upsert", keys=["n", "id"], table="m")
+    project.run().check()
+    assert len(project.rows("m")) == 5
+    project.model("other", "SELECT id, n FROM {e}", mode="upsert", keys=["id"], table="m")
+    rebuild(project, commands(project.run(), "other")[0])
+    assert project.rows("m") == [{"id": 1, "n": 9}]
+
+
 def test_a_table_without_rows_follows_its_model(project: Project) -> None:
     project.stream("e", {"id": "int", "n": "int"})
     project.model("m", "SELECT id, n FROM {e}", mode="append")

@@ -86,6 +86,17 @@ def test_rows_of_another_mode_or_of_other_keys_are_refused(there: Checkpoint | N
         assert isinstance(decide(same), Resume if there else StartFrom)
 
 
+def test_rows_that_another_model_has_written_otherwise_are_refused() -> None:
+    """A model that has another name and the same table begins with its rows, whatever the checkpoint says."""
+    written = replace(entry(5, mode="upsert", keys=("id",)), model="orders_before")
+    for there, own in [(None, None), (checkpoint(3, 3), entry(3, mode="upsert", keys=("id", "day")))]:
+        given = state(there, own, has_rows=True, written=written, is_idempotent=True)
+        assert refusal(replace(given, mode="append")) == "mode-changed"
+        assert refusal(replace(given, mode="upsert", keys=("id", "day"))) == "keys-changed"
+        assert isinstance(decide(replace(given, mode="upsert", keys=("ID",))), Resume if there else Fresh)
+        assert isinstance(decide(replace(given, mode="append", has_rows=False)), Resume if there else Fresh)
+
+
 def test_nothing_there_is_a_fresh_start() -> None:
     assert decide(state(None, None)) == Fresh()
     assert decide(state(None, None, table_id="")) == Fresh()

@@ -56,6 +56,13 @@ def test_a_summary_omits_empty_fields_and_keeps_batch_zero() -> None:
     assert newest_entry(history(summary), "orders", never) == entry(0)
 
 
+def test_the_newest_entry_of_whichever_model_is_found() -> None:
+    assert newest_entry(history({}, {**summary_of(ENTRY), "lakesql.model": "other"}), None, never) == replace(
+        ENTRY, model="other"
+    )
+    assert newest_entry(history({}), None, never) is None
+
+
 def test_the_newest_entry_of_the_model_counts() -> None:
     snapshots = history(
         {"operation": "replace"},

@@ -194,9 +194,13 @@ def ledger_tag(model: str) -> str:
 
 
 def newest_entry(
-    history: Iterable[Snapshot], model: str, find: Callable[[int], Snapshot | None], checkpoint: str | None = None
+    history: Iterable[Snapshot],
+    model: str | None,
+    find: Callable[[int], Snapshot | None],
+    checkpoint: str | None = None,
 ) -> Entry | None:
-    """The newest entry of `model`. `history` walks from the head of the branch to its root; `find` looks a snapshot up.
+    """The newest entry of `model`, or of whichever one (None). `history` walks from the head of the branch to its root;
+    `find` looks a snapshot up.
 
     With `checkpoint` the newest one of that checkpoint: where two queries of a model write into one table. A snapshot
     that a cherry-pick replayed carries no entry of its own: its source's is taken.
@@ -206,9 +210,10 @@ def newest_entry(
         if LEDGER_MODEL not in summary and SOURCE_SNAPSHOT in summary:
             source = find(int(summary[SOURCE_SNAPSHOT]))
             summary = source.summary if source else summary
-        if summary.get(LEDGER_MODEL) == model and checkpoint in (None, summary.get(LEDGER_CHECKPOINT)):
+        owner = summary.get(LEDGER_MODEL)
+        if owner and model in (None, owner) and checkpoint in (None, summary.get(LEDGER_CHECKPOINT)):
             return Entry(
-                model=summary[LEDGER_MODEL],
+                model=owner,
                 checkpoint=summary[LEDGER_CHECKPOINT],
                 batch=int(summary[LEDGER_BATCH]),
                 offsets=summary.get(LEDGER_OFFSETS, ""),

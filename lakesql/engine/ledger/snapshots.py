@@ -16,6 +16,7 @@ from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.session import changed_settings
 from lakesql.errors import TransientError
 from lakesql.model.table_name import TableName
+from lakesql.names import TAG_PREFIX
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
 
 JavaTable = Any
@@ -52,10 +53,18 @@ def read_entry(table: JavaTable, model: str, checkpoint: str | None = None) -> E
     return newest_entry(read_history(table, ledger_tag(model)), model, find_snapshot(table), checkpoint)
 
 
-def read_history(table: JavaTable, tag: str = "") -> Iterator[Snapshot]:
+def read_newest_entry(table: JavaTable) -> Entry | None:
+    """The newest entry in the table's ledger, of whichever model."""
+    refs = {str(name): table.refs().get(name).snapshotId() for name in table.refs().keySet()}
+    tags = [name for name in refs if name.startswith(TAG_PREFIX)]
+    tags.sort(key=lambda name: int(table.snapshot(refs[name]).sequenceNumber()), reverse=True)
+    return newest_entry(read_history(table, *tags), None, find_snapshot(table))
+
+
+def read_history(table: JavaTable, *tags: str) -> Iterator[Snapshot]:
     """The snapshots from the head of the main branch to its root, each loaded when it is asked for.
 
-    Where snapshots on the way have been expired, so that the walk does not reach the root, the one with `tag` comes
+    Where snapshots on the way have been expired, so that the walk does not reach the root, those with the `tags` come
     last: nobody expires what has a tag.
     """
     snapshot = table.currentSnapshot()
@@ -64,8 +73,9 @@ def read_history(table: JavaTable, tag: str = "") -> Iterator[Snapshot]:
         yield _snapshot(snapshot)
         parent = snapshot.parentId()
         snapshot = table.snapshot(parent) if parent is not None else None
-    if parent is not None and (held := table.refs().get(tag)) is not None:
-        yield _snapshot(table.snapshot(held.snapshotId()))
+    for tag in tags if parent is not None else ():
+        if (held := table.refs().get(tag)) is not None:
+            yield _snapshot(table.snapshot(held.snapshotId()))
 
 
 def find_snapshot(table: JavaTable) -> Callable[[int], Snapshot | None]:

@@ -33,6 +33,7 @@ from lakesql.engine.progress.position import (
 from lakesql.engine.progress.state import Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
 from lakesql.engine.progress.topics import check_topics, check_upstream
 from lakesql.errors import RunError
+from lakesql.names import REPLAY_SUFFIX
 
 RETAINED = 100
 """How many of the newest batches Spark keeps the files of; older ones may go in any order."""
@@ -112,17 +113,18 @@ def check_rebuilt(state: ProgressState, known: str, query: str) -> None:
 
 
 def check_identity(state: ProgressState) -> None:
-    """How the table's rows were told apart when they were written against how they are now.
+    """How the table's rows were told apart when they were written against how they are now, whichever model wrote them.
 
     A table without a row follows its model, and an entry that does not say is not compared.
     """
-    entry = state.entry
+    entry = state.written or state.entry
     if entry is None or not entry.mode or not state.has_rows:
         return
+    by = f" by model '{entry.model}'" if entry.model.removesuffix(REPLAY_SUFFIX) != state.owner else ""
     if entry.mode != state.mode:
         raise RunError.of(
             "mode-changed",
-            f"Model '{state.model}' is in mode '{state.mode}', and the rows of table {state.table} were written in "
+            f"Model '{state.model}' is in mode '{state.mode}', and the rows of table {state.table} were written{by} in "
             f"mode '{entry.mode}'.",
             why="A row that is in the table would not be told apart as the new mode needs it.",
             fix=f"Put mode='{entry.mode}' back. {fix_by_fill(state)}",
@@ -130,15 +132,15 @@ def check_identity(state: ProgressState) -> None:
     if entry.marks_deletes and not state.marks_deletes:
         raise RunError.of(
             "mode-changed",
-            f"Model '{state.model}' says apply_deletes='hard', and table {state.table} was written with 'soft'.",
+            f"Model '{state.model}' says apply_deletes='hard', and table {state.table} was written{by} with 'soft'.",
             why="The rows that are marked as deleted would stand among the others, and nothing would remove them.",
             fix=f"Put apply_deletes='soft' back. {fix_by_fill(state)}",
         )
     if {key.casefold() for key in entry.keys} != {key.casefold() for key in state.keys}:
         raise RunError.of(
             "keys-changed",
-            f"Model '{state.model}' has the keys {_list(state.keys)}, and the rows of table {state.table} were written "
-            f"by {_list(entry.keys)}.",
+            f"Model '{state.model}' has the keys {_list(state.keys)}, and the rows of table {state.table} were written"
+            f"{by} with {_list(entry.keys)}.",
             why="Rows that were apart may have one key now, and those of one key may come to stand side by side.",
             fix=f"Put the keys back. {fix_by_fill(state)}",
         )

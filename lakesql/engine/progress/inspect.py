@@ -7,7 +7,14 @@ from typing import assert_never
 
 from pyspark.sql import SparkSession
 
-from lakesql.engine.ledger.snapshots import load_table, read_entry, read_history, table_exists, table_id
+from lakesql.engine.ledger.snapshots import (
+    load_table,
+    read_entry,
+    read_history,
+    read_newest_entry,
+    table_exists,
+    table_id,
+)
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.position import Source, find_rebuilt
 from lakesql.engine.progress.state import MovedFiles, ProgressState, QueryIdentity, state_of
@@ -37,6 +44,7 @@ def read_state(
         table_id=table_id(table) if table is not None else "",
         entry=entry,
         has_rows=head is not None and not head.is_empty,
+        written=read_newest_entry(table) if table is not None else None,
         accept_data_loss=accept_data_loss,
         moved=moved,
     )

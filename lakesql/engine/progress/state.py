@@ -103,7 +103,8 @@ class ProgressState:
     `owner` the name of the query in the ledger and in its checkpoint. `is_idempotent`: reading the streams again
     leaves each row once. `has_rows`: the table has some, whoever wrote them. `is_companion`: the query writes a
     stateful model's dead letters; its batches without a row leave no trace, neither in the table nor in the
-    checkpoint. `marks_deletes`: what the source deletes stays, marked.
+    checkpoint. `marks_deletes`: what the source deletes stays, marked. `written` is the newest entry in the table, of
+    whichever model.
     """
 
     model: str
@@ -123,6 +124,7 @@ class ProgressState:
     accept_data_loss: bool = False
     marks_deletes: bool = False
     moved: MovedFiles | None = None
+    written: Entry | None = None
 
     @property
     def would_duplicate(self) -> bool:
@@ -152,6 +154,7 @@ def state_of(
     table_id: str,
     entry: Entry | None,
     has_rows: bool,
+    written: Entry | None,
     accept_data_loss: bool = False,
     moved: MovedFiles | None = None,
 ) -> ProgressState:
@@ -174,6 +177,7 @@ def state_of(
         accept_data_loss=accept_data_loss,
         marks_deletes=identity.marks_deletes,
         moved=moved,
+        written=written,
     )
 
 
