@@ -25,12 +25,41 @@ def _judge(change: Change, difference: Difference) -> Reason:
     place = sql_place(change, difference.offset)
     fix = f"lakesql rebuild {name}"
     condition, what = _say(difference)
+    if follows := _tell_apart(change, difference):
+        return Reason("rebuild", condition, f"{what} {follows}", place, f"To fill the table again: {fix}")
     if writing.is_mirror or writing.is_history:
         kind = "a history" if writing.is_history else "a mirror"
         what = f"{what} Rows of {kind} that are in the table stay as they were until their source changes."
         return Reason("rebuild", condition, what, place, f"To fill the table again from what the streams have: {fix}")
     do = f"To have it in all rows: {fix}"
     return Reason("next-batch", condition, f"{what} Rows that are in the table stay as they were.", place, do)
+
+
+def _tell_apart(change: Change, difference: Difference) -> str:
+    """What follows where a batch compares its rows with those of the table by a column that has other values now; ''
+    where it does not."""
+    named = {
+        option
+        for select in (change.before, change.after)
+        for option, columns in select.compared.items()
+        if difference.kind == "column" and difference.name in map(str.lower, columns)
+    }
+    if "keys" in named:
+        return (
+            "It is one of the keys, and rows that are in the table have the former values in it: a row that changes "
+            "finds them no more, and stands there a second time, and a delete leaves them."
+        )
+    if "sequence_by" in named:
+        return (
+            "It says which of two rows is newer (sequence_by), and rows that are in the table have the former values "
+            "in it: a newer row whose value is lower changes nothing, and an older one whose value is higher wins."
+        )
+    if "within" in named:
+        return (
+            "Rows are looked for by this time (within), and those that are in the table have the former values in it: "
+            "a row that is there may be inserted a second time."
+        )
+    return ""
 
 
 def _say(difference: Difference) -> tuple[str, str]:
