@@ -817,7 +817,8 @@ CONDITIONS: dict[str, Condition] = {
         "batch yet: `--to start`; without `keys`, drop the table first, if it holds rows.",
     ),
     "type-change": Condition(
-        "A column of a model has another type than the table's column, and Iceberg cannot turn one into the other.",
+        "A column of a model has another type than the table's column, and Iceberg cannot turn one into the other, or "
+        "the model says on_schema_change='ignore'.",
         "Cast it in the SELECT to the table's type, or give the new column another name.",
     ),
     "undefined-variable": Condition(

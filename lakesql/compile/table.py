@@ -64,7 +64,8 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """Everything that a CREATE TABLE says. `tracks_all`: its rows are versions, which all of its columns tell apart."""
+    """Everything that a CREATE TABLE says. `added` are the columns that its mode adds, by the option for which they are
+    there. `is_history`: its rows are versions, which all of its columns tell apart if it `tracks_all`."""
 
     name: TableName
     columns: tuple[TableColumn, ...]
@@ -72,6 +73,8 @@ class TableSpec:
     order_by: tuple[SortField, ...] = ()
     properties: Mapping[str, str] = field(default_factory=lambda: DEFAULT_PROPERTIES)
     comment: str = ""
+    added: Mapping[str, str] = field(default_factory=dict)
+    is_history: bool = False
     tracks_all: bool = False
 
 
@@ -90,6 +93,8 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
         order_by=config.order_by or tuple(field for field in writing.order_by if _can_be_ordered(field, columns)),
         properties={**properties, **config.properties},
         comment=comment,
+        added={it.option: it.name for it in writing.added},
+        is_history=writing.is_history,
         tracks_all=writing.tracks_all,
     )
 

@@ -44,8 +44,12 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class AddedColumn:
-    """A column that the table has beside those of the SELECT: of a type, or of that of a word of `sequence_by`."""
+    """A column that the table has beside those of the SELECT: of a type, or of that of a word of `sequence_by`.
 
+    `option` is the one for which it is there.
+    """
+
+    option: str
     name: str
     comment: str
     type: str = ""
@@ -195,7 +199,9 @@ def build_writing(
             )
         case Cdc(keys=keys, sequence_by=sequence_by, on_truncate=on_truncate):
             marks_deletes = config.apply_deletes == "soft"
-            marked_at = AddedColumn(MARKED_AT, "When the source deleted the row; NULL while it has it.", "timestamp")
+            marked_at = AddedColumn(
+                "apply_deletes", MARKED_AT, "When the source deleted the row; NULL while it has it.", "timestamp"
+            )
             return Writing(
                 mode="cdc",
                 keys=keys,
@@ -228,11 +234,16 @@ def build_writing(
                 needs_columns="mode",
                 contradictions=tuple(_find_keys_in_sequence(config)),
                 added=(
-                    AddedColumn(config.valid_from, "From when this version is valid.", like=sequence_by[0]),
                     AddedColumn(
-                        config.valid_to, "Until when it was valid, exclusively; NULL while it is.", like=sequence_by[0]
+                        "valid_from", config.valid_from, "From when this version is valid.", like=sequence_by[0]
                     ),
-                    AddedColumn(config.is_current, "Whether it still is valid.", "boolean"),
+                    AddedColumn(
+                        "valid_to",
+                        config.valid_to,
+                        "Until when it was valid, exclusively; NULL while it is.",
+                        like=sequence_by[0],
+                    ),
+                    AddedColumn("is_current", config.is_current, "Whether it still is valid.", "boolean"),
                 ),
                 order_by=_order(config, *keys, config.valid_from),
                 properties=PARTITIONED_UPSERT_PROPERTIES if config.partition_by else {},

@@ -50,11 +50,12 @@ def plan_table(
     SELECT's type fits. A table of lakesql's in which no row has ever stood follows its model. Under `ignore` and `fail`
     columns and partitions stay as they are; sort order and properties follow the configuration under every policy.
     `read` are the table's columns that each batch reads, by the option that names them. Raises `RunError` with every
-    problem found: `schema-change` (under `fail`, anything differs; under `ignore`, the table lacks a column of `read`
-    or of the sort order; under `sync_all_columns`, a table that somebody else made would lose columns; versions would
-    be told apart by fewer columns than before), `type-change` (no widening leads from one type to the other),
-    `column-required` (the table cannot do without a column that the SELECT lacks), `unstorable-type` (Iceberg has no
-    column of the type), `order-type` and `key-type` (rows cannot be ordered or compared by a column of the type).
+    problem found: `schema-change` (under `fail`, anything differs; under `ignore`, the table lacks a column of `read`,
+    of the sort order or of the mode; under `sync_all_columns`, a table that somebody else made would lose columns;
+    versions would lack what says when they are valid, or be told apart by fewer columns than before), `type-change` (no
+    widening leads from one type to the other, or under `ignore` one would be needed), `column-required` (the table
+    cannot do without a column that the SELECT lacks), `unstorable-type` (Iceberg has no column of the type),
+    `order-type` and `key-type` (rows cannot be ordered or compared by a column of the type).
     """
     types = {column.name.lower(): column.type or "" for column in spec.columns}
     if problems := list(find_misused(model, types, spec.order_by, read)):
@@ -67,7 +68,10 @@ def plan_table(
         missing = spec.name.namespace not in namespaces
         return (*((create_namespace(spec.name),) if missing else ()), create_table(spec))
     changes = _compare(spec, state)
-    problems = list(_problems(model, changes, policy, state, read))
+    needed = read if spec.is_history else {**read, **{option: (name,) for option, name in spec.added.items()}}
+    problems = list(_problems(model, changes, policy, state, needed))
+    if spec.is_history and policy != "fail" and not state.is_unwritten:
+        problems += _unversioned(model, spec, changes, state)
     if spec.tracks_all and policy in ("append_new_columns", "ignore"):
         problems += _merging(model, changes, state)
     if problems:
@@ -257,6 +261,18 @@ def _problems(
             "Iceberg turns int into bigint, float into double and a decimal into one of more digits, nothing else.",
             f"Cast it in the SELECT (CAST({name} AS {old})), or give the new one another name.",
         )
+    for change in changes.widened if policy == "ignore" else ():
+        name, old = change.column.name, change.column.type
+        new_fields = [".".join(growth.path) for growth in change.growth if growth.is_added]
+        yield Problem(
+            "type-change",
+            f"Column '{name}' of model '{model}' is {change.new}, and in table {state.name} it is {old}, which holds "
+            "less.",
+            "The model says on_schema_change='ignore', so the column stays as it is: values would lose digits in it, "
+            "or fail.",
+            f"{f'Leave {_names(new_fields)} out' if new_fields else f'Cast it (CAST({name} AS {old}))'} in the SELECT, "
+            "or take on_schema_change='append_new_columns'.",
+        )
     shaping = {field.column.lower() for field in state.partition_by}
     shaping |= {field.column.lower() for field in changes.order_by or state.order_by}
     for column in changes.lost:
@@ -295,6 +311,21 @@ def _merging(model: str, changes: _Changes, state: TableState) -> Iterator[Probl
         )
 
 
+def _unversioned(model: str, spec: TableSpec, changes: _Changes, state: TableState) -> Iterator[Problem]:
+    """Columns that say of each version when it is valid, and that those in the table would lack."""
+    lacking = {column.name for column in changes.added}
+    for option, name in spec.added.items():
+        if name in lacking:
+            yield Problem(
+                "schema-change",
+                f"Table {state.name} has no column '{name}', which {option} of model '{model}' names.",
+                "Versions that are in the table would have NULL in it: none of them would be current, and none be "
+                "ended by the next one of its key.",
+                f"If it has another name there, put that back by {option}, or fill the table again: "
+                f"`lakesql rebuild {model}`.",
+            )
+
+
 def _differences(changes: _Changes) -> list[str]:
     fields = changes.unpartitioned or changes.partitioned
     return [
@@ -309,13 +340,13 @@ def _differences(changes: _Changes) -> list[str]:
 
 
 def _lacking(model: str, changes: _Changes, table: TableName, read: Mapping[str, tuple[str, ...]]) -> Iterator[Problem]:
-    """Columns that do not land, and that an option names; each is told once: keys are the default order too."""
+    """Columns that do not land, and that an option needs; each is told once: keys are the default order too."""
     added = {column.name.lower(): column.name for column in changes.added}
     for option, columns in {**read, "order_by": tuple(field.column for field in changes.order_by)}.items():
         for name in filter(None, (added.pop(column.lower(), None) for column in columns)):
             yield Problem(
                 "schema-change",
-                f"Table {table} has no column '{name}', which {option} of model '{model}' names.",
+                f"Table {table} has no column '{name}', which {option} of model '{model}' needs.",
                 "The model says on_schema_change='ignore', so the column is not added.",
                 "Add it to the table by hand, or take on_schema_change='append_new_columns'.",
             )
@@ -371,6 +402,10 @@ def _by_whom(state: TableState) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
 
 
 def _partitions(fields: tuple[PartitionField, ...]) -> str:

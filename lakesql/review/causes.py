@@ -70,8 +70,10 @@ def column_place(change: Change, name: str) -> Place:
             return sql_place(change, output.offset)
     if not is_edited and (found := _joined_place(change, name)):
         return found
-    if any(added.name.lower() == name.lower() for added in change.after.writing.added):
-        return option_place(change.new, change.model, "mode")
+    for added in change.after.writing.added:
+        if added.name.lower() == name.lower():
+            is_said = change.model.facts.config.get(added.option)
+            return option_place(change.new, change.model, added.option if is_said else "mode")
     return sql_place(change, first_change(change.before.query.sql, change.after.query.sql))
 
 

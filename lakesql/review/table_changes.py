@@ -89,14 +89,18 @@ _Unit = _Added | _Dropped | _Retyped | _Shaped
 
 
 def table_specs(change: Change) -> tuple[TableSpec, TableSpec]:
-    """The tables of both versions. A type that Spark alone knows is the one that the other version says, if it does."""
+    """The tables of both versions. A type that Spark alone knows is the one that the other version says, if it does.
+
+    One that another mode has written is filled again before anything needs what the mode adds.
+    """
     specs = [_spec(select) for select in (change.before, change.after)]
     types = [{column.name.lower(): column.type for column in spec.columns} for spec in specs]
     before, after = (
         replace(spec, columns=tuple(_typed(column, others) for column in spec.columns))
         for spec, others in zip(specs, reversed(types), strict=True)
     )
-    return before, after
+    is_refilled = change.before.writing.mode != change.after.writing.mode
+    return before, replace(after, added={}, is_history=False, tracks_all=False) if is_refilled else after
 
 
 def created_spec(select: Select, types: Mapping[str, str | None] = MappingProxyType({})) -> TableSpec:
@@ -144,7 +148,8 @@ def _column_units(change: Change, before: TableSpec, after: TableSpec) -> Iterat
     new = {column.name.lower(): column for column in after.columns}
     for key, column in new.items():
         if key not in old:
-            yield _Added(column, replace(before, columns=(*before.columns, column)))
+            grown = replace(before, columns=(*before.columns, column))
+            yield _Added(column, replace(grown, added=after.added, is_history=after.is_history))
         elif _stored(old[key]) != _stored(column):
             columns = tuple(column if it is old[key] else it for it in before.columns)
             yield _Retyped(old[key], column, replace(before, columns=columns))
@@ -198,6 +203,8 @@ def _untyped(change: Change, columns: ColumnChanges) -> Iterator[Reason]:
 
 
 def _fix(change: Change, fix: str) -> str:
+    if "lakesql rebuild" in fix:
+        return fix
     return f"{fix} Or fill the table again, with the columns as they are now: lakesql rebuild {change.model.name}"
 
 

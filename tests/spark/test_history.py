@@ -230,3 +230,18 @@ def test_another_sequence_is_refused_until_the_history_is_filled_again(project: 
         ([2], [3]),
         ([3], None),
     ]
+
+
+def test_another_name_of_an_interval_is_refused_until_the_history_is_filled_again(project: Project) -> None:
+    feed(project)
+    config = {"mode": "scd2", "keys": ["id"], "sequence_by": "at", "track_columns": "v"}
+    project.model("m", "SELECT id, v, w, at FROM {s}", **config)
+    record(project, [(1, 1, 1, 1)])
+    project.run().check()
+    project.model("m", "SELECT id, v, w, at FROM {s}", **config, valid_to="ended")
+    record(project, [(1, 2, 2, 1)])
+    assert project.run().conditions("m") == ["schema-change"]
+    assert "ended" not in project.rows("m")[0]
+    project.rebuild("m").check()
+    project.run().check()
+    assert [(row["at"], row["ended"]) for row in project.rows("m", "at")] == [(1, 2), (2, None)]

@@ -197,7 +197,9 @@ class TestTypes:
     def test_widenings_that_iceberg_knows_are_done(self, policy: SchemaChange, old: str, new: str) -> None:
         state = having(StateColumn("C", old))
         assert plan(with_columns(c=new), state, policy) == (widen_column(ORDERS, "C", old, new),)
-        assert plan(with_columns(c=new), state, "ignore") == ()
+        (problem,) = problems(with_columns(c=new), state, "ignore")
+        assert problem.condition == "type-change"
+        assert f"CAST(C AS {old})" in problem.fix
 
     @pytest.mark.parametrize("policy", EVOLVING)
     def test_nested_fields_are_added_and_widened_where_they_stand(self, policy: SchemaChange) -> None:
@@ -214,7 +216,8 @@ class TestTypes:
             "add field c.new string to lake.shop.orders",
             "widen field c.a of lake.shop.orders to bigint",
         ]
-        assert plan(with_columns(c=new), state, "ignore") == ()
+        (problem,) = problems(with_columns(c=new), state, "ignore")
+        assert "'c.new', 'c.x y.element.more'" in problem.fix
 
     @pytest.mark.parametrize("policy", ["ignore", "append_new_columns", "sync_all_columns"])
     @pytest.mark.parametrize(
@@ -283,6 +286,30 @@ class TestShape:
             assert plan(fewer, policy=policy) == (drop_column(ORDERS, "amount"),)
         else:
             assert conditions(fewer, STATE, policy) == ["schema-change"]
+
+    @pytest.mark.parametrize("policy", POLICIES)
+    def test_versions_are_not_left_without_what_says_when_they_are_valid(self, policy: SchemaChange) -> None:
+        added = {"valid_from": "since", "is_current": "current"}
+        history = replace(with_columns(order_id="bigint", since="date", current="boolean"), added=added)
+        history = replace(history, is_history=True)
+        former = having(
+            StateColumn("order_id", "bigint"), StateColumn("since", "date"), StateColumn("is_now", "boolean")
+        )
+        (problem,) = problems(history, former, policy)
+        assert problem.condition == "schema-change"
+        assert "current" in problem.what and "since" not in problem.what
+        if policy != "fail":
+            assert "lakesql rebuild orders" in problem.fix
+            theirs = replace(former, ledger_models=frozenset(), properties={}, is_unwritten=True)
+            assert policy != "append_new_columns" or plan(history, theirs, policy)
+
+    def test_a_column_that_the_mode_adds_is_needed_under_ignore(self) -> None:
+        marking = with_columns(order_id="bigint", amount="decimal(12,2)", gone="timestamp")
+        marking = replace(marking, added={"apply_deletes": "gone"})
+        (problem,) = problems(marking, STATE, "ignore")
+        assert problem.condition == "schema-change"
+        assert "'gone', which apply_deletes " in problem.what
+        assert plan(marking, policy="append_new_columns") == (add_columns(ORDERS, marking.columns[2:]),)
 
     @pytest.mark.parametrize(("version", "changed"), [("1", {"format-version": "2"}), ("2", {}), ("3", {})])
     def test_the_format_version_only_goes_up(self, version: str, changed: dict[str, str]) -> None:
