@@ -118,7 +118,8 @@ def with_live(options: Options, compared: Compared) -> Review:
     review, old, new = compared.review, compared.old, compared.new
     folders = profile_folders(options, find_directory(options))
     target = load_target(new.files.settings.profile, options.target, folders, os.environ)
-    names = [it.name for it in review.models if it.name in new.manifest.models and it.name not in new.problems]
+    compared_names = [it.name for it in (*review.models, *review.upstream)]
+    names = [name for name in compared_names if name in new.manifest.models and name not in new.problems]
     tables = {name: new.manifest.models[name].table for name in names}
     selects = [select for name in names if isinstance(select := new.select(name), Select)]
     streams = {name: select.streams[name] for select in selects for name in select.query.streams_read}

@@ -52,7 +52,8 @@ class RunReview:
             return
         if compared is None:
             return
-        names = [it.name for it in compared.review.models if it.name in compared.new.manifest.models and it.reasons]
+        models = (*compared.review.models, *compared.review.upstream)
+        names = [it.name for it in models if it.name in compared.new.manifest.models and it.reasons]
         tables = {name: compared.new.manifest.models[name].table for name in names}
         live = {name: found for name, table in tables.items() if (found := _look(catalog, table, name)) is not None}
         for model in add_live(compared.review, compared.old, compared.new, live).models:

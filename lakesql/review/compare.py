@@ -9,7 +9,6 @@ from lakesql.compile.select import Select
 from lakesql.compile.statements import compiled_text
 from lakesql.errors import Place, Problem, RunError
 from lakesql.graph.graph import node_id
-from lakesql.graph.manifest import reads_model
 from lakesql.plan.steps import plan_table
 from lakesql.project.files import ProjectFiles
 from lakesql.review.causes import Change
@@ -18,9 +17,10 @@ from lakesql.review.day_changes import find_day_change
 from lakesql.review.option_changes import find_option_changes, resolved
 from lakesql.review.query_changes import find_contract_changes, find_query_changes
 from lakesql.review.readers import ReadersOf
+from lakesql.review.rebuilds import follow_rebuilds, upstream_of
 from lakesql.review.renames import find_renames, judge_rename
 from lakesql.review.table_changes import created_spec, find_table_changes
-from lakesql.review.verdicts import VERDICTS, ModelReview, Reason, Review, Statements, hardest_first, worst
+from lakesql.review.verdicts import ModelReview, Reason, Review, Statements, hardest_first, models_in_order, worst
 from lakesql.review.version import Version, model_name
 
 
@@ -34,16 +34,18 @@ def compare(old: Version | None, new: Version, names: Collection[str], against: 
     unchanged = find_unchanged(old, new) if old is not None else frozenset()
     reviews = {
         name: ModelReview(name) if name in unchanged else _review(old, new, name, renamed)
-        for name in names
+        for name in {*names, *upstream_of(new, names)}
         if name not in gone or name in new.manifest.models
     }
     if old is not None:
-        reviews = _follow_rebuilds(new, reviews)
+        reviews = follow_rebuilds(new, reviews)
+    shown = set(names) & reviews.keys()
     readers = ReadersOf(new, old)
-    for name, review in reviews.items():
-        if review.columns.names:
-            reviews[name] = replace(review, downstream=readers.find(name, review.columns))
-    return Review(against, tuple(sorted(reviews.values(), key=lambda it: (-VERDICTS.index(it.verdict), it.name))))
+    for name in shown:
+        if (columns := reviews[name].columns).names:
+            reviews[name] = replace(reviews[name], downstream=readers.find(name, columns))
+    found, upstream = ([it for it in reviews.values() if (it.name in shown) is is_shown] for is_shown in (True, False))
+    return Review(against, models_in_order(found), models_in_order(upstream))
 
 
 def refuse_all(files: ProjectFiles, problems: Iterable[Problem], against: str) -> Review:
@@ -161,24 +163,3 @@ def _connections(version: Version, name: str) -> list[object]:
     manifest = version.manifest
     read = [manifest.streams.get(it.name) for it in manifest.models[name].facts.streams]
     return [manifest.target.connections.get(stream.connection) for stream in read if stream is not None]
-
-
-def _follow_rebuilds(new: Version, reviews: dict[str, ModelReview]) -> dict[str, ModelReview]:
-    """The reviews, where a model that is to be rebuilt is streamed by others with what becomes of these."""
-    rebuilt = {name for name, review in reviews.items() if review.verdict == "rebuild"}
-    for id_ in new.manifest.graph.nodes:
-        model = new.manifest.models.get(id_.partition(".")[2]) if id_.startswith("model.") else None
-        if model is None or model.name not in reviews:
-            continue
-        for reference in model.facts.streams:
-            read = reads_model(new.manifest, reference.name)
-            if read is None or read.name not in rebuilt:
-                continue
-            what = f"It streams the table of '{read.name}', whose rows others replace when that is rebuilt."
-            do = f"Rebuild it too: lakesql rebuild {read.name}+"
-            reason = Reason("rebuild", "upstream-rebuilt", what, reference.place, do)
-            review = reviews[model.name]
-            if review.verdict not in ("added", "refused"):
-                reviews[model.name] = replace(review, reasons=(*review.reasons, reason))
-                rebuilt.add(model.name)
-    return reviews

@@ -18,8 +18,9 @@ from lakesql.errors import RunError
 from lakesql.plan.steps import Step, plan_table
 from lakesql.plan.table_status import Unknown
 from lakesql.review.continuation import REBUILD, is_refusal, sources_of
+from lakesql.review.rebuilds import follow_rebuilds
 from lakesql.review.table_changes import created_spec
-from lakesql.review.verdicts import VERDICTS, ModelReview, Reason, Review, hardest_first
+from lakesql.review.verdicts import ModelReview, Reason, Review, hardest_first, models_in_order
 from lakesql.review.version import Version
 
 
@@ -51,9 +52,14 @@ def add_live(
     Where a table has no row, nothing is said of how its rows are told apart: it follows its model.
     """
     known = topics or {}
-    models = tuple(_judge(it, old, new, live[it.name], known) if it.name in live else it for it in review.models)
-    ordered = sorted(models, key=lambda it: (-VERDICTS.index(it.verdict), it.name))
-    return replace(review, models=tuple(ordered))
+    judged = {
+        it.name: _judge(it, old, new, live[it.name], known) if it.name in live else it
+        for it in (*review.models, *review.upstream)
+    }
+    if old is not None:
+        judged = follow_rebuilds(new, judged)
+    models, upstream = ([judged[it.name] for it in each] for each in (review.models, review.upstream))
+    return replace(review, models=models_in_order(models), upstream=models_in_order(upstream))
 
 
 def _judge(
@@ -93,7 +99,7 @@ def _with(model: ModelReview, kept: Sequence[Reason], now: Sequence[Reason]) -> 
 
 def _still_counts(reason: Reason, table: LiveTable | None, decision: Decision | None) -> bool:
     """Whether what was supposed of a table with rows and of its checkpoint is so with those that are there."""
-    if reason.condition in REBUILD:
+    if reason.verdict == "rebuild":
         return table is not None and table.has_rows
     is_begun = not isinstance(decision, Fresh)
     return is_begun or reason.verdict != "breaks" or not is_refusal(reason)

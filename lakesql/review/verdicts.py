@@ -185,10 +185,15 @@ class ModelReview:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What a change does to a project's models, the hardest first. `against` says what it is compared with."""
+    """What a change does to a project's models, the hardest first. `against` says what it is compared with.
+
+    `upstream` are those that were not asked for, and whose tables the others stream: what becomes of those depends
+    on it.
+    """
 
     against: str
     models: tuple[ModelReview, ...]
+    upstream: tuple[ModelReview, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -204,6 +209,11 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 def hardest_first(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     """The reasons, each once, the hardest first."""
     return tuple(sorted(dict.fromkeys(reasons), key=lambda it: -VERDICTS.index(it.verdict)))
+
+
+def models_in_order(models: Iterable[ModelReview]) -> tuple[ModelReview, ...]:
+    """The models, the hardest first."""
+    return tuple(sorted(models, key=lambda it: (-VERDICTS.index(it.verdict), it.name)))
 
 
 def reaches(verdict: Verdict, least: Verdict) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +17,8 @@ from lakesql.review.verdicts import VERDICTS, Review
 from tests.review.corpus import CASES, Case, apply, case_name, parse_case, render_case
 
 
-def review_case(case: Case, directory: Path) -> Review:
-    """The plan of the project in `directory`, which is edited."""
+def review_case(case: Case, directory: Path, selected: Collection[str] = ()) -> Review:
+    """The plan of the project in `directory`, which is edited: of the selected models, or of all."""
     options = case.options(directory)
     old = load_new(options, read_project(directory))
     for path, edit in case.edits.items():
@@ -27,7 +28,7 @@ def review_case(case: Case, directory: Path) -> Review:
         new = load_new(options, files)
     except ProjectError as error:
         return refuse_all(files, error.problems, "before")
-    names = {*old.manifest.models, *new.manifest.models}
+    names = selected or {*old.manifest.models, *new.manifest.models}
     return compare(old, new, names, "before")
 
 
@@ -47,6 +48,33 @@ def test_an_edit_has_the_verdicts_of_its_case(path: Path, project: Path, request
         path.write_text(render_case(replace(case, plan=found)), "utf-8")
     else:
         assert found == case.plan
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        {"models/clicks.sql": "-    mode='append',\n+    mode='append', keys='view_id',"},
+        {
+            "models/clicks.sql": "-    mode='append',\n+    mode='append', keys='view_id',",
+            "streams/shop.yml": "-    topic: shop.page_views\n+    topic: shop.page_views_2",
+        },
+        {"models/reports/views_per_10_minutes.sql": "-viewed_at, '10 minutes'\n+viewed_at, '20 minutes'"},
+    ],
+    ids=["keys", "behind another topic", "state"],
+)
+@pytest.mark.parametrize("selected", [(), ("late", "later")])
+def test_who_streams_a_rebuilt_table_is_told_whatever_is_selected(
+    edits: dict[str, str], selected: tuple[str, ...], project: Path
+) -> None:
+    read = "views_per_10_minutes" if len(edits) == 1 and "models/clicks.sql" not in edits else "clicks"
+    for name, stream in {"late": read, "later": "late"}.items():
+        text = f"{{{{ config(mode='append') }}}}\nSELECT * FROM {{{{ stream('{stream}') }}}}\n"
+        (project / f"models/{name}.sql").write_text(text)
+    review = review_case(Case("", edits, ""), project, selected)
+    found = {model.name: [reason.condition for reason in model.reasons] for model in review.models}
+    assert [found["late"], found["later"]] == [["upstream-rebuilt"]] * 2
+    assert not selected or found.keys() == {"late", "later"}
+    assert (read in found) is not bool(selected)
 
 
 def test_every_verdict_has_cases() -> None:

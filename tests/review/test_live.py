@@ -157,6 +157,31 @@ def test_rows_of_other_keys_are_found_whichever_model_wrote_them(plan: Plan, pro
     assert found["steps"] == []
 
 
+def test_who_streams_a_table_that_is_to_be_rebuilt_is_told(
+    plan: Plan, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the files nothing has changed: the ledger says that the rows were written in another mode."""
+    for name, stream in {"sizes": "landing", "late": "sizes"}.items():
+        text = f"{{{{ config(mode='append') }}}}\nSELECT id, size FROM {{{{ stream('{stream}') }}}}\n"
+        (project / f"models/{name}.sql").write_text(text)
+    assert run_command(["parse"]) == 0
+    shutil.rmtree(project / "before")
+    (project / "target").rename(project / "before")
+    sizes = make_table(project)
+    opened = open_catalog(load_project(Options(project_dir=project)).target.catalog)
+    write(opened.iceberg.create_table("shop.late", sizes.schema(), properties=dict(GIVEN_PROPERTIES)))
+
+    def conditions() -> list[str]:
+        capsys.readouterr()
+        assert run_command(["plan", "--live", "--state", "before", "--select", "late", "--output", "json"]) == 0
+        (model,) = json.loads(capsys.readouterr().out)["models"]
+        return [condition for _, condition in reasons(model)]
+
+    assert "upstream-rebuilt" not in conditions()
+    write(sizes, **BY_ID)
+    assert conditions()[0] == "upstream-rebuilt"
+
+
 def test_a_table_without_a_row_follows_its_model(plan: Plan, project: Path) -> None:
     table = ordered(make_table(project))
     apply("-keys='id'\n+keys=['id', 'size']", project / "models/sizes.sql")
