@@ -118,6 +118,19 @@ def hadoop_properties(catalog: Catalog) -> dict[str, str]:
     return {f"spark.hadoop.{key}": value for key, value in {**_S3A_LIMITS, **settings}.items()}
 
 
+def is_same_catalog(one: Catalog, other: Catalog) -> bool:
+    """Whether two blocks lead to one catalog, as far as they say: whoever logs in, wherever new tables are to lie."""
+    return _address(one) == _address(other)
+
+
+def _address(catalog: Catalog) -> tuple[str, ...]:
+    uri = _LOGIN.sub("//", catalog.uri.partition("?")[0])
+    return (catalog.name, catalog.type, uri, catalog.warehouse if catalog.type == "rest" else "")
+
+
+_LOGIN = re.compile(r"//[^/@]*@")
+
+
 def uses_s3(catalog: Catalog) -> bool:
     """Whether the block says that the tables' files lie in S3. Beside a folder, `s3.` keys are for what is read."""
     properties = catalog.properties

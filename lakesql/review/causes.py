@@ -12,6 +12,7 @@ from lakesql.errors import Place, ProjectError
 from lakesql.graph.manifest import reads_model
 from lakesql.model.config import folder_defaults
 from lakesql.model.model import Model
+from lakesql.project.catalog import is_same_catalog
 from lakesql.project.settings import SETTINGS_FILE
 from lakesql.project.yaml import parse_yaml
 from lakesql.review.version import Version
@@ -34,6 +35,12 @@ class Change:
     def model(self) -> Model:
         """The model as it is now."""
         return self.after.model
+
+    @property
+    def is_same_table(self) -> bool:
+        """Whether both versions write one table: it has the same name, in the same catalog."""
+        catalogs = [version.manifest.target.catalog for version in (self.old, self.new)]
+        return self.before.model.table == self.after.model.table and is_same_catalog(*catalogs)
 
 
 def sql_place(change: Change, offset: int) -> Place:
@@ -103,9 +110,14 @@ def changed_option_place(change: Change, option: str) -> Place:
     return after
 
 
-def target_place(version: Version, key: str) -> Place:
-    """Where the target says a key; the target, where it does not."""
-    return version.target.key_place(key) if version.target is not None else Place("profiles.yml")
+def target_place(version: Version, *keys: str) -> Place:
+    """Where the target says a key, or one within it; as near as it says it, where it does not."""
+    place, at = Place("profiles.yml"), version.target
+    for key in keys:
+        if at is None or not isinstance(at.value, dict):
+            return place
+        place, at = at.key_place(key), at.value.get(key)
+    return place
 
 
 def connection_place(version: Version, name: str) -> Place:

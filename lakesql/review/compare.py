@@ -10,11 +10,12 @@ from lakesql.compile.statements import compiled_text
 from lakesql.errors import Place, Problem, RunError
 from lakesql.graph.graph import node_id
 from lakesql.plan.steps import plan_table
+from lakesql.project.catalog import is_same_catalog
 from lakesql.project.files import ProjectFiles
 from lakesql.review.causes import Change
 from lakesql.review.continuation import find_refusals, is_refusal
 from lakesql.review.day_changes import find_day_change
-from lakesql.review.option_changes import find_option_changes, resolved
+from lakesql.review.option_changes import find_option_changes, resolved, sql_settings
 from lakesql.review.query_changes import find_contract_changes, find_query_changes
 from lakesql.review.readers import ReadersOf
 from lakesql.review.rebuilds import follow_rebuilds, upstream_of
@@ -141,7 +142,9 @@ def find_unchanged(old: Version, new: Version) -> frozenset[str]:
     """The models that are made from the same in both versions, and that are known to compile."""
     olds, news = old.compiled(), new.compiled()
     targets = old.manifest.target, new.manifest.target
-    if targets[0].checkpoints != targets[1].checkpoints or old.schemas != new.schemas:
+    places = [(it.checkpoints, it.catalog.warehouse, sql_settings(it)) for it in targets]
+    is_elsewhere = places[0] != places[1] or not is_same_catalog(targets[0].catalog, targets[1].catalog)
+    if is_elsewhere or old.schemas != new.schemas:
         return frozenset()
     graph = new.manifest.graph
     wrong = graph.downstream(node_id("model", name) for name in new.problems)

@@ -89,7 +89,7 @@ def old_progress(change: Change) -> ProgressState:
     """What the old version's query leaves behind, and what the new version is, as `decide` compares them."""
     before, after = change.before, change.after
     model, writing = after.model, after.writing
-    is_same_table = before.model.table == model.table
+    is_same_table = change.is_same_table
     olds, news = _reads(change.old, before), _reads(change.new, after)
     positions = {name: _position(_kind(olds[name], news.get(name)), olds[name]) for name in olds}
     names = tuple(olds)
@@ -262,6 +262,11 @@ def _what(change: Change, problem: Problem) -> str:
     """What a refusal says, without the places of a checkpoint that is only supposed."""
     before, after, name = change.before, change.after, change.model.name
     match problem.condition:
+        case "table-recreated" if before.model.table == after.model.table:
+            return (
+                f"Table {after.model.table} is looked for in another catalog than the one in which the checkpoint has "
+                "filled it. If that is the same one at another address, nothing changes."
+            )
         case "table-recreated":
             return f"Model '{name}' writes {after.model.table} now, and its checkpoint has filled {before.model.table}."
         case "streams-changed" if problem.what.find("was made for") > 0:
@@ -316,7 +321,9 @@ def _table_place(change: Change) -> Place:
         return changed_option_place(change, "table")
     if before.table.namespace != after.table.namespace:
         return option_place(change.new, after, "namespace")
-    return target_place(change.new, "catalog")
+    was, now = (version.manifest.target.catalog for version in (change.old, change.new))
+    key = next((it for it in ("name", "type", "uri", "warehouse") if getattr(was, it) != getattr(now, it)), "name")
+    return target_place(change.new, "catalog", key)
 
 
 def _stream_place(change: Change) -> Place:

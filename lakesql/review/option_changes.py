@@ -8,8 +8,9 @@ from typing import Any
 
 from lakesql.model.model import WrittenCall
 from lakesql.project.duration import Duration
+from lakesql.project.profiles import Target
 from lakesql.project.size import Size
-from lakesql.review.causes import Change, changed_option_place, properties_place
+from lakesql.review.causes import Change, changed_option_place, properties_place, target_place
 from lakesql.review.verdicts import Reason, Verdict
 from lakesql.select.differences import is_same_expression
 
@@ -58,6 +59,12 @@ def find_option_changes(change: Change) -> Iterator[Reason]:
     yield from _key_changes(change)
     yield from _call_changes(change)
     yield from _property_changes(change)
+    yield from _target_changes(change)
+
+
+def sql_settings(target: Target) -> Mapping[str, str]:
+    """The settings of a target's Spark that may change what a SELECT makes of its rows."""
+    return {key: value for key, value in target.spark.conf.items() if key.startswith("spark.sql.")}
 
 
 def resolved(value: Any) -> Any:
@@ -133,6 +140,22 @@ def _expectation_changes(change: Change) -> Iterator[Reason]:
     for name in sorted(before.keys() - after.keys()):
         what = f"'{name}' is not expected of rows any more, from the next batch on."
         yield Reason("next-batch", "expectation-changed", what, properties_place(change.new, change.model, "expect"))
+
+
+def _target_changes(change: Change) -> Iterator[Reason]:
+    """Settings of the target by which Spark works out rows, and where it puts new tables."""
+    targets = [version.manifest.target for version in (change.old, change.new)]
+    was, now = map(sql_settings, targets)
+    keys = [key for key in sorted(was.keys() | now.keys()) if was.get(key) != now.get(key)]
+    if keys:
+        what = (
+            f"Other settings of Spark count from the next batch on ({', '.join(keys)}): the SELECT may make other rows "
+            "by them. Rows that are in the table stay as they were."
+        )
+        yield Reason("next-batch", "option-changed", what, target_place(change.new, "spark", "conf", keys[0]))
+    if change.is_same_table and targets[0].catalog.warehouse != targets[1].catalog.warehouse:
+        what = "New tables lie in another warehouse. The table stays where it is, and so do its files."
+        yield Reason("none", "option-changed", what, target_place(change.new, "catalog", "warehouse"))
 
 
 def _key_changes(change: Change) -> Iterator[Reason]:

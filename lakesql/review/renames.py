@@ -43,7 +43,7 @@ def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelRev
     assert isinstance(after, Select)
     change, texts = Change(old, new, before, after), Statements(compiled_text(before), compiled_text(after))
     table = find_table_changes(change)
-    if before.model.table != after.model.table:
+    if not change.is_same_table:
         what = (
             f"It was '{former}'. It begins anew: {after.model.table} is filled from the start of the streams, and "
             f"{before.model.table} stays as it is, with its checkpoint."

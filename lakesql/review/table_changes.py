@@ -33,7 +33,7 @@ def find_table_changes(change: Change) -> TableChanges:
     """What `run` does to the table of the old version, or refuses to do."""
     before, after = table_specs(change)
     columns = _column_changes(change, before, after)
-    if before.name != after.name:
+    if not change.is_same_table:
         return TableChanges((), columns, _steps(change, None, after))
     units = [*_column_units(change, before, after), *_shape_units(change, before, after)]
     reasons = [reason for unit in units for reason in _judge(change, before, unit)]

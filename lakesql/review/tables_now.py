@@ -101,6 +101,8 @@ def _still_counts(reason: Reason, table: LiveTable | None, decision: Decision | 
     """Whether what was supposed of a table with rows and of its checkpoint is so with those that are there."""
     if reason.verdict == "rebuild":
         return table is not None and table.has_rows
+    if reason.condition == "table-recreated" and decision is not None:
+        return False  # the checkpoint is of the table that is there
     is_begun = not isinstance(decision, Fresh)
     return is_begun or reason.verdict != "breaks" or not is_refusal(reason)
 

@@ -83,7 +83,7 @@ def check_table(change: Change) -> None:
     """The table is altered as the planning of a run says, or refused as it is."""
     before, after = table_specs(change)
     found = find_table_changes(change)
-    state = former_table(change, before) if before.name == after.name else None
+    state = former_table(change, before) if change.is_same_table else None
     policy, namespaces = change.model.config.on_schema_change, frozenset({before.name.namespace})
     try:
         steps = plan_table(change.model.name, after, policy, state, namespaces, change.after.compared)
