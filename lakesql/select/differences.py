@@ -37,23 +37,24 @@ def find_differences(old: str, new: str) -> tuple[Difference, ...]:
     """How `new` differs from `old`, both read by `read_query` without a problem; nothing where only spelling does.
 
     Spaces, comments, capitals, quotes that are not needed, `AS`, brackets that change nothing and the order of the
-    columns are spelling. A column that only one of the two has is no difference: who knows the columns tells it.
+    columns are spelling; capitals of a field's name in `struct(…)` are not, as it becomes a text in JSON. A column that
+    only one of the two has is no difference: who knows the columns tells it.
     """
     if old == new:
         return ()
     before, after = _read(old), _read(new)
     if hints(old) != hints(new):
         return (Difference("rest", "a hint", after.text.tokens[0].start),)
-    if _spelling(before.text) == _spelling(after.text) or _is_same_tree(before, after):
+    if _words(before) == _words(after) or _is_same_tree(before, after):
         return ()
-    starts = _changed_tokens(before.text, after.text)
+    starts = _changed_tokens(before, after)
     there = {(part.kind, part.name): part for part in _parts(before)}
     found = []
     for part in _parts(after):
         former = there.get((part.kind, part.name))
         if former is None and part.kind == "column":
             continue
-        if former is None or _bare(former.tokens) != _bare(part.tokens):
+        if former is None or _bare(before, former.tokens) != _bare(after, part.tokens):
             at = next((start for start in starts if part.first <= start <= part.last), part.first)
             found.append(Difference(part.kind, part.name, at))
     kept = {(part.kind, part.name) for part in _parts(after)}
@@ -67,7 +68,7 @@ def find_differences(old: str, new: str) -> tuple[Difference, ...]:
 
 def first_change(old: str, new: str) -> int:
     """The offset in `new` of the first word that differs; of its first one where none does."""
-    return min(_changed_tokens(_read(old).text, _read(new).text), default=0)
+    return min(_changed_tokens(_read(old), _read(new)), default=0)
 
 
 def is_same_expression(old: str, new: str) -> bool:
@@ -79,8 +80,17 @@ def is_same_expression(old: str, new: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Select:
+    """A SELECT. `fields` are the offsets of the names of fields that a `struct(…)` of it makes."""
+
     text: Text
     tree: exp.Query
+    fields: frozenset[int]
+
+    def word(self, token: Token) -> str:
+        """A token in one spelling; Spark has two for some comparisons."""
+        if token.start in self.fields:
+            return token.text
+        return str(token.token_type) if token.token_type in _COMPARISONS else spelled(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +111,27 @@ class _Part:
 def _read(sql: str) -> _Select:
     findings = Findings(lambda offset: Place("", 1, offset + 1))
     text = read_text(sql, findings)
-    return _Select(text, parse_query(text, sql, findings))
+    return _Select(text, parse_query(text, sql, findings), frozenset(_fields(text.tokens)))
 
 
-def _spelling(text: Text) -> list[str]:
-    return [_word(token) for token in text.tokens]
+def _fields(tokens: list[Token]) -> Iterator[int]:
+    """The offsets of names that end an argument of `struct(…)`: each is an alias, or a column that gives its name."""
+    structs: list[bool] = []
+    for at, token in enumerate(tokens):
+        if token.token_type is TokenType.L_PAREN:
+            structs.append(at > 0 and tokens[at - 1].text.lower() == "struct")
+        ends_argument = token.token_type in (TokenType.COMMA, TokenType.R_PAREN)
+        if ends_argument and structs and structs[-1] and tokens[at - 2].token_type in _BEFORE_NAMES:
+            yield tokens[at - 1].start
+        if structs and token.token_type is TokenType.R_PAREN:
+            structs.pop()
 
 
-def _word(token: Token) -> str:
-    """A token in one spelling; Spark has two for some comparisons."""
-    return str(token.token_type) if token.token_type in _COMPARISONS else spelled(token)
+_BEFORE_NAMES = frozenset({TokenType.ALIAS, TokenType.DOT, TokenType.L_PAREN, TokenType.COMMA})
+
+
+def _words(select: _Select) -> list[str]:
+    return [select.word(token) for token in select.text.tokens]
 
 
 _COMPARISONS = frozenset({TokenType.EQ, TokenType.NEQ})
@@ -121,7 +142,7 @@ def _is_same_tree(before: _Select, after: _Select) -> bool:
 
     The parser has one node for functions that it takes for one another, so that equal trees alone are not enough.
     """
-    words = [Counter(_bare(tuple(it.text.tokens), without_brackets=True)) for it in (before, after)]
+    words = [Counter(_bare(it, tuple(it.text.tokens), without_brackets=True)) for it in (before, after)]
     return words[0] == words[1] and _plain(before.tree) == _plain(after.tree)
 
 
@@ -151,20 +172,21 @@ def _is_unordered(select: exp.Select) -> bool:
 _BRACKETS = frozenset({TokenType.L_PAREN, TokenType.R_PAREN})
 
 
-def _bare(tokens: tuple[Token, ...], without_brackets: bool = False) -> list[str]:
+def _bare(select: _Select, tokens: tuple[Token, ...], without_brackets: bool = False) -> list[str]:
     """The words that mean something, in one spelling."""
     left_out = {TokenType.ALIAS, *(_BRACKETS if without_brackets else ())}
-    return [_word(token) for token in tokens if token.token_type not in left_out]
+    return [select.word(token) for token in tokens if token.token_type not in left_out]
 
 
-def _changed_tokens(before: Text, after: Text) -> list[int]:
+def _changed_tokens(before: _Select, after: _Select) -> list[int]:
     """The offsets in the newer text at which its words begin to differ; of very long texts the first one."""
-    old, new, last = _spelling(before), _spelling(after), len(after.tokens) - 1
+    old, new, tokens = _words(before), _words(after), after.text.tokens
+    last = len(tokens) - 1
     if len(old) + len(new) > _MOST_WORDS:
         pairs = zip(old, new, strict=False)
-        return [after.tokens[next((at for at, (was, now) in enumerate(pairs) if was != now), last)].start]
+        return [tokens[next((at for at, (was, now) in enumerate(pairs) if was != now), last)].start]
     matcher = SequenceMatcher(None, old, new, autojunk=False)
-    return [after.tokens[min(j, last)].start for tag, _, _, j, _ in matcher.get_opcodes() if tag != "equal"]
+    return [tokens[min(j, last)].start for tag, _, _, j, _ in matcher.get_opcodes() if tag != "equal"]
 
 
 _MOST_WORDS = 6_000

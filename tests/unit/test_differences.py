@@ -20,6 +20,10 @@ def found(old: str, new: str) -> list[tuple[str, str, str]]:
         ("SELECT a, b FROM s", "select  a ,/* x */ `b`\nFROM S -- y"),
         ("SELECT a AS x FROM s WHERE a <> 1 AND b = 2", "SELECT a x FROM s WHERE ((a != 1) AND (b == 2))"),
         ("SELECT a, b + 1 AS c FROM s", "SELECT b + 1 AS c, a FROM s"),
+        (
+            "SELECT struct(Lower(A) as x, CASE WHEN a THEN b END) AS c FROM s",
+            "SELECT STRUCT(lower(a) AS x, case when A then B end) AS C FROM s",
+        ),
     ],
 )
 def test_spelling_is_no_difference(old: str, new: str) -> None:
@@ -30,6 +34,16 @@ def test_spelling_is_no_difference(old: str, new: str) -> None:
     ("old", "new", "expected"),
     [
         ("SELECT a, 'x' AS b FROM s", "SELECT a, 'X' AS b FROM s", [("column", "b", "'X'")]),
+        (
+            "SELECT to_json(struct(a AS n, b.c)) AS x FROM s",
+            "SELECT to_json(struct(a AS N, b.c)) AS x FROM s",
+            [("column", "x", "N,")],
+        ),
+        (
+            "SELECT to_json(struct(a, upper(b) AS d)) AS x FROM s",
+            "SELECT to_json(struct(A, upper(B) AS d)) AS x FROM s",
+            [("column", "x", "A,")],
+        ),
         ("SELECT nvl(a, 1) AS b FROM s", "SELECT coalesce(a, 1) AS b FROM s", [("column", "b", "coalesce(a,")]),
         ("SELECT a - (b - c) AS d FROM s", "SELECT (a - b) - c AS d FROM s", [("column", "d", "(a")]),
         ("SELECT a FROM s WHERE a > 1", "SELECT a FROM s WHERE a > 2", [("filter", "WHERE", "2")]),
