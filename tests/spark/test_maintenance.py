@@ -7,20 +7,24 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from lakesql.catalog.connect import open_catalog
 from lakesql.catalog.table_facts import read_facts
 from lakesql.compile.maintenance import iceberg_options
 from lakesql.compile.select import build_selects
+from lakesql.engine.ledger.snapshots import load_table
 from lakesql.engine.maintenance.figures import parse_work
 from lakesql.engine.maintenance.keeper import LOOKS_AGAIN_MS, Keeper
 from lakesql.engine.progress.lease import Leases
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.gateway import java_class
+from lakesql.engine.spark.session import catalog_conf
 from lakesql.events import BatchCommitted, Event, MaintenanceFailed, Noted, TableMaintained, now_ms
 from lakesql.model.table_name import TableName
 from lakesql.names import MAINTENANCE_PROPERTY
@@ -133,6 +137,49 @@ def test_every_procedure_leaves_the_rows_and_takes_the_files(project: Project, v
     assert "a.remove_orphan_files" in tasks(keep(project, "a"))
     assert not old.exists() and young.exists()
     assert rows(project, "a") == appended(range(9))
+
+
+def test_files_of_another_table_in_the_same_folder_are_no_orphans(project: Project) -> None:
+    """Two catalogs with the same warehouse and namespace make their tables in the same folders."""
+    project.stream("e", {"id": "int", "n": "int"})
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance=EAGER)
+    record(project, 0)
+    project.run().check()
+    session, own = project.lake.session, project.lake.catalog.profile
+    uri = f"sqlite:///{project.directory}/other.db"
+    open_catalog(other := replace(own, name="other", uri=uri))
+    apart = replace(other, name="apart", properties={"unique-table-location": "true"})
+    for each in (other, apart):
+        for key, value in catalog_conf(each).items():
+            session.conf.set(key, value)
+    table = f"other.{project.namespace}.a"
+    session.sql(f"CREATE NAMESPACE other.{project.namespace}")
+    session.sql(f"CREATE NAMESPACE apart.{project.namespace}")
+    session.sql(f"CREATE TABLE apart.{project.namespace}.a (id int) USING iceberg")
+    alone = load_table(session, TableName("apart", project.namespace, "a"))
+    assert alone.location() != project.iceberg("a").location()
+    gzipped = "TBLPROPERTIES ('write.metadata.compression-codec'='gzip')"
+    session.sql(f"CREATE TABLE {table} USING iceberg {gzipped} AS SELECT 7 AS id")
+    uuid = str(load_table(session, TableName("other", project.namespace, "a")).uuid())
+    folder = Path(project.iceberg("a").location().removeprefix("file:"))
+    for file in folder.rglob("*"):
+        os.utime(file, (time.time() - 4 * 86_400,) * 2)
+
+    def orphans() -> list[Event]:
+        queries = maintenance_queries({"a": frozenset({"a.remove_orphan_files"})}, at_once=True)
+        return [*project.run(queries_by=queries).events]
+
+    (failed,) = [event for event in orphans() if isinstance(event, MaintenanceFailed)]
+    assert uuid in failed.why and str(folder) in failed.why
+    assert [row.id for row in session.sql(f"SELECT id FROM {table}").collect()] == [7]
+
+    session.sql(f"DROP TABLE {table}")  # and its files stay
+    assert [event for event in orphans() if isinstance(event, MaintenanceFailed)]
+    for file in folder.glob("metadata/*.gz.metadata.json"):
+        file.unlink()
+    (done,) = [event for event in orphans() if isinstance(event, TableMaintained)]
+    assert dict(done.counts)["orphan_files_count"] > 0
+    assert rows(project, "a") == appended(range(1))
 
 
 def test_what_the_ledger_and_a_stream_of_the_table_need_does_not_expire(project: Project) -> None:

@@ -37,6 +37,7 @@ from lakesql.engine.maintenance.figures import (
     parse_work,
     render_work,
 )
+from lakesql.engine.maintenance.folder import check_folder
 from lakesql.engine.maintenance.partitions import read_partitions
 from lakesql.engine.maintenance.planned import plan_rewrite
 from lakesql.engine.maintenance.protect import Reader, find_needed, tag_entries
@@ -344,6 +345,7 @@ class Keeper:
             case RemoveOrphanFiles() as options:
                 if self._is_rebuilt(session):
                     return None
+                check_folder(load_table(session, task.table))
                 before = _time(self._clock() - options.older_than.length_ms)
                 return {"orphan_files_count": len(self._collect(session, call_text(task, before=before)))}
             case _:

@@ -1,0 +1,84 @@
+"""Whether a table has its folder to itself: whatever no version of it has is taken for an orphan there.
+
+Two catalogs with the same warehouse and namespace make their tables in the same folders.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from contextlib import closing
+from pathlib import PurePosixPath
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from lakesql.engine.ledger.snapshots import JavaTable, read_json, table_id
+from lakesql.engine.spark.gateway import java_class
+from lakesql.names import MAINTAINED_PROPERTY
+
+HEAD_BYTES = 1024
+"""How much of a metadata file is read: the table's UUID is among its first words."""
+
+_UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')
+_METADATA_FILES = (".metadata.json", ".metadata.json.gz")
+
+
+class FolderError(Exception):
+    """A table's folder has metadata of another table, or nobody can tell whether it has."""
+
+
+def check_folder(table: JavaTable) -> None:
+    """Raise `FolderError` where metadata of another table lies in the table's folder.
+
+    Of the metadata files that the table itself does not name, the head of each is read: there are few, as the table
+    removes its old ones, and an orphan is one of these for some days only.
+    """
+    own, location = table_id(table), str(table.location()).rstrip("/")
+    known = _known_files(table)
+    for file in _newest_first(table.io(), f"{location}/metadata/"):
+        if PurePosixPath(file).name in known or not file.endswith(_METADATA_FILES):
+            continue
+        found = _UUID.search(_read_head(table.io(), file))
+        if found is not None and (other := found[1].decode()) != own:
+            raise FolderError(
+                f"the folder {location} has metadata of another table too, of UUID {other} (this one has {own}), whose "
+                "files would be removed as orphans. If another catalog has that table, give one of the two a "
+                f"`warehouse` or a `namespace` of its own, or set {MAINTAINED_PROPERTY}=false on this one; if nobody "
+                f"has it, as it was dropped without its files, remove its metadata files, such as {file}"
+            )
+
+
+def _known_files(table: JavaTable) -> frozenset[str]:
+    """The names of the metadata files that the table itself names: no other file has such a name, a UUID is in it."""
+    log = json.loads(read_json(table)).get("metadata-log", [])
+    files = [str(table.operations().current().metadataFileLocation()), *(entry["metadata-file"] for entry in log)]
+    return frozenset(PurePosixPath(file).name for file in files)
+
+
+def _newest_first(io: Any, folder: str) -> list[str]:
+    """The files of a folder, however deep, as the table's own access to the storage lists them."""
+    if not java_class("org.apache.iceberg.io.SupportsPrefixOperations")._java_lang_class.isInstance(io):
+        kind = io.getClass().getName()
+        raise FolderError(f"{kind} lists no files, so nobody can tell whether all in {folder} are the table's own")
+    lists = java_class("org.apache.iceberg.relocated.com.google.common.collect.Lists")
+    try:
+        listed = lists.newArrayList(io.listPrefix(folder))
+    except Py4JJavaError as error:
+        if "FileNotFoundException" in str(error):  # the table keeps its metadata elsewhere
+            return []
+        raise
+    jackson = "com.fasterxml.jackson"
+    visible = java_class(f"{jackson}.annotation.JsonAutoDetect$Visibility").ANY
+    fields = java_class(f"{jackson}.annotation.PropertyAccessor").FIELD
+    mapper = java_class(f"{jackson}.databind.ObjectMapper")().setVisibility(fields, visible)
+    found = json.loads(mapper.writeValueAsString(listed))  # as one text: there may be thousands
+    return [file["location"] for file in sorted(found, key=lambda file: -file["createdAtMillis"])]
+
+
+def _read_head(io: Any, file: str) -> bytes:
+    """The beginning of a file, of one that is compressed too."""
+    with closing(io.newInputFile(file).newStream()) as stream:
+        head = bytes(stream.readNBytes(HEAD_BYTES))
+    return zlib.decompressobj(wbits=31).decompress(head) if head.startswith(b"\x1f\x8b") else head
