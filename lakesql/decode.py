@@ -240,6 +240,14 @@ def read_positive(node: Node) -> int:
     raise ProjectError.of("wrong-value", f"{node.shown} is not a positive whole number.", place=node.place)
 
 
+def read_filled(node: Node) -> str:
+    """A text that is not empty, nor blank, or a `ProjectError`. An environment's variable may be set to nothing."""
+    text: str = _read_scalar(node, str)
+    if text.strip():
+        return text
+    raise ProjectError.of("wrong-value", f"{node.shown} is an empty text.", place=node.place)
+
+
 def read_option_text(node: Node) -> str:
     """The text of an option that is handed on to others: a text, a number as it is written, `true` or `false`."""
     match node.value:

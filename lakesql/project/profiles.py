@@ -12,7 +12,7 @@ from typing import Literal, assert_never
 import jinja2
 from jinja2 import nodes
 
-from lakesql.decode import Node, decode, option, read_entries, read_option_text, read_positive, read_value
+from lakesql.decode import Node, decode, option, read_entries, read_filled, read_option_text, read_positive, read_value
 from lakesql.errors import Place, Problem, ProfileError, ProjectError, did_you_mean
 from lakesql.names import check_name
 from lakesql.project.duration import Duration, parse_duration
@@ -28,14 +28,16 @@ PROFILES_FILE = "profiles.yml"
 class Recorded:
     """The embedded stand-in for a broker: a folder per topic that holds JSON-lines files of Kafka records."""
 
-    path: str = option("Folder of the topics' folders.")
+    path: str = option("Folder of the topics' folders.", read=read_filled)
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
     """Plain files; a stream's `path` is relative to this one."""
 
-    path: str = option("Base of the streams' paths; the project's directory if left out.", default=".")
+    path: str = option(
+        "Base of the streams' paths; the project's directory if left out.", default=".", read=read_filled
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def connection_type(connection: Connection) -> str:
 class Spark:
     """How Spark is started. `places` are those of the keys of `conf`, and of `spark.master`."""
 
-    master: str = option("Spark's master.", default="local[*]")
+    master: str = option("Spark's master.", default="local[*]", read=read_filled)
     conf: Mapping[str, str] = option("Settings that override lakesql's own.", factory=dict, read=_plain_options)
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
 
@@ -163,7 +165,9 @@ class Target:
     name: str = option("The output's key.")
     namespace: str = option("Namespace of the tables; the profile's name if left out.", default="", read=check_name)
     catalog: Catalog = option("The Iceberg catalog.", factory=Catalog, read=_read_catalog)
-    checkpoints: str = option("Where the checkpoints are: a folder or a URL.", default=".lakesql/checkpoints")
+    checkpoints: str = option(
+        "Where the checkpoints are: a folder or a URL.", default=".lakesql/checkpoints", read=read_filled
+    )
     run: Literal["once", "continuous"] = option(
         "What `lakesql run` does without --once or --continuous.", default="once"
     )
