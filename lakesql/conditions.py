@@ -676,6 +676,10 @@ CONDITIONS: dict[str, Condition] = {
         "pyspark is not installed, so nothing can be run.",
         "In a checkout of lakesql: `pip install '.[spark]'`.",
     ),
+    "spark-option": Condition(
+        "`spark.conf` of the target has a key that is said elsewhere in the target, or that is no setting of Spark's.",
+        "Move or correct the key as the message says. `spark.hadoop.…` are settings of Hadoop.",
+    ),
     "spark-refused": Condition(
         "Spark does not start with what the target says.",
         "Correct `spark` of the target in profiles.yml: its `master`, and its `conf`.",

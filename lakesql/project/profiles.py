@@ -68,12 +68,28 @@ def connection_type(connection: Connection) -> str:
     return next(name for name, kind in CONNECTIONS.items() if kind is type(connection))
 
 
+def _read_conf(node: Node) -> dict[str, str]:
+    return read_entries(node, _read_setting)
+
+
+def _read_setting(key: str, node: Node) -> str:
+    if key == "spark.master":
+        raise ProjectError.of("spark-option", "'spark.master' has a key of its own.", fix="Write `spark: {master: …}`.")
+    if not key.startswith("spark."):
+        raise ProjectError.of(
+            "spark-option",
+            f"'{key}' is no setting of Spark's: these begin with `spark.`.",
+            fix=f"Write `spark.{key}` if it is Spark's, and `spark.hadoop.{key}` if it is Hadoop's.",
+        )
+    return read_option_text(node)
+
+
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """How Spark is started. `places` are those of the keys of `conf`, and of `spark.master`."""
+    """How Spark is started. `places` are those of the values of `conf`, and of `spark.master`."""
 
     master: str = option("Spark's master.", default="local[*]", read=read_filled)
-    conf: Mapping[str, str] = option("Settings that override lakesql's own.", factory=dict, read=_plain_options)
+    conf: Mapping[str, str] = option("Settings that override lakesql's own.", factory=dict, read=_read_conf)
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
 
 
@@ -209,9 +225,30 @@ def load_target(profile: str, target: str | None, directories: list[Path], envir
         found = decode(
             render_env(output, environ), Target, what=f"target '{name}'", words="target", given={"name": name}
         )
+        _check_one_catalog(found, output)
         return found if found.namespace else replace(found, namespace=check_name(Node(profile, root.keys[profile])))
     except ProjectError as error:
         raise ProfileError(error.problems) from None
+
+
+def _check_one_catalog(target: Target, output: Node) -> None:
+    """Raise `ProjectError` (`spark-option`) where Spark is told of the target's catalog what pyiceberg is not."""
+    own = f"spark.sql.catalog.{target.catalog.name}"
+    spark = output.get("spark")
+    conf = spark.get("conf") if spark else None
+    problems = [
+        Problem(
+            "spark-option",
+            f"'{key}' is of the target's own catalog, and Spark alone would hear of it.",
+            "lakesql reads the catalog by pyiceberg too, and both must be in the same one.",
+            f"Write '{key.removeprefix(f'{own}.')}' in the target's `catalog`." if key != own else "Remove it.",
+            conf.key_place(key) if conf else None,
+        )
+        for key in target.spark.conf
+        if key == own or key.startswith(f"{own}.")
+    ]
+    if problems:
+        raise ProjectError(problems)
 
 
 def find_output(profile: str, target: str | None, directories: list[Path], environ: Mapping[str, str]) -> Node:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -72,9 +73,9 @@ def test_a_variable_is_read_as_the_option_takes_it(tmp_path: Path, value: str, r
 threads: "{{ env_var('N') }}"
 checkpoints: "{{ env_var('N') }}"
 connections: {c: {type: rate, rows_per_second: "1{{ env_var('Z', '0') }}"}}
-spark: {conf: {a: "{{ env_var('N') }}"}}""")
+spark: {conf: {spark.a: "{{ env_var('N') }}"}}""")
     target = load(tmp_path, text, environ={"N": value})
-    assert (target.threads, target.checkpoints, target.spark.conf) == (read, value, {"a": value})
+    assert (target.threads, target.checkpoints, target.spark.conf) == (read, value, {"spark.a": value})
     assert target.connections == {"c": Rate(10)}
 
 
@@ -100,7 +101,7 @@ trigger: 90 seconds
 threads: 2
 namespace: other
 checkpoints: "s3://{{ env_var('BUCKET') }}/checkpoints"
-spark: {master: spark://m, conf: {spark.sql.shuffle.partitions: 4, a: yes, b: 1.10}}
+spark: {master: spark://m, conf: {spark.sql.shuffle.partitions: 4, spark.a: yes, spark.b: 1.10}}
 catalog:
   name: big
   type: rest
@@ -127,7 +128,7 @@ connections:
         run="continuous",
         trigger=Duration("90 seconds", 90_000),
         threads=2,
-        spark=Spark("spark://m", {"spark.sql.shuffle.partitions": "4", "a": "true", "b": "1.10"}),
+        spark=Spark("spark://m", {"spark.sql.shuffle.partitions": "4", "spark.a": "true", "spark.b": "1.10"}),
         connections={
             "a": Recorded("here"),
             "b": Files("."),
@@ -138,12 +139,17 @@ connections:
 
 
 def test_the_settings_of_spark_have_their_places(tmp_path: Path) -> None:
-    spark = load(tmp_path, output("spark:\n  master: 'yarn'\n  conf: {a: 1,\n    b: x}")).spark
+    spark = load(tmp_path, output("spark:\n  master: 'yarn'\n  conf: {spark.a: 1,\n    spark.b: x}")).spark
     assert {key: (place.line, place.column) for key, place in spark.places.items()} == {
         "spark.master": (5, 17),
-        "a": (6, 19),
-        "b": (7, 14),
+        "spark.a": (6, 25),
+        "spark.b": (7, 20),
     }
+
+
+def test_spark_may_have_catalogs_beside_the_targets_own(tmp_path: Path) -> None:
+    conf = {"spark.sql.catalog.lakes": "x", "spark.sql.catalog.other.uri": "x", "spark.sql.catalogImplementation": "x"}
+    assert load(tmp_path, output(f"spark: {{conf: {json.dumps(conf)}}}")).spark.conf == conf
 
 
 @pytest.mark.parametrize(
@@ -308,8 +314,14 @@ def test_a_missing_or_malformed_profile_is_refused(
         ("connections: {a: {type: recorded, path: ' '}}", "wrong-value", 47),
         ("spark: local", "wrong-type", 14),
         ("spark: {mster: x}", "unknown-option", 15),
-        ("spark: {conf: {a: [1]}}", "wrong-type", 25),
-        ("spark: {conf: {a: }}", "wrong-type", 25),
+        ("spark: {conf: {spark.a: [1]}}", "wrong-type", 31),
+        ("spark: {conf: {spark.a: }}", "wrong-type", 31),
+        ("spark: {conf: {spark.master: yarn}}", "spark-option", 22),
+        ("spark: {conf: {sql.shuffle.partitions: 8}}", "spark-option", 22),
+        ("spark: {conf: {fs.s3a.endpoint: x}}", "spark-option", 22),
+        ("spark: {conf: {spark.sql.catalog.lake.uri: x}}", "spark-option", 22),
+        ("spark: {conf: {spark.sql.catalog.lake: x}}", "spark-option", 22),
+        ("{catalog: {name: own}, spark: {conf: {spark.sql.catalog.own.warehouse: x}}}", "spark-option", 45),
         ("catalog: {name: my-lake}", "bad-name", 23),
         ("catalog: {type: 3}", "wrong-type", 23),
         ("catalog: {token: {a: b}}", "wrong-type", 24),
