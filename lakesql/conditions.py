@@ -106,7 +106,8 @@ CONDITIONS: dict[str, Condition] = {
         "Create it, or correct `uri` and `warehouse` of the target's `catalog`; `lakesql debug` checks it.",
     ),
     "catalog-options": Condition(
-        "Spark cannot open the target's catalog with the keys that its block has.",
+        "Spark cannot open the target's catalog with the keys that its block has, or would understand one of them "
+        "otherwise than pyiceberg.",
         "Correct the key, or its value, in the target's `catalog` in profiles.yml.",
     ),
     "catalog-refused": Condition(

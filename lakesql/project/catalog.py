@@ -70,7 +70,7 @@ def spark_properties(catalog: Catalog) -> dict[str, str]:
     if catalog.type == "rest":
         properties = {**_REST_TIMEOUTS, **_oauth_properties(catalog), **properties}
     if catalog.type == "sql":
-        properties |= _jdbc_properties(catalog)
+        properties = {**_jdbc_bounds(catalog), **properties, **_jdbc_properties(catalog)}
     if uses_local_files(catalog):
         properties = {**_LOCAL_FILES, **properties}
     if uses_s3(catalog):
@@ -86,7 +86,7 @@ def python_properties(catalog: Catalog) -> dict[str, str]:
     if catalog.type == "rest":
         properties = {**_oauth_properties(catalog), **properties}
     if catalog.type == "sql" and sqlite_file(catalog) is None:
-        properties |= {"uri": _sqlalchemy_uri(postgres_of(catalog)), "pool_pre_ping": "true"}
+        properties |= {"uri": _sqlalchemy_uri(catalog), "pool_pre_ping": "true"}
     return {**properties, **python_s3_properties(catalog)} if uses_s3(catalog) else properties
 
 
@@ -238,7 +238,7 @@ def _jdbc_properties(catalog: Catalog) -> dict[str, str]:
     # pyiceberg makes the tables, and both must read the same columns.
     shared = {"type": "jdbc", "jdbc.schema-version": "V1", "jdbc.init-catalog-tables": "false"}
     if (file := sqlite_file(catalog)) is not None:
-        return {**shared, "jdbc.busy_timeout": "30000", "jdbc.journal_mode": "WAL", "uri": f"jdbc:sqlite:{file}"}
+        return {**shared, "uri": f"jdbc:sqlite:{file}"}
     database = postgres_of(catalog)
     query = f"?{database.query}" if database.query else ""
     return {
@@ -246,26 +246,76 @@ def _jdbc_properties(catalog: Catalog) -> dict[str, str]:
         "uri": f"jdbc:postgresql://{database.server}/{quote(database.database)}{query}",
         "jdbc.user": database.user,
         "jdbc.password": database.password,
-        "jdbc.connectTimeout": str(CONNECT_TIMEOUT_S),
-        # Or a model waits without end for a database that has gone away in silence.
-        "jdbc.socketTimeout": str(ANSWER_TIMEOUT_S),
-        "jdbc.tcpKeepAlive": "true",
     }
 
 
-def _sqlalchemy_uri(database: Postgres) -> str:
-    login = quote(database.user, safe="") + (f":{quote(database.password, safe='')}" if database.password else "")
+def _jdbc_bounds(catalog: Catalog) -> dict[str, str]:
+    """How long Spark waits for the database, unless the block says it: a model would wait without end."""
+    if sqlite_file(catalog) is not None:
+        return {"jdbc.busy_timeout": "30000", "jdbc.journal_mode": "WAL"}
+    bounds = {"connectTimeout": str(CONNECT_TIMEOUT_S), "socketTimeout": str(ANSWER_TIMEOUT_S), "tcpKeepAlive": "true"}
+    said = _postgres_settings(catalog)
+    # What the query says is in the URI too, but for libpq's names, which JDBC passes over.
+    return {f"jdbc.{key}": value for key, value in {**bounds, **said}.items() if key in bounds or key in _LIBPQ}
+
+
+def _sqlalchemy_uri(catalog: Catalog) -> str:
+    database, said = postgres_of(catalog), _postgres_settings(catalog)
     # Or a command waits without end for a database that has gone away in silence.
-    bounds = {
-        "connect_timeout": CONNECT_TIMEOUT_S,
-        "keepalives_idle": 30,
-        "keepalives_interval": 10,
-        "keepalives_count": 3,
-        "tcp_user_timeout": ANSWER_TIMEOUT_S * 1000,
+    query = {
+        "connect_timeout": str(CONNECT_TIMEOUT_S),
+        "keepalives_idle": "30",
+        "keepalives_interval": "10",
+        "keepalives_count": "3",
+        "tcp_user_timeout": f"{said.get('socketTimeout', ANSWER_TIMEOUT_S)}000",
     }
-    query = urlencode({**bounds, **dict(parse_qsl(database.query))})
+    query |= {key: value for key, value in parse_qsl(database.query) if key not in ("currentSchema", "socketTimeout")}
+    for key, theirs in _LIBPQ.items():
+        query.pop(key, None)
+        query |= {theirs: said[key]} if key in said else {}
+    if schemas := said.get("currentSchema"):
+        path = re.sub(r"([\\\s])", r"\\\1", schemas)
+        query["options"] = f"{query.get('options', '')} -csearch_path={path}".strip()
+    login = quote(database.user, safe="") + (f":{quote(database.password, safe='')}" if database.password else "")
     place = f"{login}@{database.server}" if login else database.server
-    return f"postgresql+psycopg://{place}/{quote(database.database, safe='')}?{query}"
+    return f"postgresql+psycopg://{place}/{quote(database.database, safe='')}?{urlencode(query)}"
+
+
+_LIBPQ = {
+    "sslmode": "sslmode",
+    "sslrootcert": "sslrootcert",
+    "sslcert": "sslcert",
+    "sslkey": "sslkey",
+    "connectTimeout": "connect_timeout",
+    "ApplicationName": "application_name",
+}
+"""Settings of a connection by JDBC's names, and by those of libpq, by which pyiceberg connects."""
+
+
+def _postgres_settings(catalog: Catalog) -> dict[str, str]:
+    """What the query of the URI, in whichever names, and the keys `jdbc.…` say of a connection, by JDBC's names.
+
+    Raises `ProfileError` (`catalog-options`) where Spark and pyiceberg would understand it differently.
+    """
+    names = {theirs: ours for ours, theirs in _LIBPQ.items()}
+    given = [(names.get(key, key), value) for key, value in parse_qsl(postgres_of(catalog).query)]
+    given += [(key[5:], value) for key, value in catalog.properties.items() if key.startswith("jdbc.")]
+    said: dict[str, str] = {}
+    problems = []
+    for key, value in given:
+        what = ""
+        if key.startswith("ssl") and key not in _LIBPQ:
+            what = f"'{key}' says of the connection what pyiceberg cannot be told."
+        elif key.endswith("Timeout") and not value.isdigit():
+            what = f"'{key}' is not a number of seconds."
+        elif said.setdefault(key, value) != value and key not in ("user", "password"):
+            what = f"'{key}' is said twice, in the uri and beside it, and not the same."
+        if what:
+            fix = f"Correct it; of TLS, {', '.join(name for name in _LIBPQ if name.startswith('ssl'))} are known."
+            problems.append(Problem("catalog-options", what, "", fix, catalog.place))
+    if problems:
+        raise ProfileError(problems)
+    return said
 
 
 def _copy(properties: dict[str, str], source: str, wanted: str) -> None:

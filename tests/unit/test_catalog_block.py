@@ -1,6 +1,7 @@
 """One block of profiles.yml in the words of Spark and of pyiceberg."""
 
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from sqlalchemy import make_url
@@ -115,6 +116,60 @@ def test_what_stands_behind_a_postgres_uri_reaches_both() -> None:
     query = make_url(python_properties(catalog)["uri"]).query
     assert query["sslmode"] == "require"
     assert query["tcp_user_timeout"] == "60000", "a database that is silent is waited for without end"
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["keys", "query"])
+def test_a_certificate_and_a_schema_of_postgres_reach_both(beside: bool) -> None:
+    said = {"sslmode": "verify-full", "sslrootcert": "/ca.pem", "sslcert": "/c.pem", "sslkey": "/k.pk8"}
+    said["currentSchema"] = "iceberg,public"
+    keys = {f"jdbc.{key}": value for key, value in said.items()} if beside else {}
+    catalog = Catalog("lake", "sql", f"postgresql://h/db{'' if beside else f'?{urlencode(said)}'}", "/wh", keys)
+    url = make_url(python_properties(catalog)["uri"])
+    assert {key: url.query[key] for key in said if key.startswith("ssl")} == {
+        key: value for key, value in said.items() if key.startswith("ssl")
+    }
+    assert url.query["options"] == "-csearch_path=iceberg,public"
+    assert "currentSchema" not in url.query
+    spark = spark_properties(catalog)
+    told = {**plain(spark), **dict(parse_qsl(urlsplit(spark["uri"].removeprefix("jdbc:")).query))}
+    assert told.items() >= said.items()
+
+
+def test_the_users_own_bounds_of_postgres_win_in_both() -> None:
+    for catalog in (
+        Catalog("lake", "sql", "postgresql://h/db", "/wh", {"jdbc.connectTimeout": "3", "jdbc.socketTimeout": "7"}),
+        postgres("postgresql://h/db?connectTimeout=3&socketTimeout=7"),
+    ):
+        spark, query = spark_properties(catalog), make_url(python_properties(catalog)["uri"]).query
+        told = {**dict(parse_qsl(urlsplit(spark["uri"].removeprefix("jdbc:")).query)), **plain(spark)}
+        assert (told["connectTimeout"], told["socketTimeout"], told["tcpKeepAlive"]) == ("3", "7", "true")
+        assert (query["connect_timeout"], query["tcp_user_timeout"]) == ("3", "7000")
+    libpq = postgres("postgresql://h/db?connect_timeout=3&application_name=x")
+    assert plain(spark_properties(libpq))["connectTimeout"] == "3"
+    assert make_url(python_properties(libpq)["uri"]).query["application_name"] == "x"
+
+
+def plain(properties: dict[str, str]) -> dict[str, str]:
+    return {key.removeprefix("jdbc."): value for key, value in properties.items() if key.startswith("jdbc.")}
+
+
+@pytest.mark.parametrize(
+    ("uri", "keys"),
+    [
+        ("postgresql://h/db", {"jdbc.sslfactory": "x"}),
+        ("postgresql://h/db", {"jdbc.ssl": "true"}),
+        ("postgresql://h/db", {"jdbc.sslpassword": "x"}),
+        ("postgresql://h/db?ssl=true", {}),
+        ("postgresql://h/db?sslmode=require", {"jdbc.sslmode": "disable"}),
+        ("postgresql://h/db", {"jdbc.connectTimeout": "ten"}),
+    ],
+)
+def test_what_one_of_spark_and_pyiceberg_would_not_hear_of_postgres_is_refused(uri: str, keys: dict[str, str]) -> None:
+    for tell in (spark_properties, python_properties):
+        with pytest.raises(ProfileError) as caught:
+            tell(Catalog("lake", "sql", uri, "/wh", keys))
+        (problem,) = caught.value.problems
+        assert problem.condition == "catalog-options"
 
 
 @pytest.mark.parametrize("uri", ["", "mysql://h/db", "postgresql://h", "postgresql://h/"])
