@@ -38,7 +38,8 @@ class Postgres:
 
 
 def check_block(catalog: Catalog) -> None:
-    """Raise `ProfileError` (`missing-option`) for each key that the block lacks, as no server is needed to tell."""
+    """Raise `ProfileError` for each key that the block lacks (`missing-option`), and for two regions of one catalog
+    (`catalog-options`), as no server is needed to tell."""
     given = {"uri": catalog.uri, "warehouse": catalog.warehouse, **catalog.properties}
     needed = {key: _EXAMPLES[key] for key in _NEEDED.get(catalog.type, ())}
     for one, other in (_S3_LOGIN, _S3_LOGIN[::-1]):
@@ -49,6 +50,10 @@ def check_block(catalog: Catalog) -> None:
         for key, example in needed.items()
         if not given.get(key)
     ]
+    regions = [given[key] for key in ("client.region", "glue.region") if given.get(key)]
+    if catalog.type == "glue" and len(set(regions)) > 1:
+        what = f"catalog '{catalog.name}' is in two regions: Spark takes 'client.region', pyiceberg 'glue.region'."
+        problems.append(Problem("catalog-options", what, "", "Give one of them.", catalog.place))
     if problems:
         raise ProfileError(problems)
 
@@ -75,7 +80,7 @@ def spark_properties(catalog: Catalog) -> dict[str, str]:
         properties = {**_LOCAL_FILES, **properties}
     if uses_s3(catalog):
         properties.setdefault("io-impl", S3_FILE_IO)
-        _copy(properties, "s3.region", "client.region")
+        properties.setdefault("client.region", _region(catalog))
     return {key: value for key, value in properties.items() if value}
 
 
@@ -87,6 +92,8 @@ def python_properties(catalog: Catalog) -> dict[str, str]:
         properties = {**_oauth_properties(catalog), **properties}
     if catalog.type == "sql" and sqlite_file(catalog) is None:
         properties |= {"uri": _sqlalchemy_uri(catalog), "pool_pre_ping": "true"}
+    if catalog.type == "glue" and (region := _region(catalog)):
+        properties.setdefault("glue.region", region)
     return {**properties, **python_s3_properties(catalog)} if uses_s3(catalog) else properties
 
 
@@ -94,7 +101,8 @@ def python_s3_properties(catalog: Catalog) -> dict[str, str]:
     """What pyiceberg is told of S3 alone."""
     properties = {"s3.connect-timeout": str(CONNECT_TIMEOUT_S), "s3.request-timeout": str(ANSWER_TIMEOUT_S)}
     properties |= {key: value for key, value in catalog.properties.items() if key.startswith(_S3_KEYS)}
-    _copy(properties, "client.region", "s3.region")
+    if region := _region(catalog):
+        properties.setdefault("s3.region", region)
     if properties.get("s3.path-style-access") == "false":
         properties.setdefault("s3.force-virtual-addressing", "true")
     return properties
@@ -318,9 +326,10 @@ def _postgres_settings(catalog: Catalog) -> dict[str, str]:
     return said
 
 
-def _copy(properties: dict[str, str], source: str, wanted: str) -> None:
-    if properties.get(source):
-        properties.setdefault(wanted, properties[source])
+def _region(catalog: Catalog) -> str:
+    """The region of the catalog's clients, by whichever key it is given; the bucket's may be another."""
+    keys = ("client.region", *(("glue.region",) if catalog.type == "glue" else ()), "s3.region")
+    return next((region for key in keys if (region := catalog.properties.get(key))), "")
 
 
 def shown(catalog: Catalog) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ from sqlalchemy import make_url
 from lakesql.errors import ProfileError
 from lakesql.project.catalog import (
     S3_FILE_IO,
+    check_block,
     hadoop_properties,
     jar_needs,
     local_folder,
@@ -46,6 +47,26 @@ def test_the_region_reaches_spark_and_pyiceberg_under_either_key() -> None:
     for catalog in (rest(s3__region="eu-1"), rest(client__region="eu-1")):
         assert spark_properties(catalog)["client.region"] == "eu-1"
         assert python_properties(catalog)["s3.region"] == "eu-1"
+
+
+@pytest.mark.parametrize("key", ["client.region", "glue.region", "s3.region"])
+def test_glue_is_in_the_region_that_is_given_for_both(key: str) -> None:
+    glue = Catalog("lake", "glue", "", "s3://b/w", {key: "eu-1"})
+    assert spark_properties(glue)["client.region"] == "eu-1"
+    assert {python_properties(glue)[each] for each in ("glue.region", "s3.region")} == {"eu-1"}
+
+
+def test_a_bucket_may_be_in_another_region_than_glue() -> None:
+    glue = Catalog("lake", "glue", "", "s3://b/w", {"glue.region": "eu-1", "s3.region": "us-1"})
+    assert spark_properties(glue)["client.region"] == "eu-1"
+    assert (python_properties(glue)["glue.region"], python_properties(glue)["s3.region"]) == ("eu-1", "us-1")
+
+
+def test_two_regions_of_glue_are_refused() -> None:
+    glue = Catalog("lake", "glue", "", "s3://b/w", {"client.region": "eu-1", "glue.region": "us-1"})
+    with pytest.raises(ProfileError) as caught:
+        check_block(glue)
+    assert [problem.condition for problem in caught.value.problems] == ["catalog-options"]
 
 
 def test_s3_has_icebergs_own_file_io_unless_another_is_named() -> None:
