@@ -123,6 +123,8 @@ def hadoop_properties(catalog: Catalog) -> dict[str, str]:
         settings["fs.s3a.aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
     elif "s3.access-key-id" in given:
         settings["fs.s3a.aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+    else:
+        settings["fs.s3a.aws.credentials.provider"] = ",".join(_S3A_LOGINS)
     return {f"spark.hadoop.{key}": value for key, value in {**_S3A_LIMITS, **settings}.items()}
 
 
@@ -226,6 +228,14 @@ _S3A_KEYS = {
     "s3.session-token": "fs.s3a.session.token",
     "s3.path-style-access": "fs.s3a.path.style.access",
 }
+
+# Hadoop's own defaults find no login in ~/.aws, nor one of a pod, as pyarrow and Iceberg do. The first two take keys
+# that stand in spark.conf.
+_S3A_LOGINS = (
+    "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
+    "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+    "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
+)
 
 # Hadoop's own defaults try for a quarter of an hour.
 _S3A_LIMITS = {

@@ -206,7 +206,9 @@ def test_spark_itself_reads_s3_with_the_catalogs_keys() -> None:
     assert (told["endpoint"], told["endpoint.region"], told["path.style.access"]) == ("http://s3", "eu-1", "true")
     assert (told["access.key"], told["secret.key"]) == ("a", "b")
     assert told["aws.credentials.provider"].endswith(".SimpleAWSCredentialsProvider")
-    assert "spark.hadoop.fs.s3a.aws.credentials.provider" not in hadoop_properties(rest())
+    of_the_machine = hadoop_properties(rest())["spark.hadoop.fs.s3a.aws.credentials.provider"].split(",")
+    assert of_the_machine[-1] == "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+    assert of_the_machine[0].endswith(".TemporaryAWSCredentialsProvider"), "keys of spark.conf come before"
     of_an_hour = hadoop_properties(rest(s3__access_key_id="a", s3__secret_access_key="b", s3__session_token="t"))
     assert of_an_hour["spark.hadoop.fs.s3a.session.token"] == "t"
     assert of_an_hour["spark.hadoop.fs.s3a.aws.credentials.provider"].endswith(".TemporaryAWSCredentialsProvider")
