@@ -177,6 +177,62 @@ def test_only_a_brief_session_has_the_fast_compiler_alone_and_the_targets_option
     assert FAST_COMPILER not in build_launch(settings(), build_conf(settings())).options
 
 
+@pytest.mark.parametrize(
+    ("memory", "heap"),
+    [
+        ("4096", "4096m"),
+        ("2gb", "2g"),
+        ("1G", "1g"),
+        ("700m", "700m"),
+        ("1048576kb", "1048576k"),
+        ("1t", "1t"),
+        ("2147483648b", "2147483648"),
+    ],
+)
+def test_memory_is_said_as_spark_takes_it(memory: str, heap: str) -> None:
+    given = settings(spark__driver__memory=memory)
+    assert f"-Xmx{heap}" in build_launch(given, build_conf(given)).options
+
+
+@pytest.mark.parametrize("memory", ["0.5g", "2 x", "", "much", "-1g"])
+def test_memory_that_spark_does_not_take_is_refused_at_its_place(memory: str) -> None:
+    place = Place("profiles.yml", 5, 16)
+    given = replace(settings(spark__driver__memory=memory), places={"spark.driver.memory": place})
+    with pytest.raises(ProfileError) as error:
+        build_launch(given, build_conf(given))
+    (problem,) = error.value.problems
+    assert (problem.condition, problem.place) == ("spark-refused", place)
+
+
+def test_all_that_spark_says_of_its_driver_reaches_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/there")
+    given = settings(
+        spark__driver__defaultJavaOptions="-Da=1 -Db=1",
+        spark__driver__extraJavaOptions="-Db=2",
+        spark__driver__extraLibraryPath="/native",
+    )
+    launched = build_launch(given, build_conf(given))
+    assert launched.options[-3:] == ("-Da=1", "-Db=1", "-Db=2"), "what is said last counts"
+    assert launched.environ["LD_LIBRARY_PATH"] == "/native:/there"
+
+
+@pytest.mark.parametrize("name", ["HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR"])
+def test_a_clusters_addresses_are_found_in_the_folders_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def told(master: str) -> tuple[str, str | None]:
+        given = settings(master, spark__driver__extraClassPath="/x.jar")
+        conf = build_conf(given)
+        return build_launch(given, conf).class_path, conf.get("spark.hadoop.fs.defaultFS")
+
+    for other in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR"):
+        monkeypatch.delenv(other, raising=False)
+    assert told("yarn") == told("local[2]") == ("/x.jar", None)
+    monkeypatch.setenv(name, "/etc/cluster")
+    assert told("yarn") == ("/x.jar:/etc/cluster", None)
+    assert told("local[2]") == ("/x.jar:/etc/cluster", "file:///"), "a path without a scheme stays one of this machine"
+
+
 def test_a_java_that_ends_at_once_is_an_error_with_its_last_words(tmp_path: Path) -> None:
     started = time.monotonic()
     with pytest.raises(ProfileError) as error:

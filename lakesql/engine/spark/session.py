@@ -316,6 +316,10 @@ def build_conf(settings: SessionSettings) -> dict[str, str]:
     if _is_local(settings.master):
         conf |= LOCAL_DEFAULTS
         conf["spark.driver.memory"] = f"{default_memory_mb()}m"
+    if _conf_folders() and settings.master != "yarn":
+        conf["spark.hadoop.fs.defaultFS"] = (
+            "file:///"  # a path is one of this machine, also beside a cluster's own HDFS
+        )
     conf = {**conf, **catalog_conf(settings.catalog), **settings.conf}
     if not _is_local(settings.master):
         conf["spark.jars"] = ",".join([*map(str, settings.jars), *filter(None, [conf.get("spark.jars")])])
@@ -382,10 +386,14 @@ def default_memory_mb() -> int:
 
 
 def build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
-    """The Java process that a session with this configuration runs in. Raises ProfileError `secret-on-command-line`."""
-    options = [f"-Xmx{conf['spark.driver.memory']}"] if "spark.driver.memory" in conf else []
+    """The Java process that a session with this configuration runs in.
+
+    Raises ProfileError `secret-on-command-line`, and `spark-refused` for memory that Spark does not take.
+    """
+    options = [f"-Xmx{_heap(settings, conf['spark.driver.memory'])}"] if "spark.driver.memory" in conf else []
     options += [FAST_COMPILER] if settings.is_brief else []
-    options += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
+    for key in ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"):
+        options += shlex.split(conf.get(key, ""))
     secrets = find_secrets(os.environ)
     if secrets.are_in(" ".join([*options, conf.get("spark.executor.extraJavaOptions", "")])):
         raise ProfileError.of(
@@ -396,12 +404,15 @@ def build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
     environ = without_secrets(os.environ)
     if _is_local(settings.master):
         environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # or Spark would look its own name up
+    libraries = [conf.get("spark.driver.extraLibraryPath"), environ.get("LD_LIBRARY_PATH")]
+    if libraries[0]:
+        environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, libraries))
     # The catalog's properties hold secrets; Spark gets them through the connection, not through a file.
     submit = {key: value for key, value in conf.items() if not key.startswith(("spark.sql.", "spark.hadoop."))}
     return Launch(
         java=settings.java,
         jars=settings.jars,
-        class_path=conf.get("spark.driver.extraClassPath", ""),
+        class_path=os.pathsep.join(filter(None, [conf.get("spark.driver.extraClassPath"), *_conf_folders()])),
         options=tuple(options),
         submit=submit,
         environ=environ,
@@ -410,6 +421,26 @@ def build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
         record=settings.record,
         secrets=secrets,
     )
+
+
+def _conf_folders() -> list[str]:
+    """The folders in which Spark and Hadoop look for a cluster's addresses."""
+    return [
+        folder for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR") if (folder := os.environ.get(name))
+    ]
+
+
+def _heap(settings: SessionSettings, memory: str) -> str:
+    """Java's size of the heap, of Spark's: that is in MiB without a unit, and a unit has one or two letters."""
+    found = re.fullmatch(r"([0-9]+)(b|[kmgt]b?)?", memory.strip().lower())
+    if found is None:
+        raise ProfileError.of(
+            "spark-refused",
+            f"'{memory}' is not a size of memory as Spark takes it in spark.driver.memory.",
+            fix="Write a whole number with a unit, such as 700m or 8g.",
+            place=settings.places.get("spark.driver.memory"),
+        )
+    return found[1] + (found[2] or "m")[0].removesuffix("b")
 
 
 def is_java_up() -> bool:
