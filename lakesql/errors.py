@@ -160,6 +160,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"Known: {', '.join(names[:MAX_LISTED])}{more}." if names else ""
 
 
+def misspelt(name: str, known: Iterable[str]) -> str:
+    """The known name that `name` is meant to be, by one or two letters; '' where it is one itself, or near none.
+
+    For names that nobody knows all of: others than the known ones may be right.
+    """
+    names = frozenset(known)
+    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=max(0.8, 1 - 2 / len(name))) if name else []
+    return close[0] if close and name not in names and abs(len(close[0]) - len(name)) <= 1 else ""
+
+
 def render_problem(problem: Problem, source: str | None = None) -> str:
     """The text that a person reads: condition and place, the line with a caret, what, why, what to do.
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from lakesql.decode import Node, read_entries, read_option_text
-from lakesql.errors import ProjectError
+from lakesql.errors import ProjectError, misspelt
 
 LOGIN_MODULES = (
     "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -31,6 +31,60 @@ OWNED: Mapping[str, str] = {
 }
 """Options that lakesql and Spark set themselves, and what to do instead."""
 
+SECURITY = (
+    "security.protocol",
+    "security.providers",
+    "sasl.client.callback.handler.class",
+    "sasl.jaas.config",
+    "sasl.kerberos.kinit.cmd",
+    "sasl.kerberos.min.time.before.relogin",
+    "sasl.kerberos.service.name",
+    "sasl.kerberos.ticket.renew.jitter",
+    "sasl.kerberos.ticket.renew.window.factor",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
+    "sasl.login.refresh.buffer.seconds",
+    "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.window.factor",
+    "sasl.login.refresh.window.jitter",
+    "sasl.login.retry.backoff.max.ms",
+    "sasl.login.retry.backoff.ms",
+    "sasl.mechanism",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.header.urlencode",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.scope.claim.name",
+    "sasl.oauthbearer.sub.claim.name",
+    "sasl.oauthbearer.token.endpoint.url",
+    "ssl.cipher.suites",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.engine.factory.class",
+    "ssl.key.password",
+    "ssl.keymanager.algorithm",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.protocol",
+    "ssl.provider",
+    "ssl.secure.random.implementation",
+    "ssl.trustmanager.algorithm",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+"""How a client of Kafka 3.9 logs in: it passes over a misspelt one, and so would connect without it."""
+
 _NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*")
 _LOGIN_MODULE = re.compile(r"\s*([\w.$]+)\s")
 _LOGIN_OPTIONS = re.compile(
@@ -51,6 +105,8 @@ def _read_option(name: str, node: Node) -> str:
         raise _refused(f"'{name}' has the prefix of Spark's options.", f"Write '{name.removeprefix('kafka.')}'.")
     if name in OWNED:
         raise _refused(f"'{name}' is set by lakesql.", OWNED[name])
+    if meant := misspelt(name, SECURITY):
+        raise _refused(f"'{name}' is no option of Kafka's client.", f"Did you mean '{meant}'?")
     if not _NAME.fullmatch(name):
         raise _refused(f"'{name}' is no option of Kafka's client.", "Its options are words with dots.")
     if name.endswith("sasl.jaas.config"):

@@ -12,8 +12,18 @@ from typing import Literal, assert_never
 import jinja2
 from jinja2 import nodes
 
-from lakesql.decode import Node, decode, option, read_entries, read_filled, read_option_text, read_positive, read_value
-from lakesql.errors import Place, Problem, ProfileError, ProjectError, did_you_mean
+from lakesql.decode import (
+    Node,
+    collect,
+    decode,
+    option,
+    read_entries,
+    read_filled,
+    read_option_text,
+    read_positive,
+    read_value,
+)
+from lakesql.errors import Place, Problem, ProfileError, ProjectError, did_you_mean, misspelt
 from lakesql.names import check_name
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.project.files import read_text
@@ -124,13 +134,36 @@ class Catalog:
     place: Place | None = field(default=None, compare=False)
 
 
+_CATALOG_KEYS = frozenset(
+    {
+        *("name", "type", "uri", "warehouse", "user", "credential", "token", "scope", "audience", "resource", "prefix"),
+        *("oauth2-server-uri", "token-exchange-enabled", "token-refresh-enabled", "token-expires-in-ms"),
+        *("catalog-impl", "io-impl", "lock-impl", "metrics-reporter-impl", "py-catalog-impl", "py-io-impl"),
+        *("py-location-provider-impl", "app-id", "app-name", "cache-enabled", "clients", "client-pool-cache-keys"),
+        *("default-namespace", "list-all-tables", "namespace-separator", "rest-page-size", "scan-planning-mode"),
+        *("snapshot-loading-mode", "unique-table-location", "view-endpoints-supported", "use-nullable-query-schema"),
+        *("echo", "init_catalog_tables", "pool_pre_ping", "downcast-ns-timestamp-to-us-on-write"),
+    }
+)
+"""Keys without a dot that lakesql, Iceberg or pyiceberg knows. A catalog of another kind may have further ones."""
+
+
 def _read_catalog(node: Node) -> Catalog:
     entries = node.entries()
     others = {key: entry for key, entry in entries.items() if key not in ("name", "type", "uri", "warehouse")}
-    catalog = decode(
-        node, Catalog, what="a catalog", ignore=frozenset(others), given={"properties": {}, "place": node.place}
-    )
-    return replace(catalog, properties=_plain_options(replace(node, value=others)))
+    problems = [
+        Problem(
+            "unknown-option", f"a catalog has no option '{key}'.", "", f"Did you mean '{meant}'?", node.key_place(key)
+        )
+        for key in others
+        if (meant := misspelt(key, _CATALOG_KEYS))
+    ]
+    given = {"properties": {}, "place": node.place}
+    catalog = collect(problems, lambda: decode(node, Catalog, what="a catalog", ignore=frozenset(others), given=given))
+    properties = collect(problems, lambda: _plain_options(replace(node, value=others)))
+    if catalog is None or properties is None or problems:
+        raise ProjectError(problems)
+    return replace(catalog, properties=properties)
 
 
 def _read_connection(name: str, node: Node) -> Connection:

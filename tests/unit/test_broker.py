@@ -18,7 +18,7 @@ from lakesql.engine.sources.broker import (
     reach_broker,
 )
 from lakesql.errors import LakesqlError, Place, ProjectError, TransientError
-from lakesql.project.kafka_options import LOGIN_MODULES, OWNED, read_client_options
+from lakesql.project.kafka_options import LOGIN_MODULES, OWNED, SECURITY, read_client_options
 from lakesql.project.profiles import Kafka
 
 PLACE = Place("profiles.yml", 4, 9)
@@ -47,6 +47,29 @@ def test_names_that_are_no_kafka_options_are_refused() -> None:
         refused(kafka__security__protocol="SSL", startingOffsets="latest", failOnDataLoss="false")
         == ["kafka-option"] * 3
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("security.protocl", "security.protocol"),
+        ("security_protocol", "security.protocol"),
+        ("sasl.mechanisms", "sasl.mechanism"),
+        ("sasl.jass.config", "sasl.jaas.config"),
+        ("ssl.truststore.certificate", "ssl.truststore.certificates"),
+    ],
+)
+def test_a_misspelt_option_of_the_login_is_refused(name: str, meant: str) -> None:
+    with pytest.raises(ProjectError) as caught:
+        read_client_options(node_of({name: "x"}, PLACE))
+    (problem,) = caught.value.problems
+    assert problem.condition == "kafka-option" and f"'{meant}'" in problem.fix
+
+
+@pytest.mark.parametrize("name", [*SECURITY, "sasl.username", "ssl.ca.location", "aws.security.region", "client.rack"])
+def test_every_other_option_of_the_login_goes_on_to_kafka(name: str) -> None:
+    value = f"{LOGIN_MODULES[0]} required;" if name == "sasl.jaas.config" else "x"
+    assert read_client_options(node_of({name: value}, PLACE)) == {name: value}
 
 
 @pytest.mark.parametrize("module", LOGIN_MODULES)

@@ -326,6 +326,12 @@ def test_a_missing_or_malformed_profile_is_refused(
         ("catalog: {type: 3}", "wrong-type", 23),
         ("catalog: {token: {a: b}}", "wrong-type", 24),
         ("catalog: lake", "wrong-type", 16),
+        ("catalog: {warehose: /wh}", "unknown-option", 17),
+        ("catalog: {credentials: a}", "unknown-option", 17),
+        ("catalog: {Token: a}", "unknown-option", 17),
+        ("catalog: {oauth2-server-url: a}", "unknown-option", 17),
+        ("catalog: {io_impl: a}", "unknown-option", 17),
+        ("connections: {a: {type: kafka, bootstrap_servers: h, options: {security.protocl: x}}}", "kafka-option", 70),
         ("connections: [a]", "wrong-type", 20),
         ("connections: {a: kafka}", "wrong-type", 24),
         ("connections: {a: {path: x}}", "unknown-connection-type", 24),
@@ -342,6 +348,13 @@ def test_each_mistake_of_an_output_has_a_condition_and_a_place(
     tmp_path: Path, block: str, condition: str, column: int
 ) -> None:
     assert problems(tmp_path, output(block), environ={"SECRET": SECRET}) == [(condition, 4, column)]
+
+
+@pytest.mark.parametrize(
+    "key", ["py-io-impl", "warehouse-id", "clients", "client-id", "s3.endpiont", "x", "tenant", "prefer"]
+)
+def test_a_key_of_a_catalog_that_is_near_none_goes_on_to_it(tmp_path: Path, key: str) -> None:
+    assert load(tmp_path, output(f"catalog: {{{key}: a}}")).catalog.properties == {key: "a"}
 
 
 def test_all_problems_of_an_output_are_reported_together(tmp_path: Path) -> None:
