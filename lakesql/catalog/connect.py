@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -64,7 +65,7 @@ def open_catalog(catalog: Catalog) -> OpenCatalog:
     """
     check_block(catalog)
     with reaching(catalog):
-        return OpenCatalog(catalog, _within(OPENS_WITHIN_S, lambda: _open(catalog)))
+        return OpenCatalog(catalog, _within(OPENS_WITHIN_S, _module(catalog), lambda: _open(catalog)))
 
 
 def check_warehouse(catalog: Catalog) -> None:
@@ -80,7 +81,7 @@ def check_warehouse(catalog: Catalog) -> None:
         return
     if is_s3(place):
         with _storing(catalog, place, "storage-unreachable"):
-            _within(OPENS_WITHIN_S, lambda: _find_bucket(catalog, place))
+            _within(OPENS_WITHIN_S, _S3_MODULE, lambda: _find_bucket(catalog, place))
     elif (folder := local_folder(place)) is not None and not _is_writable(folder):
         raise _unwritable("storage-unreachable", place, "It is not a folder, or not one of yours.")
     elif folder is not None:
@@ -122,7 +123,7 @@ def check_checkpoints(place: str, catalog: Catalog) -> str:
     """
     if is_s3(place):
         with _storing(catalog, place, "checkpoints-unwritable"):
-            _within(OPENS_WITHIN_S, lambda: _write_probe(catalog, place))
+            _within(OPENS_WITHIN_S, _S3_MODULE, lambda: _write_probe(catalog, place))
         return f"{place} can be written"
     if (folder := local_folder(place)) is None:
         return f"{place}, which the first run will try"
@@ -199,6 +200,14 @@ def _judge_answer(catalog: Catalog, error: Exception) -> tuple[str, str]:
     elif isinstance(error, exceptions.RESTError) and "JSON" not in said and "json" not in said and catalog.warehouse:
         return "catalog-not-found", f"The {name} is not known to its server: {said}"
     return "not-a-catalog", f"What answers for the {name} is no Iceberg catalog: {said[:300]}"
+
+
+_S3_MODULE = "pyiceberg.io.pyarrow"
+
+
+def _module(catalog: Catalog) -> str:
+    """The module of pyiceberg by which the catalog is opened."""
+    return f"pyiceberg.catalog{f'.{catalog.type}' if catalog.type in ('sql', 'rest') else ''}"
 
 
 def _open(catalog: Catalog) -> IcebergCatalog:
@@ -302,8 +311,12 @@ def _is_writable(folder: Path) -> bool:
     return above.is_dir() and os.access(above, os.W_OK | os.X_OK)
 
 
-def _within(seconds: float, work: Callable[[], T]) -> T:
-    """What `work` gives or raises; `TimeoutError` when it takes longer: then its thread is left to itself."""
+def _within(seconds: float, module: str, work: Callable[[], T]) -> T:
+    """What `work` gives or raises; `TimeoutError` when it takes longer: then its thread is left to itself.
+
+    The module that it works by is imported before: on a machine that is busy, that takes longer than a server's answer.
+    """
+    import_module(module)
     done: Future[T] = Future()
 
     def run() -> None:

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -37,7 +38,7 @@ from pyiceberg.table.sorting import SortField as IcebergSort
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
 from pyiceberg.utils.config import Config
 
-from lakesql.catalog.connect import OpenCatalog, _judge_answer, check_warehouse, open_catalog
+from lakesql.catalog.connect import OpenCatalog, _judge_answer, _within, check_warehouse, open_catalog
 from lakesql.catalog.tables import (
     check_catalog,
     list_namespaces,
@@ -522,3 +523,11 @@ def test_importing_the_module_loads_neither_pyiceberg_nor_pyarrow() -> None:
 )
 def test_types_have_the_spelling_that_plans_compare(kind: types.IcebergType, text: str) -> None:
     assert spark_type(kind) == text == stored_type(text)
+
+
+def test_the_time_of_an_import_is_not_the_catalogs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slowly_imported.py").write_text("import time\ntime.sleep(1)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert _within(0.5, "slowly_imported", lambda: 7) == 7
+    with pytest.raises(TimeoutError):
+        _within(0.1, "slowly_imported", lambda: time.sleep(1))
