@@ -1010,3 +1010,8 @@ CONDITIONS: dict[str, Condition] = {
         "Write it out without them.",
     ),
 }
+
+UNREACHABLE = frozenset(
+    {"catalog-unreachable", "connection-unreachable", "jars-unreachable", "spark-unreachable", "storage-unreachable"}
+)
+"""Conditions of what does not answer: it may at the next try."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
-from lakesql.conditions import CONDITIONS
+from lakesql.conditions import CONDITIONS, UNREACHABLE
 
 MAX_LISTED = 20
 """How many known names a suggestion lists."""
@@ -58,13 +58,20 @@ class Problem:
 
 
 class LakesqlError(Exception):
-    """One or more problems that end a command. `exit_code` is what the command exits with."""
+    """One or more problems that end a command."""
 
-    exit_code: ClassVar[int] = 2
+    own_code: ClassVar[int] = 2
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(f"{problem.condition}: {problem.what}" for problem in self.problems))
+
+    @property
+    def exit_code(self) -> int:
+        """What the command exits with: the code of the error's type; 1 where all that is wrong may answer at the next
+        try, as schedulers give up at 2."""
+        may_pass = self.problems and UNREACHABLE.issuperset(problem.condition for problem in self.problems)
+        return 1 if may_pass else self.own_code
 
     @classmethod
     def of(cls, condition: str, what: str, *, why: str = "", fix: str = "", place: Place | None = None) -> Self:
@@ -87,7 +94,7 @@ class UsageError(LakesqlError):
 class RunError(LakesqlError):
     """A model failed while it ran. Other models continue."""
 
-    exit_code: ClassVar[int] = 1
+    own_code: ClassVar[int] = 1
     transient: ClassVar[bool] = False
 
 
@@ -100,7 +107,7 @@ class TransientError(RunError):
 class InternalError(LakesqlError):
     """lakesql itself is wrong: its maintainers must act."""
 
-    exit_code: ClassVar[int] = 1
+    own_code: ClassVar[int] = 1
 
     @classmethod
     def of_defect(cls, error: BaseException) -> Self:

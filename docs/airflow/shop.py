@@ -13,7 +13,8 @@ PROJECT = "/srv/shop"
 PROGRAM = "/srv/shop/.venv/bin/lakesql"
 
 WRONG = 2
-"""The exit code where the project, the target or the command line is wrong: it would be at the next try."""
+"""The exit code where the project, the target or the command line is wrong: it would be at the next try. A catalog, a
+storage or a broker that does not answer is none of these, and may answer then."""
 
 
 class Lakesql(BaseOperator):

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from lakesql.engine.batch.streaming_query import Backlog
-from lakesql.engine.spark.failure import UNREACHABLE
+from lakesql.engine.spark.failure import AWAY_OR_WRONG
 from lakesql.errors import LakesqlError, Problem, TransientError
 from lakesql.events import (
     Emit,
@@ -395,7 +395,7 @@ class Supervisor:
         if not isinstance(error, TransientError) or run.tally.retries >= self.retries.attempts:
             return False
         # A broker or a catalog that a model has never reached may as well be a profile that is wrong.
-        return run.has_run or not UNREACHABLE.issuperset(problem.condition for problem in error.problems)
+        return run.has_run or not AWAY_OR_WRONG.issuperset(problem.condition for problem in error.problems)
 
     def _finish(self, run: ModelRun, status: Status, problems: tuple[Problem, ...] = (), because: str = "") -> None:
         self.queries.release(run.tally.name)

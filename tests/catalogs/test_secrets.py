@@ -229,7 +229,7 @@ def test_a_login_in_a_catalogs_uri_is_masked(tmp_path: Path, environ: dict[str, 
     command.write({"catalog": {"type": "sql", "uri": uri, "warehouse": "wh"}})
     with Processes() as processes:
         done = command.run("run", "--debug")
-    assert done.code == 2
+    assert done.code == 1
     assert "error[catalog-unreachable]" in done.err
     check(command, done, processes)
 

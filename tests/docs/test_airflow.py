@@ -6,6 +6,7 @@ Where Airflow is installed it is the real one. Elsewhere a few lines stand in it
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -95,9 +96,15 @@ def test_a_task_that_is_killed_asks_its_command_to_end(shop: Any, tmp_path: Path
 
 
 def test_the_exit_codes_are_those_of_the_command(shop: Any, tmp_path: Path) -> None:
-    """A limit of freshness that is exceeded is 1, a project that is wrong is what is not tried again."""
+    """A limit of freshness that is exceeded is 1, as is a catalog that does not answer; a project that is wrong is what
+    is not tried again."""
     write_project(tmp_path)
     assert exit_code(tasks(shop)["freshness"].arguments, tmp_path) == 1
+    profiles = tmp_path / "profiles.yml"
+    written = profiles.read_text()
+    profiles.write_text(re.sub("catalog: .*", "catalog: {name: lake, type: rest, uri: 'http://127.0.0.1:9'}", written))
+    assert exit_code(["show", "orders", "--target", "prod"], tmp_path) == 1
+    profiles.write_text(written)
     (tmp_path / "models" / "orders.sql").write_text("SELECT no FROM {{ stream('orders') }}\n")
     assert exit_code(tasks(shop)["reports"].arguments, tmp_path) == shop.WRONG
 

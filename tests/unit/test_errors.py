@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakesql.conditions import CONDITIONS
+from lakesql.conditions import CONDITIONS, UNREACHABLE
 from lakesql.errors import (
     MAX_LISTED,
     InternalError,
@@ -53,6 +53,19 @@ def test_the_type_of_an_error_says_who_must_act(kind: type[LakesqlError], exit_c
     assert error.exit_code == exit_code
     assert error.problems == (Problem("cycle", "x", place=Place("a", 1)),)
     assert getattr(error, "transient", False) == (kind is TransientError)
+
+
+@pytest.mark.parametrize("condition", sorted(UNREACHABLE))
+def test_what_does_not_answer_may_at_the_next_try(condition: str) -> None:
+    """1 is what schedulers try again; they give up at 2."""
+    away = Problem(condition, "x")
+    assert ProfileError([away]).exit_code == 1
+    assert ProfileError([away, Problem("missing-option", "x")]).exit_code == 2
+    assert LakesqlError([]).exit_code == 2
+
+
+def test_the_unreachable_are_those_that_are_called_so() -> None:
+    assert {name for name in CONDITIONS if name.endswith("-unreachable")} == UNREACHABLE
 
 
 @pytest.mark.parametrize(

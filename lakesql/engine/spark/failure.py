@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from lakesql.compile.checks import Check
 from lakesql.compile.select import Select
+from lakesql.conditions import UNREACHABLE
 from lakesql.errors import (
     InternalError,
     LakesqlError,
@@ -33,7 +34,7 @@ def explain(error: Exception, select: Select) -> LakesqlError:
     What may pass by itself is a `TransientError`; what neither Spark, Java nor the system raised is an `InternalError`.
     """
     if isinstance(error, LakesqlError):
-        is_away = UNREACHABLE.issuperset(problem.condition for problem in error.problems)
+        is_away = AWAY_OR_WRONG.issuperset(problem.condition for problem in error.problems)
         return TransientError(error.problems) if is_away else error
     if missing := explain_missing(error):
         return missing
@@ -354,7 +355,7 @@ PASSING = (
 )
 """From the most telling to the least. What else fails fails again: it ends the model."""
 
-UNREACHABLE = frozenset({"connection-unreachable", "catalog-unreachable", "storage-unreachable", "not-a-catalog"})
+AWAY_OR_WRONG = UNREACHABLE | {"not-a-catalog"}
 """Conditions that are the profile's fault before a model has run, and after that a matter of time: a gateway whose
 catalog is away answers with a page of its own."""
 
