@@ -43,7 +43,8 @@ class RunReview:
     def say(self, catalog: OpenCatalog, emit: Emit) -> None:
         """Emit a note for each reason that the tables as they are leave standing. Fails no run.
 
-        What keeps a model from going on is left to its own error. Of a model without a table nothing is said.
+        A model that cannot go on is left to its own error: nothing is done of what else has changed in it. Of a model
+        without a table nothing is said.
         """
         try:
             compared = self.found.result(WAITS_S)
@@ -57,8 +58,10 @@ class RunReview:
         tables = {name: compared.new.manifest.models[name].table for name in names}
         live = {name: found for name, table in tables.items() if (found := _look(catalog, table, name)) is not None}
         for model in add_live(compared.review, compared.old, compared.new, live).models:
-            for reason in model.reasons if model.name in live else ():
-                if reason.verdict in _SAID and not is_refusal(reason):
+            if model.name not in live or any(it.verdict == "refused" or is_refusal(it) for it in model.reasons):
+                continue
+            for reason in model.reasons:
+                if reason.verdict in _SAID:
                     emit(Noted(reason_line(reason), now_ms(), model.name))
 
 

@@ -40,8 +40,8 @@ def diff_lines(model: ModelReview) -> list[str]:
 
 
 def reason_line(reason: Reason) -> str:
-    """A reason in one line, as a run says it."""
-    return f"{reason.verdict}: {reason.what}{f' {reason.do}' if reason.do else ''}"
+    """A reason in one line, as a run says it before it does anything of it."""
+    return f"plan: {reason.verdict}: {reason.what}{f' {reason.do}' if reason.do else ''}"
 
 
 def column_lines(columns: ColumnChanges) -> list[str]:

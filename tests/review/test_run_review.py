@@ -7,6 +7,7 @@ import json
 from concurrent.futures import Future
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
@@ -68,13 +69,23 @@ def test_a_run_says_the_reasons_of_the_plan(parsed: Path, capsys: pytest.Capture
     capsys.readouterr()
     assert run_command(["plan", "--state", "target", "--live", "--select", "sizes", "-o", "json"]) == 0
     (model,) = json.loads(capsys.readouterr().out)["models"]
-    expected = [f"{it['verdict']}: {it['what']}{' ' + it['do'] if it['do'] else ''}" for it in model["reasons"]]
+    expected = [f"plan: {it['verdict']}: {it['what']}{' ' + it['do'] if it['do'] else ''}" for it in model["reasons"]]
     assert found == [("sizes", text) for text in expected]
-    assert any(text.startswith("alter: Column 'next' is added to the table") for text in expected)
-    assert any(text.startswith("alter: The table is not as the former version leaves it") for text in expected)
+    assert any(text.startswith("plan: alter: Column 'next' is added to the table") for text in expected)
+    assert any(text.startswith("plan: alter: The table is not as the former version leaves it") for text in expected)
 
 
 def test_nothing_is_said_of_a_model_without_a_table(parsed: Path) -> None:
+    apply("-SELECT id, size\n+SELECT id, size, size + 1 AS next", parsed / "models/sizes.sql")
+    assert said(parsed, begin(parsed)) == []
+
+
+def test_nothing_is_said_of_what_a_run_that_refuses_the_model_does_not_do(parsed: Path) -> None:
+    make_table(parsed)
+    catalog = open_catalog(load_project(Options(project_dir=parsed)).target.catalog).iceberg
+    catalog.load_table("shop.sizes").append(pa.table({"id": [1], "note": ["a"]}))
+    keyed = "{{ config(mode='upsert', keys=['id'], order_by=['size']) }}"
+    apply(f"-{{{{ config(mode='append') }}}}\n+{keyed}", parsed / "models/sizes.sql")
     apply("-SELECT id, size\n+SELECT id, size, size + 1 AS next", parsed / "models/sizes.sql")
     assert said(parsed, begin(parsed)) == []
 
