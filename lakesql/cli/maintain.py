@@ -18,7 +18,7 @@ def command(given: Given, names: tuple[str, ...], now: bool) -> int:
     """Maintain the tables of models: their own, their dead letters, and the keys that they remember as deleted.
 
     `lakesql run` does so by itself, between two batches. A model that another runner has is left to that one; with
-    --now that is an error. The exit code is 1 if a procedure fails.
+    --now that is an error. Java is needed. The exit code is 1 if a procedure fails.
     """
     from lakesql.cli import project
     from lakesql.cli.render import open_emitter

@@ -45,7 +45,7 @@ def command(
     """Fill tables again from their streams, and exchange their rows in one commit.
 
     A table keeps its rows until the new ones are complete, and its history, tags and grants after that. The model may
-    be run meanwhile. A rebuild that broke off is continued by the same command.
+    be run meanwhile. A rebuild that broke off is continued by the same command. Java is needed, for --dry-run too.
     """
     from lakesql.cli import project
 

