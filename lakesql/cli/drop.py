@@ -16,7 +16,8 @@ def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
     """Remove a model's table, dead letters, checkpoints and lease.
 
     The model's file stays, if there is one: the next run fills a new table from the start of its streams. A model whose
-    file is gone can be dropped by its name; `lakesql ls --orphans` lists such models. Java is needed, for --dry-run too.
+    file is gone can be dropped by its name; `lakesql ls --orphans` lists such models. Java is needed, for --dry-run
+    too.
     """
     import sys
 

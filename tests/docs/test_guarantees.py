@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -16,6 +17,13 @@ ROWS = re.findall(r"^\| (?!Promise \||--- \|)(.+) \|$", PAGE, re.MULTILINE)
 
 def test_there_are_promises() -> None:
     assert len(ROWS) == PAGE.count("\n| ") - 2 * PAGE.count("\n| Promise |") > 20
+
+
+def test_each_row_follows_a_row() -> None:
+    """What follows an empty line is shown as a line with bars."""
+    lines = PAGE.splitlines()
+    cut = [line for before, line in pairwise(lines) if line.startswith("| ") and not before.startswith("|")]
+    assert {line.split(" | ")[0] for line in cut} == {"| Promise"}
 
 
 @pytest.mark.parametrize("row", ROWS)
