@@ -80,7 +80,11 @@ EMPTY_PROFILES = """\
   outputs:
     dev:
       catalog: {{name: lake, type: sql, uri: "sqlite:///.lakesql/catalog.db", warehouse: .lakesql/warehouse}}
-      connections: {{}}  # such as shop: {{type: kafka, bootstrap_servers: "localhost:9092"}}
+      # Where streams are read, by the name that a stream calls its `connection`. Topics that are recorded in files:
+      #   shop: {{type: recorded, path: streams/recorded}}
+      # A broker:
+      #   shop: {{type: kafka, bootstrap_servers: "localhost:9092"}}
+      connections: {{}}
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -13,8 +14,10 @@ import click
 import pytest
 
 from docs.readme import README
-from lakesql.cli.init import write_project
-from lakesql.cli.main import cli
+from lakesql.cli.init import write_empty_project, write_project
+from lakesql.cli.main import cli, run_command
+from lakesql.cli.options import Options
+from lakesql.cli.project import load_project
 from lakesql.errors import UsageError
 from lakesql.graph.selector import parse_selection
 
@@ -31,6 +34,40 @@ def command_lines(text: str) -> list[list[str]]:
             if words[:1] == ["lakesql"]:
                 found.append(words[1:])
     return found
+
+
+def test_a_project_that_begins_empty_becomes_that_of_the_quickstart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its connection, stream, model and records as the page has them."""
+    page = (README.parent / "docs" / "quickstart.md").read_text("utf-8")
+    connection, stream, model, records = re.findall(r"^```(?:yaml|sql|json)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    write_empty_project(tmp_path, "shop")
+    files = {
+        "profiles.yml": re.sub("      connections: .*\n", connection, (tmp_path / "profiles.yml").read_text()),
+        "streams/payments.yml": stream,
+        "models/payments.sql": model,
+        "streams/recorded/shop.payments/part-00001.jsonl": records,
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["compile", "--select", "payments"]) == 0
+    capsys.readouterr()
+    run_command(["debug", "--log-format", "json"])
+    checks = {line["check"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert checks["models"]["ok"] and checks["connection shop"]["ok"]
+    assert checks["connection shop"]["found"] and not checks["connection shop"]["warnings"]
+
+
+@pytest.mark.parametrize("given", ["recorded", "kafka"])
+def test_an_empty_project_shows_connections_that_are_ones(tmp_path: Path, given: str) -> None:
+    write_empty_project(tmp_path, "shop")
+    text = (tmp_path / "profiles.yml").read_text()
+    (example,) = re.findall(rf"{{type: {given},.*?}}", text)
+    (tmp_path / "profiles.yml").write_text(text.replace("connections: {}", f"connections: {{shop: {example}}}"))
+    assert load_project(Options(project_dir=tmp_path)).target.connections["shop"]
 
 
 def read(arguments: list[str]) -> click.Context:
