@@ -41,7 +41,9 @@ def test_a_project_that_begins_empty_becomes_that_of_the_quickstart(
 ) -> None:
     """Its connection, stream, model and records as the page has them."""
     page = (README.parent / "docs" / "quickstart.md").read_text("utf-8")
-    connection, stream, model, records = re.findall(r"^```(?:yaml|sql|json)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    connection, stream, model, records = re.findall(
+        r"^```(?:yaml|sql|json)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE
+    )
     write_empty_project(tmp_path, "shop")
     files = {
         "profiles.yml": re.sub("      connections: .*\n", connection, (tmp_path / "profiles.yml").read_text()),
