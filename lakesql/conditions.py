@@ -133,7 +133,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "cdc-stream": Condition(
         "A model in mode `cdc` does not read exactly one stream, or its stream is no change feed.",
-        "Read one stream with `envelope: debezium`.",
+        "Read one stream with `envelope: debezium`, `debezium_flat` or `dms`.",
     ),
     "certificate-untrusted": Condition(
         "A broker's certificate is not trusted, or it does not trust the client's.",
@@ -277,7 +277,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "envelope-missing": Condition(
         "A SELECT uses `_change`, which only the streams of a change feed have.",
-        "Say `envelope: debezium` in the stream, or leave `_change` out.",
+        "Say `envelope: debezium`, `debezium_flat` or `dms` in the stream, or leave `_change` out.",
     ),
     "extra-missing": Condition(
         "A kind of catalog needs a Python library that is not installed.",
@@ -588,8 +588,8 @@ CONDITIONS: dict[str, Condition] = {
         "Remove it.",
     ),
     "replay-impossible": Condition(
-        "The dead letters of a model cannot be read again: it keeps state or mirrors a feed, nothing says whether they "
-        "are newer than the rows in its table, or they do not hold all that the model reads of a record.",
+        "The dead letters of a model cannot be read again: it keeps state, nothing says whether they are newer than "
+        "the rows in its table, or they do not hold all that the model reads of a record.",
         "Do what the message says; `lakesql rebuild MODEL` reads all records again.",
     ),
     "reserved-column": Condition(

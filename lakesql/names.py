@@ -16,7 +16,7 @@ RECORD = "_record"
 """The struct `topic, partition, offset, timestamp, key, headers` that every stream offers."""
 
 CHANGE = "_change"
-"""The struct of a change feed (`envelope: debezium`)."""
+"""The struct that a stream with an `envelope` offers: what happened to the row."""
 
 MARKED_AT = "_deleted_at"
 """The column of a mirror that keeps what its source deletes: when that was; NULL on the rows that are there."""

@@ -504,7 +504,7 @@ def _check_mode(select: Select) -> Iterable[Problem]:
         yield Problem(
             "envelope-missing",
             f"Model '{model.name}' uses _change, and none of its streams is a change feed.",
-            fix="Say `envelope: debezium` in the stream that is one.",
+            fix="Say `envelope: debezium`, `debezium_flat` or `dms` in the stream that is one.",
             place=model.place,
         )
     if query.stateful and (writing.is_mirror or writing.is_history):
@@ -586,7 +586,7 @@ def _check_mirror(select: Select) -> Iterable[Problem]:
             "cdc-stream",
             f"Mode '{mode}' mirrors one change feed, and model '{model.name}' reads "
             f"{', '.join(stream.name for stream in streams) or 'none'}.",
-            fix="Read one stream with `envelope: debezium`.",
+            fix="Read one stream with `envelope: debezium`, `debezium_flat` or `dms`.",
             place=model.option_place("mode"),
         )
         return
