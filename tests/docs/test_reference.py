@@ -133,6 +133,15 @@ def test_the_commands_that_work_without_java_are_those_of_the_page(
     assert found[True] == {*COMMANDS} - found[False] | {*re.findall("`([^`]+)`", others)} - {"test"}
 
 
+def test_the_changelog_names_every_command() -> None:
+    (line,) = re.findall(
+        r"^- Commands (.+?)\.", (DOCS.parent / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert re.findall("`([^`]+)`", line) == list(COMMANDS)
+    assert "twelve methods" in " ".join(line.split())
+    assert len(METHODS) + 1 == 12, "with those of a selector by its name"
+
+
 def test_every_selector_method_is_documented() -> None:
     table = page("commands").split("\nThe methods are:")[0]
     assert {method for method in METHODS if f"{method}:" not in table and f"{method}." not in table} == set()
