@@ -15,6 +15,7 @@ from lakesql.cli.project import load_files, profile_folders, read_vars
 from lakesql.cli.report import explain
 from lakesql.errors import LakesqlError, Problem, ProfileError, RunError
 from lakesql.graph.manifest import Manifest
+from lakesql.observe.text import count
 from lakesql.project.catalog import local_folder
 from lakesql.project.files import read_project
 from lakesql.project.profiles import Connection, Files, Kafka, Rate, Recorded, Target, load_target, resolve_paths
@@ -63,7 +64,9 @@ def check_everything(options: Options) -> Iterator[Result]:
         return
     target = resolve_paths(target, directory)
     manifest = _attempt(partial(load_files, files, target, read_vars(options.vars)))
-    yield _result("models", manifest, lambda found: f"{len(found.models)}, of {len(found.streams)} streams")
+    yield _result(
+        "models", manifest, lambda found: f"{count(len(found.models), 'model')}, {count(len(found.streams), 'stream')}"
+    )
     declared: tuple[Stream, ...] = ()
     if not isinstance(manifest, LakesqlError):
         declared = tuple(manifest.streams.values())

@@ -79,9 +79,9 @@ def sentence(finding: Finding, figures: Judged | None, *, has_commit: bool = Tru
         case "dead_letter_ratio" | "late_ratio":
             is_late = finding.figure == "late_ratio"
             times = 0 if figures is None else figures.late_last_hour if is_late else figures.dead_letters_last_hour
-            lost = count(times, "late event" if is_late else "dead letter")
-            share = f"{percent(value or 0)} of them and the rows written"
-            return f"{lost} in the last hour, {share} (limit {percent(limit)})"
+            kind = "late event" if is_late else "dead letter"
+            share = f"{percent(value or 0)} of the hour's rows and {kind}s together"
+            return f"{count(times, kind)} in the last hour, {share} (limit {percent(limit)})"
         case "delete_ratio":
             return f"{percent(value or 0)} of the rows in its data files are deleted (limit {percent(limit)})"
         case "delete_files_per_data_file":
