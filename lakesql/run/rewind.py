@@ -18,7 +18,7 @@ from lakesql.engine.progress.moved import settle_files
 from lakesql.engine.progress.open import new_origin, seed
 from lakesql.engine.progress.start import RewindTo, choose_start
 from lakesql.engine.progress.state import Origin, ProgressState, QueryIdentity, StartFrom
-from lakesql.engine.progress.topics import check_topics
+from lakesql.engine.progress.topics import check_offsets
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.spark.failure import explained
@@ -161,9 +161,9 @@ def _companion_start(state: ProgressState) -> StartFrom:
     try:
         start = choose_start(state, "ledger")
         try:
-            found = check_topics(state, start)
+            found = check_offsets(state, start)
         except RunError:
-            found = check_topics(replace(state, accept_data_loss=True), start)
+            found = check_offsets(replace(state, accept_data_loss=True), start)
     except RunError:
         return choose_start(state, "start", allow_duplicates=True)
     assert isinstance(found, StartFrom)

@@ -79,6 +79,33 @@ def test_where_a_checkpoint_stands_is_by_the_streams_that_it_was_made_for() -> N
     assert chosen(state(of_another_number, entry(5)), "checkpoint") == "rewind-impossible"
 
 
+def test_a_topic_that_was_made_again_is_read_from_its_beginning_wherever_a_rewind_goes() -> None:
+    """The table was dropped, rolled back, or filled from another checkpoint, which knew another topic."""
+    anew = (replace(SOURCE, topics={"shop.orders": "id-2"}),)
+    there = checkpoint(5, 5, origin=origin(topics={"shop.orders": "id-1"}))
+    beginning = {"orders": {"shop.orders": {"0": 0, "1": 0}}}
+    for newest in (None, entry(3), entry(9, "c-2", topics={"shop.orders": "id-2"})):
+        found = chosen(state(there, newest, sources=anew), "checkpoint")
+        assert isinstance(found, StartFrom) and found.positions == beginning
+        assert "'shop.orders' was deleted and made again" in found.because
+        made = checkpoint(0, 0, id="c-3", origin=origin(topics={"shop.orders": "id-2"}, follows=found.follows))
+        made = replace(made, positions={0: (found.positions["orders"],)}, origin=replace(made.origin, empty_through=0))
+        assert decide(state(made, newest, sources=anew)) == Resume(-1)
+    found = chosen(state(there, entry(3), sources=anew), "ledger")
+    assert isinstance(found, StartFrom) and found.positions == beginning and "made again" in found.because
+
+
+def test_a_topic_that_is_gone_is_left_out_and_named() -> None:
+    read = {**READ, "shop.more": {"0": 3}}
+    known = {"shop.orders": "id-1", "shop.more": "id-2"}
+    there = checkpoint(5, 5, origin=origin(topics=known), positions={5: (read,)})
+    given = state(there, entry(5, topics=known, positions={"orders": read}))
+    for to in ("ledger", "checkpoint"):
+        found = chosen(given, to)
+        assert isinstance(found, StartFrom) and found.positions == {"orders": READ}
+        assert found.because.endswith("; topic 'shop.more' is not there any more, and left out")
+
+
 def test_a_rewind_to_start_is_refused_where_it_would_duplicate_rows() -> None:
     given = state(checkpoint(5, 5), entry(5))
     assert chosen(given, "start") == "rewind-duplicates"

@@ -9,7 +9,7 @@ import pytest
 
 from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.progress.decide import decide, decide_all
-from lakesql.engine.progress.position import Source, ledger_positions, topic_ids
+from lakesql.engine.progress.position import Source, positions_now, topic_ids
 from lakesql.engine.progress.state import Batch, Checkpoint, Resume, StartFrom
 from lakesql.engine.progress.topics import check_upstream
 from lakesql.errors import RunError
@@ -25,10 +25,12 @@ def test_a_recreated_topic_is_refused() -> None:
     assert refusal(state(there, None, sources=anew)) == "topic-recreated"
     unknown = entry(5, topics={})
     assert decide(state(checkpoint(5, 5), unknown, sources=anew)) == Resume(5)
-    assert ledger_positions(anew, entry(5)) == {"orders": {"shop.orders": {"0": 0, "1": 0}}}
-    assert ledger_positions((replace(SOURCE, topics={}),), entry(5)) == {"orders": {}}
-    assert ledger_positions((SOURCE,), entry(5)) == {"orders": READ}
-    assert ledger_positions((SOURCE, Source("new", "kafka")), entry(5)) == {"orders": READ}
+    stands, then = {"orders": READ}, {"shop.orders": "id-1"}
+    assert positions_now(anew, stands, then) == {"orders": {"shop.orders": {"0": 0, "1": 0}}}
+    assert positions_now((replace(SOURCE, topics={}),), stands, then) == {"orders": {}}
+    assert positions_now((SOURCE,), stands, then) == {"orders": READ}
+    assert positions_now((SOURCE, Source("new", "kafka")), stands, then) == {"orders": READ}
+    assert positions_now((SOURCE,), {"orders": None}, then) == {"orders": None}
 
 
 def test_nothing_follows_from_topics_that_were_not_asked_for() -> None:

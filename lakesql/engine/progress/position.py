@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lakesql.engine.ledger.entry import Entry, Snapshot
+from lakesql.engine.ledger.entry import Snapshot
 from lakesql.errors import Problem
 from lakesql.names import LEDGER_REBUILD
 
@@ -144,21 +144,38 @@ def can_start_from(kind: SourceKind, position: Position) -> bool:
             return False
 
 
-def ledger_positions(sources: tuple[Source, ...], entry: Entry) -> dict[str, Position]:
-    """Where the ledger says that each of the streams stands: without topics that were deleted, and at the beginning of
-    those that were created again, whatever the stream's `start`."""
-    stands = entry.positions
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """Of the topics that a stream stood in: those that were created again since, and those that are gone."""
+
+    anew: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+
+
+def find_replaced(source: Source, position: Position, topics: Mapping[str, str]) -> Replaced:
+    """What has become of the topics of a stream that stood so while topics had these ids."""
+    if source.kind != "kafka" or not isinstance(position, dict):
+        return Replaced()
+    known = topics.keys() & position.keys()
+    gone = frozenset(known - source.topics.keys())
+    return Replaced(frozenset(topic for topic in known - gone if source.topics[topic] != topics[topic]), gone)
+
+
+def positions_now(sources: Iterable[Source], stands: Positions, topics: Mapping[str, str]) -> dict[str, Position]:
+    """Where each of the streams stands that stood so while topics had these ids: without those that are gone, and at
+    the beginning of those that were created again, whatever the stream's `start`."""
     found = {}
     for source in sources:
         if source.name not in stands:
             continue
         position = stands[source.name]
-        if source.kind == "kafka":
-            gone = {topic for topic, id_ in entry.topics.items() if source.topics.get(topic) != id_}
-            anew = {
-                topic: {str(number): at for number, at in source.beginnings.get(topic, {}).items()}
-                for topic in gone & source.topics.keys() & position.keys()
-            }
-            position = {**{topic: offsets for topic, offsets in position.items() if topic not in gone}, **anew}
+        replaced = find_replaced(source, position, topics)
+        if replaced != Replaced():
+            left = {topic: offsets for topic, offsets in position.items() if topic not in replaced.gone}
+            position = {**left, **{topic: _beginning(source, topic) for topic in replaced.anew}}
         found[source.name] = position
     return found
+
+
+def _beginning(source: Source, topic: str) -> Position:
+    return {str(number): at for number, at in source.beginnings.get(topic, {}).items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from lakesql.engine.progress.advice import fix_by_refill, fix_by_reread, fix_by_rewind, rewind_command, say_entry
@@ -9,10 +11,12 @@ from lakesql.engine.progress.position import (
     KIND_NAMES,
     Positions,
     can_start_from,
-    ledger_positions,
+    find_replaced,
+    positions_now,
     rebuilt_starts,
 )
 from lakesql.engine.progress.state import Batch, ProgressState, StartFrom, newest_batch
+from lakesql.engine.progress.topics import known_topics
 from lakesql.errors import RunError
 
 RewindTo = Literal["ledger", "checkpoint", "start"] | int
@@ -24,13 +28,11 @@ def choose_start(state: ProgressState, to: RewindTo, allow_duplicates: bool = Fa
     """The start that an operator asks for. Raises `RunError` (`rewind-impossible`, `rewind-duplicates`)."""
     follows = newest_batch(state.entry)
     match to:
-        case "ledger":
-            positions = _ledger_start(state)
-            stands = f"continues where the table stands, after {say_entry(state.entry)}"
-            return StartFrom(positions, follows, stands, accepted=_loss(state))
-        case "checkpoint":
-            positions = _checkpoint_start(state)
-            return StartFrom(positions, follows, "continues where the checkpoint stands", accepted=_loss(state))
+        case "ledger" | "checkpoint":
+            there = _ledger_stands(state) if to == "ledger" else _checkpoint_stands(state)
+            positions = positions_now(state.sources, there.positions, there.topics)
+            because = "; ".join([f"continues where {there.said}", *_say_replaced(state, there)])
+            return StartFrom(positions, follows, because, accepted=_loss(state))
         case _:
             start_ms = None if to == "start" else to
             if start_ms is not None and any(source.kind in ("table", "rate") for source in state.sources):
@@ -52,11 +54,29 @@ def choose_start(state: ProgressState, to: RewindTo, allow_duplicates: bool = Fa
             return StartFrom(rebuilt_starts(state.sources), follows, again, start_ms)
 
 
+@dataclass(frozen=True, slots=True)
+class _Stands:
+    """Where streams stood, by their names then; the ids that topics had then; and what stands there, in words."""
+
+    positions: Positions
+    topics: Mapping[str, str]
+    said: str
+
+
+def _say_replaced(state: ProgressState, there: _Stands) -> Iterator[str]:
+    for source in state.sources:
+        replaced = find_replaced(source, there.positions.get(source.name), there.topics)
+        for topic in sorted(replaced.anew):
+            yield f"topic '{topic}' was deleted and made again, and is read from its beginning"
+        for topic in sorted(replaced.gone):
+            yield f"topic '{topic}' is not there any more, and left out"
+
+
 def _loss(state: ProgressState) -> str:
     return state.entry.accepted if state.entry else ""
 
 
-def _ledger_start(state: ProgressState) -> Positions:
+def _ledger_stands(state: ProgressState) -> _Stands:
     entry, checkpoint = state.entry, state.checkpoint
     if state.shape:
         raise _impossible(
@@ -64,8 +84,8 @@ def _ledger_start(state: ProgressState) -> Positions:
         )
     if entry is None:
         raise _impossible(state, f"table {state.table} has no batch of it", fix_by_refill(state))
-    _check_kinds(state, entry.positions)
-    positions = ledger_positions(state.sources, entry)
+    positions = entry.positions
+    _check_kinds(state, positions)
     is_known = checkpoint is not None and checkpoint.id == entry.checkpoint
     for source in state.sources:
         position = positions.get(source.name)
@@ -77,10 +97,10 @@ def _ledger_start(state: ProgressState) -> Positions:
                 f"the ledger alone does not say what of stream '{source.name}' has been read",
                 fix_by_reread(state),
             )
-    return positions
+    return _Stands(positions, entry.topics, f"the table stands, after {say_entry(entry)}")
 
 
-def _checkpoint_start(state: ProgressState) -> Positions:
+def _checkpoint_stands(state: ProgressState) -> _Stands:
     checkpoint, entry = state.checkpoint, state.entry
     if state.shape:
         raise _impossible(
@@ -95,10 +115,9 @@ def _checkpoint_start(state: ProgressState) -> Positions:
     names = checkpoint.origin.streams if checkpoint.origin else tuple(source.name for source in state.sources)
     if len(names) != len(stands):
         raise _impossible(state, "its checkpoint has another number of streams", fix_by_rewind(state))
-    now = {source.name for source in state.sources}
-    positions = {name: position for name, position in zip(names, stands, strict=True) if name in now}
+    positions = dict(zip(names, stands, strict=True))
     _check_kinds(state, positions)
-    return positions
+    return _Stands(positions, known_topics(state), "the checkpoint stands")
 
 
 def _check_kinds(state: ProgressState, positions: Positions) -> None:

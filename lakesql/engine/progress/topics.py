@@ -19,8 +19,13 @@ def check_topics(state: ProgressState, decision: Decision) -> Decision:
 
     Raises `RunError`: `topic-recreated`, `data-lost`, `nothing-lost`.
     """
+    _check_ids(state, decision)
+    return check_offsets(state, decision)
+
+
+def check_offsets(state: ProgressState, decision: Decision) -> Decision:
+    """What `check_topics` does of topics that are known to be those that were read."""
     positions = next_positions(state, decision)
-    _check_ids(state, positions)
     _check_ends(state, positions)
     lost = {source.name: _find_lost(source, positions.get(source.name)) for source in state.sources}
     if any(lost.values()):
@@ -102,8 +107,9 @@ def _lowest(positions: Sequence[Mapping[str, Mapping[str, int]]]) -> Position:
     return found
 
 
-def _check_ids(state: ProgressState, positions: Positions) -> None:
-    known = _known_topics(state)
+def _check_ids(state: ProgressState, decision: Decision) -> None:
+    positions = next_positions(state, decision)
+    known = state.entry.topics if isinstance(decision, StartFrom) and state.entry else known_topics(state)
     for source in state.sources:
         for topic, id_ in source.topics.items():
             if known.get(topic, id_) != id_ and topic in (positions.get(source.name) or {}):
@@ -144,12 +150,14 @@ def _check_ends(state: ProgressState, positions: Positions) -> None:
         )
 
 
-def _known_topics(state: ProgressState) -> dict[str, str]:
-    origin = state.checkpoint.origin if state.checkpoint else None
-    made = origin.topics if origin else {}
-    written = state.entry.topics if state.entry else {}
-    is_newer = origin is not None and origin.follows == newest_batch(state.entry)
-    return {**written, **made} if is_newer else {**made, **written}
+def known_topics(state: ProgressState) -> dict[str, str]:
+    """The ids of the topics in which the checkpoint stands: what it has written last says it, or else what it was made
+    for."""
+    checkpoint, entry = state.checkpoint, state.entry
+    made = checkpoint.origin.topics if checkpoint and checkpoint.origin else {}
+    written = entry.topics if entry else {}
+    is_own = checkpoint is not None and entry is not None and entry.checkpoint == checkpoint.id
+    return {**made, **written} if is_own else {**written, **made}
 
 
 @dataclass(frozen=True, slots=True)
