@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lakesql.engine.progress.position import Source, count_between
 from lakesql.engine.progress.progress import Progress
-from lakesql.engine.progress.state import Origin
+from lakesql.engine.progress.state import Origin, QueryIdentity
 from lakesql.errors import RunError, TransientError
+from lakesql.model.table_name import TableName
 
 ORIGIN = Origin("m", "uuid", ("o", "c"), "")
 
@@ -54,6 +57,43 @@ def test_a_new_topic_gets_its_id_and_the_others_keep_theirs() -> None:
 def test_a_topic_that_is_gone_again_is_not_asked_for_twice() -> None:
     before = (Source("o", "kafka", {"a": "1"}),)
     assert learned(before, Asked({"a": "1"}), {"a": {"0": 1}, "b": {"0": 1}}) == ([{"a": "1", "b": ""}], 1)
+
+
+class Files(dict[str, str]):
+    """The files of a checkpoint. `writes` counts how often one was written."""
+
+    writes = 0
+
+    def read(self, name: str) -> str | None:
+        return self.get(name)
+
+    def write(self, name: str, text: str) -> None:
+        self.writes += 1
+        self[name] = text
+
+
+def test_the_checkpoint_knows_a_topic_of_which_no_row_was_written() -> None:
+    """Neither the table nor the origin of the checkpoint would have told it apart from one that is made again.
+
+    It has appeared before the query was opened, or while it runs.
+    """
+    read = json.dumps({"a": {"0": 9}, "new": {"0": 5}})
+    files = Files({f"offsets/{batch}": f"v1\n{{}}\n{read}" for batch in (6, 7)})
+    for sources in ((Source("o", "kafka", {"a": "1", "new": "2"}),), (Source("o", "kafka", {"a": "1"}),)):
+        found = progress(sources, Asked({"a": "1", "new": "2"}))
+        found._files, found._positions, found._backlog = files, {}, ""  # type: ignore[assignment]
+        found.identity, found.last = QueryIdentity("m", "m", TableName("lake", "shop", "m"), ""), 5
+        found._checkpoint = found._query_hash = found._previous_event_time = ""
+        found._origin = replace(ORIGIN, streams=("o",), topics={"a": "1"}, empty_after=5, empty_through=5)
+        files.writes = 0
+        for batch in (6, 7):
+            entry = found.entry(batch)
+            saved = json.loads(files["lakesql.json"])
+            assert saved["topics"] == entry.topics == {"a": "1", "new": "2"}
+        assert files.writes == 1
+        found.note_empty(entry)
+        saved = json.loads(files["lakesql.json"])
+        assert saved["topics"] == entry.topics and saved["empty_through"] == 7
 
 
 def test_sources_in_another_order_cause_no_request_to_the_broker() -> None:

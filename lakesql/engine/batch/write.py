@@ -131,11 +131,11 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
 
 def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     """Write the bad records of one batch of a stateful model's streams: the companion of its streaming query."""
+    entry = sink.progress.entry(batch)
     letters = bad_records(sink, unpack(arrived, sink.select, sink.bindings))
     if not union_letters(letters).isEmpty():
         session = arrived.sparkSession
         sink.reached("dead-letter")
-        entry = sink.progress.entry(batch)
         sink.progress.check_topics()
         _write_dead_letters(sink, session, letters, entry)
 

@@ -75,7 +75,10 @@ class Progress:
         return self._origin
 
     def entry(self, batch: int) -> Entry:
-        """The entry that records a batch, which Spark has planned."""
+        """The entry that records a batch, which Spark has planned.
+
+        The checkpoint learns the ids of topics too: where the batch has no row, no table will say them.
+        """
         offsets = read_offsets(self._files, batch)
         names = [source.name for source in self._sources]
         if len(names) != len(offsets):  # Spark reads a stream twice that a stateful SELECT joins with itself
@@ -83,6 +86,9 @@ class Progress:
         else:
             offsets = [self._complete(index, source, offsets[index]) for index, source in enumerate(self._sources)]
             self._learn_topics(offsets)
+        topics = topic_ids(self._sources)
+        if topics != self._origin.topics:
+            self._save(replace(self._origin, topics=topics))
         positions = dict(zip(names, offsets, strict=True))
         self.planned = count_between(self._positions, positions)
         self._positions = positions
@@ -93,7 +99,7 @@ class Progress:
             offsets=json.dumps(self._positions, separators=(",", ":")),
             query=self._query_hash,
             state=self._origin.state,
-            topics=topic_ids(self._sources),
+            topics=topics,
             accepted=self._origin.accepted,
             mode=self.identity.mode,
             keys=self.identity.keys,
@@ -148,8 +154,7 @@ class Progress:
         """The batch has no row, so the table will say nothing of it: the checkpoint does."""
         if self._origin.empty_after == self.last and self._origin.empty_through >= entry.batch:
             return
-        self._origin = replace(self._origin, empty_after=self.last, empty_through=entry.batch)
-        save_origin(self._files, self._origin)
+        self._save(replace(self._origin, empty_after=self.last, empty_through=entry.batch))
 
     def check_topics(self) -> None:
         """Raise `TransientError` where a topic was created again since its id was learnt: what was read may be its.
@@ -171,6 +176,10 @@ class Progress:
                         f"Topic '{topic}' was deleted and made again while it was read.",
                         fix="The next try says what to do.",
                     )
+
+    def _save(self, origin: Origin) -> None:
+        self._origin = origin
+        save_origin(self._files, origin)
 
     def _learn_topics(self, offsets: Sequence[Position]) -> None:
         """Ask the broker for the ids of topics that are new, '' where one is gone again."""

@@ -23,9 +23,9 @@ class Origin:
     """What lakesql keeps in a checkpoint beside Spark's files: what it was made for, and what it follows.
 
     `model` is the query's name in the ledger (`ProgressState.owner`), `table_id` the table's UUID. `follows` is the
-    newest batch in the table's ledger when the checkpoint was made, `topics` the ids of Kafka's topics then. `accepted`
-    names the records that were known to be lost. `start_ms` stands in the place of the streams' `start`. The batches
-    after `empty_after`, up to `empty_through`, have no row and so no commit.
+    newest batch in the table's ledger when the checkpoint was made, `topics` the ids of Kafka's topics, as its newest
+    batch knows them. `accepted` names the records that were known to be lost. `start_ms` stands in the place of the
+    streams' `start`. The batches after `empty_after`, up to `empty_through`, have no row and so no commit.
     """
 
     model: str
