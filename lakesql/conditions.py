@@ -625,8 +625,10 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "rewind-duplicates": Condition(
         "`lakesql rewind`, to the start or to a time, would have a model without `keys` read records again, while "
-        "its table holds rows: they would be duplicates.",
-        "Drop the table first, or delete the rows of those records, or accept duplicates with `--allow-duplicates`.",
+        "its table holds rows: they would be duplicates. Or a stream has another name, and nothing tells that its "
+        "topics are those that were read before.",
+        "Drop the table first, or delete the rows of those records, or accept duplicates with `--allow-duplicates`. Or "
+        "give the stream its name back.",
     ),
     "rewind-impossible": Condition(
         "A model cannot continue from the position that `lakesql rewind` is given.",
@@ -738,7 +740,8 @@ CONDITIONS: dict[str, Condition] = {
     "streams-changed": Condition(
         "A model reads other streams than its checkpoint was made for, the same ones in another order, or one that was "
         "moved, such as from recorded files to Kafka.",
-        "`lakesql rewind MODEL`: streams that stay continue, new ones begin at their `start`. One that was moved is "
+        "`lakesql rewind MODEL`: streams that stay continue, and a topic that has been read does so under another name "
+        "of its stream too; new ones begin at their `start`. One that was moved is "
         "read from its start, or from a time on: `--to start`, `--to TIME`.",
     ),
     "table-behind": Condition(

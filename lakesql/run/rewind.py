@@ -159,7 +159,7 @@ def _is_sound(state: ProgressState) -> bool:
 def _companion_start(state: ProgressState) -> StartFrom:
     """Where its table of dead letters stands, without records that are gone from their topic; else from the start."""
     try:
-        start = choose_start(state, "ledger")
+        start = choose_start(state, "ledger", allow_duplicates=True)
         try:
             found = check_offsets(state, start)
         except RunError:

@@ -106,6 +106,39 @@ def test_a_topic_that_is_gone_is_left_out_and_named() -> None:
         assert found.because.endswith("; topic 'shop.more' is not there any more, and left out")
 
 
+def test_a_renamed_stream_continues_where_its_topics_stand() -> None:
+    """Also where it is split, joined with another, or reads a topic more; a topic that was made again begins anew."""
+    ids = {"a": "id-a", "b": "id-b"}
+    stood = {"one": {"a": {"0": 4}}, "two": {"b": {"0": 5}}}
+    there = checkpoint(5, 5, origin=origin(streams=tuple(stood), topics=ids), positions={5: tuple(stood.values())})
+    given = state(there, entry(5, positions=stood, topics=ids), mode="append")
+    begins = {"a": {0: 0}, "b": {0: 0}, "c": {0: 0}}
+    both = Source("both", "kafka", {**ids, "c": "id-c"}, begins)
+    one, other = Source("one", "kafka", {"a": "id-a"}, begins), Source("other", "kafka", {"b": "id-b"}, begins)
+    split = (replace(one, name="x"), other)
+    for to in ("ledger", "checkpoint"):
+        for sources, expected in (
+            ((one, other), {"one": {"a": {"0": 4}}, "other": {"b": {"0": 5}}}),
+            (split, {"x": {"a": {"0": 4}}, "other": {"b": {"0": 5}}}),
+            ((both,), {"both": {"a": {"0": 4}, "b": {"0": 5}}}),
+            ((one, replace(other, topics={"b": "id-9"})), {"one": {"a": {"0": 4}}, "other": {"b": {"0": 0}}}),
+            ((one, replace(other, topics={"c": "id-c"})), {"one": {"a": {"0": 4}}}),
+            ((one, replace(other, topics={"a": "id-a"})), {"one": {"a": {"0": 4}}}),
+        ):
+            assert given.would_duplicate
+            found = chosen(replace(given, sources=sources), to)
+            assert isinstance(found, StartFrom) and found.positions == expected
+            assert (f"stream '{sources[-1].name}' continues" in found.because) == (sources[-1].name in expected)
+
+
+def test_topics_of_a_renamed_stream_whose_ids_are_not_known_are_not_read_twice() -> None:
+    given = state(checkpoint(5, 5), entry(5, topics={}), sources=(replace(SOURCE, name="other"),))
+    for to in ("ledger", "checkpoint"):
+        assert chosen(given, to) == "rewind-duplicates"
+        for may in (chosen(given, to, allow_duplicates=True), chosen(replace(given, is_idempotent=True), to)):
+            assert isinstance(may, StartFrom) and may.positions == {}
+
+
 def test_a_rewind_to_start_is_refused_where_it_would_duplicate_rows() -> None:
     given = state(checkpoint(5, 5), entry(5))
     assert chosen(given, "start") == "rewind-duplicates"

@@ -324,7 +324,8 @@ def _check_streams(state: ProgressState, before: tuple[str, ...]) -> None:
         why="A checkpoint numbers its streams by their place in the SELECT.",
         fix=fix_by_fill(state)
         if state.shape
-        else f"To continue with those that stay, and begin with those that are new: lakesql rewind {state.model}",
+        else "To continue with the streams and topics that stay, and begin with those that are new: "
+        f"lakesql rewind {state.model}",
     )
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lakesql.engine.progress.advice import fix_by_refill, fix_by_reread, fix_by_rewind, rewind_command, say_entry
 from lakesql.engine.progress.position import (
     KIND_NAMES,
+    Position,
     Positions,
     can_start_from,
     find_replaced,
+    is_position_of,
     positions_now,
     rebuilt_starts,
 )
@@ -30,9 +32,13 @@ def choose_start(state: ProgressState, to: RewindTo, allow_duplicates: bool = Fa
     match to:
         case "ledger" | "checkpoint":
             there = _ledger_stands(state) if to == "ledger" else _checkpoint_stands(state)
+            renamed = _find_renamed(state, there)
+            if state.would_duplicate and not allow_duplicates:
+                _check_renamed(state, there, renamed, to)
+            there = replace(there, positions={**there.positions, **renamed})
             positions = positions_now(state.sources, there.positions, there.topics)
-            because = "; ".join([f"continues where {there.said}", *_say_replaced(state, there)])
-            return StartFrom(positions, follows, because, accepted=_loss(state))
+            says = [f"continues where {there.said}", *_say_renamed(renamed), *_say_replaced(state, there)]
+            return StartFrom(positions, follows, "; ".join(says), accepted=_loss(state))
         case _:
             start_ms = None if to == "start" else to
             if start_ms is not None and any(source.kind in ("table", "rate") for source in state.sources):
@@ -61,6 +67,55 @@ class _Stands:
     positions: Positions
     topics: Mapping[str, str]
     said: str
+
+
+def _left_topics(state: ProgressState, there: _Stands) -> dict[str, Position]:
+    """By topic, where the streams stood that the model does not read any more, at least not by their names."""
+    now = {source.name for source in state.sources}
+    return {
+        topic: offsets
+        for name, position in there.positions.items()
+        if name not in now and isinstance(position, dict) and is_position_of("kafka", position)
+        for topic, offsets in position.items()
+    }
+
+
+def _find_renamed(state: ProgressState, there: _Stands) -> dict[str, Position]:
+    """Where those streams stand whose topics were read under another name: that is the stream's, and it was changed.
+
+    Their topics are known by their ids, as another cluster may have topics of the same names.
+    """
+    left = _left_topics(state, there)
+    found = {
+        source.name: {topic: left[topic] for topic in source.topics if topic in left and topic in there.topics}
+        for source in state.sources
+        if source.kind == "kafka" and source.name not in there.positions
+    }
+    return {name: position for name, position in found.items() if position}
+
+
+def _check_renamed(
+    state: ProgressState, there: _Stands, renamed: Positions, to: Literal["ledger", "checkpoint"]
+) -> None:
+    """Raise where topics were read under another name, and nothing says whether they are the same."""
+    left = _left_topics(state, there)
+    for source in state.sources:
+        unknown = sorted((source.topics.keys() & left.keys()) - renamed.get(source.name, {}).keys())
+        if source.name not in there.positions and unknown:
+            raise RunError.of(
+                "rewind-duplicates",
+                f"Stream '{source.name}' reads topics that model '{state.model}' has read by another name of the "
+                f"stream: {', '.join(unknown)}. Whether they are the same ones is not known, as their ids are not.",
+                why=f"Table {state.table} holds rows, and in mode 'append' no row replaces another.",
+                fix="Give the stream its name back. To read them by the stream's `start`, where their rows are gone or "
+                f"may stand twice: lakesql rewind {state.model} --to {to} --allow-duplicates",
+            )
+
+
+def _say_renamed(renamed: Positions) -> Iterator[str]:
+    for name, position in renamed.items():
+        topics = ", ".join(f"'{topic}'" for topic in position)
+        yield f"stream '{name}' continues {topics}, which another stream of the model had read"
 
 
 def _say_replaced(state: ProgressState, there: _Stands) -> Iterator[str]:
