@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from lakesql.catalog.connect import OpenCatalog
@@ -21,6 +22,7 @@ from lakesql.engine.progress.decide import check_rebuilt, decide_all
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.moved import follow_files
 from lakesql.engine.progress.open import open_progress, restart
+from lakesql.engine.progress.remarks import remark_on
 from lakesql.engine.progress.state import StartFrom
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
@@ -89,6 +91,9 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
     sources = read_sources(session, context.brokers, bindings)
     for empty in empty_streams(select.model.name, sources):
         context.emit(empty)
+    if not known:  # a retry has nothing else to say
+        for text in chain.from_iterable(map(remark_on, sources)):
+            say(text)
     identities = query_identities(select, folder)
     moved = [follow_files(session, identity.folder, bindings, say) for identity in identities]
     states = [

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine.progress.position import Source, count_between
+from lakesql.engine.progress.position import NO_ID, Source, count_between
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.progress.state import Origin, QueryIdentity
 from lakesql.errors import RunError, TransientError
@@ -106,6 +106,7 @@ def test_sources_in_another_order_cause_no_request_to_the_broker() -> None:
     ("now", "condition"),
     [
         (({"a": "1", "new": "3"}, {"x": "5"}, {}), ""),
+        (({"a": NO_ID}, {"x": "5"}, {}), ""),
         (({}, {}, {}), ""),
         (({"a": "9"}, {"x": "5"}, {}), "topic-recreated"),
         ((RunError.of("unknown-topic", "There is no topic 'a'."),), "unknown-topic"),

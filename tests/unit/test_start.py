@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from lakesql.engine.progress.decide import decide
-from lakesql.engine.progress.position import Source
+from lakesql.engine.progress.position import NO_ID, Source
 from lakesql.engine.progress.start import choose_start
 from lakesql.engine.progress.state import Batch, ProgressState, Resume, StartFrom
 from lakesql.errors import RunError
@@ -132,8 +133,9 @@ def test_a_renamed_stream_continues_where_its_topics_stand() -> None:
 
 
 def test_topics_of_a_renamed_stream_whose_ids_are_not_known_are_not_read_twice() -> None:
-    given = state(checkpoint(5, 5), entry(5, topics={}), sources=(replace(SOURCE, name="other"),))
-    for to in ("ledger", "checkpoint"):
+    for known, (to, now) in product(({}, {"shop.orders": NO_ID}), (("ledger", "id-1"), ("checkpoint", NO_ID))):
+        other = replace(SOURCE, name="other", topics={"shop.orders": now})
+        given = state(checkpoint(5, 5), entry(5, topics=known), sources=(other,))
         assert chosen(given, to) == "rewind-duplicates"
         for may in (chosen(given, to, allow_duplicates=True), chosen(replace(given, is_idempotent=True), to)):
             assert isinstance(may, StartFrom) and may.positions == {}

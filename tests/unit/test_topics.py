@@ -9,7 +9,8 @@ import pytest
 
 from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.progress.decide import decide, decide_all
-from lakesql.engine.progress.position import Source, positions_now, topic_ids
+from lakesql.engine.progress.position import NO_ID, Source, positions_now, topic_ids
+from lakesql.engine.progress.remarks import remark_on
 from lakesql.engine.progress.state import Batch, Checkpoint, Resume, StartFrom
 from lakesql.engine.progress.topics import check_upstream
 from lakesql.errors import RunError
@@ -31,6 +32,23 @@ def test_a_recreated_topic_is_refused() -> None:
     assert positions_now((SOURCE,), stands, then) == {"orders": READ}
     assert positions_now((SOURCE, Source("new", "kafka")), stands, then) == {"orders": READ}
     assert positions_now((SOURCE,), {"orders": None}, then) == {"orders": None}
+
+
+def test_a_topic_without_an_id_is_none_that_was_made_again() -> None:
+    """The broker has no ids, has got them by an upgrade, or has lost them by going back."""
+    without, upgraded = (replace(SOURCE, topics={"shop.orders": NO_ID}),), (SOURCE,)
+    anew = (replace(SOURCE, topics={"shop.orders": "id-2"}),)
+    old = entry(5, topics={"shop.orders": NO_ID})
+    for sources, newest in ((without, old), (upgraded, old), (without, entry(5))):
+        for there in (checkpoint(5, 5), None):
+            assert isinstance(decide(state(there, newest, sources=sources)), Resume | StartFrom)
+        assert positions_now(sources, {"orders": READ}, newest.topics) == {"orders": READ}
+    learnt = checkpoint(6, 6, origin=origin(topics={"shop.orders": "id-1"}, empty_after=5, empty_through=6))
+    learnt = replace(learnt, positions={6: (READ,)})
+    assert refusal(state(learnt, old, sources=anew)) == "topic-recreated"
+    assert [list(remark_on(source)) for source in (SOURCE, Source("r", "rate"))] == [[], []]
+    (said,) = remark_on(without[0])
+    assert "(shop.orders)" in said
 
 
 def test_nothing_follows_from_topics_that_were_not_asked_for() -> None:

@@ -59,6 +59,16 @@ class FoundTopics:
     problems: tuple[Problem, ...] = ()
 
 
+NO_ID = "A" * 22
+"""What a broker says of a topic that has no id: it, or its `inter.broker.protocol.version`, is older than Kafka 2.8. A
+checkpoint or a ledger may have it too, where the cluster has been upgraded since."""
+
+
+def is_another(known: str, now: str) -> bool:
+    """Whether a topic of the id `now` is another one than the one that had the id `known`."""
+    return known != now and NO_ID not in (known, now)
+
+
 def topic_ids(sources: Iterable[Source]) -> dict[str, str]:
     """The id of each topic; none where two clusters have topics of one name."""
     named = [(topic, id_) for source in sources for topic, id_ in source.topics.items()]
@@ -158,7 +168,7 @@ def find_replaced(source: Source, position: Position, topics: Mapping[str, str])
         return Replaced()
     known = topics.keys() & position.keys()
     gone = frozenset(known - source.topics.keys())
-    return Replaced(frozenset(topic for topic in known - gone if source.topics[topic] != topics[topic]), gone)
+    return Replaced(frozenset(topic for topic in known - gone if is_another(topics[topic], source.topics[topic])), gone)
 
 
 def positions_now(sources: Iterable[Source], stands: Positions, topics: Mapping[str, str]) -> dict[str, Position]:

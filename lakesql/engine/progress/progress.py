@@ -17,6 +17,7 @@ from lakesql.engine.progress.position import (
     Position,
     Source,
     count_between,
+    is_another,
     is_position_of,
     spark_position,
     topic_ids,
@@ -170,7 +171,7 @@ class Progress:
             raise TransientError(error.problems) from None
         for source, ids in zip(self._sources, found, strict=True):
             for topic in ids.keys() & source.topics.keys():
-                if source.topics[topic] not in ("", ids[topic]):
+                if source.topics[topic] and is_another(source.topics[topic], ids[topic]):
                     raise TransientError.of(
                         "topic-recreated",
                         f"Topic '{topic}' was deleted and made again while it was read.",

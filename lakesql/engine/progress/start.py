@@ -9,6 +9,7 @@ from typing import Literal
 from lakesql.engine.progress.advice import fix_by_refill, fix_by_reread, fix_by_rewind, rewind_command, say_entry
 from lakesql.engine.progress.position import (
     KIND_NAMES,
+    NO_ID,
     Position,
     Positions,
     can_start_from,
@@ -87,7 +88,11 @@ def _find_renamed(state: ProgressState, there: _Stands) -> dict[str, Position]:
     """
     left = _left_topics(state, there)
     found = {
-        source.name: {topic: left[topic] for topic in source.topics if topic in left and topic in there.topics}
+        source.name: {
+            topic: left[topic]
+            for topic, id_ in source.topics.items()
+            if topic in left and NO_ID not in (id_, there.topics.get(topic, NO_ID))
+        }
         for source in state.sources
         if source.kind == "kafka" and source.name not in there.positions
     }

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakesql.engine.progress.advice import fix_by_refill, fix_by_reread, rewind_command
-from lakesql.engine.progress.position import Position, Positions, Source
+from lakesql.engine.progress.position import NO_ID, Position, Positions, Source, is_another
 from lakesql.engine.progress.state import Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
 from lakesql.errors import RunError
 
@@ -112,7 +112,7 @@ def _check_ids(state: ProgressState, decision: Decision) -> None:
     known = state.entry.topics if isinstance(decision, StartFrom) and state.entry else known_topics(state)
     for source in state.sources:
         for topic, id_ in source.topics.items():
-            if known.get(topic, id_) != id_ and topic in (positions.get(source.name) or {}):
+            if is_another(known.get(topic, id_), id_) and topic in (positions.get(source.name) or {}):
                 raise RunError.of(
                     "topic-recreated",
                     f"Topic '{topic}' has the id {id_}; model '{state.model}' has read a topic of that name with the "
@@ -157,7 +157,8 @@ def known_topics(state: ProgressState) -> dict[str, str]:
     made = checkpoint.origin.topics if checkpoint and checkpoint.origin else {}
     written = entry.topics if entry else {}
     is_own = checkpoint is not None and entry is not None and entry.checkpoint == checkpoint.id
-    return {**made, **written} if is_own else {**written, **made}
+    older, newer = (made, written) if is_own else (written, made)
+    return {**older, **{topic: id_ for topic, id_ in newer.items() if id_ != NO_ID or topic not in older}}
 
 
 @dataclass(frozen=True, slots=True)

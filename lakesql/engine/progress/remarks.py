@@ -1,0 +1,17 @@
+"""What a person should know of a stream as it is when a query starts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakesql.engine.progress.position import NO_ID, Source
+
+
+def remark_on(source: Source) -> Iterator[str]:
+    """Sentences about the stream; none where all is as it should be."""
+    without_id = sorted(topic for topic, id_ in source.topics.items() if id_ == NO_ID)
+    if without_id:
+        yield (
+            f"the broker gives no ids to the topics of stream '{source.name}' ({', '.join(without_id)}), which Kafka "
+            "does since 2.8: if one is deleted and made again, that is not noticed, and its first records are skipped"
+        )
