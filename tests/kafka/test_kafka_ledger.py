@@ -91,6 +91,43 @@ def test_a_recreated_topic_is_refused_until_a_rewind(begun: Project, broker: Bro
         assert ids(begun, model) == [*range(20), *range(100, 150)]
 
 
+def test_a_recreated_topic_is_read_from_its_beginning_after_a_rewind_to_the_checkpoint(
+    begun: Project, broker: Broker, topic: str
+) -> None:
+    broker.delete_topic(topic)
+    broker.create_topic(topic, 2)
+    produce(broker, topic, range(100, 150))
+    begun.sql(f"DROP TABLE {begun.table('a')}")
+    ran = refuse(begun, "table-recreated", ("a",))
+    rewind(begun, next(command for command in commands(ran, "a") if "checkpoint" in command))
+    begun.run("a").check()
+    assert ids(begun, "a") == list(range(100, 150))
+
+
+def test_a_renamed_stream_continues_where_its_topic_stands(begun: Project, broker: Broker, topic: str) -> None:
+    begun.stream("other", {"id": "bigint"}, connection="broker", topic=topic)
+    begun.model("a", "SELECT id FROM {other}", mode="append")
+    ran = refuse(begun, "streams-changed", ("a",))
+    rewind(begun, commands(ran, "a")[0])
+    produce(broker, topic, range(20, 30))
+    begun.run("a").check()
+    assert ids(begun, "a") == list(range(30))
+
+
+def test_a_topic_read_in_a_batch_without_rows_is_known_by_its_id(project: Project, broker: Broker, topic: str) -> None:
+    first, second = f"{topic}.1", f"{topic}.2"
+    project.stream("s", {"id": "bigint"}, connection="broker", pattern=rf"{topic}\.\d")
+    project.model("a", "SELECT id FROM {s} WHERE id < 1000", mode="append")
+    for name, numbers in ((first, range(5)), (second, range(2000, 2005))):
+        broker.create_topic(name, 1)
+        produce(broker, name, numbers, 1)
+        project.run().check()
+    broker.delete_topic(second)
+    broker.create_topic(second, 1)
+    produce(broker, second, range(20, 30), 1)
+    refuse(project, "topic-recreated", ("a",))
+
+
 @pytest.mark.parametrize("is_lost", [False, True], ids=["checkpoint-there", "checkpoint-lost"])
 def test_records_removed_by_retention_are_refused_until_the_loss_is_accepted(
     begun: Project, broker: Broker, topic: str, is_lost: bool
