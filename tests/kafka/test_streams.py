@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lakesql.compile.select import build_select
+from lakesql.engine.batch.sample import preview_rows
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted, Progress, StreamEmpty
 from lakesql.run.bind import bind_select
@@ -172,6 +173,23 @@ def test_each_start_reads_the_records_from_there_on(project: Project, broker: Br
     assert ids(project, "from_earliest") == [1, 2, 3, 4, 5, 6]
     assert ids(project, "from_time") == [3, 4, 5, 6]
     assert ids(project, "from_latest") == ids(project, "from_future") == [5, 6]
+
+
+def test_a_preview_from_a_time_on_passes_over_partitions_without_a_record_that_young(
+    project: Project, broker: Broker, topic: str
+) -> None:
+    broker.create_topic(topic, 2)
+    for number in range(1, 5):
+        at_ms = int(datetime(2026, 3, number, tzinfo=UTC).timestamp() * 1000)
+        broker.produce(topic, [Message(value(number), partition=number % 2, timestamp_ms=at_ms)])
+    for start, expected in (("2026-03-02", [2, 3, 4]), ("2026-03-04", [4]), ("2026-03-05", [])):
+        project.stream("s", COLUMNS, connection="broker", topic=topic, start=start)
+        project.model("landed", "SELECT id FROM {s}", mode="append")
+        manifest = project.manifest()
+        bound = bind_select(manifest, build_select(manifest, "landed"))
+        columns, rows, count, rejected = preview_rows(project.lake.session, bound.select, bound.bindings, 10)
+        assert (columns, count, rejected) == (("id",), len(expected), ())
+        assert sorted(id_ for (id_,) in rows) == expected
 
 
 def test_max_per_batch_limits_a_batch(project: Project, broker: Broker, topic: str) -> None:

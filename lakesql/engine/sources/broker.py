@@ -129,6 +129,15 @@ class Broker:
         """The offset behind the last one of each partition, whether a reader may see that one or not yet."""
         return self._offsets(topics, self._class(f"{_KAFKA}clients.admin.OffsetSpec").latest(), "read_uncommitted")
 
+    def offsets_since(self, topics: Collection[Topic], at_ms: int) -> dict[str, dict[int, int]]:
+        """The offset of each partition's first record of that time or later; its end where there is none that young."""
+        spec = self._class(f"{_KAFKA}clients.admin.OffsetSpec").forTimestamp(at_ms)
+        found, ends = self._offsets(topics, spec), self.end_offsets(topics)
+        return {
+            topic: {partition: ends[topic][partition] if at < 0 else at for partition, at in partitions.items()}
+            for topic, partitions in found.items()
+        }
+
     def _offsets(self, topics: Collection[Topic], spec: Any, level: str = "") -> dict[str, dict[int, int]]:
         place, isolation = self._class(f"{_KAFKA}common.TopicPartition"), self._class(f"{_KAFKA}common.IsolationLevel")
         wanted = {

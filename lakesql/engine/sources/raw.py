@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import assert_never
@@ -14,7 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from lakesql.compile.quote import identifiers, table_name, text
 from lakesql.engine.records.parse import CORRUPT, JSON_OPTIONS, read_type
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
-from lakesql.engine.sources.broker import consumer_options
+from lakesql.engine.sources.broker import Offsets, consumer_options, open_broker
 from lakesql.engine.sources.globs import as_pattern, files_of, local_files
 from lakesql.errors import ProjectError
 from lakesql.model.writing import TASK_RECORDS
@@ -64,7 +65,7 @@ def read_raw(session: SparkSession, binding: StreamBinding, streaming: bool = Tr
             )
             return as_rows(rows, stream.column_names, text("rate"), offset="value", timestamp="timestamp")
         case Kafka() as connection:
-            return _read_kafka(reader, stream, connection, streaming)
+            return _read_kafka(session, reader, stream, connection, streaming)
         case TableSource(table=table, since_ms=since_ms):
             if streaming and since_ms is not None:
                 reader = reader.option("stream-from-timestamp", since_ms)
@@ -148,7 +149,7 @@ def _row_type(binding: StreamBinding) -> T.StructType:
     return T.StructType([T.StructField(column.name, column.type) for column in contract_columns(binding.stream)])
 
 
-def _read_kafka(reader: Reader, stream: Stream, connection: Kafka, streaming: bool) -> DataFrame:
+def _read_kafka(session: SparkSession, reader: Reader, stream: Stream, connection: Kafka, streaming: bool) -> DataFrame:
     reader = reader.format("kafka").option("includeHeaders", True).option("maxRecordsPerPartition", TASK_RECORDS)
     reader = reader.option("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS)
     for key, value in consumer_options(connection).items():
@@ -160,16 +161,27 @@ def _read_kafka(reader: Reader, stream: Stream, connection: Kafka, streaming: bo
             reader = reader.option("subscribePattern", f"^(?:{pattern})$")  # or Spark looks for it within a name
         case FilePath() | Generated():
             raise _wrong_origin(stream, "kafka", "topic")
-    if isinstance(stream.start, datetime):
-        reader = reader.option("startingTimestamp", round(stream.start.timestamp() * 1000))
-        # A partition without a record that young starts at its end. Spark has no such word for what is there now.
-        if streaming:
-            reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
-    elif streaming:  # what is there now is asked for from its beginning
-        reader = reader.option("startingOffsets", stream.start)
+    match stream.start:
+        case datetime() as start:
+            at_ms = round(start.timestamp() * 1000)
+            if streaming:  # a partition without a record that young starts at its end
+                reader = reader.option("startingTimestamp", at_ms)
+                reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
+            else:  # which Spark has no word for
+                reader = reader.option(
+                    "startingOffsets", json.dumps(_offsets_since(session, connection, stream, at_ms))
+                )
+        case word:
+            if streaming:  # what is there now is asked for from its beginning
+                reader = reader.option("startingOffsets", word)
     if stream.max_per_batch and streaming:
         reader = reader.option("maxOffsetsPerTrigger", stream.max_per_batch)
     return reader.load().drop("timestampType")
+
+
+def _offsets_since(session: SparkSession, connection: Kafka, stream: Stream, at_ms: int) -> Offsets:
+    with open_broker(session._jvm, connection) as broker:
+        return broker.offsets_since(broker.find_topics(stream.origin, stream.place).values(), at_ms)
 
 
 def _text_lines(reader: Reader, stream: Stream, glob: str) -> DataFrame:
