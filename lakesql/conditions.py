@@ -74,8 +74,9 @@ CONDITIONS: dict[str, Condition] = {
         "`selector:`, `state:`, `stream:`, `tag:`, `test_name:`, `test_type:`. Operators: `+`, `@`, a comma, a blank.",
     ),
     "bad-start": Condition(
-        "`start` of a stream is neither a word that lakesql knows nor a time.",
-        "Write `earliest`, `latest`, or an ISO time such as `2026-01-31T00:00:00Z`.",
+        "`start` of a stream is neither a word that lakesql knows nor a time, or a time that is still to come when a "
+        "topic is to be read from it on.",
+        "Write `earliest`, `latest`, or an ISO time that has passed, such as `2026-01-31T00:00:00Z`.",
     ),
     "bad-topic": Condition(
         "A stream's topic has a name that Kafka does not allow.",

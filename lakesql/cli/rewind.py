@@ -86,14 +86,22 @@ def _read_target(text: str) -> RewindTo:
 
 
 def read_time(text: str, what: str, words: str) -> int:
-    """A time, in milliseconds since the epoch; one without a zone is in UTC. Raises `UsageError`."""
+    """A time that has passed, in milliseconds since the epoch; one without a zone is in UTC. Raises `UsageError`."""
     from datetime import UTC, datetime
 
     from lakesql.errors import UsageError
 
+    fix = f"{words} or a time such as 2026-01-31T12:00:00Z."
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        fix = f"{words} or a time such as 2026-01-31T12:00:00Z."
         raise UsageError.of("usage", f"'{text}' is {what}.", fix=fix) from None
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    if at > datetime.now(UTC):
+        raise UsageError.of(
+            "usage",
+            f"'{text}' is {what}: that time is still to come.",
+            why="No stream has a record of it yet, and what arrives from now on would be read whatever its time.",
+            fix=fix,
+        )
+    return round(at.timestamp() * 1000)

@@ -21,7 +21,7 @@ from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.decide import check_rebuilt, decide_all
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.moved import follow_files
-from lakesql.engine.progress.open import open_progress, restart
+from lakesql.engine.progress.open import check_starts, open_progress, restart
 from lakesql.engine.progress.remarks import remark_on
 from lakesql.engine.progress.state import StartFrom
 from lakesql.engine.sources.broker import Brokers
@@ -79,8 +79,8 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
     """Find where the model's query continues, create or alter its table, and say where its batches go.
 
     `session` is the model's own, `folder` that of its checkpoint. `known` is the checkpoint from which this process has
-    run the model before, if it has. Raises what `decide`, planning and analysis raise; a step that was applied stays
-    applied.
+    run the model before, if it has. Raises what `decide`, `check_starts`, planning and analysis raise; a step that was
+    applied stays applied.
     """
     select, bindings = bound.select, bound.bindings
 
@@ -103,6 +103,8 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
     query_hash = hash_of(select)
     check_rebuilt(states[0], known, query_hash)
     decisions = decide_all(states)
+    for found, decision in zip(states, decisions, strict=True):
+        check_starts(found, decision, bindings, now_ms())
     table = TableSync(context.session, context.catalog, select, context.emit)
     table.make()
     schema = analyze_select(session, select, bindings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -161,7 +161,7 @@ def test_each_start_reads_the_records_from_there_on(project: Project, broker: Br
     for number in range(1, 5):
         time = datetime(2026, 3, number, tzinfo=UTC)
         broker.produce(topic, [Message(value(number), partition=0, timestamp_ms=int(time.timestamp() * 1000))])
-    starts = {"earliest": "earliest", "latest": "latest", "time": "2026-03-03T00:00:00Z", "future": "2027-01-01"}
+    starts = {"earliest": "earliest", "latest": "latest", "time": "2026-03-03T00:00:00Z", "none": "2026-03-05"}
     for name, start in starts.items():
         project.stream(name, COLUMNS, connection="broker", topic=topic, start=start)
         project.model(f"from_{name}", f"SELECT id FROM {{{name}}}", mode="append")
@@ -172,7 +172,18 @@ def test_each_start_reads_the_records_from_there_on(project: Project, broker: Br
     project.run().check()
     assert ids(project, "from_earliest") == [1, 2, 3, 4, 5, 6]
     assert ids(project, "from_time") == [3, 4, 5, 6]
-    assert ids(project, "from_latest") == ids(project, "from_future") == [5, 6]
+    assert ids(project, "from_latest") == ids(project, "from_none") == [5, 6]
+
+
+def test_a_start_that_is_still_to_come_is_refused(project: Project, broker: Broker, topic: str) -> None:
+    """Whatever arrives before then would be read, as if it were of that time."""
+    broker.create_topic(topic)
+    soon = datetime.now(UTC) + timedelta(days=1)
+    project.stream("s", COLUMNS, connection="broker", topic=topic, start=soon.isoformat())
+    project.model("landed", "SELECT id FROM {s}", mode="append")
+    for _ in range(2):
+        assert project.run().conditions("landed") == ["bad-start"]
+        broker.produce(topic, [value(1)])
 
 
 def test_a_preview_from_a_time_on_passes_over_partitions_without_a_record_that_young(

@@ -40,6 +40,13 @@ def conditions(stderr: str) -> list[str]:
     return [line["condition"] for line in map(json.loads, stderr.splitlines()) if line["event"] == "problem"]
 
 
+@pytest.mark.parametrize("command", [["rewind", "orders", "--to"], ["rebuild", "orders", "--from"]])
+def test_a_time_that_is_still_to_come_is_no_place_to_read_from(run: Run, shop: Path, command: list[str]) -> None:
+    for at in ("2999-01-31", "2999-01-31T12:00:00+02:00"):
+        code, _, err = run(*command, at, "--dry-run", "--log-format", "json")
+        assert (code, conditions(err)) == (2, ["usage"]) and "still to come" in err
+
+
 # ls
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
+from lakesql.decode import node_of
 from lakesql.engine.progress.decide import decide
+from lakesql.engine.progress.open import check_starts
 from lakesql.engine.progress.position import NO_ID, Source
 from lakesql.engine.progress.start import choose_start
-from lakesql.engine.progress.state import Batch, ProgressState, Resume, StartFrom
-from lakesql.errors import RunError
+from lakesql.engine.progress.state import Batch, Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.errors import Place, ProjectError, RunError
+from lakesql.project.profiles import Kafka, Recorded
+from lakesql.stream.stream import read_stream
 from tests.unit.test_decide import ID, READ, SOURCE, checkpoint, entry, origin, state
 
 
@@ -172,3 +178,33 @@ def test_the_next_run_resumes_from_a_rewound_checkpoint() -> None:
         seeded = 0 if found.positions else -1
         made = checkpoint(seeded, seeded, id="c-2", origin=origin(follows=found.follows, empty_through=seeded))
         assert decide(replace(given, checkpoint=made)) == Resume(-1)
+
+
+KAFKA = Kafka("127.0.0.1:1")
+
+
+def test_a_topic_is_not_begun_at_a_time_that_is_still_to_come() -> None:
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    now_ms = int(now.timestamp() * 1000)
+
+    def begun(start: str, decision: Decision, there: Checkpoint | None = None, source: Any = KAFKA) -> str:
+        declared = {"name": "orders", "connection": "shop", "topic": "shop.orders", "columns": {"id": "int"}}
+        stream = read_stream(node_of({**declared, "start": start}, Place("streams/shop.yml", 2)))
+        try:
+            check_starts(state(there, None), decision, (StreamBinding(stream, source),), now_ms)
+        except ProjectError as error:
+            (problem,) = error.problems
+            assert problem.place == stream.place and problem.fix
+            return problem.condition
+        return ""
+
+    past, later = now.isoformat(), (now + timedelta(seconds=1)).isoformat()
+    for start in ("earliest", "latest", past):
+        assert begun(start, Fresh()) == ""
+    unplanned = checkpoint(-1, -1)
+    rewound = checkpoint(-1, -1, origin=origin(start_ms=now_ms + 1))
+    assert begun(later, Fresh()) == begun(later, Resume(-1), unplanned) == "bad-start"
+    assert begun(later, Resume(5), checkpoint(5, 5)) == begun(later, StartFrom({"orders": READ}, None, "")) == ""
+    assert begun(past, Resume(-1), rewound) == begun(past, StartFrom({}, None, "", now_ms + 1)) == "bad-start"
+    assert begun(later, StartFrom({}, None, "", now_ms)) == ""
+    assert begun(later, Fresh(), source=Recorded("streams")) == "", "it has what is of that time, and no more"

@@ -33,9 +33,11 @@ from lakesql.engine.progress.state import (
     newest_batch,
 )
 from lakesql.engine.progress.stored import SeenFile, read_seen
+from lakesql.engine.progress.topics import next_positions
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.globs import escape_glob
+from lakesql.errors import ProjectError
 from lakesql.model.table_name import TableName
 from lakesql.project.profiles import Files, Kafka, Recorded
 from lakesql.stream.stream import FilePath
@@ -97,6 +99,34 @@ def seed(
         empty_through=0 if is_started else -1,
     )
     return origin, seeded
+
+
+def check_starts(state: ProgressState, decision: Decision, bindings: Sequence[StreamBinding], at_ms: int) -> None:
+    """Raise `ProjectError` (`bad-start`) where a topic is to be read from a time on that is still to come at `at_ms`.
+
+    Of a partition without a record of that time or later Kafka has no such place, and its end is taken.
+    """
+    positions = next_positions(state, decision)
+    origin = state.checkpoint.origin if state.checkpoint and isinstance(decision, Resume) else None
+    start_ms = decision.start_ms if isinstance(decision, StartFrom) else origin.start_ms if origin else None
+    for binding in bindings:
+        stream = binding.stream
+        start = stream.start if start_ms is None else datetime.fromtimestamp(start_ms / 1000, UTC)
+        if (
+            isinstance(binding.source, Kafka)
+            and isinstance(start, datetime)
+            and start.timestamp() * 1000 > at_ms
+            and not positions.get(stream.name)
+        ):
+            raise ProjectError.of(
+                "bad-start",
+                f"Stream '{stream.name}' starts at {start.isoformat()}, which is still to come.",
+                why="No topic has a record of that time yet, so it would be read from its end on: every record that "
+                "arrives from now on, whatever its time.",
+                fix="Give a time that has passed, or `latest` to read what arrives from now on, or run the model when "
+                "that time has come.",
+                place=stream.place,
+            )
 
 
 def restart(bindings: Sequence[StreamBinding], progress: Progress) -> tuple[StreamBinding, ...]:
