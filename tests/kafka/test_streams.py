@@ -14,7 +14,7 @@ import pytest
 from lakesql.compile.select import build_select
 from lakesql.engine.batch.sample import preview_rows
 from lakesql.errors import ProjectError
-from lakesql.events import BatchCommitted, Progress, StreamEmpty
+from lakesql.events import BatchCommitted, Noted, Progress, StreamEmpty
 from lakesql.run.bind import bind_select
 from tests.servers.broker import STORE_PASSWORD, Broker, Message, jaas
 from tests.servers.process import free_ports
@@ -201,6 +201,21 @@ def test_a_preview_from_a_time_on_passes_over_partitions_without_a_record_that_y
         columns, rows, count, rejected = preview_rows(project.lake.session, bound.select, bound.bindings, 10)
         assert (columns, count, rejected) == (("id",), len(expected), ())
         assert sorted(id_ for (id_,) in rows) == expected
+
+
+def test_records_behind_an_open_transaction_are_told(project: Project, broker: Broker, topic: str) -> None:
+    broker.create_topic(topic)
+    broker.produce(topic, [value(1)])
+    held = broker.begin_transaction(topic, [value(2)])
+    broker.produce(topic, [value(3), value(4)])
+    project.stream("s", COLUMNS, connection="broker", topic=topic)
+    project.model("landed", "SELECT id FROM {s}", mode="append")
+    (noted,) = [event.text for event in project.run().check().of(Noted) if "transaction" in event.text]
+    assert f"3 offsets of {topic}-0, from 1 on" in noted
+    assert ids(project) == [1]
+    held.abort_transaction(30)
+    assert [event for event in project.run().check().of(Noted) if "transaction" in event.text] == []
+    assert ids(project) == [1, 3, 4]
 
 
 def test_max_per_batch_limits_a_batch(project: Project, broker: Broker, topic: str) -> None:

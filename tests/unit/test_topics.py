@@ -13,6 +13,7 @@ from lakesql.engine.progress.position import NO_ID, Source, positions_now, topic
 from lakesql.engine.progress.remarks import remark_on
 from lakesql.engine.progress.state import Batch, Checkpoint, Resume, StartFrom
 from lakesql.engine.progress.topics import check_upstream
+from lakesql.engine.sources.broker import find_held
 from lakesql.errors import RunError
 from tests.unit.test_decide import ID, READ, SOURCE, checkpoint, entry, origin, outcome, refusal, state
 
@@ -49,6 +50,18 @@ def test_a_topic_without_an_id_is_none_that_was_made_again() -> None:
     assert [list(remark_on(source)) for source in (SOURCE, Source("r", "rate"))] == [[], []]
     (said,) = remark_on(without[0])
     assert "(shop.orders)" in said
+
+
+def test_records_behind_an_open_transaction_are_told() -> None:
+    ends = {"t": {0: 80, 1: 9}, "u": {0: 4}}
+    assert find_held(ends, ends) == find_held(ends, {"t": {0: 85, 1: 9}, "u": {0: 4}}) == {}
+    held = find_held(ends, {"t": {0: 3, 1: 9}, "u": {0: 4}})
+    assert held == {"t": {0: 3}}
+    (said,) = remark_on(replace(SOURCE, ends=ends, held=held))
+    assert "77 offsets of t-0, from 3 on, are read once it ends" in said
+    many = {"t": dict.fromkeys(range(9), 1)}
+    (said,) = remark_on(replace(SOURCE, ends=many, held={"t": dict.fromkeys(range(9), 0)}))
+    assert "t-4, from 0 on and of 4 more partitions" in said and "t-5" not in said
 
 
 def test_nothing_follows_from_topics_that_were_not_asked_for() -> None:

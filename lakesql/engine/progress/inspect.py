@@ -20,7 +20,7 @@ from lakesql.engine.progress.position import Source, find_rebuilt
 from lakesql.engine.progress.state import MovedFiles, ProgressState, QueryIdentity, state_of
 from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.engine.sources.binding import StreamBinding, TableSource
-from lakesql.engine.sources.broker import Brokers
+from lakesql.engine.sources.broker import Brokers, find_held
 from lakesql.engine.sources.empty import explain_no_files, explain_no_records
 from lakesql.engine.sources.globs import files_of, find_files
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
@@ -67,7 +67,8 @@ def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding
             ids = {topic: found.id for topic, found in topics.items()}
             beginnings, ends = broker.beginning_offsets(topics.values()), broker.log_ends(topics.values())
             nothing = explain_no_records(binding.stream.origin, beginnings, ends)
-            return Source(name, "kafka", ids, beginnings, ends, nothing=nothing)
+            held = find_held(ends, broker.end_offsets(topics.values()))
+            return Source(name, "kafka", ids, beginnings, ends, nothing=nothing, held=held)
         case Recorded(path=path):
             return Source(name, "recorded", nothing=_look_for_files(session, files_of(binding.stream, path)))
         case Files(path=path):

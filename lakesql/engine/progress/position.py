@@ -32,6 +32,7 @@ class Source:
     snapshot that brought its new rows, and those after it, in their order; and the time of the first of them, in
     milliseconds since the epoch. `is_cut`: the first snapshots of a table are gone, and with them
     which rows they brought. Without `is_asked` nothing is known of Kafka's topics, and nothing follows from that.
+    `held` are the partitions whose records a reader may not see all of, as a transaction is open: where it has begun.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Source:
     is_cut: bool = False
     nothing: str = ""
     is_asked: bool = True
+    held: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     @property
     def end(self) -> Position:

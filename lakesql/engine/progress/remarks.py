@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from lakesql.engine.progress.position import NO_ID, Source
 
+SHOWN = 5
+"""How many partitions are named at most."""
+
 
 def remark_on(source: Source) -> Iterator[str]:
     """Sentences about the stream; none where all is as it should be."""
@@ -14,4 +17,15 @@ def remark_on(source: Source) -> Iterator[str]:
         yield (
             f"the broker gives no ids to the topics of stream '{source.name}' ({', '.join(without_id)}), which Kafka "
             "does since 2.8: if one is deleted and made again, that is not noticed, and its first records are skipped"
+        )
+    held = [
+        f"{source.ends[topic][partition] - since} offsets of {topic}-{partition}, from {since} on"
+        for topic, partitions in sorted(source.held.items())
+        for partition, since in sorted(partitions.items())
+    ]
+    if held:
+        more = f" and of {len(held) - SHOWN} more partitions" if len(held) > SHOWN else ""
+        yield (
+            f"a producer's transaction is open in stream '{source.name}': {', '.join(held[:SHOWN])}{more}, are read "
+            "once it ends. Where this is said again of the same offset, its producer has left it open"
         )

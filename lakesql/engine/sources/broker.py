@@ -315,6 +315,18 @@ def lag_of(end: Offsets, latest: Offsets) -> dict[str, dict[int, int]]:
     }
 
 
+def find_held(ends: Offsets, readable: Offsets) -> dict[str, dict[int, int]]:
+    """The partitions of which a reader may not see all up to `ends`, and from where on not.
+
+    What is `readable` is to be asked after the ends: what has been written between is none of it.
+    """
+    found = {
+        topic: {partition: at for partition, at in partitions.items() if at < ends[topic][partition]}
+        for topic, partitions in readable.items()
+    }
+    return {topic: partitions for topic, partitions in found.items() if partitions}
+
+
 def newest_shares(first: Offsets, end: Offsets, count: int) -> dict[str, dict[int, int]]:
     """Where to begin in each partition to read the newest `count` offsets: equal shares, as far as they go."""
     held = sorted((end[topic][each] - at, topic, each) for topic in first for each, at in first[topic].items())
