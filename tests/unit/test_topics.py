@@ -11,6 +11,7 @@ from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.progress.decide import decide, decide_all
 from lakesql.engine.progress.position import NO_ID, Source, positions_now, topic_ids
 from lakesql.engine.progress.remarks import remark_on
+from lakesql.engine.progress.start import choose_start
 from lakesql.engine.progress.state import Batch, Checkpoint, Resume, StartFrom
 from lakesql.engine.progress.topics import check_upstream
 from lakesql.engine.sources.broker import find_held
@@ -212,6 +213,24 @@ def test_an_accepted_loss_is_recorded_and_the_next_offsets_are_read() -> None:
     assert found.follows == Batch(ID, 5)
     stateful = state(checkpoint(5, 5, origin=origin(state="s")), entry(5, state="s"), shape="s", sources=sources)
     assert outcome(replace(stateful, accept_data_loss=True)) == "data-lost"
+
+
+def test_a_loss_that_was_accepted_before_any_row_is_kept() -> None:
+    """The table has not heard of it yet, or was dropped since."""
+    made = origin(follows=Batch(ID, 5), accepted="shop.orders-0: 10 to 14", empty_through=1)
+    there = checkpoint(1, 1, id="c-2", origin=made)
+    sources = (replace(SOURCE, beginnings={"shop.orders": {0: 45, 1: 7}}),)
+    found = decide(state(there, entry(5), sources=sources, accept_data_loss=True))
+    assert isinstance(found, StartFrom)
+    assert found.accepted == "shop.orders-0: 10 to 14, shop.orders-0: 40 to 44"
+    again = checkpoint(1, 1, id="c-3", origin=replace(made, accepted=found.accepted))
+    found = decide(state(again, entry(5), sources=sources, accept_data_loss=True))
+    assert isinstance(found, StartFrom)
+    assert found.accepted == "shop.orders-0: 10 to 14, shop.orders-0: 40 to 44", "each of them once"
+    for to, newest in (("ledger", entry(5)), ("checkpoint", entry(5)), ("checkpoint", None)):
+        assert choose_start(state(there, newest), to).accepted == made.accepted  # type: ignore[arg-type]
+    gone_on = state(there, entry(7, "c-9", accepted="shop.orders-1: 2 to 3"))
+    assert choose_start(gone_on, "ledger").accepted == "shop.orders-1: 2 to 3"
 
 
 @pytest.mark.parametrize(("there", "newest"), [(checkpoint(5, 5), entry(5)), (None, entry(5)), (None, None)])

@@ -371,7 +371,7 @@ def _start_from_ledger(state: ProgressState, entry: Entry) -> StartFrom:
             else f"Put the checkpoint back if there is a copy, or read again what is newer than a time. "
             f"{fix_by_time(state)}. {fix_by_refill(state)}",
         )
-    return StartFrom(entry.positions, newest_batch(entry), because, accepted=entry.accepted)
+    return StartFrom(entry.positions, newest_batch(entry), because, accepted=state.accepted)
 
 
 # --- words of the refusals

@@ -39,7 +39,7 @@ def choose_start(state: ProgressState, to: RewindTo, allow_duplicates: bool = Fa
             there = replace(there, positions={**there.positions, **renamed})
             positions = positions_now(state.sources, there.positions, there.topics)
             says = [f"continues where {there.said}", *_say_renamed(renamed), *_say_replaced(state, there)]
-            return StartFrom(positions, follows, "; ".join(says), accepted=_loss(state))
+            return StartFrom(positions, follows, "; ".join(says), accepted=state.accepted)
         case _:
             start_ms = None if to == "start" else to
             if start_ms is not None and any(source.kind in ("table", "rate") for source in state.sources):
@@ -130,10 +130,6 @@ def _say_replaced(state: ProgressState, there: _Stands) -> Iterator[str]:
             yield f"topic '{topic}' was deleted and made again, and is read from its beginning"
         for topic in sorted(replaced.gone):
             yield f"topic '{topic}' is not there any more, and left out"
-
-
-def _loss(state: ProgressState) -> str:
-    return state.entry.accepted if state.entry else ""
 
 
 def _ledger_stands(state: ProgressState) -> _Stands:

@@ -134,6 +134,15 @@ class ProgressState:
         """
         return self.has_rows and not self.is_idempotent
 
+    @property
+    def accepted(self) -> str:
+        """The records that somebody has accepted to lose. As long as no row was written since, the checkpoint alone
+        knows the last of them."""
+        origin = self.checkpoint.origin if self.checkpoint else None
+        if origin is not None and (self.entry is None or origin.follows == newest_batch(self.entry)):
+            return origin.accepted
+        return self.entry.accepted if self.entry else ""
+
     def find_moved(self, positions: Positions) -> Source | None:
         """A source that stands where none of its kind can: the stream was moved elsewhere.
 

@@ -224,7 +224,7 @@ def _go_on_without(state: ProgressState, positions: Positions, lost: Mapping[str
         )
     moved = {name: _move(positions.get(name), found) for name, found in lost.items()}
     shown = _list(all_lost)
-    accepted = ", ".join(filter(None, [state.entry.accepted if state.entry else "", shown]))
+    accepted = ", ".join(dict.fromkeys([*filter(None, state.accepted.split(", ")), *map(str, all_lost)]))
     because = f"Records are lost, and that is accepted: {shown}"
     return StartFrom({**positions, **moved}, newest_batch(state.entry), because, accepted=accepted)
 
