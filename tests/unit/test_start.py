@@ -138,6 +138,14 @@ def test_a_renamed_stream_continues_where_its_topics_stand() -> None:
             assert (f"stream '{sources[-1].name}' continues" in found.because) == (sources[-1].name in expected)
 
 
+def test_a_topic_that_two_streams_have_read_is_continued_where_both_stand() -> None:
+    ids, other = {"a": "id-a"}, (Source("other", "kafka", {"a": "id-a"}),)
+    for offset, expected in ((4, {"other": {"a": {"0": 4}}}), (5, "rewind-duplicates")):
+        stood = {"one": {"a": {"0": 4}}, "two": {"a": {"0": offset}}}
+        found = chosen(state(None, entry(5, positions=stood, topics=ids), sources=other), "ledger")
+        assert (found.positions if isinstance(found, StartFrom) else found) == expected
+
+
 def test_topics_of_a_renamed_stream_whose_ids_are_not_known_are_not_read_twice() -> None:
     for known, (to, now) in product(({}, {"shop.orders": NO_ID}), (("ledger", "id-1"), ("checkpoint", NO_ID))):
         other = replace(SOURCE, name="other", topics={"shop.orders": now})

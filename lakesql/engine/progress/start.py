@@ -70,15 +70,15 @@ class _Stands:
     said: str
 
 
-def _left_topics(state: ProgressState, there: _Stands) -> dict[str, Position]:
+def _left_topics(state: ProgressState, there: _Stands) -> dict[str, list[Position]]:
     """By topic, where the streams stood that the model does not read any more, at least not by their names."""
     now = {source.name for source in state.sources}
-    return {
-        topic: offsets
-        for name, position in there.positions.items()
-        if name not in now and isinstance(position, dict) and is_position_of("kafka", position)
-        for topic, offsets in position.items()
-    }
+    found: dict[str, list[Position]] = {}
+    for name, position in there.positions.items():
+        if name not in now and isinstance(position, dict) and is_position_of("kafka", position):
+            for topic, offsets in position.items():
+                found.setdefault(topic, []).append(offsets)
+    return found
 
 
 def _find_renamed(state: ProgressState, there: _Stands) -> dict[str, Position]:
@@ -87,11 +87,12 @@ def _find_renamed(state: ProgressState, there: _Stands) -> dict[str, Position]:
     Their topics are known by their ids, as another cluster may have topics of the same names.
     """
     left = _left_topics(state, there)
+    certain = {topic: offsets for topic, (offsets, *others) in left.items() if all(each == offsets for each in others)}
     found = {
         source.name: {
-            topic: left[topic]
+            topic: certain[topic]
             for topic, id_ in source.topics.items()
-            if topic in left and NO_ID not in (id_, there.topics.get(topic, NO_ID))
+            if topic in certain and NO_ID not in (id_, there.topics.get(topic, NO_ID))
         }
         for source in state.sources
         if source.kind == "kafka" and source.name not in there.positions
@@ -102,7 +103,7 @@ def _find_renamed(state: ProgressState, there: _Stands) -> dict[str, Position]:
 def _check_renamed(
     state: ProgressState, there: _Stands, renamed: Positions, to: Literal["ledger", "checkpoint"]
 ) -> None:
-    """Raise where topics were read under another name, and nothing says whether they are the same."""
+    """Raise where topics were read under another name, and nothing says how far."""
     left = _left_topics(state, there)
     for source in state.sources:
         unknown = sorted((source.topics.keys() & left.keys()) - renamed.get(source.name, {}).keys())
@@ -110,8 +111,9 @@ def _check_renamed(
             raise RunError.of(
                 "rewind-duplicates",
                 f"Stream '{source.name}' reads topics that model '{state.model}' has read by another name of the "
-                f"stream: {', '.join(unknown)}. Whether they are the same ones is not known, as their ids are not.",
-                why=f"Table {state.table} holds rows, and in mode 'append' no row replaces another.",
+                f"stream: {', '.join(unknown)}. How far is not known.",
+                why="Their ids are not known, or two streams have read them up to different offsets. Table "
+                f"{state.table} holds rows, and in mode 'append' no row replaces another.",
                 fix="Give the stream its name back. To read them by the stream's `start`, where their rows are gone or "
                 f"may stand twice: lakesql rewind {state.model} --to {to} --allow-duplicates",
             )
