@@ -97,6 +97,13 @@ def test_rows_that_another_model_has_written_otherwise_are_refused() -> None:
         assert isinstance(decide(replace(given, mode="append", has_rows=False)), Resume if there else Fresh)
 
 
+def test_dead_letters_that_the_models_own_query_has_written_are_no_other_rows() -> None:
+    written = replace(entry(5, mode="upsert", keys=("id",)), model="orders")
+    given = state(checkpoint(3, 3), entry(3), has_rows=True, written=written)
+    assert refusal(given) == "mode-changed"
+    assert decide(replace(given, is_companion=True)) == Resume(3)
+
+
 def test_nothing_there_is_a_fresh_start() -> None:
     assert decide(state(None, None)) == Fresh()
     assert decide(state(None, None, table_id="")) == Fresh()

@@ -115,10 +115,11 @@ def check_rebuilt(state: ProgressState, known: str, query: str) -> None:
 def check_identity(state: ProgressState) -> None:
     """How the table's rows were told apart when they were written against how they are now, whichever model wrote them.
 
-    A table without a row follows its model, and an entry that does not say is not compared.
+    A table without a row follows its model, and an entry that does not say is not compared. A companion's table has two
+    writers, and nothing tells dead letters apart.
     """
     entry = state.written or state.entry
-    if entry is None or not entry.mode or not state.has_rows:
+    if entry is None or not entry.mode or not state.has_rows or state.is_companion:
         return
     by = f" by model '{entry.model}'" if entry.model.removesuffix(REPLAY_SUFFIX) != state.owner else ""
     if entry.mode != state.mode:
