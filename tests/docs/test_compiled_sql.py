@@ -29,15 +29,15 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "appended": (PLAIN, {"mode": "append", "partition_by": ["days(at)"]}),
     "as_told": (PLAIN, {"mode": "append", "properties": {"format-version": "3", "purpose": "a trial"}}),
     "kept": (PLAIN, {"mode": "upsert", "keys": ["id"], "sequence_by": "at", "delete_when": "status = 'gone'"}),
-    "emptied": (PLAIN, {"mode": "upsert", "keys": ["id"], "sequence_by": "at"}),
     "kept_by_arrival": (PLAIN, {"mode": "upsert", "keys": ["id"]}),
     "joined": (JOINED, {"mode": "append"}),
     "history": (PLAIN, {"mode": "scd2", "keys": ["id"], "sequence_by": "at"}),
-    "joined_kept": (JOINED, {"mode": "upsert", "keys": ["id"]}),
     "counted": (COUNTED, {"mode": "append"}),
-    "counted_kept": (COUNTED, {"mode": "upsert", "keys": ["hour"]}),
 }
 LONG: dict[str, tuple[str, dict[str, Any]]] = {
+    "emptied": (PLAIN, {"mode": "upsert", "keys": ["id"], "sequence_by": "at"}),
+    "joined_kept": (JOINED, {"mode": "upsert", "keys": ["id"]}),
+    "counted_kept": (COUNTED, {"mode": "upsert", "keys": ["hour"]}),
     "first_kept": (PLAIN, {"mode": "append", "keys": ["id"]}),
     "mirrored": (PLAIN, {"mode": "cdc", "keys": ["id"]}),
     "mirrored_in_sequence": (

@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lakesql.engine.progress.holder import started
 from lakesql.engine.spark.jvm import RECORDING
 from lakesql.events import BatchCommitted, Event
@@ -84,6 +86,7 @@ def test_a_batch_that_outlasts_the_time_limit_is_abandoned_and_invisible(tmp_pat
     assert [event["interrupted"] for event in seen if event["event"] == "run_finished"] == [True]
 
 
+@pytest.mark.long
 def test_a_run_whose_java_hangs_ends_in_time_too(tmp_path: Path) -> None:
     write_shop(tmp_path)
     process = start(tmp_path)

@@ -100,7 +100,7 @@ def in_ten_days() -> int:
     return now_ms() + 10 * DAY_MS
 
 
-@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("version", ["2", pytest.param("3", marks=pytest.mark.long)])
 def test_every_procedure_leaves_the_rows_and_takes_the_files(project: Project, version: str) -> None:
     config = {"maintenance": EAGER, "properties": {"format-version": version}}
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
