@@ -167,6 +167,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"Known: {', '.join(names[:MAX_LISTED])}{more}." if names else ""
 
 
+def quoted(names: Iterable[str]) -> str:
+    """The names in quotes, one after the other."""
+    return ", ".join(f"'{name}'" for name in names)
+
+
 def misspelt(name: str, known: Iterable[str]) -> str:
     """The known name that `name` is meant to be, by one or two letters; '' where it is one itself, or near none.
 

@@ -21,8 +21,8 @@ class LiveTable:
     """A table as its catalog has it.
 
     `entry` is the model's newest batch, and `written` the newest one of whichever model; `has_rows`: it has some, of
-    whomever. `left` is the model's newest batch of
-    those that the table had once and has no longer, as somebody has rolled it back; None where nobody has.
+    whomever. `left` is the model's newest batch of those that the table had once and has no longer, as somebody has
+    rolled it back; None where nobody has.
     """
 
     state: TableState

@@ -12,7 +12,6 @@ from lakesql.model.table_name import TableName
 from lakesql.model.writing import build_writing, memories_of
 from lakesql.names import DEAD_LETTER_SUFFIX, MAINTAINED_PROPERTY, MEMORY_SUFFIXES
 from lakesql.project.procedures import (
-    CHANGED_SMALL_FILES,
     DEFAULTS,
     NEVER,
     RECENT,
@@ -25,6 +24,7 @@ from lakesql.project.procedures import (
     RewriteDataFiles,
     RewriteManifests,
     RewritePositionDeleteFiles,
+    changing_maintenance,
     scale_thresholds,
 )
 
@@ -83,10 +83,12 @@ def rewrite_of(model: Model) -> RewriteDataFiles:
     written = [call.options for call in model.calls if isinstance(call.options, RewriteDataFiles)]
     if written:
         return written[-1]
-    usual = RewriteDataFiles()
+    usual = Maintenance()
     if build_writing(model.config).is_changing:
-        usual = replace(usual, small_files=CHANGED_SMALL_FILES)
-    return model.config.maintenance.rewrite_data_files or usual
+        usual = changing_maintenance(usual)
+    rewrite = model.config.maintenance.rewrite_data_files or usual.rewrite_data_files
+    assert rewrite is not None, "by default it is due some time"
+    return rewrite
 
 
 def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:

@@ -99,8 +99,8 @@ def measure_run(known: Known, since_ms: int | None, now_ms: int) -> Judged:
     """The figures at `now_ms`: each as the table's metadata would give it, or less where the run cannot tell.
 
     So whatever is not well by them is not well. The newest event is known of each commit, where the ledger has that of
-    some by the next commit only. Of a table with partitions the run does not know in which of them the
-    small files are, and of none how large its manifests are. A table without a commit since `since_ms` is as old.
+    some by the next commit only. Of a table with partitions the run does not know in which of them the small files are,
+    and of none how large its manifests are. A table without a commit since `since_ms` is as old.
     """
     totals = known.totals
     data_files, delete_files = totals.data_files or 0, totals.delete_files or 0

@@ -15,7 +15,7 @@ from lakesql.compile import table as sql
 from lakesql.compile.quote import identifier
 from lakesql.compile.storable import find_misused, find_unstorable, say_unstorable
 from lakesql.compile.table import TableColumn, TableSpec
-from lakesql.errors import Problem, RunError
+from lakesql.errors import Problem, RunError, quoted
 from lakesql.model.config import PartitionField, SchemaChange, SortField
 from lakesql.model.table_name import TableName
 from lakesql.plan.table_state import StateColumn, TableState
@@ -270,7 +270,7 @@ def _problems(
             "less.",
             "The model says on_schema_change='ignore', so the column stays as it is: values would lose digits in it, "
             "or fail.",
-            f"{f'Leave {_names(new_fields)} out' if new_fields else f'Cast it (CAST({name} AS {old}))'} in the SELECT, "
+            f"{f'Leave {quoted(new_fields)} out' if new_fields else f'Cast it (CAST({name} AS {old}))'} in the SELECT, "
             "or take on_schema_change='append_new_columns'.",
         )
     shaping = {field.column.lower() for field in state.partition_by}
@@ -402,10 +402,6 @@ def _by_whom(state: TableState) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _names(names: list[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
 
 
 def _partitions(fields: tuple[PartitionField, ...]) -> str:

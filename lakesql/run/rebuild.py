@@ -555,7 +555,7 @@ class Rebuild:
     def _is_another(self, checkpoint: str) -> bool:
         """Whether the rows that a rebuild from this checkpoint has given the table are of another version."""
         live = load_table(self.context.session, self._live.select.model.table)
-        swaps = (each.summary for each in read_history(live, ledger_tag(self.name)))
+        swaps = (each.summary for each in read_history(live, (ledger_tag(self.name),)))
         swaps = (summary for summary in swaps if summary.get(LEDGER_REBUILD) == checkpoint)
         return next(swaps, {}).get(LEDGER_REBUILD_VERSION) != self._version()
 

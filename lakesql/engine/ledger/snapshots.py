@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -50,18 +50,22 @@ def table_id(table: JavaTable) -> str:
 
 def read_entry(table: JavaTable, model: str, checkpoint: str | None = None) -> Entry | None:
     """The newest entry of `model` in the table's ledger; with `checkpoint`, of that one."""
-    return newest_entry(read_history(table, ledger_tag(model)), model, find_snapshot(table), checkpoint)
+    return newest_entry(read_history(table, (ledger_tag(model),)), model, find_snapshot(table), checkpoint)
 
 
 def read_newest_entry(table: JavaTable) -> Entry | None:
     """The newest entry in the table's ledger, of whichever model."""
+    return newest_entry(read_history(table, _ledger_tags(table)), None, find_snapshot(table))
+
+
+def _ledger_tags(table: JavaTable) -> Iterator[str]:
+    """The tags of all models, the newest first: looked for when the first one is asked for, as few walks end early."""
     refs = {str(name): table.refs().get(name).snapshotId() for name in table.refs().keySet()}
     tags = [name for name in refs if name.startswith(TAG_PREFIX)]
-    tags.sort(key=lambda name: int(table.snapshot(refs[name]).sequenceNumber()), reverse=True)
-    return newest_entry(read_history(table, *tags), None, find_snapshot(table))
+    yield from sorted(tags, key=lambda name: int(table.snapshot(refs[name]).sequenceNumber()), reverse=True)
 
 
-def read_history(table: JavaTable, *tags: str) -> Iterator[Snapshot]:
+def read_history(table: JavaTable, tags: Iterable[str] = ()) -> Iterator[Snapshot]:
     """The snapshots from the head of the main branch to its root, each loaded when it is asked for.
 
     Where snapshots on the way have been expired, so that the walk does not reach the root, those with the `tags` come

@@ -32,7 +32,7 @@ from lakesql.engine.progress.position import (
 )
 from lakesql.engine.progress.state import Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
 from lakesql.engine.progress.topics import check_topics, check_upstream
-from lakesql.errors import RunError
+from lakesql.errors import RunError, quoted
 from lakesql.names import REPLAY_SUFFIX
 
 RETAINED = 100
@@ -140,8 +140,8 @@ def check_identity(state: ProgressState) -> None:
     if {key.casefold() for key in entry.keys} != {key.casefold() for key in state.keys}:
         raise RunError.of(
             "keys-changed",
-            f"Model '{state.model}' has the keys {_list(state.keys)}, and the rows of table {state.table} were written"
-            f"{by} with {_list(entry.keys)}.",
+            f"Model '{state.model}' has the keys {quoted(state.keys)}, and the rows of table {state.table} were written"
+            f"{by} with {quoted(entry.keys)}.",
             why="Rows that were apart may have one key now, and those of one key may come to stand side by side.",
             fix=f"Put the keys back. {fix_by_fill(state)}",
         )
@@ -321,7 +321,8 @@ def _check_streams(state: ProgressState, before: tuple[str, ...]) -> None:
         return
     raise RunError.of(
         "streams-changed",
-        f"Model '{state.model}' reads {_list(now)}, and its checkpoint at {state.folder} was made for {_list(before)}.",
+        f"Model '{state.model}' reads {quoted(now)}, and its checkpoint at {state.folder} was made for "
+        f"{quoted(before)}.",
         why="A checkpoint numbers its streams by their place in the SELECT.",
         fix=fix_by_fill(state)
         if state.shape
@@ -384,10 +385,6 @@ def _has_id(table_id: str) -> str:
 
 def _keeps(shape: str) -> str:
     return f"keeps state of the shape {shape}" if shape else "keeps no state"
-
-
-def _list(names: tuple[str, ...]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
 
 
 def _short(positions: tuple[Position, ...]) -> str:

@@ -36,7 +36,9 @@ def read_state(
     """What the checkpoint and the table are now."""
     table = load_table(session, identity.table) if table_exists(session, identity.table) else None
     head = next(read_history(table), None) if table is not None else None
-    entry = read_entry(table, identity.owner) if table is not None else None
+    written = entry = read_newest_entry(table) if table is not None else None
+    if table is not None and written is not None and written.model != identity.owner:
+        entry = read_entry(table, identity.owner)
     return state_of(
         identity,
         sources,
@@ -44,7 +46,7 @@ def read_state(
         table_id=table_id(table) if table is not None else "",
         entry=entry,
         has_rows=head is not None and not head.is_empty,
-        written=read_newest_entry(table) if table is not None else None,
+        written=written,
         accept_data_loss=accept_data_loss,
         moved=moved,
     )

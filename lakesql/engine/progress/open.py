@@ -40,7 +40,7 @@ from lakesql.engine.sources.globs import escape_glob
 from lakesql.errors import ProjectError
 from lakesql.model.table_name import TableName
 from lakesql.project.profiles import Files, Kafka, Recorded
-from lakesql.stream.stream import FilePath
+from lakesql.stream.stream import FilePath, Start, Stream
 
 
 def open_progress(
@@ -110,8 +110,7 @@ def check_starts(state: ProgressState, decision: Decision, bindings: Sequence[St
     origin = state.checkpoint.origin if state.checkpoint and isinstance(decision, Resume) else None
     start_ms = decision.start_ms if isinstance(decision, StartFrom) else origin.start_ms if origin else None
     for binding in bindings:
-        stream = binding.stream
-        start = stream.start if start_ms is None else datetime.fromtimestamp(start_ms / 1000, UTC)
+        stream, start = binding.stream, _start_of(binding.stream, start_ms)
         if (
             isinstance(binding.source, Kafka)
             and isinstance(start, datetime)
@@ -140,10 +139,15 @@ def restart(bindings: Sequence[StreamBinding], progress: Progress) -> tuple[Stre
         for binding in bindings
     ]
     start_ms = progress.origin.start_ms
-    if start_ms is None:
-        return tuple(bindings)
-    start = datetime.fromtimestamp(start_ms / 1000, UTC)
-    return tuple(replace(binding, stream=replace(binding.stream, start=start)) for binding in bindings)
+    return tuple(
+        replace(binding, stream=replace(binding.stream, start=_start_of(binding.stream, start_ms)))
+        for binding in bindings
+    )
+
+
+def _start_of(stream: Stream, start_ms: int | None) -> Start:
+    """Where a stream begins: the time of `lakesql rewind --to` stands in the place of its `start`."""
+    return stream.start if start_ms is None else datetime.fromtimestamp(start_ms / 1000, UTC)
 
 
 def id_of(session: SparkSession, table: TableName) -> str:

@@ -20,7 +20,7 @@ from lakesql.engine.progress.position import (
 )
 from lakesql.engine.progress.state import Batch, ProgressState, StartFrom, newest_batch
 from lakesql.engine.progress.topics import known_topics
-from lakesql.errors import RunError
+from lakesql.errors import RunError, quoted
 
 RewindTo = Literal["ledger", "checkpoint", "start"] | int
 """Where an operator has a model continue: where its table stands, where its checkpoint stands, where its streams
@@ -121,8 +121,7 @@ def _check_renamed(
 
 def _say_renamed(renamed: Positions) -> Iterator[str]:
     for name, position in renamed.items():
-        topics = ", ".join(f"'{topic}'" for topic in position)
-        yield f"stream '{name}' continues {topics}, which another stream of the model had read"
+        yield f"stream '{name}' continues {quoted(position)}, which another stream of the model had read"
 
 
 def _say_replaced(state: ProgressState, there: _Stands) -> Iterator[str]:

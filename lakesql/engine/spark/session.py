@@ -316,10 +316,8 @@ def build_conf(settings: SessionSettings) -> dict[str, str]:
     if _is_local(settings.master):
         conf |= LOCAL_DEFAULTS
         conf["spark.driver.memory"] = f"{default_memory_mb()}m"
-    if _conf_folders() and settings.master != "yarn":
-        conf["spark.hadoop.fs.defaultFS"] = (
-            "file:///"  # a path is one of this machine, also beside a cluster's own HDFS
-        )
+    if _conf_folders() and settings.master != "yarn":  # a path is one of this machine, also beside a cluster's own HDFS
+        conf["spark.hadoop.fs.defaultFS"] = "file:///"
     conf = {**conf, **catalog_conf(settings.catalog), **settings.conf}
     if not _is_local(settings.master):
         conf["spark.jars"] = ",".join([*map(str, settings.jars), *filter(None, [conf.get("spark.jars")])])
