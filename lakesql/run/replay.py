@@ -24,7 +24,7 @@ from lakesql.engine.progress.inspect import read_state
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
 from lakesql.engine.progress.replay import open_replay, replay_owner
 from lakesql.engine.progress.state import QueryIdentity
-from lakesql.engine.sources.parsed import parse_all
+from lakesql.engine.sources.parsed import pack
 from lakesql.engine.spark.failure import explained
 from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, Emit, Event, Noted, StepApplied
@@ -151,7 +151,7 @@ def replay_letters(context: RunContext, session: SparkSession, bound: BoundSelec
         context.emit(event)
 
     sink = _open_sink(context, session, bound, identity, letters, unfinished, hear, dry_run)
-    arrived = parse_all([raw_letters(letters, binding) for binding in bound.bindings], select, bound.bindings)
+    arrived = pack([raw_letters(letters, binding) for binding in bound.bindings])
     if dry_run:
         would_be, failing = preview_batch(sink, arrived)
         return Replayed(reasons, sum(reasons.values()) - sum(failing.values()), would_be, failing, finished)

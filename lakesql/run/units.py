@@ -32,7 +32,7 @@ from lakesql.engine.batch.write import PLANNED_ONCE, write_batch
 from lakesql.engine.ledger.snapshots import load_table, table_exists
 from lakesql.engine.progress.replay import ReplayProgress, open_replay
 from lakesql.engine.sources.binding import StreamBinding, TableSource
-from lakesql.engine.sources.parsed import parse_all
+from lakesql.engine.sources.parsed import pack
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import LakesqlError, Problem, ProjectError
@@ -324,7 +324,7 @@ class _Run:
             if not any(batch.values()):
                 return  # a run begins no batch without a record
             raws = [self.raw(binding, batch.get(binding.stream.name, ())) for binding in self.bound.bindings]
-            arrived = parse_all(raws, select, self.bound.bindings)
+            arrived = pack(raws)
             write_batch(replace(sink, progress=progress_of(select.model.table)), arrived, number)
 
         return write

@@ -15,7 +15,7 @@ from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.dead_letter import DeadLetters, failed_places, rejected_records, rejected_rows
 from lakesql.engine.batch.feed import Feed, open_feed
 from lakesql.engine.batch.sink import Sink
-from lakesql.engine.sources.parsed import good_records, unpack
+from lakesql.engine.sources.parsed import good_records
 from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW
 
 
@@ -96,7 +96,7 @@ def _query_of(select: Select, view: str) -> str:
 def open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters, moves: Moves) -> tuple[list[DataFrame], Feed]:
     """The records of each stream, and a view of the good ones under the stream's name: of a feed that is mirrored, of
     the rows that its changes leave."""
-    all_records, feed = unpack(arrived, sink.select, sink.bindings), Feed()
+    all_records, feed = sink.parsing.parse(arrived, sink.select, sink.bindings), Feed()
     for binding, records in zip(sink.bindings, all_records, strict=True):
         counted = counters.stream(records, binding.stream, sink.select)
         good = good_records(counted)

@@ -14,7 +14,7 @@ from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.feed import open_feed
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.parsed import good_records, read_records, unpack
+from lakesql.engine.sources.parsed import Parsing, good_records, read_records
 from lakesql.names import REJECTED, is_reserved
 
 RECORDS = 1000
@@ -27,12 +27,12 @@ def preview_rows(
     """The columns and at most `limit` rows of the SELECT; how many records were read, and the bad ones by reason."""
     records, rejected = 0, dict[str, int]()
     for binding in bindings:
-        first = read_records(session, select, (binding,), streaming=False).limit(RECORDS).persist()
-        for reason, count in first.groupBy(F.col(f"{REJECTED}.reason").alias("reason")).count().collect():
+        first = read_records(session, (binding,), streaming=False).limit(RECORDS).persist()
+        (parsed,) = Parsing().parse(first, select, (binding,))
+        for reason, count in parsed.groupBy(F.col(f"{REJECTED}.reason").alias("reason")).count().collect():
             records += count
             if reason is not None:
                 rejected[reason] = rejected.get(reason, 0) + count
-        (parsed,) = unpack(first, select, (binding,))
         if select.writing.is_mirror:
             counters = BatchCounters()
             changes = good_records(counters.stream(parsed, binding.stream, select))

@@ -18,6 +18,7 @@ from lakesql.engine.maintenance.keeper import Keeper
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.progress.replay import ReplayProgress
 from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.parsed import Parsing
 from lakesql.events import Emit
 from lakesql.model.model import Model
 
@@ -40,6 +41,7 @@ class Sink:
     progress: Progress | ReplayProgress
     table: TableSync
     emit: Emit
+    parsing: Parsing = field(default_factory=Parsing)
     tombstones: Tombstones = field(default_factory=Tombstones)
     moves: Moves = field(default_factory=Moves)
     keeper: Keeper | None = None

@@ -20,7 +20,6 @@ from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.entry import Entry, Snapshot, rows_written, summary_of, totals_of, whole
 from lakesql.engine.maintenance.figures import SnapshotFacts, added_small
-from lakesql.engine.sources.parsed import unpack
 from lakesql.errors import LakesqlError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, RecordsRejected, now_ms
 
@@ -32,7 +31,7 @@ PUBLISH_TRIES = 5
 
 
 def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
-    """Write one batch of a model: `arrived` are its parsed records, or the rows of a stateful SELECT.
+    """Write one batch of a model: `arrived` are its raw records, or the rows of a stateful SELECT.
 
     Returns the snapshot that has become the table's head; None where nothing was written to the table.
 
@@ -132,7 +131,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
 def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     """Write the bad records of one batch of a stateful model's streams: the companion of its streaming query."""
     entry = sink.progress.entry(batch)
-    letters = bad_records(sink, unpack(arrived, sink.select, sink.bindings))
+    letters = bad_records(sink, sink.parsing.parse(arrived, sink.select, sink.bindings))
     if not union_letters(letters).isEmpty():
         session = arrived.sparkSession
         sink.reached("dead-letter")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -23,46 +23,51 @@ from lakesql.engine.records.parse import (
 )
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_of
 from lakesql.engine.sources.raw import read_raw
+from lakesql.engine.spark.plan import Repeated, as_given
 from lakesql.names import CHANGE, IGNORED, NEW_FIELDS, POSITION, RAW, RECORD, REJECTED, ROW, TOMBSTONE
 from lakesql.project.profiles import Files
 from lakesql.stream.stream import RECORD_FIELDS, Stream, change_fields
 
 
-def read_records(
-    session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...], streaming: bool = True
-) -> DataFrame:
-    """The parsed records of a model's streams in one DataFrame: what `foreachBatch` gets, a batch at a time.
+def read_records(session: SparkSession, bindings: tuple[StreamBinding, ...], streaming: bool = True) -> DataFrame:
+    """The raw records of a model's streams in one DataFrame: what `foreachBatch` gets, a batch at a time.
 
-    Several streams have several sets of columns: each then stands in a struct of its own; `unpack` takes them apart.
+    They are parsed in the batch: Spark plans a streaming query twice for each of its batches, once to describe it.
     """
-    return parse_all([read_raw(session, binding, streaming) for binding in bindings], select, bindings)
+    return pack([read_raw(session, binding, streaming) for binding in bindings])
 
 
-def parse_all(raws: Sequence[DataFrame], select: Select, bindings: tuple[StreamBinding, ...]) -> DataFrame:
-    """The raw records of each stream, parsed, in one DataFrame."""
-    parsed = [parse_binding(raw, binding, select) for raw, binding in zip(raws, bindings, strict=True)]
-    if len(parsed) == 1:
-        return parsed[0]
-    packed = [frame.select(F.struct("*").alias(_packed(index))) for index, frame in enumerate(parsed)]
+def pack(raws: Sequence[DataFrame]) -> DataFrame:
+    """The raw records of each stream in one DataFrame; those of several stand in a struct of its own for each."""
+    if len(raws) == 1:
+        return raws[0]
+    packed = [frame.select(F.struct("*").alias(_packed(index))) for index, frame in enumerate(raws)]
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), packed)
 
 
-def unpack(batch: DataFrame, select: Select, bindings: tuple[StreamBinding, ...]) -> list[DataFrame]:
-    """The records of each stream of a batch, with their position where the SELECT carries it."""
-    frames = [batch]
-    if len(bindings) > 1:
-        names = [_packed(index) for index in range(len(bindings))]
-        frames = [batch.where(F.col(name).isNotNull()).select(f"{name}.*") for name in names]
-    if not select.writing.has_positions:
-        return frames
-    frames = [with_position(frame, binding) for frame, binding in zip(frames, bindings, strict=True)]
-    # A MERGE into a copy-on-write table reads its source twice, so Spark refuses a number in it that it would have to
-    # give again. It gives the same ones: both times the tasks read the same files.
-    is_read_twice = select.model.config.rewrites_files
-    return [
-        as_given(frame) if is_read_twice and not _has_offsets(binding) else frame
-        for frame, binding in zip(frames, bindings, strict=True)
-    ]
+class Parsing:
+    """How the batches of a query are parsed: their raw records, as `read_records` has them."""
+
+    def __init__(self) -> None:
+        self._streams: list[Repeated] = []
+
+    def parse(self, batch: DataFrame, select: Select, bindings: tuple[StreamBinding, ...]) -> list[DataFrame]:
+        """The parsed records of each stream of a batch, with their position where the SELECT carries it.
+
+        Select and bindings are those of the first batch.
+        """
+        self._streams = self._streams or [
+            Repeated(partial(_parse_stream, index=index, select=select, bindings=bindings))
+            for index in range(len(bindings))
+        ]
+        return [as_given(stream.over(batch)) for stream in self._streams]
+
+
+def _parse_stream(batch: DataFrame, index: int, select: Select, bindings: tuple[StreamBinding, ...]) -> DataFrame:
+    name, binding = _packed(index), bindings[index]
+    raw = batch if len(bindings) == 1 else batch.where(F.col(name).isNotNull()).select(f"{name}.*")
+    records = parse_binding(raw, binding, select)
+    return with_position(records, binding) if select.writing.has_positions else records
 
 
 def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_raw: bool = False) -> DataFrame:
@@ -118,13 +123,6 @@ def with_position(records: DataFrame, binding: StreamBinding) -> DataFrame:
 
 def _has_offsets(binding: StreamBinding) -> bool:
     return not isinstance(binding.source, Files | TableSource)
-
-
-def as_given(frame: DataFrame) -> DataFrame:
-    """The same rows, of which Spark does not know how they were made."""
-    session = frame.sparkSession
-    rows = frame._jdf.queryExecution().toRdd()
-    return DataFrame(session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False), session)
 
 
 def empty_records(session: SparkSession, binding: StreamBinding, positioned: bool) -> DataFrame:
