@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.manifests import list_manifests, read_live_files
 from lakesql.catalog.tables import load_table, reading
-from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, rows_written, totals_of, whole
+from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, rows_carried, rows_written, totals_of, whole
 from lakesql.events import TableTotals
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import is_left
@@ -22,7 +22,7 @@ from lakesql.names import (
     REPLAY_SUFFIX,
     TAG_PREFIX,
 )
-from lakesql.plan.health import Commit, Deletes, LiveFile, Manifest, MetadataFacts, TableFacts, event_ms
+from lakesql.plan.health import Commit, Deletes, LiveFile, Manifest, MetadataFacts, Replaced, TableFacts, event_ms
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
 
 if TYPE_CHECKING:
@@ -141,6 +141,7 @@ def _commit(snapshot: Snapshot, summary: Summary, known_since: str) -> Commit:
         late=whole(summary, LEDGER_LATE) or 0,
         partitions=whole(summary, "changed-partition-count") or 1,
         deletes=_deletes(summary),
+        replaced=_replaced(summary),
     )
 
 
@@ -151,6 +152,13 @@ def _deletes(summary: Summary) -> Deletes | None:
     rows = [sum(whole(summary, f"{way}-{kind}-deletes") or 0 for kind in KINDS) for way in ("added", "removed")]
     removed, total = (whole(summary, key) or 0 for key in ("removed-delete-files", "total-delete-files"))
     return Deletes(added, removed, total, rows[0] - rows[1])
+
+
+def _replaced(summary: Summary) -> Replaced | None:
+    files = whole(summary, "deleted-data-files")
+    if not files:
+        return None
+    return Replaced(files, max(0, (whole(summary, "deleted-records") or 0) - rows_carried(summary)))
 
 
 def _read_files(table: Table, snapshots: Mapping[int, Snapshot]) -> tuple[MetadataFacts, tuple[LiveFile, ...]]:

@@ -64,7 +64,8 @@ class Writes:
 
     `interval_ms` lies between two commits. Each writes `rows` of `row_bytes` bytes, in `files` data files of
     `partitions` partitions, of which `new_partitions` a day are new. It deletes `deleted` stored rows, in as many data
-    files as `scattered` rows lie in that are taken at random. It leaves `delete_files` more than there were, at least.
+    files as `scattered` rows lie in that are taken at random. It leaves `delete_files` more than there were, at least;
+    or it `rewrites` these data files, with the rows in them that stay.
     """
 
     interval_ms: float
@@ -76,6 +77,7 @@ class Writes:
     deleted: float = 0
     scattered: float = 0
     delete_files: float = 0
+    rewrites: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,16 +247,16 @@ def assume_writes(model: Model, interval_ms: float, rows_per_second: float, row_
         new_partitions *= _NEW_A_DAY.get(part.transform, 1.0)
     is_timed = any(part.transform in _NEW_A_DAY for part in config.partition_by)
     partitions = max(1.0, min(partitions, rows))
-    replaces = writing.is_changing and not config.rewrites_files
     plain = Writes(interval_ms, rows, row_bytes, partitions=partitions)
     files = commit_files(plain, terms_of(model).target_bytes, is_spread=bool(config.partition_by or writing.keys))
-    deleted = REPLACED * rows if replaces else 0.0
+    deleted = REPLACED * rows if writing.is_changing else 0.0
     return replace(
         plain,
         files=files,
         new_partitions=new_partitions * partitions if is_timed else 0.0,
         deleted=deleted,
         scattered=deleted,
+        rewrites=writing.is_changing and config.rewrites_files,
     )
 
 
@@ -437,17 +439,12 @@ class _Table:
         terms, files = self.terms, writes.files * times
         self.now += writes.interval_ms * times
         self.row_bytes, self.commit_bytes = writes.row_bytes, writes.rows * writes.row_bytes
-        filtered = self._delete(writes, times)
+        filtered = self._replace(writes, times) if writes.rewrites else self._delete(writes, times)
         self._open_partitions(writes, times)
-        if writes.rows * writes.row_bytes / writes.files >= SMALL_FILE_SHARE * terms.target_bytes:
-            self.large += files
-        else:
-            self.small += files
-            self.fresh += files
-            self.small_bytes += writes.rows * writes.row_bytes * times
-            self.new_small += files / writes.partitions
-        self.rows += writes.rows * times
-        self.data_manifests += times
+        if not writes.rewrites:
+            self._add(files, writes.rows * writes.row_bytes * times, writes.partitions)
+            self.rows += writes.rows * times
+            self.data_manifests += times
         merged = 0.0
         if terms.merge_manifests and self.data_manifests >= terms.merge_manifests:
             self.data_manifests = 1
@@ -456,6 +453,37 @@ class _Table:
         self._log(2 * times)
         made = self.sizes.manifest * (1 + filtered) + self.sizes.entry * (writes.files + writes.delete_files)
         self.written += times * (2 * self._metadata_file() + self._list() + made) + merged
+
+    def _add(self, files: float, size_bytes: float, partitions: float) -> None:
+        """Data files that are new."""
+        if size_bytes / files >= SMALL_FILE_SHARE * self.terms.target_bytes:
+            self.large += files
+            return
+        self.small += files
+        self.fresh += files
+        self.small_bytes += size_bytes
+        self.new_small += files / partitions
+
+    def _replace(self, writes: Writes, times: int) -> float:
+        """Commits that write each data file anew of which they delete rows; how many manifests each of them filters.
+
+        A manifest stays as long as one of its files does, and one of what the last commit has removed.
+        """
+        filtered = 0.0
+        for _ in range(times):
+            had = self.large + self.small
+            taken = had * (1 - max(0.0, 1 - 1 / had) ** writes.scattered) if had and writes.deleted else 0.0
+            share = taken / had if had else 0.0
+            size_bytes = share * (self.small_bytes + self.large * self.terms.target_bytes)
+            self.large, self.small, self.fresh = ((1 - share) * count for count in (self.large, self.small, self.fresh))
+            self.small_bytes, self.new_small = (1 - share) * self.small_bytes, (1 - share) * self.new_small
+            deleted = min(self.rows, writes.deleted)
+            self.rows += writes.rows - deleted
+            size_bytes = max(size_bytes - deleted * writes.row_bytes, 0.0) + writes.rows * writes.row_bytes
+            self._add(max(writes.files, size_bytes / self.terms.target_bytes), size_bytes, writes.partitions)
+            filtered = share * self.data_manifests
+            self.data_manifests = min(self.data_manifests + 1, had - taken + 1 + (taken > 0))
+        return filtered
 
     def _open_partitions(self, writes: Writes, times: int) -> None:
         """Rows that open new partitions leave the older ones, whose files are not rewritten again."""

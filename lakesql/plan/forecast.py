@@ -32,7 +32,7 @@ from lakesql.compile.growth import (
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.model import Model
 from lakesql.model.writing import TASK_RECORDS, build_writing
-from lakesql.plan.health import LAST_COMMITS, Commit, Deletes, LiveFile, MetadataFacts, TableFacts, percentile
+from lakesql.plan.health import LAST_COMMITS, Commit, LiveFile, MetadataFacts, TableFacts, percentile
 from lakesql.project.duration import Duration
 from lakesql.project.procedures import DAY_MS, SMALL_FILE_SHARE
 
@@ -227,8 +227,10 @@ def _measure(facts: TableFacts) -> _Measured | None:
         latency = None  # the model was behind its source
     is_batch = latency is not None and latency <= _LONGEST_BATCH_MS
     deletes = [each.deletes for each in commits if each.deletes is not None]
+    replaced = [each.replaced for each in commits if each.replaced is not None]
+    touched = [(each.added, each.rows) for each in deletes] + [(each.files, each.rows) for each in replaced]
     count = len(commits)
-    deleted = sum(each.rows for each in deletes) / count
+    deleted = sum(rows for _, rows in touched) / count
     return _Measured(
         commits=count,
         rows_per_second=1000 * since / passed_ms if passed_ms and since else None,
@@ -239,21 +241,22 @@ def _measure(facts: TableFacts) -> _Measured | None:
         files=sum(each.files for each in commits) / count,
         partitions=sum(each.partitions for each in commits) / count,
         deleted=deleted,
-        scattered=_scattered(deletes, deleted, data),
+        scattered=_scattered([files for files, _ in touched], deleted, data),
         delete_files=max(0.0, sum(each.added - each.removed for each in deletes) / count),
     )
 
 
-def _scattered(deletes: Sequence[Deletes], rows: float, data: Sequence[LiveFile]) -> float:
-    """How many rows, taken at random, lie in as many data files as the last commits had to write delete files for.
+def _scattered(touched: Sequence[int], rows: float, data: Sequence[LiveFile]) -> float:
+    """How many rows, taken at random, lie in as many data files as the last commits had to write delete files for, or
+    to write anew.
 
     Fewer than they delete, where these lie together.
     """
-    last = deletes[-_LAST_DELETES:]
+    last = touched[-_LAST_DELETES:]
     stored = sum(file.rows for file in data)
     if not last or not stored:
         return 0.0
-    files = sum(each.added for each in last) / len(last)
+    files = sum(last) / len(last)
     expected = sum(1 - (1 - file.rows / stored) ** rows for file in data)
     return rows * min(1.0, files / expected) if expected else rows
 

@@ -50,13 +50,21 @@ class Deletes:
 
 
 @dataclass(frozen=True, slots=True)
+class Replaced:
+    """How many data files a commit wrote anew, for how many rows of them that it changed or deleted."""
+
+    files: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """A commit of a table's main branch that brought rows: how many, in how many data files of how many bytes.
 
     `event_ms` is the newest event, where the ledger knows it, which may be by the next commit only; `late` the rows
     that a watermark has dropped, as far as the ledger knows them. `backlog` is what the source had that was not read,
     when Spark had last looked: `1200 records`, or files; '' where nothing was heard. It wrote to `partitions`
-    partitions. `deletes` are None where it deleted nothing.
+    partitions. `deletes` are None where it added no delete file, `replaced` where it wrote no data file anew.
     """
 
     at_ms: int
@@ -68,6 +76,7 @@ class Commit:
     backlog: str = ""
     partitions: int = 1
     deletes: Deletes | None = None
+    replaced: Replaced | None = None
 
     @property
     def newest_ms(self) -> int | None:

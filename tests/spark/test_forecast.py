@@ -72,6 +72,7 @@ MERGED: dict[str, Any] = {"mode": "upsert", "keys": ["id"]}
 MODELS: dict[str, dict[str, Any]] = {
     "appended": {"mode": "append", "maintenance": False},
     "merged": {**MERGED, "maintenance": False},
+    "rewritten": {**MERGED, "properties": {"write.merge.mode": "copy-on-write"}, "maintenance": False},
     "kept_appended": {"mode": "append", "maintenance": UPKEEP},
     "kept_merged": {**MERGED, "maintenance": UPKEEP},
 }

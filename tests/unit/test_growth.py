@@ -83,6 +83,13 @@ class TestUnmaintained:
     def test_a_data_file_has_one_delete_file_at_most(self) -> None:
         assert grown(replace(MERGES, delete_files=5), 40).end.delete_files == 39, "nothing is deleted of the newest one"
 
+    def test_files_that_are_written_anew_take_the_place_of_the_former_ones(self) -> None:
+        rewrites = replace(MERGES, rewrites=True)
+        found = grown(rewrites, stock=Stock(data_files=1, small_files=1, small_bytes=10_000, rows=100))
+        assert (found.end.data_files, found.end.delete_files) == (1, 0)
+        newest = replace(rewrites, scattered=0.01)  # they lie together, in a file of a hundred
+        assert grown(newest, 10, stock=Stock(data_files=100, rows=10_000)).end.data_files == 110
+
     def test_many_commits_at_once_are_the_same_as_each_by_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
         each = grown(MERGES, 997)
         monkeypatch.setattr("lakesql.compile.growth.MOST_STEPS", 90)

@@ -25,7 +25,7 @@ from lakesql.catalog.tables import load_table
 from lakesql.errors import RunError
 from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_BATCH, LEDGER_EVENT_TIME, LEDGER_LATE, LEDGER_MODEL
-from lakesql.plan.health import Commit, TableFacts, measure
+from lakesql.plan.health import Commit, Replaced, TableFacts, measure
 from lakesql.project.profiles import Catalog
 from tests.long_tables import FIRST_ID, Past, make_past, rewrite_past
 
@@ -161,6 +161,12 @@ class TestCommits:
     def test_an_event_time_that_is_none_is_not_known(self, opened: OpenCatalog, text: str) -> None:
         make_past(opened, ("shop", "orders"), SCHEMA, [Past(1, (10,), summary=entry(0, **{LEDGER_EVENT_TIME: text}))])
         assert read(opened).commits == (Commit(1, 100, 1, 10),)
+
+    def test_files_that_a_commit_wrote_anew_are_told_from_its_own(self, opened: OpenCatalog) -> None:
+        counts = {"deleted-data-files": "3", "deleted-records": "120", "spark.merge-into.num-target-rows-copied": "100"}
+        make_past(opened, ("shop", "orders"), SCHEMA, [Past(1, (10,), rows=150, summary={**entry(0), **counts})])
+        (commit,) = read(opened).commits
+        assert (commit.rows, commit.replaced) == (50, Replaced(files=3, rows=20))
 
     def test_dead_letters_are_those_that_batches_brought(self, opened: OpenCatalog) -> None:
         opened.iceberg.create_table(("shop", "orders"), SCHEMA)

@@ -122,11 +122,14 @@ class Snapshot:
 
 def rows_written(summary: Mapping[str, str]) -> int:
     """How many rows a commit has inserted or updated: none of those that it has carried over from files that it wrote
-    anew. If it does not say how many these are, as many are taken for carried over as were in the files: too many."""
+    anew."""
+    return max(0, (whole(summary, "added-records") or 0) - rows_carried(summary))
+
+
+def rows_carried(summary: Mapping[str, str]) -> int:
+    """How many rows a commit has carried over from files that it wrote anew; all of these files if it does not say."""
     copied = whole(summary, ROWS_COPIED)
-    if copied is None:
-        copied = whole(summary, "deleted-records") or 0
-    return max(0, (whole(summary, "added-records") or 0) - copied)
+    return copied if copied is not None else whole(summary, "deleted-records") or 0
 
 
 def totals_of(summary: Mapping[str, str]) -> TableTotals:
