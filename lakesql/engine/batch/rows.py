@@ -96,7 +96,7 @@ def _query_of(select: Select, view: str) -> str:
 def open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters, moves: Moves) -> tuple[list[DataFrame], Feed]:
     """The records of each stream, and a view of the good ones under the stream's name: of a feed that is mirrored, of
     the rows that its changes leave."""
-    all_records, feed = sink.parsing.parse(arrived, sink.select, sink.bindings), Feed()
+    all_records, feed = sink.parsing.parse(arrived), Feed()
     for binding, records in zip(sink.bindings, all_records, strict=True):
         counted = counters.stream(records, binding.stream, sink.select)
         good = good_records(counted)

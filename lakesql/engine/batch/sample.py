@@ -28,7 +28,7 @@ def preview_rows(
     records, rejected = 0, dict[str, int]()
     for binding in bindings:
         first = read_records(session, (binding,), streaming=False).limit(RECORDS).persist()
-        (parsed,) = Parsing().parse(first, select, (binding,))
+        (parsed,) = Parsing(select, (binding,)).parse(first)
         for reason, count in parsed.groupBy(F.col(f"{REJECTED}.reason").alias("reason")).count().collect():
             records += count
             if reason is not None:

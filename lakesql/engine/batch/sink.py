@@ -33,7 +33,8 @@ class Sink:
     `companion` is the progress of the query that writes a stateful model's dead letters. `arrivals` is what a stateful
     model's query has read in its batch, once its rows have been computed. `letters` are the dead letters that are read
     again, where the batch is their replay. `follow` is told of the columns that an open stream has from now on.
-    `reached` is told before each step which one it is, and raises where this runner must not continue.
+    `reached` is told before each step which one it is, and raises where this runner must not continue. `parsing` parses
+    the batches.
     """
 
     select: Select
@@ -41,7 +42,6 @@ class Sink:
     progress: Progress | ReplayProgress
     table: TableSync
     emit: Emit
-    parsing: Parsing = field(default_factory=Parsing)
     tombstones: Tombstones = field(default_factory=Tombstones)
     moves: Moves = field(default_factory=Moves)
     keeper: Keeper | None = None
@@ -50,6 +50,11 @@ class Sink:
     letters: DataFrame | None = None
     follow: Follow = lambda stream, schema_fields: None
     reached: Callable[[Step], None] = lambda step: None
+    parsing: Parsing = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing parsed: each query has a sink of its own."""
+        object.__setattr__(self, "parsing", Parsing(self.select, self.bindings))
 
     @property
     def model(self) -> Model:

@@ -19,7 +19,7 @@ from lakesql.engine.batch.write import write_batch, write_dead_letter_batch
 from lakesql.engine.ledger.entry import Snapshot
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Offsets, lag_of
-from lakesql.engine.sources.parsed import Parsing, good_records, name_raw, parse_binding, read_records
+from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, read_records
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.events import PartitionLag
@@ -103,7 +103,7 @@ class ModelQuery:
         sink = replace(self.sink, arrivals=lambda: read_arrivals(session, owner))
         self._start(self._stateful_rows(session), sink, write_batch, select.writing.output_mode, trigger)
         assert self.sink.companion is not None
-        companion = replace(self.sink, progress=self.sink.companion, parsing=Parsing())
+        companion = replace(self.sink, progress=self.sink.companion)
         self._start(read_records(session, bindings), companion, write_dead_letter_batch, "append", trigger)
         self._watch_end(session)
 

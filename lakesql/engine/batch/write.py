@@ -131,7 +131,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
 def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     """Write the bad records of one batch of a stateful model's streams: the companion of its streaming query."""
     entry = sink.progress.entry(batch)
-    letters = bad_records(sink, sink.parsing.parse(arrived, sink.select, sink.bindings))
+    letters = bad_records(sink, sink.parsing.parse(arrived))
     if not union_letters(letters).isEmpty():
         session = arrived.sparkSession
         sink.reached("dead-letter")

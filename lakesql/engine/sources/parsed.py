@@ -46,20 +46,14 @@ def pack(raws: Sequence[DataFrame]) -> DataFrame:
 
 
 class Parsing:
-    """How the batches of a query are parsed: their raw records, as `read_records` has them."""
+    """How the batches of one query are parsed: their raw records, as `read_records` has them."""
 
-    def __init__(self) -> None:
-        self._streams: list[Repeated] = []
+    def __init__(self, select: Select, bindings: tuple[StreamBinding, ...]) -> None:
+        parse = partial(_parse_stream, select=select, bindings=bindings)
+        self._streams = [Repeated(partial(parse, index=index)) for index in range(len(bindings))]
 
-    def parse(self, batch: DataFrame, select: Select, bindings: tuple[StreamBinding, ...]) -> list[DataFrame]:
-        """The parsed records of each stream of a batch, with their position where the SELECT carries it.
-
-        Select and bindings are those of the first batch.
-        """
-        self._streams = self._streams or [
-            Repeated(partial(_parse_stream, index=index, select=select, bindings=bindings))
-            for index in range(len(bindings))
-        ]
+    def parse(self, batch: DataFrame) -> list[DataFrame]:
+        """The parsed records of each stream of a batch, with their position where the SELECT carries it."""
         return [as_given(stream.over(batch)) for stream in self._streams]
 
 
