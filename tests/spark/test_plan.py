@@ -1,4 +1,4 @@
-"""A plan that is analysed once, and put over the frames that come after the first."""
+"""What Spark is spared where batches are alike: plans that are analysed once, views that are replaced, `chmod`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakesql.engine.batch import streaming_query
+from lakesql.engine.batch.sink import Sink
 from lakesql.engine.sources import parsed
-from lakesql.engine.spark.plan import Repeated
+from lakesql.engine.spark.plan import Repeated, replace_view
 from tests.spark.project import Project
 
 
@@ -61,3 +63,56 @@ def test_how_the_records_of_a_query_are_parsed_is_said_once(project: Project, mo
     assert len(project.snapshot_ids("one")) >= 3 and len(project.snapshot_ids("both")) >= 3
     assert parse.call_count == 3
     assert project.reasons("both") == {"unparsable": 6}
+
+
+def test_a_view_is_replaced_without_a_statement_where_its_columns_stay(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = spark.newSession()
+    kind: type[DataFrame] = type(session.range(0))
+    stated = Mock(wraps=kind.createOrReplaceTempView)
+    monkeypatch.setattr(kind, "createOrReplaceTempView", lambda *args: stated(*args))
+    for ids, statements in ((range(3), 1), (range(5), 1), (range(0), 1), (range(2), 1)):
+        replace_view(session.range(ids.start, ids.stop), "some view")
+        assert rows(session.table("`some view`")) == [(number,) for number in ids]
+        assert stated.call_count == statements
+    of_former = session.sql("SELECT id + 10 AS id FROM `Some View`")
+    replace_view(of_former, "some view")
+    assert rows(session.table("`some view`")) == rows(of_former) == [(10,), (11,)]
+    replace_view(session.sql("SELECT 'a' AS text"), "some view")
+    assert rows(session.table("`some view`")) == [("a",)]
+    assert stated.call_count == 2
+    assert not spark.newSession().catalog.tableExists("`some view`")
+
+
+def test_what_is_kept_in_memory_stays_when_a_view_that_it_reads_is_replaced(spark: SparkSession) -> None:
+    session = spark.newSession()
+    replace_view(session.range(3), "read")
+    kept = session.sql("SELECT id FROM read").persist()
+    assert kept.count() == 3
+    replace_view(session.range(4), "read")
+    assert kept.storageLevel.useMemory
+    kept.unpersist()
+
+
+def test_a_checkpoint_is_written_as_local_tables_are_where_no_files_are_read(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file system that starts no `chmod` lists a link to a folder without end."""
+    used = {}
+
+    def write(sink: Sink, arrived: DataFrame, batch: int) -> object:
+        used[sink.model.name] = arrived.sparkSession.conf.get("fs.file.impl", None)
+        return write_batch(sink, arrived, batch)
+
+    write_batch = streaming_query.write_batch
+    monkeypatch.setattr(streaming_query, "write_batch", write)
+    project.stream("files", {"id": "int"})
+    project.record("files", [{"id": 1}])
+    project.model("of_files", "SELECT id FROM {files}", mode="append")
+    project.model("of_a_table", "SELECT id FROM {of_files}", mode="append")
+
+    project.run().check()
+
+    assert used == {"of_files": None, "of_a_table": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"}
+    assert project.rows("of_a_table", "id") == [{"id": 1}]

@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StringType, StructType
 
 from lakesql.compile.checks import Check, find_unacceptable
-from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableColumn
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import empty_records
+from lakesql.engine.spark.plan import replace_view
 from lakesql.errors import RunError
 from lakesql.model.properties import ModelProperties
 from lakesql.names import MADE_VIEW, is_reserved
@@ -28,7 +28,7 @@ def analyze_select(session: SparkSession, select: Select, bindings: tuple[Stream
     """
     for binding in bindings:
         records = empty_records(session, binding, select.writing.is_positioned)
-        records.createOrReplaceTempView(identifier(binding.stream.name))
+        replace_view(records, binding.stream.name)
     rows: DataFrame = session.sql(select.text)
     names = Counter(name.lower() for name in rows.columns)
     if twice := [name for name in rows.columns if names[name.lower()] > 1]:
@@ -40,7 +40,7 @@ def analyze_select(session: SparkSession, select: Select, bindings: tuple[Stream
             place=select.model.place,
         )
     if select.checks:
-        rows.createOrReplaceTempView(MADE_VIEW)
+        replace_view(rows, MADE_VIEW)
     for check in select.checks:
         _check_values(rows.schema, check)
         _analyze_check(session, check)

@@ -12,6 +12,7 @@ from lakesql.compile.statements import memory_spec
 from lakesql.engine.batch.memory import Forgetting
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.ledger import snapshots
+from lakesql.engine.spark.plan import replace_view
 from lakesql.names import MOVED_VIEW
 
 
@@ -42,7 +43,7 @@ class Moves:
         landed = (
             f"CAST({identifier(it) if it in stored else 'NULL'} AS {wanted[it]}) AS {identifier(it)}" for it in wanted
         )
-        rows.selectExpr(*landed).createOrReplaceTempView(MOVED_VIEW)
+        replace_view(rows.selectExpr(*landed), MOVED_VIEW)
         return True
 
     def remember(

@@ -24,6 +24,7 @@ from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.records.key_changes import with_moves
 from lakesql.engine.sources.binding import StreamBinding, contract_of
+from lakesql.engine.spark.plan import replace_view
 from lakesql.errors import RunError
 from lakesql.names import CHANGE, CHANGES_VIEW, CUT_VIEW, NEWEST_VIEW, PAIR, POSITION, RAW
 from lakesql.stream.stream import FilePath, Generated, Origin, TopicPattern, Topics
@@ -55,26 +56,26 @@ def open_feed(
     Raises `RunError` (`truncate-refused`) where the model takes none, or where nobody knows which rows of the table it
     removes: one of several topics has it, or it lacks its place in the sequence.
     """
-    changes.drop(RAW).createOrReplaceTempView(CHANGES_VIEW)  # all columns of its newest changes are kept
+    replace_view(changes.drop(RAW), CHANGES_VIEW)  # all columns of its newest changes are kept
     newest = counters.rows(session.sql(newest_view(select).query), ())
     newest = newest.localCheckpoint()
     counts = counters.read()
     is_cut, is_recalled = False, select.has_moves and moves.recall(session, select, bool(counts.moves))
     if is_recalled and (told_apart := told_apart_view(select)):
         moved = with_moves(changes, contract_of(binding)).drop(RAW)
-        moved.localCheckpoint().createOrReplaceTempView(CHANGES_VIEW)
+        replace_view(moved.localCheckpoint(), CHANGES_VIEW)
         cut = session.sql(cut_view(select).query).localCheckpoint()
-        cut.createOrReplaceTempView(CUT_VIEW)
+        replace_view(cut, CUT_VIEW)
         moves.is_open = is_cut = not cut.isEmpty()
-        session.sql(told_apart.query).localCheckpoint().createOrReplaceTempView(told_apart.name)
+        replace_view(session.sql(told_apart.query).localCheckpoint(), told_apart.name)
         newest = session.sql(newest_view(select).query).localCheckpoint()
     if (counts.unsent or is_cut) and (known := newest_known_view(select)):
         newest = session.sql(known.query).localCheckpoint()
-    newest.createOrReplaceTempView(NEWEST_VIEW)
+    replace_view(newest, NEWEST_VIEW)
     if (counts.unsent or is_cut) and is_recalled and (moved_on := moved_on_view(select)):
         while not newest.where(F.col(PAIR).isNotNull()).isEmpty():
             newest = session.sql(moved_on.query).localCheckpoint()
-            newest.createOrReplaceTempView(NEWEST_VIEW)
+            replace_view(newest, NEWEST_VIEW)
     truncate = None
     if counts.truncates:
         if not select.writing.takes_truncates:
@@ -113,7 +114,7 @@ def _read_truncate(newest: DataFrame, select: Select) -> Truncate:
 
 
 def _make(session: SparkSession, view: MakeView) -> None:
-    session.sql(view.query).createOrReplaceTempView(view.name)
+    replace_view(session.sql(view.query), view.name)
 
 
 def _refused(select: Select) -> RunError:

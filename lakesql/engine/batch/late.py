@@ -10,14 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.engine.batch.arrivals import dropping_nodes, find_nodes
 from lakesql.engine.batch.dead_letter import DeadLetters, letters_at
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, with_position
 from lakesql.engine.spark.gateway import java_class
-from lakesql.engine.spark.plan import as_given
+from lakesql.engine.spark.plan import as_given, replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.names import EVENT_TIME, LATE, POSITION
 
@@ -39,7 +38,7 @@ def late_letters(
     for binding in bindings:
         records = parse_binding(_raw_records(session, execution, binding), binding, select, keep_raw=True)
         all_records.append(with_position(records, binding))
-        good_records(all_records[-1]).createOrReplaceTempView(identifier(binding.stream.name))
+        replace_view(good_records(all_records[-1]), binding.stream.name)
     rows = session.sql(select.late_text)
     is_window = isinstance(rows.schema[EVENT_TIME].dataType, T.StructType)
     end = F.col(f"{EVENT_TIME}.end" if is_window else EVENT_TIME)

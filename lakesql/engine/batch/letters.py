@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from lakesql.compile.quote import identifier, table_name, text
 from lakesql.engine.batch.dead_letter import RECORD_COLUMNS, DeadLetters, union_letters
 from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.spark.plan import replace_view
 from lakesql.model.table_name import TableName
 
 _TAKE = """\
@@ -85,7 +86,7 @@ def take_letters(
     taken = taken.drop("fails").localCheckpoint()  # made once: a MERGE may read its source twice
     if all(frame.where(F.col("replay").isNotNull()).isEmpty() for frame in (letters, taken)):
         return
-    taken.createOrReplaceTempView(_LETTERS_VIEW)
+    replace_view(taken, _LETTERS_VIEW)
     match = " AND ".join(f"target.{identifier(name)} <=> source.{identifier(name)}" for name in RECORD_COLUMNS)
     session.sql(_TAKE.format(table=table_name(table), letters=_LETTERS_VIEW, match=match))
 

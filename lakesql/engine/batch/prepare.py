@@ -31,6 +31,7 @@ from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.sources.parsed import deleted_keys
+from lakesql.engine.spark.plan import replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.names import TOMBSTONES_VIEW, UNKNOWN
@@ -206,13 +207,15 @@ class _Preparation:
         check_expectations(self._select, counters.read(), self._frames[step.view])
 
     def _take_tombstones(self, step: TakeTombstones) -> None:
-        deleted = deleted_keys(self._rows.records[0], self._select.feed_keys)
-        if not (self._rows.counters.read().tombstones if self._is_counted else deleted.count()):
+        if not self._is_counted:
+            self._keep(step.newest.name)
+            self._is_counted = True
+        if not self._rows.counters.read().tombstones:
             return
-        deleted = deleted.localCheckpoint()
-        deleted.createOrReplaceTempView(TOMBSTONES_VIEW)
+        deleted = deleted_keys(self._rows.records[0], self._select.feed_keys).localCheckpoint()
+        replace_view(deleted, TOMBSTONES_VIEW)
         rows = self._session.sql(step.rows.text(read_keys(deleted, step.keys) or ()))
-        rows.createOrReplaceTempView(step.name)
+        replace_view(rows, step.name)
         self._make_view(step.newest.name, self._session.sql(step.newest.query))
         self._bounds = read_keys(self._keep(step.newest.name), step.keys) or () if self._is_bounded else ()
         self._is_sequenced = len(step.rows.parts) > 1
@@ -224,7 +227,7 @@ class _Preparation:
 
     def _make_view(self, name: str, frame: DataFrame) -> None:
         self._frames[name] = frame
-        frame.createOrReplaceTempView(name)
+        replace_view(frame, name)
 
     def _keep(self, view: str) -> DataFrame:
         """The rows of a view, which are made now, all of them, and kept in memory until the batch ends."""

@@ -10,6 +10,7 @@ from lakesql.engine.batch.dead_letter import union_letters
 from lakesql.engine.batch.refuse import check_expectations
 from lakesql.engine.batch.rows import BatchRows, checked_rows, find_letters, kept_rows, open_streams
 from lakesql.engine.batch.sink import Sink
+from lakesql.engine.spark.plan import replace_view
 from lakesql.names import ROWS_VIEW
 
 
@@ -30,7 +31,7 @@ def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
         if select.checks:
             checked, rows = rows, kept_rows(session, select, rows)
     rows.write.format("noop").mode("append").save()
-    rows.createOrReplaceTempView(ROWS_VIEW)
+    replace_view(rows, ROWS_VIEW)
     counts = counters.read()
     if checked is not None:
         check_expectations(select, counts, checked)

@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.compile.batch import ReadBounds, Remember, Step, batch_steps, made_views
 from lakesql.compile.checks import names_of
-from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters, Counts
 from lakesql.engine.batch.cuts import Moves
@@ -16,6 +15,7 @@ from lakesql.engine.batch.dead_letter import DeadLetters, failed_places, rejecte
 from lakesql.engine.batch.feed import Feed, open_feed
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.sources.parsed import good_records
+from lakesql.engine.spark.plan import replace_view
 from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW
 
 
@@ -71,7 +71,7 @@ def open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, is_small: b
     checked = rows if checks else None
     if checks:
         rows = kept_rows(session, select, rows)
-    rows.createOrReplaceTempView(ROWS_VIEW)
+    replace_view(rows, ROWS_VIEW)
     return BatchRows(rows, records, steps, counters, feed, is_counted, checked, is_small)
 
 
@@ -79,13 +79,13 @@ def checked_rows(session: SparkSession, select: Select, made: DataFrame) -> Data
     """The rows of the SELECT, each with what it fails, if anything is expected of them."""
     if not select.checks:
         return made
-    made.createOrReplaceTempView(MADE_VIEW)
+    replace_view(made, MADE_VIEW)
     return session.sql(_query_of(select, CHECKED_VIEW))
 
 
 def kept_rows(session: SparkSession, select: Select, checked: DataFrame) -> DataFrame:
     """Those of the rows whose records do not become dead letters by what they fail."""
-    checked.createOrReplaceTempView(CHECKED_VIEW)
+    replace_view(checked, CHECKED_VIEW)
     return session.sql(_query_of(select, ROWS_VIEW))
 
 
@@ -103,7 +103,7 @@ def open_streams(sink: Sink, arrived: DataFrame, counters: BatchCounters, moves:
         if sink.select.writing.is_mirror:
             feed = open_feed(arrived.sparkSession, sink.select, binding, good, counters, moves)
         else:
-            good.createOrReplaceTempView(identifier(binding.stream.name))
+            replace_view(good, binding.stream.name)
     return all_records, feed
 
 

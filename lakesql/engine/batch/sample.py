@@ -15,6 +15,7 @@ from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.feed import open_feed
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import Parsing, good_records, read_records
+from lakesql.engine.spark.plan import replace_view
 from lakesql.names import REJECTED, is_reserved
 
 RECORDS = 1000
@@ -38,7 +39,7 @@ def preview_rows(
             changes = good_records(counters.stream(parsed, binding.stream, select))
             open_feed(session, select, binding, changes, counters, Moves(), with_deleted=False)
         else:
-            good_records(parsed).createOrReplaceTempView(identifier(binding.stream.name))
+            replace_view(good_records(parsed), binding.stream.name)
     rows = session.sql(select.text)
     landed = [name for name in rows.columns if not is_reserved(name)]
     # Through Arrow: times keep their zone, where rows would bring them in that of this process.

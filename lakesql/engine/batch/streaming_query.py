@@ -12,7 +12,6 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakesql.compile.quote import identifier
 from lakesql.engine.batch.arrivals import count_arrivals, read_arrivals
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.write import write_batch, write_dead_letter_batch
@@ -22,9 +21,11 @@ from lakesql.engine.sources.broker import Offsets, lag_of
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, read_records
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
+from lakesql.engine.spark.plan import replace_view
+from lakesql.engine.spark.session import changed_settings
 from lakesql.events import PartitionLag
 from lakesql.model.config import AvailableNow, Every, Trigger
-from lakesql.project.profiles import Kafka
+from lakesql.project.profiles import Files, Kafka, Recorded
 
 BatchWriter = Callable[[Sink, DataFrame, int], Snapshot | None]
 BacklogUnit = Literal["records", "files"]
@@ -180,7 +181,7 @@ class ModelQuery:
             watermark = binding.stream.watermark
             if watermark:
                 records = records.withWatermark(watermark.column, watermark.delay)
-            records.createOrReplaceTempView(identifier(binding.stream.name))
+            replace_view(records, binding.stream.name)
         return session.sql(select.text)
 
     def _start(self, rows: DataFrame, sink: Sink, write: BatchWriter, mode: Any, trigger: Trigger) -> None:
@@ -212,7 +213,20 @@ class ModelQuery:
                 writer = writer.trigger(availableNow=True)
             case Every(interval_ms=interval_ms):
                 writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
-        self._queries.append(writer.start())
+        with changed_settings(rows.sparkSession, _checkpoint_settings(rows.sparkSession, sink)):
+            self._queries.append(writer.start())
+
+
+def _checkpoint_settings(session: SparkSession, sink: Sink) -> dict[str, str]:
+    """The settings by which a query writes its checkpoint without a `chmod` for each file, as its catalog does tables.
+
+    They are the query's for good, so it must read no files: that file system lists a link to a folder without end.
+    """
+    if any(isinstance(binding.source, Files | Recorded) for binding in sink.bindings):
+        return {}
+    of_catalog = f"spark.sql.catalog.{sink.model.table.catalog}.hadoop."
+    found = {key: session.conf.get(of_catalog + key, None) for key in ("fs.file.impl", "fs.file.impl.disable.cache")}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _is_full(sink: Sink) -> bool:

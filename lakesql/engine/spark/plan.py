@@ -1,4 +1,4 @@
-"""Plans of Spark that are analysed once, and put over one frame after another."""
+"""Plans of Spark that are analysed once, and put over one frame after another; and views that get one after another."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from lakesql.compile.quote import identifier
 from lakesql.engine.spark.gateway import java_class
 
 
@@ -42,6 +43,21 @@ def as_given(frame: DataFrame) -> DataFrame:
     """The same rows, of which Spark does not know how they were made: no statement that reads them plans that anew."""
     made = getattr(java_class("org.apache.spark.sql.execution.LogicalRDD$"), "MODULE$")
     return _frame(made.fromDataset(frame._jdf.queryExecution().toRdd(), frame._jdf, False), frame)
+
+
+def replace_view(frame: DataFrame, name: str) -> None:
+    """Let the rows be the session's temporary view of this name, as `createOrReplaceTempView` does.
+
+    That is a statement, which Spark plans and describes, with the frame. A view that is there with the same columns
+    gets another plan without one.
+    """
+    catalog, plan = frame._jdf.sparkSession().sessionState().catalog(), _analyzed(frame)
+    former = catalog.getRawTempView(name)
+    if former.isDefined() and former.get().tableMeta().schema().equals(plan.schema()):
+        some = java_class("scala.Option").apply(plan)
+        catalog.createTempView(name, former.get().copy(former.get().tableMeta(), some), True)
+    else:
+        frame.createOrReplaceTempView(identifier(name))
 
 
 def _frame(plan: Any, of: DataFrame) -> DataFrame:
