@@ -33,13 +33,13 @@ TIERS = ("long", "services", "crash")
 
 MARKERS: dict[str, tuple[str, ...]] = {
     "spark": ("spark",),
-    "feeds": ("spark", "long", "whole"),
+    "feeds": ("spark", "long"),
     "flights": ("long",),
     "types": ("long",),
     "kafka": ("spark", "services"),
     "catalogs": ("spark", "services"),
     "cluster": ("spark", "services"),
-    "cdc": ("spark", "services", "whole"),
+    "cdc": ("spark", "services"),
     "monitoring": ("spark", "services", "whole"),
     "crash": ("spark", "crash"),
 }
@@ -64,7 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--seed", type=int, default=seed, help="Chooses the share, and what is left to chance in tests/crash."
     )
-    parser.addoption("--share", default="1/1", help="How many of the tests of each file of a tier are taken.")
+    parser.addoption("--share", default="1/1", help="How many of the tests of each folder of a tier are taken.")
     parser.addoption("--feed-seeds", type=int, default=200, help="How many random feeds tests/feeds takes.")
     parser.addoption("--feed-seed", type=int, help="The one random feed that tests/feeds takes.")
     parser.addoption("--mirror-seeds", type=int, default=1, help="How many random feeds a test of tests/spark takes.")
@@ -113,13 +113,16 @@ def pytest_collection_finish() -> None:
 
 
 def find_left_out(items: list[pytest.Item], share: str, seed: int) -> frozenset[str]:
-    """The tests of tiers that are not of the share: of each file as many as it says are taken, and `whole` ones all."""
-    files: dict[Path, list[str]] = {}
+    """The tests of tiers that are not of the share: of each folder so many are taken, and those that are `whole`."""
+    folders: dict[tuple[str, Path], list[str]] = {}
     for item in items:
-        if any(item.get_closest_marker(tier) for tier in TIERS) and not item.get_closest_marker("whole"):
-            files.setdefault(item.path, []).append(item.nodeid)
+        tier = next((tier for tier in TIERS if item.get_closest_marker(tier)), None)
+        if tier and not item.get_closest_marker("whole"):
+            folders.setdefault((tier, item.path.parent), []).append(item.nodeid)
     return frozenset(
-        node for path, nodes in files.items() for node in {*nodes} - {*choose_share(nodes, share, seed, path.name)}
+        node
+        for (tier, folder), nodes in folders.items()
+        for node in {*nodes} - {*choose_share(nodes, share, seed, tier, folder.name)}
     )
 
 

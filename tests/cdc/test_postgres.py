@@ -110,6 +110,7 @@ def mirrored(rows: list[Row]) -> list[tuple[Any, ...]]:
     return sorted(found, key=lambda row: (row[0], row[1]))
 
 
+@pytest.mark.whole
 def test_the_mirror_is_what_the_database_says(feed: Feed[Postgres], project: Project) -> None:
     name = "test_the_mirror_is_what_the_database_says"
     topic, passes = f"{name}.public.items", "name IS DISTINCT FROM 'hidden'"

@@ -87,6 +87,7 @@ def insert(project: Project, model: str, number: int) -> None:
     raise AssertionError(f"no commit to {model} in twenty tries")
 
 
+@pytest.mark.whole
 def test_a_day_of_commits_loses_and_doubles_nothing_and_fails_no_reader(
     project: Project, runners: Runners, seed: int, pytestconfig: pytest.Config
 ) -> None:

@@ -18,6 +18,7 @@ from tests.feeds.suite import MODELS, Kill, Suite, random_kills
 from tests.spark.project import Project
 
 
+@pytest.mark.whole
 def test_every_table_is_what_plain_python_says(project: Project, feed_seeds: range) -> None:
     suite = Suite(project, make_feeds(feed_seeds), random_kills(feed_seeds[0], MODELS))
     suite.run()

@@ -31,6 +31,8 @@ from tests.flights.feed import (
 from tests.servers.broker import Broker
 from tests.servers.runner import Event, Runner, of
 
+pytestmark = pytest.mark.whole
+
 
 @dataclass(frozen=True, slots=True)
 class Flown:
