@@ -77,7 +77,7 @@ def spark_properties(catalog: Catalog) -> dict[str, str]:
     if catalog.type == "sql":
         properties = {**_jdbc_bounds(catalog), **properties, **_jdbc_properties(catalog)}
     if uses_local_files(catalog):
-        properties = {**_LOCAL_FILES, **properties}
+        properties = {**LOCAL_FILES, **properties}
     if uses_s3(catalog):
         properties.setdefault("io-impl", S3_FILE_IO)
         properties.setdefault("client.region", _region(catalog))
@@ -213,12 +213,12 @@ _REST_TIMEOUTS = {
     "rest.client.socket-timeout-ms": str(ANSWER_TIMEOUT_S * 1000),
 }
 
-# Hadoop's own file system starts `chmod` twice for each file that it writes. This one sets permissions by itself. It is
-# kept out of Hadoop's cache, so that the catalog alone gets it: it lists a link to a folder without end.
-_LOCAL_FILES = {
+LOCAL_FILES = {
     "hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
     "hadoop.fs.file.impl.disable.cache": "true",
 }
+"""Hadoop's own file system starts `chmod` twice for each file that it writes. This one sets permissions by itself. It
+lists a link to a folder without end, so it is kept out of Hadoop's cache, by which all who read files would get it."""
 
 _S3A_KEYS = {
     "s3.endpoint": "fs.s3a.endpoint",

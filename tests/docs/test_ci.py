@@ -68,10 +68,28 @@ def test_a_plain_pytest_leaves_out_what_has_a_tier(tmp_path: Path) -> None:
 
 def collect(directory: Path, *arguments: str) -> set[str]:
     """The folders of which tests would run."""
+    return {test.split("/")[1] for test in collect_tests(directory, *arguments)}
+
+
+def collect_tests(directory: Path, *arguments: str) -> list[str]:
+    """The tests that would run."""
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", *arguments]
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=directory, env=environ, capture_output=True, text=True, check=True)
-    return set(re.findall(r"^tests/(\w+)/", done.stdout, re.MULTILINE))
+    return re.findall(r"^tests/\S+::\S+", done.stdout, re.MULTILINE)
+
+
+def test_a_share_is_of_a_folder_and_has_all_that_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\nmarkers =\n  spark\n  services\n  whole\n")
+    (tmp_path / "tests" / "kafka").mkdir(parents=True)
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
+    for number in range(6):
+        (tmp_path / "tests" / "kafka" / f"test_{number}.py").write_text(TEST)
+    whole = "import pytest\n@pytest.mark.whole\ndef test_whole(): pass\n"
+    (tmp_path / "tests" / "kafka" / "test_7.py").write_text(whole)
+    for share, count in (("1/3", 2), ("1/100", 1), ("1/1", 6)):
+        found = collect_tests(tmp_path, "-m", "services", "--share", share)
+        assert "tests/kafka/test_7.py::test_whole" in found and len(found) == count + 1
 
 
 PASSED = "echo '=== 3 passed, 2 deselected in 1.00s ==='"

@@ -47,14 +47,14 @@ class Moves:
         return True
 
     def remember(
-        self, session: SparkSession, table: TableSync, step: RememberMoves, bounds: tuple[KeyRange, ...]
+        self, session: SparkSession, select: Select, table: TableSync, step: RememberMoves, bounds: tuple[KeyRange, ...]
     ) -> None:
         """Insert those of a batch. Done twice, they are there twice and say the same."""
         if not self._is_made:
             table.make_moves()
             self._is_made = self._is_there = True
         session.sql(step.statement.text(bounds))
-        self._forgetting.once_a_day(session, step.forget)
+        self._forgetting.once_a_day(session, select.model.table.moves, step.forget)
 
     def _exists(self, session: SparkSession, select: Select) -> bool:
         if self._is_there is None:

@@ -176,7 +176,7 @@ class _Preparation:
     def _remember_moves(self, step: RememberMoves) -> None:
         if self._rows.feed.is_cut:
             found = read_keys(self._session.sql(step.keys), self._select.writing.keys)
-            self._sink.moves.remember(self._session, self._sink.table, step, found or ())
+            self._sink.moves.remember(self._session, self._select, self._sink.table, step, found or ())
 
     def _read_bounds(self, step: ReadBounds) -> None:
         stateful = self._select.query.stateful

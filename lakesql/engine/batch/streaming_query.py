@@ -25,6 +25,7 @@ from lakesql.engine.spark.plan import replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.events import PartitionLag
 from lakesql.model.config import AvailableNow, Every, Trigger
+from lakesql.project.catalog import LOCAL_FILES
 from lakesql.project.profiles import Files, Kafka, Recorded
 
 BatchWriter = Callable[[Sink, DataFrame, int], Snapshot | None]
@@ -220,12 +221,12 @@ class ModelQuery:
 def _checkpoint_settings(session: SparkSession, sink: Sink) -> dict[str, str]:
     """The settings by which a query writes its checkpoint without a `chmod` for each file, as its catalog does tables.
 
-    They are the query's for good, so it must read no files: that file system lists a link to a folder without end.
+    They are the query's for good, so it must read no files: see `LOCAL_FILES`.
     """
     if any(isinstance(binding.source, Files | Recorded) for binding in sink.bindings):
         return {}
-    of_catalog = f"spark.sql.catalog.{sink.model.table.catalog}.hadoop."
-    found = {key: session.conf.get(of_catalog + key, None) for key in ("fs.file.impl", "fs.file.impl.disable.cache")}
+    own = f"spark.sql.catalog.{sink.model.table.catalog}"
+    found = {key.removeprefix("hadoop."): session.conf.get(f"{own}.{key}", None) for key in LOCAL_FILES}
     return {key: value for key, value in found.items() if value is not None}
 
 

@@ -20,6 +20,5 @@ class Tombstones:
         """Insert those of a batch, and say how many they are. Done twice, they are there twice and say the same."""
         session.sql(step.text)
         inserted = next(snapshots.read_history(snapshots.load_table(session, table.tombstones)), None)
-        if inserted is None or inserted.parent is not None:  # nothing is old in a table that is new
-            self._forgetting.once_a_day(session, step.forget)
+        self._forgetting.once_a_day(session, table.tombstones, step.forget)
         return inserted.added if inserted else 0

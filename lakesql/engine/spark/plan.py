@@ -52,10 +52,9 @@ def replace_view(frame: DataFrame, name: str) -> None:
     gets another plan without one.
     """
     catalog, plan = frame._jdf.sparkSession().sessionState().catalog(), _analyzed(frame)
-    former = catalog.getRawTempView(name)
-    if former.isDefined() and former.get().tableMeta().schema().equals(plan.schema()):
-        some = java_class("scala.Option").apply(plan)
-        catalog.createTempView(name, former.get().copy(former.get().tableMeta(), some), True)
+    found = catalog.getRawTempView(name)
+    if found.isDefined() and (said := (former := found.get()).tableMeta()).schema().equals(plan.schema()):
+        catalog.createTempView(name, former.copy(said, java_class("scala.Option").apply(plan)), True)
     else:
         frame.createOrReplaceTempView(identifier(name))
 
