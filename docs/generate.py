@@ -20,7 +20,7 @@ import click
 
 from lakesql.cli.main import COMMANDS, cli
 from lakesql.cli.options import common_options
-from lakesql.compile.table import DEAD_LETTER_COLUMNS, GIVEN_PROPERTIES
+from lakesql.compile.table import DEAD_LETTER_COLUMNS, DEFAULT_PROPERTIES
 from lakesql.conditions import CONDITIONS
 from lakesql.decode import Field, Node, fields_of
 from lakesql.engine.spark.session import DEFAULTS, LOCAL_DEFAULTS
@@ -431,7 +431,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "table-metrics": lambda: metric_table([*TABLE_STATES, *(metric for metric, _ in TABLE_METRICS)]),
     "run-metrics": lambda: metric_table(RUN_METRICS),
     "template": template_names,
-    "table-properties": lambda: setting_table(GIVEN_PROPERTIES),
+    "table-properties": lambda: setting_table(DEFAULT_PROPERTIES),
     "partitioned-append-properties": lambda: setting_table(PARTITIONED_APPEND_PROPERTIES),
     "partitioned-upsert-properties": lambda: setting_table(PARTITIONED_UPSERT_PROPERTIES),
     "settings": lambda: option_table(fields_of(Settings)),

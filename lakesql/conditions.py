@@ -681,7 +681,8 @@ CONDITIONS: dict[str, Condition] = {
         "In a checkout of lakesql: `pip install '.[spark]'`.",
     ),
     "spark-option": Condition(
-        "`spark.conf` of the target has a key that is said elsewhere in the target, or that is no setting of Spark's.",
+        "`spark.conf` of the target has a key that is said elsewhere in the target, that would keep what is written "
+        "from its readers, or that is no setting of Spark's.",
         "Move or correct the key as the message says. `spark.hadoop.…` are settings of Hadoop.",
     ),
     "spark-refused": Condition(

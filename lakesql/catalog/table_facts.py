@@ -18,7 +18,6 @@ from lakesql.names import (
     LEDGER_EVENT_TIME,
     LEDGER_LATE,
     LEDGER_MODEL,
-    LEDGER_PREVIOUS_EVENT_TIME,
     REPLAY_SUFFIX,
     TAG_PREFIX,
 )
@@ -60,13 +59,11 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
     branch = [*_walk(table, snapshots)]
     summaries = [_summary(snapshot, snapshots) for snapshot in branch]
     is_ours = any(LEDGER_MODEL in summary for summary in summaries)
-    batches = [
-        (snapshot, summary)
+    commits = tuple(
+        _commit(snapshot, summary)
         for snapshot, summary in zip(branch, summaries, strict=True)
         if (_is_batch(summary) if is_ours else _brings_rows(summary))
-    ]
-    following = [*(summary.get(LEDGER_PREVIOUS_EVENT_TIME, "") for _, summary in batches[1:]), ""][: len(batches)]
-    commits = tuple(_commit(*batch, known) for batch, known in zip(batches, following, strict=True))
+    )
     with reading(name, "manifests"):
         metadata, files = _read_files(table, snapshots)
     return TableFacts(
@@ -129,14 +126,13 @@ def _brings_rows(summary: Summary) -> bool:
     return summary.get("operation") in ("append", "overwrite")
 
 
-def _commit(snapshot: Snapshot, summary: Summary, known_since: str) -> Commit:
-    """A batch. `known_since` is its newest event, where only the commit after it knows that."""
+def _commit(snapshot: Snapshot, summary: Summary) -> Commit:
     return Commit(
         at_ms=snapshot.timestamp_ms,
         rows=rows_written(summary),
         files=whole(summary, "added-data-files") or 0,
         size_bytes=whole(summary, "added-files-size") or 0,
-        event_ms=event_ms(summary.get(LEDGER_EVENT_TIME, "") or known_since),
+        event_ms=event_ms(summary.get(LEDGER_EVENT_TIME, "")),
         backlog=summary.get(LEDGER_BACKLOG, ""),
         late=whole(summary, LEDGER_LATE) or 0,
         partitions=whole(summary, "changed-partition-count") or 1,

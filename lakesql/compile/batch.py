@@ -15,7 +15,6 @@ from lakesql.compile.merge import (
     KeyRange,
     bounds_text,
     insert_parts,
-    inserts_only,
     merge_parts,
     newest_rows,
     remember_statement,
@@ -230,14 +229,12 @@ class Truncate:
 class Write:
     """The one statement that changes the table.
 
-    `is_unchecked`: Iceberg does not check when it commits that the table is still as the statement has read it.
     `truncating` is what the statement of a batch with a truncate ends with, besides; it has no bounds. `new` does the
-    same to a table that has no row of the batch's keys, and looks at no row of it: Iceberg does not check that either.
+    same to a table that has no row of the batch's keys, and looks at no row of it.
     """
 
     when: str
     statement: Bounded
-    is_unchecked: bool = False
     truncating: str = ""
     new: Bounded | None = None
 
@@ -355,7 +352,7 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                     keyed_rows(config, select.writing.is_positioned),
                 ),
                 ReadBounds(BATCH_VIEW, (*keys, *margins), margins),
-                Write(COMMIT, Bounded(insert_first_parts(table, config, columns), ("target",)), is_unchecked=True),
+                Write(COMMIT, Bounded(insert_first_parts(table, config, columns), ("target",))),
             )
         case Append():
             return *rows, Write(COMMIT, Bounded((insert_statement(table, columns),), ()))
@@ -376,7 +373,6 @@ def batch_steps(select: Select, columns: tuple[str, ...] | None) -> tuple[Step, 
                 Write(
                     COMMIT,
                     merge,
-                    columns is not None and inserts_only(config, columns),
                     new=Bounded(insert_parts(table, config, columns, remembers), aliases[:-1]),
                 ),
             )

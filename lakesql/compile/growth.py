@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from lakesql.compile.table import GIVEN_PROPERTIES
+from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.model import Model
 from lakesql.model.upkeep import maintenance_of
@@ -211,7 +211,7 @@ def _grow(
 
 def terms_of(model: Model) -> Terms:
     """The terms of the table that the model's configuration asks for."""
-    said = {**GIVEN_PROPERTIES, **build_writing(model.config).properties, **model.config.properties}
+    said = {**DEFAULT_PROPERTIES, **build_writing(model.config).properties, **model.config.properties}
     return read_terms(said)
 
 
@@ -452,7 +452,7 @@ class _Table:
         self.snapshots.add(self.now, times, self.sizes.snapshot)
         self._log(2 * times)
         made = self.sizes.manifest * (1 + filtered) + self.sizes.entry * (writes.files + writes.delete_files)
-        self.written += times * (2 * self._metadata_file() + self._list() + made) + merged
+        self.written += times * (self._metadata_file() + self._list() + made) + merged
 
     def _add(self, files: float, size_bytes: float, partitions: float) -> None:
         """Data files that are new."""

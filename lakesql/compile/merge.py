@@ -368,12 +368,6 @@ def _sequence_of(alias: str, config: Upsert) -> str:
     return f"struct({columns})" if len(config.sequence_by) > 1 else columns
 
 
-def inserts_only(config: Upsert, columns: tuple[str, ...]) -> bool:
-    """Whether the MERGE does nothing to rows that match. Spark makes an append of it, of which Iceberg checks nothing:
-    not whether a key has come in by another writer since the table was read."""
-    return not config.delete_when and not _changed(config, columns)
-
-
 def _changed(config: Upsert, columns: tuple[str, ...]) -> list[str]:
     return [column for column in columns if is_updated(config, column)]
 

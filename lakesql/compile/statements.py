@@ -32,7 +32,6 @@ from lakesql.compile.maintenance import call_text, when_due
 from lakesql.compile.select import Select, output_columns
 from lakesql.compile.table import (
     DEFAULT_PROPERTIES,
-    GIVEN_PROPERTIES,
     TableColumn,
     TableSpec,
     build_table_spec,
@@ -165,8 +164,8 @@ def _move_columns(select: Select) -> tuple[TableColumn, ...]:
 
 
 def _table_section(table: TableSpec, when: str = "when") -> str:
-    shown = {key: value for key, value in table.properties.items() if GIVEN_PROPERTIES.get(key) != value}
-    absent = [key for key in GIVEN_PROPERTIES if key not in table.properties]
+    shown = {key: value for key, value in table.properties.items() if DEFAULT_PROPERTIES.get(key) != value}
+    absent = [key for key in DEFAULT_PROPERTIES if key not in table.properties]
     but = f", except {', '.join(absent)}" if absent else ""
     when = f"{when} the table does not exist; lakesql's default properties are set too{but} (docs/models.md)"
     return _section(when, *create_table(replace(table, properties=shown)))

@@ -8,7 +8,7 @@ from typing import Literal
 
 from lakesql.compile.quote import identifier, table_name, text
 from lakesql.compile.storable import can_be_ordered
-from lakesql.model.config import STAGING_PROPERTY, Config, PartitionField, SortField
+from lakesql.model.config import Config, PartitionField, SortField
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import build_writing
 from lakesql.names import CHANGE
@@ -37,9 +37,6 @@ does each MERGE."""
 
 MARKS = DEFAULT_PROPERTIES.keys() - {"commit.manifest.min-count-to-merge"}
 """The properties that a table has had from lakesql from its first version on, by which it is known as lakesql's."""
-
-GIVEN_PROPERTIES: Mapping[str, str] = {**DEFAULT_PROPERTIES, STAGING_PROPERTY: "true"}
-"""What every table is given, unless its model says otherwise."""
 
 
 def format_version(properties: Mapping[str, str]) -> int:
@@ -83,7 +80,7 @@ def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: 
     writing = build_writing(config)
     added = (TableColumn(it.name, it.type or _type_like(it.like, columns), it.comment) for it in writing.added)
     columns = (*columns, *added)
-    properties = {**GIVEN_PROPERTIES, **writing.properties}
+    properties = {**DEFAULT_PROPERTIES, **writing.properties}
     if config.properties.get("write.parquet.compression-codec", "zstd") != "zstd":
         del properties["write.parquet.compression-level"]  # a level goes with its codec: others count differently
     return TableSpec(
@@ -143,7 +140,7 @@ def dead_letter_spec(table: TableName) -> TableSpec:
         name=table.dead_letter,
         columns=DEAD_LETTER_COLUMNS,
         partition_by=(PartitionField("days", "rejected_at"),),
-        properties=GIVEN_PROPERTIES,
+        properties=DEFAULT_PROPERTIES,
         comment=f"Dead letters of {table}: records that were rejected.",
     )
 

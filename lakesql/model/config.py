@@ -22,9 +22,6 @@ from lakesql.project.procedures import (
 from lakesql.stream.client import find_client_options
 from lakesql.words import answer, suggest
 
-STAGING_PROPERTY = "write.wap.enabled"
-"""The table property by which Iceberg stages what is written, so that a batch is published by an atomic check."""
-
 SchemaChange = Literal["ignore", "fail", "append_new_columns", "sync_all_columns"]
 
 Late = Literal["count", "dead_letter"]
@@ -140,8 +137,6 @@ _TIMES = frozenset({"years", "months", "days", "hours"})
 
 
 def _read_property(key: str, node: Node) -> str:
-    if key == STAGING_PROPERTY:
-        raise ProjectError.of("wrong-value", f"'{key}' is set by lakesql: each batch is staged before it is published.")
     text = read_option_text(node)
     if key == MAINTAINED_PROPERTY and text not in ("true", "false"):
         raise ProjectError.of("wrong-value", f"{node.shown} is neither true nor false.", place=node.place)

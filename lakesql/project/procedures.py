@@ -260,7 +260,7 @@ class ExpireSnapshots:
         read=read_positive,
     )
     older_than: Duration = option(
-        "Snapshots of this age go, those of batches that were staged and never published too.",
+        "Snapshots of this age go.",
         default=EXPIRY_AGE,
         read=_at_least(LEAST_EXPIRY_MS, "1 hour", _READERS),
     )

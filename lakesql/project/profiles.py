@@ -258,28 +258,30 @@ def load_target(profile: str, target: str | None, directories: list[Path], envir
         found = decode(
             render_env(output, environ), Target, what=f"target '{name}'", words="target", given={"name": name}
         )
-        _check_one_catalog(found, output)
+        _check_conf(found, output)
         return found if found.namespace else replace(found, namespace=check_name(Node(profile, root.keys[profile])))
     except ProjectError as error:
         raise ProfileError(error.problems) from None
 
 
-def _check_one_catalog(target: Target, output: Node) -> None:
-    """Raise `ProjectError` (`spark-option`) where Spark is told of the target's catalog what pyiceberg is not."""
+def _check_conf(target: Target, output: Node) -> None:
+    """Raise `ProjectError` (`spark-option`) where Spark is told of the target's catalog what pyiceberg is not, or to
+    keep what is written from its readers."""
     own = f"spark.sql.catalog.{target.catalog.name}"
     spark = output.get("spark")
     conf = spark.get("conf") if spark else None
-    problems = [
-        Problem(
-            "spark-option",
-            f"'{key}' is of the target's own catalog, and Spark alone would hear of it.",
-            "lakesql reads the catalog by pyiceberg too, and both must be in the same one.",
-            f"Write '{key.removeprefix(f'{own}.')}' in the target's `catalog`." if key != own else "Remove it.",
-            conf.key_place(key) if conf else None,
-        )
-        for key in target.spark.conf
-        if key == own or key.startswith(f"{own}.")
-    ]
+    problems = []
+    for key in target.spark.conf:
+        if key == own or key.startswith(f"{own}."):
+            what = f"'{key}' is of the target's own catalog, and Spark alone would hear of it."
+            why = "lakesql reads the catalog by pyiceberg too, and both must be in the same one."
+            fix = f"Write '{key.removeprefix(f'{own}.')}' in the target's `catalog`." if key != own else "Remove it."
+        elif key.startswith("spark.wap."):
+            what = f"'{key}' would have Spark write to a branch, or to snapshots that nobody reads."
+            why, fix = "A batch is published when it is written and checked.", "Remove it."
+        else:
+            continue
+        problems.append(Problem("spark-option", what, why, fix, conf.key_place(key) if conf else None))
     if problems:
         raise ProjectError(problems)
 

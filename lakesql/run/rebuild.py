@@ -22,10 +22,9 @@ from lakesql.compile.table import TableSpec, build_table_spec, create_table, dea
 from lakesql.engine.batch.analyze import analyze_select, landing_columns
 from lakesql.engine.batch.streaming_query import Backlog, ModelQuery
 from lakesql.engine.batch.sync_table import declared_columns
+from lakesql.engine.ledger.commit import HeadMovedError, conflict
 from lakesql.engine.ledger.entry import Entry, ledger_tag, summary_of
 from lakesql.engine.ledger.snapshots import (
-    HeadMovedError,
-    conflict,
     head_of,
     load_table,
     read_entry,

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from lakesql.compile.quote import table_name
 from lakesql.compile.select import Select
 from lakesql.compile.table import DEFAULT_PROPERTIES, TableSpec, create_table, dead_letter_spec, properties_text
+from lakesql.engine.ledger.commit import HeadMovedError, conflict
 from lakesql.engine.ledger.entry import Entry, summary_of
 from lakesql.engine.ledger.snapshots import (
-    HeadMovedError,
-    conflict,
     head_of,
     load_table,
     read_entry,

@@ -26,7 +26,6 @@ from pyspark.sql import SparkSession
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.compile.select import build_selects
 from lakesql.engine.batch.sink import Step
-from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.progress.progress import Progress
 from lakesql.engine.progress.state import Decision, Fresh, ProgressState, Resume
@@ -155,10 +154,7 @@ def aged(order: Order) -> Iterator[None]:
 
 @contextmanager
 def without_ledger() -> Iterator[None]:
-    """Nothing is looked up, and nothing compared: without them the suite must find duplicate rows.
-
-    A batch has another name in each process, too: by its name Iceberg would know it.
-    """
+    """Nothing is looked up, and nothing compared: without them the suite must find duplicate rows."""
 
     def decide(state: ProgressState) -> Decision:
         return Resume(-1) if state.checkpoint and state.checkpoint.planned else Fresh()
@@ -166,7 +162,6 @@ def without_ledger() -> Iterator[None]:
     with (
         mock.patch("lakesql.engine.progress.decide.decide", decide),
         mock.patch.object(Progress, "holds", lambda *_: False),
-        mock.patch.object(Entry, "wap_id", property(lambda entry: f"{entry.batch} of {os.getpid()}")),
     ):
         yield
 

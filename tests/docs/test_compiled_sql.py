@@ -48,8 +48,8 @@ LONG: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Those that are left to the tier of tests that take long."""
 
-NOT_SHOWN = ("CREATE NAMESPACE", "CALL lake.system.cherrypick_snapshot")
-"""What is no statement of the model's own: the namespace, and how a staged batch is published."""
+NOT_SHOWN = "CREATE NAMESPACE"
+"""What is no statement of the model's own."""
 
 
 @pytest.mark.spark
@@ -100,14 +100,17 @@ def record_statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every text that goes to Spark from now on."""
     from pyspark.sql import SparkSession
 
+    from lakesql.engine.ledger import commit
+
     given: list[str] = []
-    run = SparkSession.sql
+    for owner, name in ((SparkSession, "sql"), (commit, "write_to")):
+        run = getattr(owner, name)
 
-    def recorded(self: SparkSession, text: str, *arguments: Any, **options: Any) -> Any:
-        given.append(text.strip())
-        return run(self, text, *arguments, **options)
+        def recorded(session: SparkSession, text: str, *arguments: Any, run: Any = run, **options: Any) -> Any:
+            given.append(text.strip())
+            return run(session, text, *arguments, **options)
 
-    monkeypatch.setattr(SparkSession, "sql", recorded)
+        monkeypatch.setattr(owner, name, recorded)
     return given
 
 
@@ -134,8 +137,6 @@ def without_default_properties(text: str) -> str:
         return text
     given = dict(re.findall(r"^  '(.+)' = '(.+)',?$", found[1], re.MULTILINE))
     documented = documented_properties()
-    if "__tombstones" in text:  # their snapshots are not staged
-        del documented["write.wap.enabled"]
     assert given.keys() >= documented.keys()
     shown = [f"  '{key}' = '{value}'" for key, value in given.items() if documented.get(key) != value]
     return text[: found.start()] + ("\nTBLPROPERTIES (\n" + ",\n".join(shown) + "\n)" if shown else "")

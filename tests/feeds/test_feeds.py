@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 import pytest
 
 from lakesql.compile import batch
 from lakesql.compile.merge import newest_rows
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.tombstones import Tombstones
-from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.progress.progress import Progress
 from lakesql.names import RANK
 from tests.feeds.delivery import make_feeds
@@ -44,12 +41,7 @@ def find_damaged(project: Project, *models: str, seeds: range, batches: int, kil
 
 
 def test_without_the_ledger_it_finds_duplicate_rows(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is looked up, and a batch has another name each time that it is written: by it Iceberg would know it."""
-    numbers = count()
-    names: dict[int, tuple[Entry, str]] = {}
     monkeypatch.setattr(Progress, "holds", lambda *_: False)
-    name_of = property(lambda entry: names.setdefault(id(entry), (entry, f"{next(numbers)}"))[1])
-    monkeypatch.setattr(Entry, "wap_id", name_of)
     assert find_damaged(project, "each", seeds=range(5), batches=3, kill=Kill("finish", 2, False)) == {"each"}
 
 

@@ -13,7 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from lakesql.compile.table import GIVEN_PROPERTIES
+from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.decode import node_of
 from lakesql.engine.sources.offsets import read_offsets
 from lakesql.errors import LakesqlError, Place
@@ -59,7 +59,7 @@ class Lake:
         catalog = SqlCatalog("lake", uri=uri, warehouse=warehouse)
         catalog.create_namespace("shop")
         schema = Schema(NestedField(1, "id", LongType()))
-        self.table = catalog.create_table("shop.sizes", schema, properties=dict(GIVEN_PROPERTIES))
+        self.table = catalog.create_table("shop.sizes", schema, properties=dict(DEFAULT_PROPERTIES))
 
     def write(self, path: str, text: str) -> None:
         file = self.directory / path

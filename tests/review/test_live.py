@@ -24,7 +24,7 @@ from lakesql.cli.main import run_command
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
 from lakesql.compile.select import build_select
-from lakesql.compile.table import GIVEN_PROPERTIES
+from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.engine.progress.state import Checkpoint
 from lakesql.engine.progress.stored import LocalFiles, read_checkpoint
 from lakesql.model.table_name import TableName
@@ -70,7 +70,9 @@ def make_table(project: Path, *columns: NestedField) -> Table:
     target = load_project(Options(project_dir=project)).target
     opened = open_catalog(target.catalog)
     opened.iceberg.create_namespace_if_not_exists("shop")
-    table = opened.iceberg.create_table("shop.sizes", Schema(*(columns or COLUMNS)), properties=dict(GIVEN_PROPERTIES))
+    table = opened.iceberg.create_table(
+        "shop.sizes", Schema(*(columns or COLUMNS)), properties=dict(DEFAULT_PROPERTIES)
+    )
     checkpoint(project, table)
     return table
 
@@ -169,7 +171,7 @@ def test_who_streams_a_table_that_is_to_be_rebuilt_is_told(
     (project / "target").rename(project / "before")
     sizes = make_table(project)
     opened = open_catalog(load_project(Options(project_dir=project)).target.catalog)
-    write(opened.iceberg.create_table("shop.late", sizes.schema(), properties=dict(GIVEN_PROPERTIES)))
+    write(opened.iceberg.create_table("shop.late", sizes.schema(), properties=dict(DEFAULT_PROPERTIES)))
 
     def conditions() -> list[str]:
         capsys.readouterr()

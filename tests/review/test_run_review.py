@@ -17,7 +17,7 @@ from lakesql.cli.main import run_command
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project, read_schemas
 from lakesql.cli.run_review import RunReview, start_review
-from lakesql.compile.table import GIVEN_PROPERTIES
+from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.events import Event, Noted
 from lakesql.run.former import holds_files
 from tests.review.corpus import apply
@@ -46,7 +46,7 @@ def make_table(project: Path) -> None:
     catalog = open_catalog(load_project(Options(project_dir=project)).target.catalog).iceberg
     catalog.create_namespace_if_not_exists("shop")
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "note", StringType()))
-    catalog.create_table("shop.sizes", schema, properties=dict(GIVEN_PROPERTIES))
+    catalog.create_table("shop.sizes", schema, properties=dict(DEFAULT_PROPERTIES))
 
 
 def begin(project: Path, target: str | None = None) -> RunReview | None:

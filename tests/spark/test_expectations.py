@@ -70,8 +70,7 @@ def test_rows_are_counted_or_set_aside_once_whatever_ends_the_run_and_read_again
             if LEDGER_VIOLATIONS in summary
         }
         told = {event.batch: dict(event.violations) for event in ran.of(BatchCommitted, name)}
-        assert in_ledger == {batch: told[batch] for batch in in_ledger}
-        assert in_ledger or name not in ("newest", "history"), name
+        assert in_ledger == {batch: failed for batch, failed in told.items() if failed}
         assert project.reasons(name) == {"expectation-failed": 3, "unparsable": 1}
         found = project.rows(f"{name}__dead_letter", "offset")
         assert [row["offset"] for row in found] == [2, 4, 5, 7]

@@ -10,8 +10,12 @@ from pyspark.sql import functions as F
 
 from lakesql.engine.batch import streaming_query
 from lakesql.engine.batch.sink import Sink
+from lakesql.engine.ledger.commit import begin_commit
+from lakesql.engine.ledger.snapshots import load_table
 from lakesql.engine.sources import parsed
+from lakesql.engine.spark import plan
 from lakesql.engine.spark.plan import Repeated, replace_view
+from lakesql.model.table_name import TableName
 from tests.spark.project import Project
 
 
@@ -46,6 +50,26 @@ def test_a_frame_of_other_columns_is_planned_anew(spark: SparkSession) -> None:
     for frame in (spark.range(4), spark.range(10, 12), spark.range(2).selectExpr("CAST(id AS int) AS id")):
         assert rows(repeated.over(frame)) == rows(Doubled()(frame))
     assert make.times == 3
+
+
+def test_a_statement_writes_to_the_table_that_it_is_given(project: Project) -> None:
+    """What it reads is the catalog's, though it has the same name."""
+    name = TableName("lake", project.namespace, "m")
+    project.sql(f"CREATE NAMESPACE lake.{project.namespace}")
+    project.sql(f"CREATE TABLE {name} (id int, `a b` string) USING iceberg PARTITIONED BY (bucket(4, id))")
+    project.sql(f"INSERT INTO {name} VALUES (1, 'x')")
+    session = project.lake.session
+    begun = begin_commit(load_table(session, name))
+    twice = f"(SELECT id, `a b` FROM {name} UNION ALL SELECT 5, 'y')"
+    plan.write_to(session, f"INSERT INTO {name} BY NAME SELECT * FROM {twice}", begun)
+    plan.write_to(
+        session,
+        f"MERGE INTO {name} AS target USING {twice} AS s ON target.id = s.id WHEN MATCHED THEN DELETE "
+        "WHEN NOT MATCHED THEN INSERT *",
+        begun,
+    )
+    assert begun.currentSnapshot().summary().get("total-records") == "0"
+    assert project.rows("m") == [{"id": 1, "a b": "x"}]
 
 
 def test_how_the_records_of_a_query_are_parsed_is_said_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ WRITTEN = """        case InsertNew(keys=keys):
             names = ", ".join(keys)
             unknown = f"({names}) NOT IN (SELECT {names} FROM {table})"
             insert = f"INSERT INTO {table} SELECT * FROM {ROWS_VIEW} WHERE {unknown}"
-            return *rows, Write(COMMIT, Bounded((insert,), ()), is_unchecked=True)
+            return *rows, Write(COMMIT, Bounded((insert,), ()))
 """
 
 

@@ -272,7 +272,7 @@ class TestState:
                 IcebergSort(4, IdentityTransform(), SortDirection.DESC, NullOrder.NULLS_LAST),
                 IcebergSort(2, BucketTransform(8), SortDirection.ASC, NullOrder.NULLS_LAST),
             ),
-            properties={"write.wap.enabled": "true", "format-version": "2"},
+            properties={"write.object-storage.enabled": "true", "format-version": "2"},
         )
         state = load_table_state(opened, ORDERS)
         assert state is not None
@@ -294,7 +294,7 @@ class TestState:
             SortField("created_at", descending=True, nulls_first=False),
             SortField("bucket(8, city)", nulls_first=False),
         )
-        assert state.properties["write.wap.enabled"] == "true"
+        assert state.properties["write.object-storage.enabled"] == "true"
         assert state.properties["format-version"] == "2"
         assert state.ledger_models == frozenset()
 

@@ -183,7 +183,6 @@ def test_a_text_that_is_no_sort_order_is_refused(value: str) -> None:
         ("properties=['a'], mode='append'", "wrong-type", 22),
         ("properties={'a': [1]}, mode='append'", "wrong-type", 28),
         ("properties={'a': none}, mode='append'", "wrong-type", 28),
-        ("properties={'write.wap.enabled': false}, mode='append'", "wrong-value", 23),
         ("properties={'format-version': 'v3'}, mode='append'", "wrong-value", 41),
         ("properties={'format-version': 3.0}, mode='append'", "wrong-value", 41),
         ("properties={'format-version': 1}, keys='a', mode='upsert'", "wrong-value", 41),

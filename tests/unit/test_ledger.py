@@ -94,11 +94,6 @@ def test_a_snapshot_that_was_replayed_has_the_entry_of_its_source() -> None:
     assert newest_entry(history(own), "orders", never) == entry(3)
 
 
-def test_a_staged_batch_has_an_id_of_its_own() -> None:
-    ids = {Entry("m", checkpoint, batch, "", "").wap_id for checkpoint in ("a", "b") for batch in (1, 11)}
-    assert len(ids) == 4
-
-
 @pytest.mark.parametrize(
     ("summary", "rows"),
     [

@@ -276,8 +276,8 @@ class TestShape:
 
     @pytest.mark.parametrize("policy", POLICIES)
     def test_properties_follow_the_configuration(self, policy: SchemaChange) -> None:
-        spec = replace(SPEC, properties={**DEFAULT_PROPERTIES, "write.wap.enabled": "true"})
-        assert plan(spec, policy=policy) == (set_properties(ORDERS, {"write.wap.enabled": "true"}),)
+        spec = replace(SPEC, properties={**DEFAULT_PROPERTIES, "write.object-storage.enabled": "true"})
+        assert plan(spec, policy=policy) == (set_properties(ORDERS, {"write.object-storage.enabled": "true"}),)
 
     @pytest.mark.parametrize("policy", POLICIES)
     def test_versions_are_not_told_apart_by_fewer_columns_unless_that_is_said(self, policy: SchemaChange) -> None:
@@ -387,8 +387,8 @@ class TestAdoption:
             ("ALTER TABLE lake.shop.orders WRITE LOCALLY ORDERED BY id, ts DESC",),
         ),
         (
-            set_properties(ORDERS, {"write.wap.enabled": "true"}),
-            ("ALTER TABLE lake.shop.orders SET TBLPROPERTIES (\n  'write.wap.enabled' = 'true'\n)",),
+            set_properties(ORDERS, {"write.object-storage.enabled": "true"}),
+            ("ALTER TABLE lake.shop.orders SET TBLPROPERTIES (\n  'write.object-storage.enabled' = 'true'\n)",),
         ),
     ],
 )

@@ -83,7 +83,7 @@ def test_the_checkpoint_knows_a_topic_of_which_no_row_was_written() -> None:
         found = progress(sources, Asked({"a": "1", "new": "2"}))
         found._files, found._positions, found._backlog = files, {}, ""  # type: ignore[assignment]
         found.identity, found.last = QueryIdentity("m", "m", TableName("lake", "shop", "m"), ""), 5
-        found._checkpoint = found._query_hash = found._previous_event_time = ""
+        found._checkpoint = found._query_hash = ""
         found._origin = replace(ORIGIN, streams=("o",), topics={"a": "1"}, empty_after=5, empty_through=5)
         files.writes = 0
         for batch in (6, 7):

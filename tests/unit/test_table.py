@@ -55,7 +55,6 @@ def test_a_model_gets_what_streaming_tables_need_and_its_own_over_it() -> None:
     spec = build_table_spec(NAME, COLUMNS, Append(properties={"format-version": "3", "x": "y"}), "about")
     assert dict(spec.properties) == {
         **DEFAULT_PROPERTIES,
-        "write.wap.enabled": "true",
         "format-version": "3",
         "x": "y",
     }
@@ -111,7 +110,7 @@ def test_the_dead_letter_table_stands_beside_the_table() -> None:
         "stream topic partition offset timestamp key value reason detail model batch rejected_at replay replayed_at"
     )
     assert spec.partition_by == (PartitionField("days", "rejected_at"),)
-    assert spec.properties == {**DEFAULT_PROPERTIES, "write.wap.enabled": "true"}
+    assert spec.properties == DEFAULT_PROPERTIES
 
 
 @pytest.mark.parametrize(

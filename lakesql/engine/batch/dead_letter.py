@@ -15,25 +15,15 @@ from lakesql.compile.checks import Check, is_dead, names_of
 from lakesql.compile.quote import identifier, table_name, text
 from lakesql.compile.table import DEAD_LETTER_COLUMNS, create_table, dead_letter_spec
 from lakesql.engine.batch.counters import count_of
-from lakesql.engine.ledger.entry import Entry, summary_of
-from lakesql.engine.ledger.snapshots import (
-    HeadMovedError,
-    JavaTable,
-    commit_properties,
-    conflict,
-    drop_staged,
-    head_of,
-    load_table,
-    publish,
-    read_entry,
-    staged_snapshot,
-    table_exists,
-)
+from lakesql.engine.ledger.commit import HeadMovedError, begin_commit, conflict, discard, publish, stage
+from lakesql.engine.ledger.entry import Entry
+from lakesql.engine.ledger.snapshots import JavaTable, head_of, load_table, read_entry, table_exists
 from lakesql.engine.progress.progress import check_same
 from lakesql.engine.records.change_values import SENT_BY
 from lakesql.engine.records.changes import with_change_detail
 from lakesql.engine.records.parse import with_detail
 from lakesql.engine.sources.binding import StreamBinding, contract_of
+from lakesql.engine.spark.plan import replace_view
 from lakesql.model.model import Model
 from lakesql.model.writing import Writing
 from lakesql.names import (
@@ -58,6 +48,8 @@ RECORD_COLUMNS = ("stream", "topic", "partition", "offset", "timestamp", "key", 
 file's records have no offset, but the time of the file."""
 
 _FOUND = (*RECORD_COLUMNS, "reason", "detail")
+
+_LETTERS_VIEW = "_lakesql_letters"
 
 PUBLISH_TRIES = 5
 """How often dead letters are staged anew because another commit moved the head, before the batch fails."""
@@ -108,36 +100,28 @@ def make_letter_table(session: SparkSession, model: Model) -> None:
 
 def _append(session: SparkSession, model: Model, found: DataFrame, entry: Entry) -> Rejection | None:
     """Write those of the letters that are not there. Raises `HeadMovedError` where that has changed meanwhile."""
-    table, wap_id = model.table.dead_letter, entry.wap_id
+    table = model.table.dead_letter
     there = load_table(session, table)
-    head, newest = head_of(there), _newest_entry(there, entry, model)
+    begun = begin_commit(there)
+    newest = _newest_entry(there, entry, model)
     if newest is not None and newest.batch > entry.batch:
         return None
-    if newest is not None and newest.batch == entry.batch:  # Iceberg publishes one snapshot of an id at most
-        wap_id = f"{wap_id}:{head}"
-    if head is not None:
+    if head_of(there) is not None:
         is_retry = newest is not None and newest.batch == entry.batch
         found = _without_written(found, session.table(table_name(table)), model, entry.batch if is_retry else None)
 
-    def is_written() -> bool:
-        if head_of(there) != head:
-            raise HeadMovedError
-        return False
-
     observation = Observation()
     by_reason = {reason: count_of(F.col("reason") == reason).alias(reason) for reason in REASONS}
-    with commit_properties(session, summary_of(entry), wap_id):
-        found.observe(observation, *by_reason.values()).writeTo(table_name(table)).append()
-    there.refresh()
-    staged = staged_snapshot(there, wap_id)
-    assert staged is not None, "the write was not staged"
-    if not staged.added:
-        drop_staged(there, staged)
+    replace_view(found.observe(observation, *by_reason.values()), _LETTERS_VIEW)
+    statement = f"INSERT INTO {table_name(table)} BY NAME\nSELECT * FROM {_LETTERS_VIEW}"
+    staged = stage(session, there, begun, statement)
+    if not staged.snapshot.added:
+        discard(staged)
         return None
     try:
-        publish(there, table, staged, entry.model, is_written, can_replay=False)
+        publish(staged, entry, table)
     except HeadMovedError:
-        drop_staged(there, staged)
+        discard(staged)
         raise
     counts = {reason: int(observation.get[reason]) for reason in REASONS}
     return Rejection(sum(counts.values()), tuple((reason, n) for reason, n in sorted(counts.items()) if n))

@@ -48,16 +48,14 @@ JOINED_BYTES = 32 * 2**20
 class PreparedWrite:
     """The statement that writes the rows, with the entry that its snapshot gets. It may be run again.
 
-    `new` is the one that does it to a table that has no row of these keys, where `new_to`, its head, was seen to have
-    none. `unknown` are the rows of which a value is nowhere to be found. `is_of_table`: what is written is made of the
-    table's rows too, or of there being none, and is made anew where these have changed. `joins_few`: few rows of
-    the batch and of the table are all that it joins. `gathers`: few rows are joined with many, and changed or added.
+    `inserts`: it adds the rows to a table that has none of these keys, and does not look at the table's. `unknown` are
+    the rows of which a value is nowhere to be found. `is_of_table`: what is written is made of the table's rows too, or
+    of there being none, and is made anew where these have changed. `joins_few`: few rows of the batch and of the table
+    are all that it joins. `gathers`: few rows are joined with many, and changed or added.
     """
 
     statement: str
-    new: str
-    new_to: int | None
-    is_unchecked: bool
+    inserts: bool
     entry: Entry
     counters: BatchCounters
     unknown: DataFrame | None = None
@@ -137,21 +135,23 @@ class _Preparation:
 
     def finish(self) -> PreparedWrite:
         """The write, after all steps before it."""
-        sink, write, truncate, entry = self._sink, self._write, self._rows.feed.truncate, self._entry
-        if self._select.checks and (self._is_counted or self._select.writing.is_mirror):  # its rows are checked by now
-            entry = replace(entry, violations=self._rows.counters.read().violations)
+        sink, write, truncate = self._sink, self._write, self._rows.feed.truncate
         is_small = self._rows.is_small and not truncate and self._is_still_small()
         joins_few = _joins_few(sink, self._table, is_small, self._bounds)
         has_none = self._is_first or (
             write.new is not None and not truncate and not may_match(self._table, self._bounds)
         )
         is_history = self._select.writing.is_history
+        if has_none and write.new is not None:
+            statement = write.new.text(self._bounds)
+        elif truncate:
+            statement = write.truncating_text(truncate)
+        else:
+            statement = write.text(self._write_bounds())
         return PreparedWrite(
-            statement=write.truncating_text(truncate) if truncate else write.text(self._write_bounds()),
-            new=write.new.text(self._bounds) if has_none and write.new else "",
-            new_to=snapshots.head_of(self._table),
-            is_unchecked=write.is_unchecked,
-            entry=entry,
+            statement=statement,
+            inserts=has_none,
+            entry=self._entry,
             counters=self._rows.counters,
             unknown=self._unknown,
             is_of_table=has_none or self._is_sequenced or self._unknown is not None or is_history,
@@ -191,8 +191,6 @@ class _Preparation:
         self._is_counted = self._is_bounded = True
         self.is_empty = found is None and not counts.tombstones
         self._bounds = found or ()
-        late = self._sink.arrivals().late if self._sink.arrivals else 0
-        self._entry = replace(self._entry, event_time=counts.event_time, late=late)
 
     def _fill_unsent(self, step: FillUnsent) -> None:
         if self._rows.counters.read().unsent:

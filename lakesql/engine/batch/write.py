@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,7 +20,8 @@ from lakesql.engine.batch.refuse import check_batch, check_expectations
 from lakesql.engine.batch.rows import bad_records, find_letters, open_rows
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
-from lakesql.engine.ledger.entry import Entry, Snapshot, rows_written, summary_of, totals_of, whole
+from lakesql.engine.ledger.commit import HeadMovedError, Staged, begin_commit, conflict, discard, publish, stage
+from lakesql.engine.ledger.entry import Entry, Snapshot, rows_written, totals_of, whole
 from lakesql.engine.maintenance.figures import SnapshotFacts, added_small
 from lakesql.errors import LakesqlError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, RecordsRejected, now_ms
@@ -39,11 +42,12 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
 
     1. Look the batch up in the ledger; stop if the table holds it.  Nothing.
     2. Make views: of each stream's good records, and of the rows that the SELECT makes of them.  Nothing.
-    3. Stage the rows: a snapshot with the ledger entry that no reader sees yet.  A staged snapshot, which is never
-       published: the replay stages another.
+    3. Stage the rows: files, and a snapshot that the catalog does not know yet.  Files that no table has: the replay
+       writes others, and `remove_orphan_files` takes these.
     4. Write the dead letters, with the same entry.  Dead letters of a batch that is not visible; the replay finds them.
        Where the batch is itself a replay of dead letters, those that do not fail any more are marked instead.
-    5. Publish the staged snapshot, which Iceberg checks atomically.  Everything; the replay stops at step 1.
+    5. Publish the staged snapshot with the ledger entry, which the catalog checks atomically.  Everything; the replay
+       stops at step 1.
     """
     started = time.monotonic()
     session, model = arrived.sparkSession, sink.model
@@ -65,14 +69,15 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         check_expectations(sink.select, rows.counters.read(), rows.checked)
     sink.reached("stage")
     with ExitStack() as stack:
+        begun = begin_commit(table)
         write = prepare_write(sink, table, rows, entry, stack)
-        snapshot = _stage(sink, session, table, write) if write else None
+        staged = _stage(sink, session, table, begun, write) if write else None
         counts = rows.counters.read()
         try:
             check_batch(sink, rows, counts, batch)
         except LakesqlError:
-            if snapshot is not None:
-                snapshots.drop_staged(table, snapshot)
+            if staged is not None:
+                discard(staged)
             raise
         arrivals = sink.arrivals() if sink.arrivals else Arrivals(counts.records, 0)
         sink.progress.check_topics()  # now that all is read
@@ -88,27 +93,27 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         elif letters:
             rejected = _write_dead_letters(sink, session, letters, entry)
         sink.reached("publish")
+        late, violations = arrivals.late, counts.violations
+        entry = replace(write.entry, event_time=counts.event_time, late=late, violations=violations) if write else entry
 
-        def prepare_again() -> PreparedWrite | None:
-            table.refresh()
-            return prepare_write(sink, table, rows, entry, stack)
-
-        head = _publish(sink, session, table, write, snapshot, prepare_again) if write and snapshot else None
-    if write is None or snapshot is None or head is None:
+        prepare_again = partial(prepare_write, sink, table, rows, entry, stack)
+        head = _publish(sink, session, staged, write, entry, prepare_again) if write and staged else None
+    if write is None or head is None:
         sink.progress.note_empty(entry)
         late, ignored, at_ms = arrivals.late, counts.ignored, now_ms()
         sink.emit(BatchEmpty(model.name, batch, arrivals.records, rejected, at_ms, late, ignored, counts.violations))
         return None
-    sink.progress.note_written(entry, counts.event_time)
+    sink.progress.note_written(entry)
     sink.reached("finish")
     commit = SnapshotFacts(head.id, head.parent, now_ms(), head.summary)
-    small_files, small_bytes = added_small(commit, snapshots.target_file_bytes(table))
+    # Of the table as the commit was begun: the catalog's would be read again, as it has changed.
+    small_files, small_bytes = added_small(commit, snapshots.target_file_bytes(begun))
     sink.emit(
         BatchCommitted(
             model=model.name,
             batch=batch,
             records=arrivals.records,
-            rows=rows_written(snapshot.summary),
+            rows=rows_written(head.summary),
             rejected=rejected,
             snapshot=head.id,
             duration_ms=round((time.monotonic() - started) * 1000),
@@ -116,12 +121,12 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             at_ms=now_ms(),
             late=arrivals.late,
             ignored=counts.ignored,
-            remembered=write.entry.remembered,
+            remembered=entry.remembered,
             table=totals_of(head.summary),
             removed_delete_files=whole(head.summary, "removed-delete-files") or 0,
             small_files=small_files,
             small_bytes=small_bytes,
-            partitions=whole(head.summary, "changed-partition-count") if snapshots.is_partitioned(table) else None,
+            partitions=whole(head.summary, "changed-partition-count") if snapshots.is_partitioned(begun) else None,
             violations=rows.counters.read().violations,
         )
     )
@@ -139,33 +144,24 @@ def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         _write_dead_letters(sink, session, letters, entry)
 
 
-def _stage(sink: Sink, session: SparkSession, table: snapshots.JavaTable, write: PreparedWrite) -> Snapshot | None:
-    """Write the rows into a staged snapshot; one that turns out to change nothing is dropped again."""
-    if write.is_unchecked or write.new:
-        table.refresh()
-    head = snapshots.head_of(table)
-    is_new = bool(write.new) and head == write.new_to
-    settings = snapshots.distribution(table, is_new, write.gathers)
+def _stage(
+    sink: Sink, session: SparkSession, table: snapshots.JavaTable, begun: snapshots.JavaTable, write: PreparedWrite
+) -> Staged | None:
+    """Write the rows into a staged snapshot; one that turns out to change nothing is discarded."""
+    settings = snapshots.distribution(table, write.inserts, write.gathers)
     if write.joins_few:
         settings |= PLANNED_ONCE
-    with snapshots.commit_properties(session, summary_of(write.entry), write.entry.wap_id, settings):
-        session.sql(write.new if is_new else write.statement)
-    table.refresh()
-    snapshot = snapshots.staged_snapshot(table, write.entry.wap_id)
-    assert snapshot is not None, "the write was not staged"
-    if (write.is_unchecked or is_new) and snapshot.parent != head:
-        snapshots.drop_staged(table, snapshot)
-        raise snapshots.conflict(sink.model.table)
+    staged = stage(session, table, begun, write.statement, settings)
     match sink.select.writing.empty_when:
         case "no rows added":
-            is_empty = not snapshot.added
+            is_empty = not staged.snapshot.added
         case "no rows arrived":
             counts = write.counters.read()
             is_empty = not (counts.usable or counts.tombstones)
     if is_empty:
-        snapshots.drop_staged(table, snapshot)
+        discard(staged)
         return None
-    return snapshot
+    return staged
 
 
 def _write_dead_letters(sink: Sink, session: SparkSession, letters: DeadLetters, entry: Entry) -> int:
@@ -185,34 +181,29 @@ def _write_dead_letters(sink: Sink, session: SparkSession, letters: DeadLetters,
 def _publish(
     sink: Sink,
     session: SparkSession,
-    table: snapshots.JavaTable,
+    staged: Staged,
     write: PreparedWrite,
-    snapshot: Snapshot,
+    entry: Entry,
     prepare_again: Callable[[], PreparedWrite | None],
 ) -> Snapshot | None:
     """Make the staged snapshot current. One that may not be replayed on top of a foreign commit is staged again.
 
     None where that commit has brought all keys which the batch would have added.
     """
-    model, progress, can_replay, entry = sink.model, sink.progress, sink.select.writing.can_replay, write.entry
+    model, progress, table = sink.model, sink.progress, staged.table
     for _ in range(PUBLISH_TRIES):
         try:
-            return snapshots.publish(
-                table,
-                model.table,
-                snapshot,
-                progress.identity.owner,
-                lambda: progress.holds(table, entry),
-                can_replay,
-            )
-        except snapshots.HeadMovedError:
-            snapshots.drop_staged(table, snapshot)
+            is_written = partial(progress.holds, table, entry)
+            return publish(staged, entry, model.table, is_written, sink.select.writing.can_replay)
+        except HeadMovedError:
+            discard(staged)
+            begun = begin_commit(table)
             if write.is_of_table:
                 again = prepare_again()
                 assert again is not None, "the rows of a batch do not change"
                 write = again
-            staged = _stage(sink, session, table, write)
-            if staged is None:
+            anew = _stage(sink, session, table, begun, write)
+            if anew is None:
                 return None
-            snapshot = staged
-    raise snapshots.conflict(model.table)
+            staged = anew
+    raise conflict(model.table)

@@ -25,7 +25,6 @@ from lakesql.names import (
     LEDGER_MODE,
     LEDGER_MODEL,
     LEDGER_OFFSETS,
-    LEDGER_PREVIOUS_EVENT_TIME,
     LEDGER_QUERY,
     LEDGER_REMEMBERED,
     LEDGER_STATE,
@@ -47,13 +46,12 @@ class Entry:
 
     `model` is the name of its query (`ProgressState.owner`). `offsets` is JSON: the source positions after the batch,
     by stream. `query` and `state` are hashes of the SELECT and of its stateful shape. `event_time` is the newest event,
-    ISO 8601 in UTC, or empty where the batch's own pass does not know it before the commit. `topics` are the ids of
-    Kafka's topics, `accepted` the records that somebody has accepted to lose. `mode` and `keys` are the model's
-    when it wrote the batch, both empty where dead letters are written. `late` are the rows that a watermark has
-    dropped, and `violations` count the rows that fail each expectation, as far as the batch's own pass knows them
-    before the commit. `remembered` are the rows that the batch has put into the tombstones. `marks_deletes`: what the
-    source had deleted stayed, marked. `previous_event_time` is that of the batch written before. `backlog` is what its
-    source still had when Spark last looked: `1200 records`, or files.
+    ISO 8601 in UTC, or empty where no record has a time. `topics` are the ids of Kafka's topics, `accepted` the records
+    that somebody has accepted to lose. `mode` and `keys` are the model's when it wrote the batch, both empty where dead
+    letters are written. `late` are the rows that a watermark has dropped, and `violations` count the rows that fail
+    each expectation. `remembered` are the rows that the batch has put into the tombstones. `marks_deletes`: what the
+    source had deleted stayed, marked. `backlog` is what its source still had when Spark last looked: `1200 records`, or
+    files.
     """
 
     model: str
@@ -70,7 +68,6 @@ class Entry:
     late: int = 0
     remembered: int = 0
     marks_deletes: bool = False
-    previous_event_time: str = ""
     backlog: str = ""
     violations: tuple[tuple[str, int], ...] = ()
 
@@ -78,11 +75,6 @@ class Entry:
     def positions(self) -> dict[str, Any]:
         """`offsets` by stream."""
         return dict(json.loads(self.offsets or "{}"))
-
-    @property
-    def wap_id(self) -> str:
-        """What names the batch's staged snapshot: Iceberg publishes one snapshot of an id at most."""
-        return f"{self.checkpoint}:{self.batch}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +169,6 @@ def summary_of(entry: Entry) -> dict[str, str]:
         LEDGER_QUERY: entry.query,
         LEDGER_STATE: entry.state,
         LEDGER_EVENT_TIME: entry.event_time,
-        LEDGER_PREVIOUS_EVENT_TIME: entry.previous_event_time,
         LEDGER_BACKLOG: entry.backlog,
         LEDGER_TOPICS: json.dumps(entry.topics, separators=(",", ":"), sort_keys=True) if entry.topics else "",
         LEDGER_ACCEPTED: entry.accepted,
@@ -223,7 +214,6 @@ def newest_entry(
                 query=summary.get(LEDGER_QUERY, ""),
                 state=summary.get(LEDGER_STATE, ""),
                 event_time=summary.get(LEDGER_EVENT_TIME, ""),
-                previous_event_time=summary.get(LEDGER_PREVIOUS_EVENT_TIME, ""),
                 backlog=summary.get(LEDGER_BACKLOG, ""),
                 topics=json.loads(summary.get(LEDGER_TOPICS, "{}")),
                 accepted=summary.get(LEDGER_ACCEPTED, ""),

@@ -1,30 +1,22 @@
-"""Iceberg tables through Spark's JVM: their snapshots, freshly loaded, and the two commits of a staged write."""
+"""Iceberg tables through Spark's JVM, freshly loaded: their snapshots, and what else a batch asks of them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lakesql.compile.quote import table_name
-from lakesql.engine.ledger.entry import Entry, Snapshot, ledger_tag, newest_entry, overtaken
+from lakesql.engine.ledger.entry import Entry, Snapshot, ledger_tag, newest_entry
 from lakesql.engine.spark.gateway import java_class
-from lakesql.engine.spark.session import changed_settings
-from lakesql.errors import TransientError
 from lakesql.model.table_name import TableName
 from lakesql.names import TAG_PREFIX
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
 
 JavaTable = Any
 """An `org.apache.iceberg.Table` behind py4j."""
-
-_PROPERTY = "spark.sql.iceberg.snapshot-property."
-_WAP_ID = "spark.wap.id"
-_STAGED_ID = "wap.id"
 
 
 def load_table(session: SparkSession, name: TableName) -> JavaTable:
@@ -74,12 +66,12 @@ def read_history(table: JavaTable, tags: Iterable[str] = ()) -> Iterator[Snapsho
     snapshot = table.currentSnapshot()
     parent = None
     while snapshot is not None:
-        yield _snapshot(snapshot)
+        yield read_snapshot(snapshot)
         parent = snapshot.parentId()
         snapshot = table.snapshot(parent) if parent is not None else None
     for tag in tags if parent is not None else ():
         if (held := table.refs().get(tag)) is not None:
-            yield _snapshot(table.snapshot(held.snapshotId()))
+            yield read_snapshot(table.snapshot(held.snapshotId()))
 
 
 def find_snapshot(table: JavaTable) -> Callable[[int], Snapshot | None]:
@@ -87,71 +79,9 @@ def find_snapshot(table: JavaTable) -> Callable[[int], Snapshot | None]:
 
     def find(snapshot_id: int) -> Snapshot | None:
         found = table.snapshot(snapshot_id)
-        return _snapshot(found) if found is not None else None
+        return read_snapshot(found) if found is not None else None
 
     return find
-
-
-def staged_snapshot(table: JavaTable, wap_id: str) -> Snapshot | None:
-    """The newest staged snapshot of this id: an earlier, unpublished try at the same batch may have left another."""
-    snapshots = table.snapshots()  # by age, so the one that was just made is found at once
-    for index in range(snapshots.size() - 1, -1, -1):
-        if snapshots.get(index).summary().get(_STAGED_ID) == wap_id:
-            return _snapshot(snapshots.get(index))
-    return None
-
-
-def conflict(table: TableName) -> TransientError:
-    """The error where other writers were faster each time."""
-    return TransientError.of(
-        "commit-conflict", f"Other writers committed to {table} each time that this batch was ready."
-    )
-
-
-class HeadMovedError(Exception):
-    """A staged commit cannot be published: the table has changed since, and the batch must be staged again."""
-
-
-def publish(
-    table: JavaTable,
-    name: TableName,
-    snapshot: Snapshot,
-    model: str,
-    is_written: Callable[[], bool],
-    can_replay: bool,
-) -> Snapshot:
-    """Make a staged snapshot of `model` current by a cherry-pick, atomically; returns what became the head.
-
-    In the same commit the snapshot gets the tag of the model's newest ledger entry, so that no expiry removes it.
-    `table` is refreshed for this, and `is_written` says whether the batch is in it; if its head moves before the
-    commit, the commit fails. So a runner that slept between staging and publishing finds what another has written
-    meanwhile.
-
-    `can_replay`: whether the snapshot may be replayed on top of foreign commits. Rows that are appended may. A MERGE
-    may not, though Iceberg would do it where the MERGE has only inserted: a foreign commit may have brought the same
-    key.
-
-    Raises `HeadMovedError` where a foreign commit came between and the staged one cannot be replayed on top of it, and
-    a `RunError` (`batch-published`) where another runner has published the same batch.
-    """
-    manage = table.manageSnapshots()  # refreshes the table: what is asked from here on is what the commit begins with
-    written = f"Another runner has written this batch of {name}."
-    if is_written():
-        raise overtaken(written)
-    if not can_replay and head_of(table) != snapshot.parent:
-        raise HeadMovedError
-    tag = ledger_tag(model)
-    try:
-        manage = manage.cherrypick(snapshot.id)
-        manage = (manage.replaceTag if table.refs().containsKey(tag) else manage.createTag)(tag, snapshot.id)
-        manage.commit()
-    except Py4JJavaError as error:
-        if "DuplicateWAPCommitException" in str(error):
-            raise overtaken(written) from None
-        if "not append, dynamic overwrite, or fast-forward" in str(error):
-            raise HeadMovedError from None
-        raise
-    return _snapshot(table.currentSnapshot())
 
 
 def head_of(table: JavaTable) -> int | None:
@@ -178,7 +108,7 @@ def is_partitioned(table: JavaTable) -> bool:
 def is_empty(table: JavaTable) -> bool:
     """Whether the table, as it was loaded, certainly has no row: no file of it has one, whatever was deleted of it."""
     snapshot = table.currentSnapshot()
-    return snapshot is None or _snapshot(snapshot).is_empty
+    return snapshot is None or read_snapshot(snapshot).is_empty
 
 
 def measure(table: JavaTable) -> tuple[float, float]:
@@ -205,37 +135,8 @@ def distribution(table: JavaTable, inserts: bool, gathers: bool) -> dict[str, st
     return {"spark.sql.iceberg.distribution-mode": "hash"} if is_spread and gathers else {}
 
 
-def drop_staged(table: JavaTable, snapshot: Snapshot) -> None:
-    """Remove a staged snapshot and the files that are its own. Nothing else is expired, however old it is.
-
-    It stays, unseen, in a table with `gc.enabled=false`, whose files may be another table's too.
-    """
-    if table.properties().get("gc.enabled") == "false":
-        return
-    table.expireSnapshots().expireSnapshotId(snapshot.id).expireOlderThan(0).commit()
-
-
-@contextmanager
-def commit_properties(
-    session: SparkSession, properties: Mapping[str, str], wap_id: str, others: Mapping[str, str] | None = None
-) -> Iterator[None]:
-    """While this is open, the session's writes are staged as `wap_id`, with `properties` in their snapshots' summaries,
-    and by the settings `others`, of which former values are set again.
-
-    The table has `write.wap.enabled`. The session is a batch's own clone, so no other query sees any of this.
-    """
-    settings = {_WAP_ID: wap_id, **{f"{_PROPERTY}{key}": value for key, value in properties.items()}}
-    with changed_settings(session, others or {}):
-        for key, value in settings.items():
-            session.conf.set(key, value)
-        try:
-            yield
-        finally:
-            for key in settings:  # of which the session has none before: nobody need ask for it
-                session.conf.unset(key)
-
-
-def _snapshot(snapshot: Any) -> Snapshot:
+def read_snapshot(snapshot: Any) -> Snapshot:
+    """An `org.apache.iceberg.Snapshot`."""
     # As one text: each key of a Java map is a question of its own.
     facts = json.loads(java_class("org.apache.iceberg.SnapshotParser").toJson(snapshot))
     return Snapshot(facts["snapshot-id"], facts["summary"], facts.get("parent-snapshot-id"))

@@ -20,8 +20,9 @@ from pyspark.sql.types import StructType
 from lakesql.compile.quote import table_name
 from lakesql.compile.storable import partition_name
 from lakesql.compile.table import TableSpec, format_version
+from lakesql.engine.ledger.commit import HeadMovedError
 from lakesql.engine.ledger.entry import ledger_tag
-from lakesql.engine.ledger.snapshots import HeadMovedError, JavaTable, head_of, load_table, table_exists
+from lakesql.engine.ledger.snapshots import JavaTable, head_of, load_table, table_exists
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
 from lakesql.model.config import PartitionField, SortField

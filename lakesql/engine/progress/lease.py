@@ -9,7 +9,7 @@ Whoever has to have a model's lease for a moment, such as a rebuild, asks for it
 holder finds it when it renews, gives the lease back between two batches, and waits until it is free again.
 
 A runner that slept learns at the next step of its batch that its lease has passed on. What it does before it learns it
-is the fence's to stop (`snapshots.publish`).
+is the fence's to stop (`publish` in `ledger/commit.py`).
 """
 
 from __future__ import annotations

@@ -58,7 +58,6 @@ class Progress:
         self._look = look
         self._query_hash = query_hash
         self._positions = positions or {}
-        self._previous_event_time = ""
 
     @property
     def checkpoint(self) -> str:
@@ -105,7 +104,6 @@ class Progress:
             mode=self.identity.mode,
             keys=self.identity.keys,
             marks_deletes=self.identity.marks_deletes,
-            previous_event_time=self._previous_event_time,
             backlog=self._backlog,
         )
 
@@ -142,10 +140,9 @@ class Progress:
             else f"Run it again, to hear which command continues: lakesql run --select {model}",
         )
 
-    def note_written(self, entry: Entry, event_time: str = "") -> None:
-        """The batch is in the table; `event_time` is that of its newest event, which is known by now."""
+    def note_written(self, entry: Entry) -> None:
+        """The batch is in the table."""
         self.last = max(self.last, entry.batch)
-        self._previous_event_time = event_time
 
     def note_backlog(self, backlog: str) -> None:
         """What the source has beside what was read, as the ledger's entry says it."""

@@ -53,7 +53,7 @@ class ReplayProgress:
             raise overtaken(f"Another runner has replayed the dead letters of model '{self.identity.model}' meanwhile.")
         return False
 
-    def note_written(self, entry: Entry, event_time: str = "") -> None:
+    def note_written(self, entry: Entry) -> None:
         """Nothing: the table says it."""
 
     def note_backlog(self, backlog: str) -> None:

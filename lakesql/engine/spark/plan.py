@@ -1,11 +1,12 @@
-"""Plans of Spark that are analysed once, and put over one frame after another; and views that get one after another."""
+"""Plans of Spark: some are analysed once, and put over one frame after another; views get one after another; and a
+statement writes to a table that the catalog does not have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.compile.quote import identifier
 from lakesql.engine.spark.gateway import java_class
@@ -59,6 +60,38 @@ def replace_view(frame: DataFrame, name: str) -> None:
         frame.createOrReplaceTempView(identifier(name))
 
 
+def write_to(session: SparkSession, statement: str, table: Any) -> None:
+    """Run an INSERT or a MERGE that writes to this `org.apache.iceberg.Table`, not to what the catalog has by its name.
+
+    What else the statement reads by a name is the catalog's, also where it is the same table.
+    """
+    state = session._jsparkSession.sessionState()
+    plan = state.sqlParser().parsePlan(statement)
+    match plan.nodeName():
+        case "MergeIntoTable":
+            target, source = plan.targetTable(), plan.sourceTable()
+            is_named = not target.children().isEmpty()
+            relation = _relation(state, target.child() if is_named else target, table)
+            target = target.withNewChildren(_sequence(relation)) if is_named else relation
+            plan = plan.withNewChildren(_sequence(target, source))
+        case "InsertIntoStatement":
+            relation = _relation(state, plan.table(), table)
+            plan = plan.copy(relation, *(plan.productElement(index) for index in range(1, plan.productArity())))
+        case other:
+            raise AssertionError(f"{other} is no write")
+    java_class("org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, plan)
+
+
+def _relation(state: Any, named: Any, table: Any) -> Any:
+    """The table in the place of one that has a name. Its catalog has the functions by which it is partitioned; without
+    a name, Spark does not ask it for the table."""
+    option = java_class("scala.Option")
+    catalog = state.catalogManager().catalog(named.multipartIdentifier().head())
+    made = java_class("org.apache.iceberg.spark.source.SparkTable")(table)
+    relations = java_class("org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation")
+    return relations.create(made, option.apply(catalog), option.empty())
+
+
 def _frame(plan: Any, of: DataFrame) -> DataFrame:
     session = of.sparkSession
     rows = java_class("org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, plan)
@@ -77,5 +110,5 @@ def _branch(plan: Any) -> Iterator[Any]:
         yield plan
 
 
-def _sequence(plan: Any) -> Any:
-    return java_class("org.apache.spark.api.python.PythonUtils").toSeq([plan])
+def _sequence(*plans: Any) -> Any:
+    return java_class("org.apache.spark.api.python.PythonUtils").toSeq([*plans])

@@ -1,0 +1,178 @@
+"""The one commit by which a table gets rows and their entry in the ledger: staged, then published or discarded.
+
+Staged rows are files and a snapshot that the catalog knows nothing of. To publish them is to replace the table's
+metadata, which the catalog does only if they still are those in which the ledger was looked up. So a batch that is in
+the ledger is never written again, whoever writes it: also a runner that was paused, and wakes up after another has
+taken over.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from lakesql.engine.ledger.entry import Entry, Snapshot, ledger_tag, overtaken, summary_of
+from lakesql.engine.ledger.snapshots import JavaTable, head_of, read_snapshot
+from lakesql.engine.spark.gateway import java_class
+from lakesql.engine.spark.plan import write_to
+from lakesql.engine.spark.session import changed_settings
+from lakesql.errors import TransientError
+from lakesql.events import now_ms
+from lakesql.model.table_name import TableName
+
+_API = "org.apache.iceberg."
+
+_RETRY = (
+    ("commit.retry.num-retries", "4"),
+    ("commit.retry.min-wait-ms", "100"),
+    ("commit.retry.max-wait-ms", "60000"),
+)
+"""The properties of a table that say what a commit does when another one was faster, with Iceberg's defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A commit that is made but for its last step. `made` is the snapshot as Iceberg has it."""
+
+    table: JavaTable
+    made: Any
+    snapshot: Snapshot
+
+
+class HeadMovedError(Exception):
+    """A staged commit cannot be published: the table has changed since, and the batch must be staged again."""
+
+
+def conflict(table: TableName) -> TransientError:
+    """The error where other writers were faster each time."""
+    return TransientError.of(
+        "commit-conflict", f"Other writers committed to {table} each time that this batch was ready."
+    )
+
+
+def begin_commit(table: JavaTable) -> JavaTable:
+    """The table as it is now, after it was refreshed, for one commit that the catalog does not learn of."""
+    # The table that Iceberg's transactions have cannot be read, as a MERGE does. This one can.
+    operations = table.newTransaction().table().operations()
+    return java_class(f"{_API}BaseTable")(operations, table.name())
+
+
+def stage(
+    session: SparkSession,
+    table: JavaTable,
+    begun: JavaTable,
+    statement: str,
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> Staged:
+    """Run an INSERT or a MERGE into a table, as it was when the commit was begun. Spark has these `settings` then."""
+    before = head_of(begun)
+    with changed_settings(session, settings):
+        write_to(session, statement, begun)
+    assert head_of(begun) != before, "the statement has committed nothing, or to another branch"
+    return _staged(table, begun)
+
+
+def publish(
+    staged: Staged,
+    entry: Entry,
+    name: TableName,
+    is_written: Callable[[], bool] = lambda: False,
+    can_replay: bool = False,
+) -> Snapshot:
+    """Make a staged snapshot current, with this entry, atomically; returns what became the head.
+
+    With it goes the tag of the model's ledger: from the commit on nobody expires the newest entry, whatever maintenance
+    a table gets, and whoever does it. `is_written` says whether the refreshed table holds the batch. `can_replay` says
+    that the rows may be added on top of foreign commits. Rows that are appended may. A MERGE may not, even where it has
+    only inserted: a foreign commit may have brought the same key.
+
+    Raises `HeadMovedError` where a foreign commit came between and the staged one cannot be replayed on top of it, and
+    a `RunError` (`batch-published`) where another runner has published the same batch.
+    """
+    table, tries = staged.table, 0
+    while True:
+        begun = begin_commit(table)  # what is asked from here on is what is replaced
+        if tries and table.snapshot(staged.snapshot.id) is not None:
+            return read_snapshot(table.currentSnapshot())  # the catalog had made the commit that it called failed
+        if is_written():
+            raise overtaken(f"Another runner has written this batch of {name}.")
+        base = table.operations().current()
+        if head_of(table) != staged.snapshot.parent or base.nextSequenceNumber() != staged.made.sequenceNumber():
+            if not can_replay:
+                raise HeadMovedError
+            staged = _replay(staged, begun)
+        made = _finished(staged.made, entry)
+        try:
+            table.operations().commit(base, _with_head(base, made, ledger_tag(entry.model)))
+        except Py4JJavaError as error:
+            if str(error.java_exception.getClass().getName()) != f"{_API}exceptions.CommitFailedException":
+                raise
+            wait_s = _wait_s(table, tries)
+            if wait_s is None:
+                raise conflict(name) from None
+            time.sleep(wait_s)
+            tries += 1
+        else:
+            return read_snapshot(made)
+
+
+def discard(staged: Staged) -> None:
+    """Delete the files of a staged snapshot, which nobody has seen."""
+    io = staged.table.io()
+    files = (*staged.made.addedDataFiles(io), *staged.made.addedDeleteFiles(io))
+    _delete(staged, [str(file.location()) for file in files])
+    _delete_metadata(staged)
+
+
+def _staged(table: JavaTable, begun: JavaTable) -> Staged:
+    made = begun.currentSnapshot()
+    return Staged(table, made, read_snapshot(made))
+
+
+def _wait_s(table: JavaTable, tries: int) -> float | None:
+    """How many seconds to wait before the next try; None if there is none."""
+    retries, first_ms, longest_ms = (int(table.properties().getOrDefault(*each)) for each in _RETRY)
+    return min(first_ms * 2**tries, longest_ms) / 1000 * random.uniform(1, 1.1) if tries < retries else None
+
+
+def _replay(staged: Staged, begun: JavaTable) -> Staged:
+    """Rows that were appended, staged on top of the table as it is now, with the files that they are in."""
+    append = begun.newAppend()
+    for file in staged.made.addedDataFiles(staged.table.io()):
+        append = append.appendFile(file)
+    append.commit()
+    _delete_metadata(staged)
+    return _staged(staged.table, begun)
+
+
+def _finished(made: Any, entry: Entry) -> Any:
+    """The snapshot with the entry, made now: when it becomes the head."""
+    parser = java_class(f"{_API}SnapshotParser")
+    facts = json.loads(parser.toJson(made))
+    facts |= {"timestamp-ms": now_ms(), "summary": facts["summary"] | summary_of(entry)}
+    return parser.fromJson(json.dumps(facts))
+
+
+def _with_head(base: Any, made: Any, tag: str) -> Any:
+    tagged = java_class(f"{_API}SnapshotRef").tagBuilder(made.snapshotId()).build()
+    metadata = java_class(f"{_API}TableMetadata").buildFrom(base)
+    return metadata.setBranchSnapshot(made, "main").setRef(tag, tagged).build()
+
+
+def _delete_metadata(staged: Staged) -> None:
+    """Delete the manifests and the list of them that are the staged snapshot's own."""
+    manifests = staged.made.allManifests(staged.table.io())
+    own = [str(manifest.path()) for manifest in manifests if manifest.snapshotId() == staged.snapshot.id]
+    _delete(staged, [*own, str(staged.made.manifestListLocation())])
+
+
+def _delete(staged: Staged, files: list[str]) -> None:
+    java_class(f"{_API}CatalogUtil").deleteFiles(staged.table.io(), files, "staged")
