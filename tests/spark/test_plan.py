@@ -1,7 +1,9 @@
-"""What Spark is spared where batches are alike: plans that are analysed once, views that are replaced, `chmod`."""
+"""What Spark is spared where batches are alike: plans that are made once, views that are replaced, `chmod`; and which
+table a statement writes to."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from unittest.mock import Mock
 
 import pytest
@@ -44,12 +46,37 @@ def test_a_plan_is_put_over_other_rows_of_the_same_columns(spark: SparkSession) 
 
 
 def test_a_frame_of_other_columns_is_planned_anew(spark: SparkSession) -> None:
-    """Also where they have the same names: Spark finds a column by its id."""
     make = Doubled()
     repeated = Repeated(make)
     for frame in (spark.range(4), spark.range(10, 12), spark.range(2).selectExpr("CAST(id AS int) AS id")):
         assert rows(repeated.over(frame)) == rows(Doubled()(frame))
-    assert make.times == 3
+    assert make.times == 2
+
+
+def test_rows_in_several_tasks_are_known_to_be_where_the_first_came_in_one(spark: SparkSession) -> None:
+    """Else Spark would group each task's rows by themselves."""
+    repeated, numbers = Repeated(lambda frame: frame.selectExpr("id % 2 AS half")), spark.range(8)
+    for frame in (numbers.coalesce(1), numbers.repartition(4), numbers.coalesce(1)):
+        assert rows(repeated.over(frame).groupBy("half").count()) == [(0, 4), (1, 4)]
+
+
+def test_a_plan_that_brings_rows_together_is_made_anew(spark: SparkSession) -> None:
+    make = Mock(side_effect=lambda frame: frame.groupBy((F.col("id") % 2).alias("half")).count())
+    repeated = Repeated(make)
+    assert rows(repeated.over(spark.range(4))) == [(0, 2), (1, 2)]
+    assert rows(repeated.over(spark.range(10, 13))) == [(0, 2), (1, 1)]
+    assert make.call_count == 2
+
+
+def test_a_plan_is_of_one_day(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Mock()
+    monkeypatch.setattr(plan, "datetime", clock)
+    make = Doubled()
+    repeated = Repeated(make)
+    for day in (1, 1, 2):
+        clock.now.return_value = datetime(2026, 3, day, tzinfo=UTC)
+        repeated.over(spark.range(4))
+    assert make.times == 2
 
 
 def test_a_statement_writes_to_the_table_that_it_is_given(project: Project) -> None:

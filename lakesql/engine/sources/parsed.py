@@ -23,7 +23,7 @@ from lakesql.engine.records.parse import (
 )
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_of
 from lakesql.engine.sources.raw import read_raw
-from lakesql.engine.spark.plan import Repeated, as_given
+from lakesql.engine.spark.plan import Repeated
 from lakesql.names import CHANGE, IGNORED, NEW_FIELDS, POSITION, RAW, RECORD, REJECTED, ROW, TOMBSTONE
 from lakesql.project.profiles import Files
 from lakesql.stream.stream import RECORD_FIELDS, Stream, change_fields
@@ -54,7 +54,7 @@ class Parsing:
 
     def parse(self, batch: DataFrame) -> list[DataFrame]:
         """The parsed records of each stream of a batch, with their position where the SELECT carries it."""
-        return [as_given(stream.over(batch)) for stream in self._streams]
+        return [stream.over(batch) for stream in self._streams]
 
 
 def _parse_stream(batch: DataFrame, index: int, select: Select, bindings: tuple[StreamBinding, ...]) -> DataFrame:

@@ -3,7 +3,8 @@ statement writes to a table that the catalog does not have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from datetime import UTC, date, datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,35 +16,73 @@ from lakesql.engine.spark.gateway import java_class
 class Repeated:
     """What `make` does to a frame, to one after another with the same columns.
 
-    Spark analyses each step that is put on a frame, and pyspark asks Java several times for each expression in it. So
-    `make` is called for the first frame; over any other one of whose columns Spark knows that they are the same, as in
-    the batches of one streaming query, the nodes of that plan are put as they are. Each of them has one child.
+    Spark analyses what is put on a frame, optimizes and plans it and generates its code, which takes longer than to run
+    that over a thousand rows. So `make` is called for the first frame. Over another one with the same columns run the
+    functions that its plan has come to, each of which makes of a task's rows others. A plan that is more than that is
+    made anew each time; so are all on another day, as there may be a `current_date()` in them.
     """
 
     def __init__(self, make: Callable[[DataFrame], DataFrame]) -> None:
         self._make = make
-        self._columns: Any = None
-        self._nodes: list[Any] = []
+        self._planned_for: tuple[str, date] | None = None
+        self._output: Any = None
+        self._functions: list[Any] = []
+        self._tag: Any = None
 
     def over(self, frame: DataFrame) -> DataFrame:
-        """What `make` makes of the frame."""
-        below = _analyzed(frame)
-        if self._columns is None or not self._columns.equals(below.output()):
-            made = self._make(frame)
-            nodes = [*_branch(_analyzed(made))]
-            self._nodes = nodes[: len(nodes) - len([*_branch(below)])]
-            self._columns = below.output()
-            return made
-        plan = below
-        for node in reversed(self._nodes):
-            plan = node.withNewChildren(_sequence(plan))
-        return _frame(plan, frame)
+        """What `make` makes of the frame. Spark does not know how it was made, so that nothing is moved into it."""
+        execution = frame._jdf.queryExecution()
+        rows, asked = execution.toRdd(), (str(frame._jdf.schema().json()), datetime.now(UTC).date())
+        if asked != self._planned_for:
+            made = self._make(_frame_of(rows, execution.analyzed().output(), frame))._jdf.queryExecution()
+            planned = made.executedPlan().execute()
+            self._output, self._functions = made.analyzed().output(), _functions_between(rows, planned)
+            self._planned_for = asked if self._functions else None
+            row = java_class("java.lang.Class").forName("org.apache.spark.sql.catalyst.InternalRow")
+            self._tag = java_class("scala.reflect.ClassTag").apply(row)
+            rows = planned
+        else:
+            for function in self._functions:  # as `RDD.mapPartitionsWithIndex` does, once it is ready for tasks
+                rows = java_class(_MAP_PARTITIONS)(rows, function, False, False, False, self._tag, self._tag)
+        return _frame_of(rows, self._output, frame)
+
+
+_MAP_PARTITIONS = "org.apache.spark.rdd.MapPartitionsRDD"
+
+
+def _functions_between(below: Any, rows: Any) -> list[Any]:
+    """The functions that make `rows` of `below`, one after the other; none where it takes more than functions."""
+    found = []
+    while rows.id() != below.id():
+        if str(rows.getClass().getName()) != _MAP_PARTITIONS:
+            return []
+        function = rows.getClass().getDeclaredField("f")
+        function.setAccessible(True)
+        found.append(function.get(rows))
+        rows = rows.dependencies().head().rdd()
+    return found[::-1]
 
 
 def as_given(frame: DataFrame) -> DataFrame:
     """The same rows, of which Spark does not know how they were made: no statement that reads them plans that anew."""
-    made = getattr(java_class("org.apache.spark.sql.execution.LogicalRDD$"), "MODULE$")
-    return _frame(made.fromDataset(frame._jdf.queryExecution().toRdd(), frame._jdf, False), frame)
+    execution = frame._jdf.queryExecution()
+    return _frame_of(execution.toRdd(), execution.analyzed().output(), frame)
+
+
+def _frame_of(rows: Any, output: Any, like: DataFrame) -> DataFrame:
+    """These rows, with these attributes, as a frame, of which Spark takes the size to be that of another one."""
+    partitionings, option = "org.apache.spark.sql.catalyst.plans.physical.", java_class("scala.Option")
+    if rows.getNumPartitions() == 1:
+        partitioning = getattr(java_class(f"{partitionings}SinglePartition$"), "MODULE$")
+    else:
+        partitioning = java_class(f"{partitionings}UnknownPartitioning")(0)
+    session, none = like.sparkSession._jsparkSession, option.empty()
+    size = option.apply(like._jdf.queryExecution().optimizedPlan().stats())
+    unordered = java_class("org.apache.spark.api.python.PythonUtils").toSeq([])
+    plan = java_class("org.apache.spark.sql.execution.LogicalRDD")(
+        output, rows, partitioning, unordered, False, none, session, size, none
+    )
+    return _frame(plan, like)
 
 
 def replace_view(frame: DataFrame, name: str) -> None:
@@ -100,14 +139,6 @@ def _frame(plan: Any, of: DataFrame) -> DataFrame:
 
 def _analyzed(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()
-
-
-def _branch(plan: Any) -> Iterator[Any]:
-    """A plan's node, its first child, the first child of that, and so on."""
-    yield plan
-    while not (children := plan.children()).isEmpty():
-        plan = children.head()
-        yield plan
 
 
 def _sequence(*plans: Any) -> Any:
