@@ -83,12 +83,16 @@ def forget() -> None:
 def java_class(name: str, jvm: Any = None) -> Any:
     """A class of Java's by its whole name, in the session's Java or in that of a `jvm`.
 
-    `jvm.org.apache…` asks Java at each dot, and Java all its jars.
+    `jvm.org.apache…` asks Java at each dot, and Java all its jars. What a name in a class is, Java is asked once.
     """
     if jvm is None:
         assert SparkContext._gateway is not None
         jvm = SparkContext._gateway.jvm
-    return JavaClass(name, jvm._gateway_client)
+    client = jvm._gateway_client
+    found = vars(client).setdefault("_lakesql_classes", {})
+    if name not in found:
+        found[name] = _Remembering(name, client)
+    return found[name]
 
 
 def remember_classes() -> None:
