@@ -548,6 +548,36 @@ def test_a_small_batch_is_one_file_whatever_the_size_of_the_table(
     assert project.rows("m") == replayed(batches, ["a", "b"])
 
 
+def test_rows_that_come_in_one_task_are_written_by_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also into partitions, to which those of several tasks are brought: that would be a shuffle of a few rows."""
+    given, modes = snapshots.distribution, dict[str, set[str | None]]()
+    running = ""
+
+    def distribution(*asked: Any) -> dict[str, str]:
+        found = given(*asked)
+        modes.setdefault(running, set()).add(found.get("spark.sql.iceberg.distribution-mode"))
+        return {**found, **SPREAD}
+
+    monkeypatch.setattr(snapshots, "distribution", distribution)
+    project.stream("s", {"k": "int", "v": "int"}, max_per_batch=1)
+    parted = {"partition_by": ["bucket(4, k)"], "maintenance": False}
+    project.model("added", "SELECT * FROM {s}", mode="append", **parted)
+    project.model("plain", "SELECT * FROM {s}", mode="append", maintenance=False)
+    project.model("twice", "SELECT k, v FROM {s} UNION ALL SELECT k + 1, v FROM {s}", mode="append", **parted)
+    project.model("newest", "SELECT * FROM {s}", mode="upsert", keys="k", **parted)
+    for batch in range(2):
+        write(project, [[{"k": number, "v": batch} for number in range(100)]])
+    for running in ("added", "plain", "twice", "newest"):
+        project.run(running).check()
+
+    # The first batch of an upsert is an INSERT, whose own mode is `none`; the second is a MERGE of few rows, which meet
+    # in one task as well.
+    assert modes == {"added": {"none"}, "plain": {None}, "twice": {None}, "newest": {None, "none"}}
+    for name in ("added", "newest"):
+        assert [summary["added-data-files"] for summary in project.summaries(name)] == ["4", "4"]
+    assert project.rows("newest", "k") == [{"k": number, "v": 1} for number in range(100)]
+
+
 def test_many_groups_of_a_stateful_model_are_all_counted(project: Project) -> None:
     """More than are looked at one by one, and the one without a key in a later task than the first."""
     conf = project.lake.session.conf

@@ -51,7 +51,8 @@ class PreparedWrite:
     `inserts`: it adds the rows to a table that has none of these keys, and does not look at the table's. `unknown` are
     the rows of which a value is nowhere to be found. `is_of_table`: what is written is made of the table's rows too, or
     of there being none, and is made anew where these have changed. `joins_few`: few rows of the batch and of the table
-    are all that it joins. `gathers`: few rows are joined with many, and changed or added.
+    are all that it joins. `gathers`: few rows are joined with many, and changed or added. `is_together`: what it writes
+    comes in one task.
     """
 
     statement: str
@@ -62,6 +63,7 @@ class PreparedWrite:
     is_of_table: bool = False
     joins_few: bool = False
     gathers: bool = False
+    is_together: bool = False
 
 
 def prepare_write(
@@ -157,7 +159,14 @@ class _Preparation:
             is_of_table=has_none or self._is_sequenced or self._unknown is not None or is_history,
             joins_few=joins_few,
             gathers=is_small and not joins_few and self._select.writing.is_changing,
+            is_together=is_small and (joins_few or self._is_plain(has_none)),
         )
+
+    def _is_plain(self, has_none: bool) -> bool:
+        """Whether the rows are made where their records are, and joined with nothing."""
+        query, writing = self._select.query, self._select.writing
+        is_one = len(query.streams_read) == 1 and not query.reads_tables and not query.multiplies
+        return is_one and not writing.memories and (has_none or not writing.keys)
 
     def _is_still_small(self) -> bool:
         """Whether the SELECT has not made many rows of few records, as far as they have been counted."""

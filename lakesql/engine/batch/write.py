@@ -148,7 +148,8 @@ def _stage(
     sink: Sink, session: SparkSession, table: snapshots.JavaTable, begun: snapshots.JavaTable, write: PreparedWrite
 ) -> Staged | None:
     """Write the rows into a staged snapshot; one that turns out to change nothing is discarded."""
-    settings = snapshots.distribution(table, write.inserts, write.gathers)
+    is_changing = sink.select.writing.is_changing
+    settings = snapshots.distribution(table, is_changing, write.inserts, write.gathers, write.is_together)
     if write.joins_few:
         settings |= PLANNED_ONCE
     staged = stage(session, table, begun, write.statement, settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -122,21 +122,39 @@ def measure(table: JavaTable) -> tuple[float, float]:
     return float(rows), float(size)
 
 
-def distribution(table: JavaTable, inserts: bool, gathers: bool) -> dict[str, str]:
+def distribution(
+    table: JavaTable, is_changing: bool, inserts: bool, gathers: bool, is_together: bool
+) -> dict[str, str]:
     """The settings by which a statement brings its rows to the tasks that write them.
 
-    That is how the table says that a MERGE does, also if it `inserts`. One that `gathers` writes its rows in one file,
-    where the table would have one of each task of the join.
+    That is how the table says that its kind does; where rows that `is_changing` a table are all new (`inserts`), as a
+    MERGE does. One that `gathers` writes its rows in one file, where the table would have one of each task of the join.
+    Rows that come in one task (`is_together`) are written by it, and sent to no other one.
     """
-    mode = table.properties().get("write.merge.distribution-mode")
-    if inserts:
-        return {"spark.sql.iceberg.distribution-mode": mode} if mode else {}
-    is_spread = mode == "none" and not rewrites_files(table)
-    return {"spark.sql.iceberg.distribution-mode": "hash"} if is_spread and gathers else {}
+    properties = table.properties()
+    merging = properties.get("write.merge.distribution-mode")
+    own = merging if is_changing and not inserts else properties.get("write.distribution-mode")
+    wanted = own
+    if is_together:
+        wanted = "none"
+    elif inserts:
+        wanted = merging
+    elif gathers and own == "none" and not rewrites_files(table):
+        wanted = "hash"
+    return {"spark.sql.iceberg.distribution-mode": wanted} if wanted and wanted != own else {}
 
 
 def read_snapshot(snapshot: Any) -> Snapshot:
     """An `org.apache.iceberg.Snapshot`."""
+    return snapshot_of(read_facts(snapshot))
+
+
+def read_facts(snapshot: Any) -> dict[str, Any]:
+    """Iceberg's own JSON of an `org.apache.iceberg.Snapshot`."""
     # As one text: each key of a Java map is a question of its own.
-    facts = json.loads(java_class("org.apache.iceberg.SnapshotParser").toJson(snapshot))
+    return dict(json.loads(java_class("org.apache.iceberg.SnapshotParser").toJson(snapshot)))
+
+
+def snapshot_of(facts: Mapping[str, Any]) -> Snapshot:
+    """What Iceberg's JSON says."""
     return Snapshot(facts["snapshot-id"], facts["summary"], facts.get("parent-snapshot-id"))
