@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from lakesql.engine.ledger import commit
 from lakesql.engine.ledger.commit import HeadMovedError, Staged, begin_commit, discard, publish, stage
 from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_entry
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError, TransientError
+from lakesql.events import now_ms
 from lakesql.model.table_name import TableName
 from tests.spark.project import Project
 
@@ -149,8 +152,8 @@ def test_of_two_runners_with_one_batch_one_publishes_it(table: Table) -> None:
 class Unsure:
     """A table of which the catalog calls each commit failed, also one that it has made."""
 
-    def __init__(self, table: JavaTable) -> None:
-        self._table = table
+    def __init__(self, table: JavaTable, meanwhile: Callable[[], None]) -> None:
+        self._table, self._meanwhile = table, meanwhile
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._table, name)
@@ -160,6 +163,7 @@ class Unsure:
 
     def commit(self, base: Any, metadata: Any) -> None:
         self._table.operations().commit(base, metadata)
+        self._meanwhile()
         kind = java_class("org.apache.iceberg.exceptions.CommitFailedException")
         raise Py4JJavaError("commit", kind("Connection reset", java_class("java.util.ArrayList")().toArray()))
 
@@ -169,12 +173,33 @@ class Unsure:
 
 @pytest.mark.parametrize("statement", [INSERT, MERGE], ids=["insert", "merge"])
 def test_a_commit_that_the_catalog_made_and_called_failed_is_a_commit(table: Table, statement: str) -> None:
-    """As where its database has got the update, and the connection was lost before it said so."""
+    """As where its database has got the update, and the connection was lost before it said so. Somebody else commits
+    before it is asked again."""
     staged = table.stage(statement)
-    head = publish(replace(staged, table=Unsure(staged.table)), ENTRY, table.name, can_replay=statement is INSERT)
+    unsure = replace(staged, table=Unsure(staged.table, lambda: table.insert(3, "foreign")))
+    head = publish(unsure, ENTRY, table.name, can_replay=statement is INSERT)
     assert head.id == staged.snapshot.id
-    assert table.rows() == ({1: "old", 2: "new"} if statement is INSERT else {1: "new"})
+    assert table.rows() == {3: "foreign", **({1: "old", 2: "new"} if statement is INSERT else {1: "new"})}
     assert table.files() == table.named()
+
+
+def test_what_was_staged_long_ago_is_tried_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a runner that was suspended: whoever removes orphans has not known its files."""
+    staged = table.stage()
+    monkeypatch.setattr(commit, "now_ms", lambda: now_ms() + commit.STAGED_FOR_MS + 1)
+    with pytest.raises(TransientError):
+        publish(staged, ENTRY, table.name, can_replay=True)
+    assert table.rows() == {1: "old"}
+
+
+def test_what_was_staged_before_the_format_was_raised_is_staged_again(project: Project) -> None:
+    table = Table(project, PROPERTIES["2"])
+    appended, merged = table.stage(), table.stage(MERGE)
+    project.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ('format-version' = '3')")
+    with pytest.raises(HeadMovedError):
+        publish(merged, ENTRY, table.name)
+    publish(appended, ENTRY, table.name, can_replay=True)
+    assert table.rows() == {1: "old", 2: "new"}
 
 
 def test_a_commit_of_other_metadata_leaves_what_is_staged_as_it_is(table: Table) -> None:

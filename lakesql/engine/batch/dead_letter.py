@@ -49,7 +49,8 @@ file's records have no offset, but the time of the file."""
 
 _FOUND = (*RECORD_COLUMNS, "reason", "detail")
 
-_LETTERS_VIEW = "_lakesql_letters"
+LETTERS_VIEW = "_lakesql_letters"
+"""The view of the letters that a statement writes, or looks for."""
 
 PUBLISH_TRIES = 5
 """How often dead letters are staged anew because another commit moved the head, before the batch fails."""
@@ -112,8 +113,8 @@ def _append(session: SparkSession, model: Model, found: DataFrame, entry: Entry)
 
     observation = Observation()
     by_reason = {reason: count_of(F.col("reason") == reason).alias(reason) for reason in REASONS}
-    replace_view(found.observe(observation, *by_reason.values()), _LETTERS_VIEW)
-    statement = f"INSERT INTO {table_name(table)} BY NAME\nSELECT * FROM {_LETTERS_VIEW}"
+    replace_view(found.observe(observation, *by_reason.values()), LETTERS_VIEW)
+    statement = f"INSERT INTO {table_name(table)} BY NAME\nSELECT * FROM {LETTERS_VIEW}"
     staged = stage(session, there, begun, statement)
     if not staged.snapshot.added:
         discard(staged)

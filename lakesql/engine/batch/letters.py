@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakesql.compile.quote import identifier, table_name, text
-from lakesql.engine.batch.dead_letter import RECORD_COLUMNS, DeadLetters, union_letters
+from lakesql.engine.batch.dead_letter import LETTERS_VIEW, RECORD_COLUMNS, DeadLetters, union_letters
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.spark.plan import replace_view
 from lakesql.model.table_name import TableName
@@ -30,8 +30,6 @@ _FINISH = """\
 UPDATE {table}
 SET replayed_at = current_timestamp()
 WHERE replay = {replay} AND replayed_at IS NULL"""
-
-_LETTERS_VIEW = "_lakesql_letters"
 
 
 def read_letters(
@@ -86,9 +84,9 @@ def take_letters(
     taken = taken.drop("fails").localCheckpoint()  # made once: a MERGE may read its source twice
     if all(frame.where(F.col("replay").isNotNull()).isEmpty() for frame in (letters, taken)):
         return
-    replace_view(taken, _LETTERS_VIEW)
+    replace_view(taken, LETTERS_VIEW)
     match = " AND ".join(f"target.{identifier(name)} <=> source.{identifier(name)}" for name in RECORD_COLUMNS)
-    session.sql(_TAKE.format(table=table_name(table), letters=_LETTERS_VIEW, match=match))
+    session.sql(_TAKE.format(table=table_name(table), letters=LETTERS_VIEW, match=match))
 
 
 def finish_letters(session: SparkSession, table: TableName, replay: str) -> int:

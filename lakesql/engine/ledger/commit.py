@@ -20,7 +20,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger.entry import Entry, Snapshot, ledger_tag, overtaken, summary_of
-from lakesql.engine.ledger.snapshots import JavaTable, head_of, read_snapshot
+from lakesql.engine.ledger.snapshots import JavaTable, head_of, read_facts, read_snapshot, snapshot_of
 from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.plan import write_to
 from lakesql.engine.spark.session import changed_settings
@@ -38,13 +38,22 @@ _RETRY = (
 """The properties of a table that say what a commit does when another one was faster, with Iceberg's defaults."""
 
 
+STAGED_FOR_MS = 6 * 3_600_000
+"""For how long what is staged may be published. Nobody knows its files, and orphans may go when they are a day old."""
+
+
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A commit that is made but for its last step. `made` is the snapshot as Iceberg has it."""
+    """A commit that is made but for its last step: `made` is Iceberg's snapshot, and `facts` what its JSON says."""
 
     table: JavaTable
     made: Any
-    snapshot: Snapshot
+    facts: Mapping[str, Any]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot."""
+        return snapshot_of(self.facts)
 
 
 class HeadMovedError(Exception):
@@ -62,7 +71,7 @@ def begin_commit(table: JavaTable) -> JavaTable:
     """The table as it is now, after it was refreshed, for one commit that the catalog does not learn of."""
     # The table that Iceberg's transactions have cannot be read, as a MERGE does. This one can.
     operations = table.newTransaction().table().operations()
-    return java_class(f"{_API}BaseTable")(operations, table.name())
+    return java_class(f"{_API}BaseTable")(operations, table.name(), table.reporter())
 
 
 def stage(
@@ -100,18 +109,22 @@ def publish(
     table, tries = staged.table, 0
     while True:
         begun = begin_commit(table)  # what is asked from here on is what is replaced
-        if tries and table.snapshot(staged.snapshot.id) is not None:
-            return read_snapshot(table.currentSnapshot())  # the catalog had made the commit that it called failed
+        if tries and (found := table.snapshot(staged.snapshot.id)) is not None:
+            return read_snapshot(found)  # the catalog had made the commit that it called failed
         if is_written():
             raise overtaken(f"Another runner has written this batch of {name}.")
+        if now_ms() - staged.facts["timestamp-ms"] > STAGED_FOR_MS:
+            what = f"A batch of {name} was staged hours ago: somebody may have removed its files as orphans."
+            raise TransientError.of("commit-conflict", what, fix="The next try writes them again.")
         base = table.operations().current()
-        if head_of(table) != staged.snapshot.parent or base.nextSequenceNumber() != staged.made.sequenceNumber():
+        if not _follows(staged, base):
             if not can_replay:
                 raise HeadMovedError
             staged = _replay(staged, begun)
-        made = _finished(staged.made, entry)
+        summary = staged.facts["summary"] | summary_of(entry)
+        facts = {**staged.facts, "timestamp-ms": now_ms(), "summary": summary}  # made now: when it becomes the head
         try:
-            table.operations().commit(base, _with_head(base, made, ledger_tag(entry.model)))
+            table.operations().commit(base, _with_head(base, facts, ledger_tag(entry.model)))
         except Py4JJavaError as error:
             if str(error.java_exception.getClass().getName()) != f"{_API}exceptions.CommitFailedException":
                 raise
@@ -121,7 +134,7 @@ def publish(
             time.sleep(wait_s)
             tries += 1
         else:
-            return read_snapshot(made)
+            return snapshot_of(facts)
 
 
 def discard(staged: Staged) -> None:
@@ -134,7 +147,15 @@ def discard(staged: Staged) -> None:
 
 def _staged(table: JavaTable, begun: JavaTable) -> Staged:
     made = begun.currentSnapshot()
-    return Staged(table, made, read_snapshot(made))
+    return Staged(table, made, read_facts(made))
+
+
+def _follows(staged: Staged, base: Any) -> bool:
+    """Whether the staged snapshot is what would be made of these metadata: in format version 3 its rows have ids."""
+    head, facts = base.currentSnapshot(), staged.facts
+    is_next = (head.snapshotId() if head is not None else None) == facts.get("parent-snapshot-id")
+    is_next = is_next and base.nextSequenceNumber() == facts.get("sequence-number", 0)
+    return is_next and (base.formatVersion() > 2) == ("first-row-id" in facts)
 
 
 def _wait_s(table: JavaTable, tries: int) -> float | None:
@@ -153,16 +174,9 @@ def _replay(staged: Staged, begun: JavaTable) -> Staged:
     return _staged(staged.table, begun)
 
 
-def _finished(made: Any, entry: Entry) -> Any:
-    """The snapshot with the entry, made now: when it becomes the head."""
-    parser = java_class(f"{_API}SnapshotParser")
-    facts = json.loads(parser.toJson(made))
-    facts |= {"timestamp-ms": now_ms(), "summary": facts["summary"] | summary_of(entry)}
-    return parser.fromJson(json.dumps(facts))
-
-
-def _with_head(base: Any, made: Any, tag: str) -> Any:
-    tagged = java_class(f"{_API}SnapshotRef").tagBuilder(made.snapshotId()).build()
+def _with_head(base: Any, facts: Mapping[str, Any], tag: str) -> Any:
+    made = java_class(f"{_API}SnapshotParser").fromJson(json.dumps(facts))
+    tagged = java_class(f"{_API}SnapshotRef").tagBuilder(facts["snapshot-id"]).build()
     metadata = java_class(f"{_API}TableMetadata").buildFrom(base)
     return metadata.setBranchSnapshot(made, "main").setRef(tag, tagged).build()
 
