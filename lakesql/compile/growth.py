@@ -450,7 +450,7 @@ class _Table:
             self.data_manifests = 1
             merged = self.sizes.entry * (self.large + self.small)
         self.snapshots.add(self.now, times, self.sizes.snapshot)
-        self._log(2 * times)
+        self._log(times)
         made = self.sizes.manifest * (1 + filtered) + self.sizes.entry * (writes.files + writes.delete_files)
         self.written += times * (self._metadata_file() + self._list() + made) + merged
 

@@ -64,9 +64,14 @@ class TestUnmaintained:
 
     def test_the_metadata_file_lists_each_snapshot_and_earlier_metadata_files_up_to_the_limit(self) -> None:
         sizes = Sizes(table=1_000, snapshot=100, log_entry=10, manifest_list=0, list_entry=0, manifest=0, entry=0)
-        by_commits = {count: grown(commits=count, sizes=sizes).end.metadata_bytes for count in (1, 30, 50, 80)}
-        assert by_commits == {1: 1_120, 30: 4_600, 50: 7_000, 80: 10_000}  # each commit leaves two, of which 100 stay
-        assert grown(commits=80, sizes=sizes, terms=Terms(log=1_000)).end.metadata_bytes == 10_600
+        by_commits = {count: grown(commits=count, sizes=sizes).end.metadata_bytes for count in (1, 30, 100, 120)}
+        assert by_commits == {
+            1: 1_110,
+            30: 4_300,
+            100: 12_000,
+            120: 14_000,
+        }  # each commit leaves one, of which 100 stay
+        assert grown(commits=120, sizes=sizes, terms=Terms(log=1_000)).end.metadata_bytes == 14_200
 
     def test_what_is_written_of_metadata_grows_by_the_square(self) -> None:
         """The commit of a batch writes all snapshots again."""
