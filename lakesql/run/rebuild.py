@@ -24,13 +24,7 @@ from lakesql.engine.batch.streaming_query import Backlog, ModelQuery
 from lakesql.engine.batch.sync_table import declared_columns
 from lakesql.engine.ledger.commit import HeadMovedError, conflict
 from lakesql.engine.ledger.entry import Entry, ledger_tag, summary_of
-from lakesql.engine.ledger.snapshots import (
-    head_of,
-    load_table,
-    read_entry,
-    read_history,
-    table_exists,
-)
+from lakesql.engine.ledger.snapshots import head_of, load_table, read_entry, read_history, table_exists
 from lakesql.engine.ledger.swap import GC_ENABLED, drop_table, fit, lost_partitions, swap
 from lakesql.engine.progress.checkpoint import (
     CheckpointFiles,

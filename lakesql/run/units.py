@@ -25,10 +25,11 @@ from lakesql.engine.batch.given import (
     stored_rows,
     stored_types,
 )
+from lakesql.engine.batch.prepare import PLANNED_ONCE
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.streaming_query import ModelQuery
 from lakesql.engine.batch.sync_table import TableSync
-from lakesql.engine.batch.write import PLANNED_ONCE, write_batch
+from lakesql.engine.batch.write import write_batch
 from lakesql.engine.ledger.snapshots import load_table, table_exists
 from lakesql.engine.progress.replay import ReplayProgress, open_replay
 from lakesql.engine.sources.binding import StreamBinding, TableSource

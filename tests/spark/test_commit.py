@@ -48,8 +48,7 @@ class Table:
         return load_table(self.project.lake.session, self.name)
 
     def stage(self, statement: str = INSERT) -> Staged:
-        table = self.load()
-        return stage(self.project.lake.session, table, begin_commit(table), statement.format(table=self.name))
+        return stage(self.project.lake.session, begin_commit(self.load()), statement.format(table=self.name))
 
     def rows(self) -> dict[int, str]:
         found = [(row["id"], row["v"]) for row in self.project.rows("m")]
@@ -110,7 +109,6 @@ def test_what_may_not_be_replayed_is_not_published_on_top_of_a_foreign_commit(ta
     table.insert(3, "foreign")
     with pytest.raises(HeadMovedError):
         publish(staged, ENTRY, table.name)
-    discard(staged)
     assert table.rows() == {1: "old", 3: "foreign"}
     assert table.files() == table.named()
 

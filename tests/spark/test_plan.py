@@ -86,7 +86,7 @@ def test_a_statement_writes_to_the_table_that_it_is_given(project: Project) -> N
     project.sql(f"CREATE TABLE {name} (id int, `a b` string) USING iceberg PARTITIONED BY (bucket(4, id))")
     project.sql(f"INSERT INTO {name} VALUES (1, 'x')")
     session = project.lake.session
-    begun = begin_commit(load_table(session, name))
+    begun = begin_commit(load_table(session, name)).target
     twice = f"(SELECT id, `a b` FROM {name} UNION ALL SELECT 5, 'y')"
     plan.write_to(session, f"INSERT INTO {name} BY NAME SELECT * FROM {twice}", begun)
     plan.write_to(

@@ -185,7 +185,7 @@ def test_a_merge_that_only_inserts_is_made_again_where_the_table_has_moved(
     def intrude(*given: Any) -> Staged:
         if not staged:
             project.sql(f"INSERT INTO {project.table('m')} VALUES (3)")
-        staged.append(given[3])
+        staged.append(given[2])
         return stage(*given)
 
     monkeypatch.setattr(write, "stage", intrude)

@@ -115,15 +115,11 @@ def _append(session: SparkSession, model: Model, found: DataFrame, entry: Entry)
     by_reason = {reason: count_of(F.col("reason") == reason).alias(reason) for reason in REASONS}
     replace_view(found.observe(observation, *by_reason.values()), LETTERS_VIEW)
     statement = f"INSERT INTO {table_name(table)} BY NAME\nSELECT * FROM {LETTERS_VIEW}"
-    staged = stage(session, there, begun, statement)
+    staged = stage(session, begun, statement)
     if not staged.snapshot.added:
         discard(staged)
         return None
-    try:
-        publish(staged, entry, table)
-    except HeadMovedError:
-        discard(staged)
-        raise
+    publish(staged, entry, table)
     counts = {reason: int(observation.get[reason]) for reason in REASONS}
     return Rejection(sum(counts.values()), tuple((reason, n) for reason, n in sorted(counts.items()) if n))
 

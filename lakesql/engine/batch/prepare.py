@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
 from pyspark.sql import DataFrame
@@ -29,7 +30,6 @@ from lakesql.engine.batch.refuse import check_deletes, check_expectations
 from lakesql.engine.batch.rows import BatchRows
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
-from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.sources.parsed import deleted_keys
 from lakesql.engine.spark.plan import replace_view
 from lakesql.engine.spark.session import changed_settings
@@ -39,6 +39,9 @@ from lakesql.names import TOMBSTONES_VIEW, UNKNOWN
 NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
 """The settings of a statement that is planned before its first job, and not again after each stage."""
 
+PLANNED_ONCE = {**NOT_ADAPTIVE, "spark.sql.shuffle.partitions": "1"}
+"""The settings of a statement that is planned once, not again after each stage, and whose rows meet in one task."""
+
 JOINED_ROWS = 300_000
 JOINED_BYTES = 32 * 2**20
 """So many rows of a table, in files of so many bytes, are joined in one task in the time that it takes to plan more."""
@@ -46,33 +49,26 @@ JOINED_BYTES = 32 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class PreparedWrite:
-    """The statement that writes the rows, with the entry that its snapshot gets. It may be run again.
+    """The statement that writes the rows, and Spark's `settings` for it. It may be run again.
 
-    `inserts`: it adds the rows to a table that has none of these keys, and does not look at the table's. `unknown` are
-    the rows of which a value is nowhere to be found. `is_of_table`: what is written is made of the table's rows too, or
-    of there being none, and is made anew where these have changed. `joins_few`: few rows of the batch and of the table
-    are all that it joins. `gathers`: few rows are joined with many, and changed or added. `is_together`: what it writes
-    comes in one task.
+    `remembered` are the rows that the batch has put into the tombstones, `unknown` those of which a value is nowhere to
+    be found. `is_of_table`: what is written is made of the table's rows too, or of there being none, and is made anew
+    where these have changed.
     """
 
     statement: str
-    inserts: bool
-    entry: Entry
+    settings: Mapping[str, str]
     counters: BatchCounters
-    unknown: DataFrame | None = None
-    is_of_table: bool = False
-    joins_few: bool = False
-    gathers: bool = False
-    is_together: bool = False
+    remembered: int
+    unknown: DataFrame | None
+    is_of_table: bool
 
 
-def prepare_write(
-    sink: Sink, table: snapshots.JavaTable, rows: BatchRows, entry: Entry, stack: ExitStack
-) -> PreparedWrite | None:
+def prepare_write(sink: Sink, table: snapshots.JavaTable, rows: BatchRows, stack: ExitStack) -> PreparedWrite | None:
     """Take the steps before the write. None where there is no row to write."""
     write = rows.steps[-1]
     assert isinstance(write, Write), "the last step of a batch is its write"
-    preparation = _Preparation(sink, table, rows, write, entry, stack)
+    preparation = _Preparation(sink, table, rows, write, stack)
     for step in rows.steps[:-1]:
         preparation.take(step)
         if preparation.is_empty:
@@ -93,13 +89,12 @@ class _Preparation:
         table: snapshots.JavaTable,
         rows: BatchRows,
         write: Write,
-        entry: Entry,
         stack: ExitStack,
     ) -> None:
         self.is_empty = False
         self._sink, self._select, self._session = sink, sink.select, rows.frame.sparkSession
         self._table, self._rows, self._write, self._stack = table, rows, write, stack
-        self._entry = entry
+        self._remembered = 0
         self._frames = {view.name: rows.frame for view in made_views(sink.select)}
         self._bounds: tuple[KeyRange, ...] = ()
         self._unknown: DataFrame | None = None
@@ -137,13 +132,10 @@ class _Preparation:
 
     def finish(self) -> PreparedWrite:
         """The write, after all steps before it."""
-        sink, write, truncate = self._sink, self._write, self._rows.feed.truncate
-        is_small = self._rows.is_small and not truncate and self._is_still_small()
-        joins_few = _joins_few(sink, self._table, is_small, self._bounds)
+        write, truncate, is_history = self._write, self._rows.feed.truncate, self._select.writing.is_history
         has_none = self._is_first or (
             write.new is not None and not truncate and not may_match(self._table, self._bounds)
         )
-        is_history = self._select.writing.is_history
         if has_none and write.new is not None:
             statement = write.new.text(self._bounds)
         elif truncate:
@@ -152,21 +144,32 @@ class _Preparation:
             statement = write.text(self._write_bounds())
         return PreparedWrite(
             statement=statement,
-            inserts=has_none,
-            entry=self._entry,
+            settings=self._settings(has_none),
             counters=self._rows.counters,
+            remembered=self._remembered,
             unknown=self._unknown,
             is_of_table=has_none or self._is_sequenced or self._unknown is not None or is_history,
-            joins_few=joins_few,
-            gathers=is_small and not joins_few and self._select.writing.is_changing,
-            is_together=is_small and (joins_few or self._is_plain(has_none)),
         )
 
-    def _is_plain(self, has_none: bool) -> bool:
+    def _settings(self, inserts: bool) -> dict[str, str]:
+        """Spark's settings for the write. It `inserts` where the table has none of its keys."""
+        is_changing = self._select.writing.is_changing
+        is_small = self._rows.is_small and not self._rows.feed.truncate and self._is_still_small()
+        joins_few = _joins_few(self._sink, self._table, is_small, self._bounds)
+        settings = snapshots.distribution(
+            self._table,
+            is_changing,
+            inserts,
+            gathers=is_small and not joins_few and is_changing,
+            is_together=is_small and (joins_few or self._is_plain(inserts)),
+        )
+        return {**settings, **PLANNED_ONCE} if joins_few else settings
+
+    def _is_plain(self, inserts: bool) -> bool:
         """Whether the rows are made where their records are, and joined with nothing."""
         query, writing = self._select.query, self._select.writing
         is_one = len(query.streams_read) == 1 and not query.reads_tables and not query.multiplies
-        return is_one and not writing.memories and (has_none or not writing.keys)
+        return is_one and not writing.memories and (inserts or not writing.keys)
 
     def _is_still_small(self) -> bool:
         """Whether the SELECT has not made many rows of few records, as far as they have been counted."""
@@ -229,8 +232,7 @@ class _Preparation:
 
     def _remember(self, step: Remember) -> None:
         if self._rows.feed.truncate or not self._keep(step.view).where(step.condition).isEmpty():
-            remembered = self._sink.tombstones.remember(self._session, self._sink.model.table, step)
-            self._entry = replace(self._entry, remembered=remembered)
+            self._remembered = self._sink.tombstones.remember(self._session, self._sink.model.table, step)
 
     def _make_view(self, name: str, frame: DataFrame) -> None:
         self._frames[name] = frame

@@ -15,19 +15,16 @@ from lakesql.engine.batch.dead_letter import DeadLetters, union_letters, unknown
 from lakesql.engine.batch.gather import gather
 from lakesql.engine.batch.late import late_letters
 from lakesql.engine.batch.letters import take_letters
-from lakesql.engine.batch.prepare import NOT_ADAPTIVE, PreparedWrite, prepare_write
+from lakesql.engine.batch.prepare import PreparedWrite, prepare_write
 from lakesql.engine.batch.refuse import check_batch, check_expectations
 from lakesql.engine.batch.rows import bad_records, find_letters, open_rows
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
-from lakesql.engine.ledger.commit import HeadMovedError, Staged, begin_commit, conflict, discard, publish, stage
+from lakesql.engine.ledger.commit import Begun, HeadMovedError, Staged, begin_commit, conflict, discard, publish, stage
 from lakesql.engine.ledger.entry import Entry, Snapshot, rows_written, totals_of, whole
 from lakesql.engine.maintenance.figures import SnapshotFacts, added_small
 from lakesql.errors import LakesqlError
 from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, RecordsRejected, now_ms
-
-PLANNED_ONCE = {**NOT_ADAPTIVE, "spark.sql.shuffle.partitions": "1"}
-"""The settings of a statement that is planned once, not again after each stage, and whose rows meet in one task."""
 
 PUBLISH_TRIES = 5
 """How often a batch is staged anew because a foreign commit moved the head, before it fails."""
@@ -70,8 +67,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     sink.reached("stage")
     with ExitStack() as stack:
         begun = begin_commit(table)
-        write = prepare_write(sink, table, rows, entry, stack)
-        staged = _stage(sink, session, table, begun, write) if write else None
+        write = prepare_write(sink, table, rows, stack)
+        staged = _stage(sink, session, begun, write) if write else None
         counts = rows.counters.read()
         try:
             check_batch(sink, rows, counts, batch)
@@ -93,12 +90,16 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         elif letters:
             rejected = _write_dead_letters(sink, session, letters, entry)
         sink.reached("publish")
-        late, violations = arrivals.late, counts.violations
-        entry = replace(write.entry, event_time=counts.event_time, late=late, violations=violations) if write else entry
-
-        prepare_again = partial(prepare_write, sink, table, rows, entry, stack)
+        entry = replace(
+            entry,
+            event_time=counts.event_time,
+            late=arrivals.late,
+            violations=counts.violations,
+            remembered=write.remembered if write else 0,
+        )
+        prepare_again = partial(prepare_write, sink, table, rows, stack)
         head = _publish(sink, session, staged, write, entry, prepare_again) if write and staged else None
-    if write is None or head is None:
+    if head is None:
         sink.progress.note_empty(entry)
         late, ignored, at_ms = arrivals.late, counts.ignored, now_ms()
         sink.emit(BatchEmpty(model.name, batch, arrivals.records, rejected, at_ms, late, ignored, counts.violations))
@@ -106,8 +107,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     sink.progress.note_written(entry)
     sink.reached("finish")
     commit = SnapshotFacts(head.id, head.parent, now_ms(), head.summary)
-    # Of the table as the commit was begun: the catalog's would be read again, as it has changed.
-    small_files, small_bytes = added_small(commit, snapshots.target_file_bytes(begun))
+    written = begun.target  # the catalog's would be read again, as it has changed
+    small_files, small_bytes = added_small(commit, snapshots.target_file_bytes(written))
     sink.emit(
         BatchCommitted(
             model=model.name,
@@ -126,8 +127,8 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             removed_delete_files=whole(head.summary, "removed-delete-files") or 0,
             small_files=small_files,
             small_bytes=small_bytes,
-            partitions=whole(head.summary, "changed-partition-count") if snapshots.is_partitioned(begun) else None,
-            violations=rows.counters.read().violations,
+            partitions=whole(head.summary, "changed-partition-count") if snapshots.is_partitioned(written) else None,
+            violations=counts.violations,
         )
     )
     return head
@@ -144,15 +145,9 @@ def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
         _write_dead_letters(sink, session, letters, entry)
 
 
-def _stage(
-    sink: Sink, session: SparkSession, table: snapshots.JavaTable, begun: snapshots.JavaTable, write: PreparedWrite
-) -> Staged | None:
+def _stage(sink: Sink, session: SparkSession, begun: Begun, write: PreparedWrite) -> Staged | None:
     """Write the rows into a staged snapshot; one that turns out to change nothing is discarded."""
-    is_changing = sink.select.writing.is_changing
-    settings = snapshots.distribution(table, is_changing, write.inserts, write.gathers, write.is_together)
-    if write.joins_few:
-        settings |= PLANNED_ONCE
-    staged = stage(session, table, begun, write.statement, settings)
+    staged = stage(session, begun, write.statement, write.settings)
     match sink.select.writing.empty_when:
         case "no rows added":
             is_empty = not staged.snapshot.added
@@ -197,13 +192,12 @@ def _publish(
             is_written = partial(progress.holds, table, entry)
             return publish(staged, entry, model.table, is_written, sink.select.writing.can_replay)
         except HeadMovedError:
-            discard(staged)
             begun = begin_commit(table)
             if write.is_of_table:
                 again = prepare_again()
                 assert again is not None, "the rows of a batch do not change"
                 write = again
-            anew = _stage(sink, session, table, begun, write)
+            anew = _stage(sink, session, begun, write)
             if anew is None:
                 return None
             staged = anew

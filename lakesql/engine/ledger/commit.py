@@ -43,6 +43,14 @@ STAGED_FOR_MS = 6 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """A table as the catalog has it, and as it was when a commit was begun, to be written to: the `target`."""
+
+    table: JavaTable
+    target: JavaTable
+
+
+@dataclass(frozen=True, slots=True)
 class Staged:
     """A commit that is made but for its last step: `made` is Iceberg's snapshot, and `facts` what its JSON says."""
 
@@ -67,26 +75,22 @@ def conflict(table: TableName) -> TransientError:
     )
 
 
-def begin_commit(table: JavaTable) -> JavaTable:
+def begin_commit(table: JavaTable) -> Begun:
     """The table as it is now, after it was refreshed, for one commit that the catalog does not learn of."""
     # The table that Iceberg's transactions have cannot be read, as a MERGE does. This one can.
     operations = table.newTransaction().table().operations()
-    return java_class(f"{_API}BaseTable")(operations, table.name(), table.reporter())
+    return Begun(table, java_class(f"{_API}BaseTable")(operations, table.name(), table.reporter()))
 
 
 def stage(
-    session: SparkSession,
-    table: JavaTable,
-    begun: JavaTable,
-    statement: str,
-    settings: Mapping[str, str] = MappingProxyType({}),
+    session: SparkSession, begun: Begun, statement: str, settings: Mapping[str, str] = MappingProxyType({})
 ) -> Staged:
     """Run an INSERT or a MERGE into a table, as it was when the commit was begun. Spark has these `settings` then."""
-    before = head_of(begun)
+    before = head_of(begun.target)
     with changed_settings(session, settings):
-        write_to(session, statement, begun)
-    assert head_of(begun) != before, "the statement has committed nothing, or to another branch"
-    return _staged(table, begun)
+        write_to(session, statement, begun.target)
+    assert head_of(begun.target) != before, "the statement has committed nothing, or to another branch"
+    return _staged(begun)
 
 
 def publish(
@@ -103,8 +107,8 @@ def publish(
     that the rows may be added on top of foreign commits. Rows that are appended may. A MERGE may not, even where it has
     only inserted: a foreign commit may have brought the same key.
 
-    Raises `HeadMovedError` where a foreign commit came between and the staged one cannot be replayed on top of it, and
-    a `RunError` (`batch-published`) where another runner has published the same batch.
+    Raises `HeadMovedError` where a foreign commit came between and the staged one cannot be replayed on top of it, so
+    that it is discarded, and a `RunError` (`batch-published`) where another runner has published the same batch.
     """
     table, tries = staged.table, 0
     while True:
@@ -119,6 +123,7 @@ def publish(
         base = table.operations().current()
         if not _follows(staged, base):
             if not can_replay:
+                discard(staged)
                 raise HeadMovedError
             staged = _replay(staged, begun)
         summary = staged.facts["summary"] | summary_of(entry)
@@ -145,9 +150,9 @@ def discard(staged: Staged) -> None:
     _delete_metadata(staged)
 
 
-def _staged(table: JavaTable, begun: JavaTable) -> Staged:
-    made = begun.currentSnapshot()
-    return Staged(table, made, read_facts(made))
+def _staged(begun: Begun) -> Staged:
+    made = begun.target.currentSnapshot()
+    return Staged(begun.table, made, read_facts(made))
 
 
 def _follows(staged: Staged, base: Any) -> bool:
@@ -164,14 +169,14 @@ def _wait_s(table: JavaTable, tries: int) -> float | None:
     return min(first_ms * 2**tries, longest_ms) / 1000 * random.uniform(1, 1.1) if tries < retries else None
 
 
-def _replay(staged: Staged, begun: JavaTable) -> Staged:
+def _replay(staged: Staged, begun: Begun) -> Staged:
     """Rows that were appended, staged on top of the table as it is now, with the files that they are in."""
-    append = begun.newAppend()
+    append = begun.target.newAppend()
     for file in staged.made.addedDataFiles(staged.table.io()):
         append = append.appendFile(file)
     append.commit()
     _delete_metadata(staged)
-    return _staged(staged.table, begun)
+    return _staged(begun)
 
 
 def _with_head(base: Any, facts: Mapping[str, Any], tag: str) -> Any:

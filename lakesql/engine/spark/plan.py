@@ -1,4 +1,4 @@
-"""Plans of Spark: some are analysed once, and put over one frame after another; views get one after another; and a
+"""Plans of Spark: some are made once, and run over one frame after another; views get one after another; and a
 statement writes to a table that the catalog does not have."""
 
 from __future__ import annotations
