@@ -588,6 +588,16 @@ CONDITIONS: dict[str, Condition] = {
         "A model or a folder's defaults have an option that this version no longer has.",
         "Remove it.",
     ),
+    "rename-impossible": Condition(
+        "`lakesql rename` cannot take along what there is of a model: there is nothing of the old name, the new one "
+        "has a table or a checkpoint already, a rebuild is not done, or the catalog cannot rename tables.",
+        "Do what the message says, then give the command again. Nothing was changed.",
+    ),
+    "rename-under-way": Condition(
+        "A `lakesql rename` of the model broke off, or is still at it: table, ledger and checkpoint may have two "
+        "names.",
+        "Give the same command again: it continues where it stands.",
+    ),
     "replay-impossible": Condition(
         "The dead letters of a model cannot be read again: it keeps state, nothing says whether they are newer than "
         "the rows in its table, or they do not hold all that the model reads of a record.",
@@ -759,6 +769,12 @@ CONDITIONS: dict[str, Condition] = {
         "The table is another one than the checkpoint has filled: it was dropped, and perhaps created again.",
         "`lakesql rewind MODEL --to start` fills it again; without `keys`, drop it first, if it holds rows. "
         "`--to checkpoint` continues with what has not been read yet.",
+    ),
+    "table-of-another": Condition(
+        "A model in mode `append` is to begin with a table whose rows another model has written: it was renamed and "
+        "its option `table` names the old table, or another project has the same table.",
+        "After a rename: `lakesql rename OLD NEW` takes ledger and checkpoint along. Otherwise the message has the "
+        "commands that read the streams all the same.",
     ),
     "table-rebuilt": Condition(
         "While a run had a model, its table was rebuilt from another version of the model.",

@@ -241,6 +241,9 @@ MAINTENANCE_PROPERTY = "lakesql.maintenance"
 MAINTAINED_PROPERTY = "lakesql.maintenance.enabled"
 """The property of a table that is `false` where somebody else maintains it."""
 
+FORMER_PROPERTY = "lakesql.former-models"
+"""The property of a table whose model was renamed: the names that it had before, with commas between them."""
+
 TAG_PREFIX = "lakesql_ledger_"
 """The tag of a model's newest ledger entry is this and the model's name: no expiry removes the snapshot."""
 

@@ -40,7 +40,7 @@ COMMANDS = (
         "freshness",
         "forecast",
     ),
-    *("record", "maintain", "replay", "rewind", "rebuild", "drop", "clean"),
+    *("record", "maintain", "replay", "rewind", "rename", "rebuild", "drop", "clean"),
 )
 
 REMOVING = ("rebuild", "drop", "clean")

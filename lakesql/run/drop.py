@@ -31,6 +31,12 @@ _FOLDER = re.compile(
 """A checkpoint, one that a rewind has kept, or a lease: of a model or of its query of dead letters."""
 
 
+def model_of(folder: str) -> str | None:
+    """The model that has the folder of this name among the target's checkpoints; None where no model has."""
+    match = _FOLDER.fullmatch(folder)
+    return match["model"] if match else None
+
+
 @dataclass(frozen=True, slots=True)
 class Remains:
     """What there is of a model: tables, and folders of checkpoints and leases.
@@ -67,8 +73,8 @@ class Dropper:
         there = [table for namespace in sorted(namespaces) for table in list_tables(self.catalog, namespace)]
         folders: dict[str, list[str]] = {}
         for name in sorted(CheckpointFiles(self.session, self.manifest.target.checkpoints).names()):
-            if match := _FOLDER.fullmatch(name):
-                folders.setdefault(match["model"], []).append(checkpoint_of(self.manifest.target, name))
+            if model := model_of(name):
+                folders.setdefault(model, []).append(checkpoint_of(self.manifest.target, name))
         foreign: dict[TableName, str] = {}
         writers = self._writers(set(there) - owners.keys())
         checkpoints = {model: self._checkpoints(folders.get(model, ())) for model in {it[0] for it in writers.values()}}

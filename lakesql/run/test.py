@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -340,6 +341,26 @@ class _Positions:
         """Keep what is known for the next command."""
         text = json.dumps(self.known, indent=1, sort_keys=True) + "\n"
         write_atomically(self.manifest.outputs.target / "test_positions.json", text)
+
+
+def rename_positions(manifest: Manifest, old: str, new: str) -> None:
+    """Keep where the tests of a model have passed under the names that they have by the model's new one.
+
+    A test whose table has another name now is another one, and looks at all of it once. Done again, it changes nothing.
+    """
+    positions = _Positions.read(manifest)
+    tests = positions.known.get(manifest.target.name, {})
+    now = {test.name for test in manifest.data_tests if test.model == new}
+    renamed = {name: _new_name(name, old, new, now) for name in tests}
+    if any(name != other for name, other in renamed.items()):
+        positions.known[manifest.target.name] = {renamed[name]: entry for name, entry in tests.items()}
+        positions.write()
+
+
+def _new_name(test: str, old: str, new: str, now: Collection[str]) -> str:
+    """The name that a test has by its model's new one; its own where there is no test of that name."""
+    found = re.sub(rf"(?<![A-Za-z0-9]){re.escape(old)}(?![A-Za-z0-9])", new, test, count=1)
+    return found if found in now else test
 
 
 def _keep_position(positions: _Positions, each: _Prepared, result: TestResult) -> None:

@@ -17,6 +17,7 @@ from lakesql.compile.table import DEAD_LETTER_COLUMNS, create_table, dead_letter
 from lakesql.engine.batch.counters import count_of
 from lakesql.engine.ledger.commit import HeadMovedError, begin_commit, conflict, discard, publish, stage
 from lakesql.engine.ledger.entry import Entry
+from lakesql.engine.ledger.rename import former_models
 from lakesql.engine.ledger.snapshots import JavaTable, head_of, load_table, read_entry, table_exists
 from lakesql.engine.progress.progress import check_same
 from lakesql.engine.records.change_values import SENT_BY
@@ -109,7 +110,9 @@ def _append(session: SparkSession, model: Model, found: DataFrame, entry: Entry)
         return None
     if head_of(there) is not None:
         is_retry = newest is not None and newest.batch == entry.batch
-        found = _without_written(found, session.table(table_name(table)), model, entry.batch if is_retry else None)
+        names = (model.name, *former_models(there))
+        written = session.table(table_name(table)).where(F.col("model").isin(*names))
+        found = _without_written(found, written, entry.batch if is_retry else None)
 
     observation = Observation()
     by_reason = {reason: count_of(F.col("reason") == reason).alias(reason) for reason in REASONS}
@@ -132,7 +135,7 @@ def _newest_entry(table: JavaTable, entry: Entry, model: Model) -> Entry | None:
     return newest
 
 
-def _without_written(letters: DataFrame, written: DataFrame, model: Model, batch: int | None) -> DataFrame:
+def _without_written(letters: DataFrame, written: DataFrame, batch: int | None) -> DataFrame:
     """The letters of records that have none among those that were written.
 
     What has neither an offset nor a time is no record that can be told from another one: a row of a stateful SELECT, of
@@ -143,8 +146,7 @@ def _without_written(letters: DataFrame, written: DataFrame, model: Model, batch
     first, last, first_us, last_us = letters.agg(F.min(offset), F.max(offset), F.min(at_us), F.max(at_us)).collect()[0]
     # As literals, by which Iceberg leaves out the files that cannot have them.
     from_us, to_us = (F.timestamp_micros(F.lit(us)) for us in (first_us, last_us))
-    near = written.where(F.col("model") == model.name)
-    near = near.where(offset.isNull() | offset.between(F.lit(first), F.lit(last)))
+    near = written.where(offset.isNull() | offset.between(F.lit(first), F.lit(last)))
     near = near.where(F.col("timestamp").isNull() | F.col("timestamp").between(from_us, to_us))
     is_placed = offset.isNotNull() | F.col("timestamp").isNotNull()
     near = near.where(is_placed if batch is None else is_placed | (F.col("batch") == batch))

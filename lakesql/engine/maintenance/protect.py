@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger.entry import Entry, ledger_tag
+from lakesql.engine.ledger.rename import is_former
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, table_exists
 from lakesql.engine.maintenance.figures import SnapshotFacts, TableFacts, last_entries, newest_by_owner, parse_facts
 from lakesql.model.table_name import TableName
@@ -38,7 +39,7 @@ def tag_entries(table: JavaTable, facts: TableFacts) -> None:
     moved = {
         ledger_tag(owner): snapshot.id
         for owner, snapshot in newest_by_owner(facts).items()
-        if facts.refs.get(ledger_tag(owner)) != snapshot.id
+        if facts.refs.get(ledger_tag(owner)) != snapshot.id and not is_former(table, owner)
     }
     if not moved:
         return

@@ -52,6 +52,11 @@ def rewind_command(state: ProgressState, place: Literal["start", "TIME"]) -> str
     return f"lakesql rewind {state.model} --to {place}{' --allow-duplicates' if state.would_duplicate else ''}"
 
 
+def rename_command(old: str, new: str) -> str:
+    """The command by which a model of another name takes its ledger and its checkpoint along."""
+    return f"lakesql rename {old} {new}"
+
+
 def fix_by_time(state: ProgressState) -> str:
     """The command that reads the streams from a time on, and what such a time looks like."""
     return f"From a time on, such as 2026-01-31T12:00:00Z: {rewind_command(state, 'TIME')}"

@@ -20,6 +20,7 @@ from lakesql.engine.progress.advice import (
     fix_by_reread,
     fix_by_rewind,
     fix_by_time,
+    rename_command,
     say_entry,
 )
 from lakesql.engine.progress.position import (
@@ -62,9 +63,26 @@ def compare_progress(state: ProgressState) -> Decision:
 
 
 def _begin(state: ProgressState) -> Fresh | StartFrom:
+    _check_writer(state)
     starts = rebuilt_starts(state.sources)
     tables = ", ".join(starts)
     return StartFrom(starts, None, f"begins with the rows that a rebuild gave {tables}") if starts else Fresh()
+
+
+def _check_writer(state: ProgressState) -> None:
+    """Raise where another model has written the rows of the table, beside which this one would put those of its streams
+    from their start."""
+    writer = state.written.model.removesuffix(REPLAY_SUFFIX) if state.written else state.owner
+    if writer == state.owner or not state.would_duplicate or state.is_companion:
+        return
+    raise RunError.of(
+        "table-of-another",
+        f"Model '{state.model}' has no batch in table {state.table}, whose rows model '{writer}' has written.",
+        why="It would read its streams from their start, and in mode 'append' every row that is there already would "
+        "stand twice.",
+        fix=f"If it was '{writer}' before: {rename_command(writer, state.model)}. If its streams hold other "
+        f"records, or rows may stand twice, begin all the same. {fix_by_reread(state)}",
+    )
 
 
 def _check_cut(state: ProgressState) -> None:

@@ -12,6 +12,9 @@ from lakesql.engine.progress.stored import StoredFiles
 FOLDER_SUFFIX = ".lease"
 """What the name of a lease's folder has behind that of the checkpoint."""
 
+RENAMING = "renaming"
+"""The file in it of a model that is being renamed, or whose rename broke off: nobody else may have the lease then."""
+
 WANTED = "wanted"
 """The file in it by which somebody asks the holder for the lease."""
 
@@ -89,6 +92,26 @@ def read_holder(files: StoredFiles, number: int) -> Holder | None:
 
 
 def is_released(files: StoredFiles) -> bool:
-    """Whether the last holder has given the lease back, and nobody has asked for it."""
-    holder = read_holder(files, newest_holder(files))
-    return holder is not None and holder.is_released and WANTED not in files.names()
+    """Whether the last holder has given the lease back, and nobody has asked for it or is renaming the model."""
+    holder, names = read_holder(files, newest_holder(files)), files.names()
+    return holder is not None and holder.is_released and not {WANTED, RENAMING} & set(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Renaming:
+    """A rename that is not done: of which model, to which name, and how its table was called, with its catalog."""
+
+    old: str
+    new: str
+    table: str
+
+    @property
+    def command(self) -> str:
+        """The command that continues it."""
+        return f"lakesql rename {self.old} {self.new}"
+
+
+def read_renaming(files: StoredFiles) -> Renaming | None:
+    """The rename of the model of a lease's folder that is not done; None where there is none."""
+    text = files.read(RENAMING)
+    return Renaming(**json.loads(text)) if text else None

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from pyspark.sql import SparkSession
 
+from lakesql.engine.ledger.rename import former_models
 from lakesql.engine.ledger.snapshots import (
     load_table,
     read_entry,
@@ -82,7 +83,10 @@ def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding
             rebuilt, is_cut = find_rebuilt(read_history(found))
             at_ms = int(found.snapshot(rebuilt[0]).timestampMillis()) if rebuilt else None
             nothing = f"there is no row in {table} yet" if found.currentSnapshot() is None else ""
-            return Source(name, "table", rebuilt=rebuilt, rebuilt_ms=at_ms, is_cut=is_cut, nothing=nothing)
+            formers = former_models(found)
+            return Source(
+                name, "table", rebuilt=rebuilt, rebuilt_ms=at_ms, is_cut=is_cut, nothing=nothing, formers=formers
+            )
         case _:
             assert_never(binding.source)
 

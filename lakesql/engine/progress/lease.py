@@ -35,10 +35,12 @@ from lakesql.engine.progress.holder import (
     WANTED,
     Holder,
     Process,
+    Renaming,
     is_dead,
     newest_holder,
     numbers_of,
     read_holder,
+    read_renaming,
 )
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError, TransientError, first_line
@@ -76,13 +78,16 @@ class Leases:
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._renew_all, name="lakesql-leases", daemon=True)
 
-    def claim(self, model: str, checkpoint: str, say: Callable[[str], None], patient: bool = False) -> bool:
+    def claim(
+        self, model: str, checkpoint: str, say: Callable[[str], None], patient: bool = False, renames: bool = False
+    ) -> bool:
         """Whether this runner holds the model's lease now; where not, ask again soon.
 
         `say` hears of what is waited for, and of a lease that was taken over. Raises `RunError` (`lease-held`) where
         another runner is seen to hold it, and what `check` raises. If `patient`, that is waited for while this runner
         holds other leases: where it has begun to take over from another, it is to have them all. Whom this runner has
-        given way to is waited for too.
+        given way to is waited for too. A model whose rename broke off is refused to all but who `renames` it
+        (`rename-under-way`).
         """
         if model in self._held:
             self.check(model)
@@ -103,6 +108,9 @@ class Leases:
         if lease is None:
             return False
         del self._claims[model]
+        if not renames and (renaming := read_renaming(files)) is not None:
+            lease.release()
+            raise rename_under_way(model, renaming)
         if self._gave_way.pop(model, None) is not None and WANTED in files.names():
             files.remove(WANTED)  # who asked for it has gone
         with self._lock:
@@ -313,6 +321,16 @@ def _lost(model: str, holder: str) -> RunError:
         "lease-lost",
         f"The lease of model '{model}' has passed on to {holder}, while this runner was not heard of.",
         why="It slept, or could not reach its checkpoints, for longer than a lease lasts.",
+    )
+
+
+def rename_under_way(model: str, renaming: Renaming) -> RunError:
+    """The error where a model is between its two names."""
+    return RunError.of(
+        "rename-under-way",
+        f"Model '{model}' cannot be used: the rename of '{renaming.old}' to '{renaming.new}' is not done.",
+        why="Its table, its ledger or its checkpoint may still have the other name.",
+        fix=f"Finish it: {renaming.command}",
     )
 
 

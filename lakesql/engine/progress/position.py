@@ -33,6 +33,7 @@ class Source:
     milliseconds since the epoch. `is_cut`: the first snapshots of a table are gone, and with them
     which rows they brought. Without `is_asked` nothing is known of Kafka's topics, and nothing follows from that.
     `held` are the partitions whose records a reader may not see all of, as a transaction is open: where it has begun.
+    `formers` are the names that the model of a table had before it was renamed.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Source:
     nothing: str = ""
     is_asked: bool = True
     held: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    formers: tuple[str, ...] = ()
 
     @property
     def end(self) -> Position:

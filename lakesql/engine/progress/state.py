@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from lakesql.engine.ledger.entry import Entry
 from lakesql.engine.progress.position import Position, Positions, Source, is_position_of
@@ -167,7 +169,17 @@ def state_of(
     accept_data_loss: bool = False,
     moved: MovedFiles | None = None,
 ) -> ProgressState:
-    """The values of a query, however its checkpoint and its table were read."""
+    """The values of a query, however its checkpoint and its table were read.
+
+    Streams of models that were renamed since have their new names.
+    """
+    renamed = partial(_now_called, sources=sources)
+    if checkpoint is not None and checkpoint.origin is not None:
+        origin = replace(checkpoint.origin, streams=tuple(map(renamed, checkpoint.origin.streams)))
+        checkpoint = replace(checkpoint, origin=origin)
+    if entry is not None and any(map(_was_renamed, sources)):
+        positions = {renamed(name): position for name, position in entry.positions.items()}
+        entry = replace(entry, offsets=json.dumps(positions, separators=(",", ":")))
     return ProgressState(
         model=identity.model,
         owner=identity.owner,
@@ -188,6 +200,17 @@ def state_of(
         moved=moved,
         written=written,
     )
+
+
+def _now_called(stream: str, sources: Sequence[Source]) -> str:
+    """The name of a stream that had this one when its position was written: its model may have been renamed since."""
+    if any(source.name == stream for source in sources):
+        return stream
+    return next((source.name for source in sources if stream in source.formers), stream)
+
+
+def _was_renamed(source: Source) -> bool:
+    return bool(source.formers)
 
 
 @dataclass(frozen=True, slots=True)

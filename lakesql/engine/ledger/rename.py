@@ -1,0 +1,111 @@
+"""A table and its ledger under another name of their model: what a rename changes in the catalog, each step once.
+
+Snapshots cannot be changed. So a rename appends one snapshot without a file for each query of the model, which has the
+query's newest entry under its new name, and moves the ledger's tags to these. The table's UUID and history stay, and
+with them the positions of who streams it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from lakesql.engine.ledger.entry import Entry, ledger_tag, summary_of
+from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_entry, table_exists
+from lakesql.engine.spark.gateway import java_class
+from lakesql.errors import RunError
+from lakesql.model.table_name import TableName
+from lakesql.names import DEAD_LETTER_SUFFIX, FORMER_PROPERTY, REPLAY_SUFFIX
+
+_API = "org.apache.iceberg."
+
+
+def former_models(table: JavaTable) -> tuple[str, ...]:
+    """The names that the model of a table had before, the newest last; none where it was never renamed."""
+    return parse_formers(str(table.properties().getOrDefault(FORMER_PROPERTY, "")))
+
+
+def is_former(table: JavaTable, owner: str) -> bool:
+    """Whether a query is that of a name which the model of the table had before."""
+    suffixes = (REPLAY_SUFFIX, DEAD_LETTER_SUFFIX, "")
+    return owner in {former + suffix for former in former_models(table) for suffix in suffixes}
+
+
+def parse_formers(text: str) -> tuple[str, ...]:
+    """What the property of a table says of former names."""
+    return tuple(filter(None, text.split(",")))
+
+
+def rename_table(session: SparkSession, before: TableName, after: TableName) -> None:
+    """Give a table its other name in the catalog; nothing where that is done. Its files stay where they are.
+
+    Raises `RunError` (`rename-impossible`) where the catalog cannot do that, or both tables are there.
+    """
+    if before == after or not table_exists(session, before):
+        return
+    if table_exists(session, after):
+        raise RunError.of(
+            "rename-impossible",
+            f"Table {before} cannot be renamed: there is a table {after}.",
+            fix=f"Move {after} away, or drop it, and give the command again.",
+        )
+    catalog = java_class(f"{_API}spark.Spark3Util").loadIcebergCatalog(session._jsparkSession, before.catalog)
+    try:
+        catalog.renameTable(_identifier(before), _identifier(after))
+    except Py4JJavaError as error:
+        if "UnsupportedOperation" not in str(error.java_exception.getClass().getName()):
+            raise
+        raise RunError.of(
+            "rename-impossible",
+            f"Catalog '{before.catalog}' cannot rename table {before}: {error.java_exception.getMessage()}",
+            fix=f"Let the model keep the table, by table='{before.name}' in its config, and give the command again.",
+        ) from None
+
+
+def rename_entries(session: SparkSession, name: TableName, owners: Mapping[str, str], former: str, model: str) -> bool:
+    """Let the newest ledger entry of each of `owners`, the names of queries, stand under its new name; whether it did.
+
+    Who has renamed it from `former` to `model` stands in the table's property then. It is one commit of the table.
+    """
+    if not table_exists(session, name):
+        return False
+    table = load_table(session, name)
+    formers = former_models(table)
+    if former in formers:
+        return False
+    found = {old: read_entry(table, old) for old in owners}
+    transaction: Any = table.newTransaction()
+    for old, entry in found.items():
+        if entry is not None:
+            _append_entry(transaction, _renamed(entry, owners[old]), ledger_tag(old))
+    known = ",".join((*(each for each in formers if each != model), former))
+    transaction.updateProperties().set(FORMER_PROPERTY, known).commit()
+    transaction.commitTransaction()
+    return True
+
+
+def _renamed(entry: Entry, owner: str) -> Entry:
+    """The entry under another name. What it counts is counted in the snapshot of its batch."""
+    return replace(entry, model=owner, late=0, violations=(), remembered=0)
+
+
+def _append_entry(transaction: Any, entry: Entry, old_tag: str) -> None:
+    append = transaction.newAppend()
+    for key, value in summary_of(entry).items():
+        append = append.set(key, value)
+    append.commit()
+    table = transaction.table()
+    tag, refs, manage = ledger_tag(entry.model), table.refs(), transaction.manageSnapshots()
+    place = manage.replaceTag if refs.containsKey(tag) else manage.createTag
+    manage = place(tag, table.currentSnapshot().snapshotId())
+    if refs.containsKey(old_tag):
+        manage = manage.removeTag(old_tag)
+    manage.commit()
+
+
+def _identifier(name: TableName) -> Any:
+    return java_class(f"{_API}catalog.TableIdentifier").parse(f"{name.namespace}.{name.name}")
