@@ -175,8 +175,8 @@ CONDITIONS: dict[str, Condition] = {
         "Rename the columns in the SELECT, with `AS`.",
     ),
     "column-required": Condition(
-        "A model lacks a column that its table cannot do without: it is NOT NULL there, or the table is partitioned "
-        "or ordered by it.",
+        "A model lacks a column that its table cannot do without: it is NOT NULL there, or the table is partitioned by "
+        "it.",
         "Keep the column in the SELECT, or alter the table before the next run.",
     ),
     "columns-guessed": Condition(
@@ -547,6 +547,11 @@ CONDITIONS: dict[str, Condition] = {
     "parameter-marker": Condition(
         "A `?` or `:name` stands for a value that nobody gives.",
         "Use `var('…')` of the template.",
+    ),
+    "partition-lost": Condition(
+        "Somebody has dropped a column by which the table was partitioned, now or once: Iceberg cannot merge into such "
+        "a table any more. lakesql itself keeps the column.",
+        "Fill a new table: `lakesql drop MODEL`, then run the model. No later ALTER brings the column back.",
     ),
     "partition-name-taken": Condition(
         "A column of the SELECT is named as Iceberg names a field of `partition_by`: `ts_day` beside `days(ts)`.",

@@ -74,6 +74,7 @@ def table_state(name: TableName, table: Table) -> TableState:
     metadata = table.metadata
     entries = (entry.summary.additional_properties for entry in metadata.snapshots if entry.summary)
     schema = table.schema()
+    known = _partition_sources(table)
     return TableState(
         name=name,
         columns=tuple(StateColumn(field.name, spark_type(field.field_type), field.required) for field in schema.fields),
@@ -82,6 +83,8 @@ def table_state(name: TableName, table: Table) -> TableState:
         properties={**metadata.properties, "format-version": str(metadata.format_version)},
         ledger_models=frozenset(entry[LEDGER_MODEL] for entry in entries if LEDGER_MODEL in entry),
         is_unwritten=metadata.current_snapshot_id is None,
+        was_partitioned_by=tuple(sorted({schema.find_column_name(each) or "" for each in known.values()} - {""})),
+        lost_partitions=tuple(name for name, id_ in known.items() if schema.find_column_name(id_) is None),
     )
 
 
@@ -273,6 +276,12 @@ def _partition_by(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField, 
     fields = ((_transform(field.transform), _column(schema, field.source_id)) for field in spec.fields)
     # A field that was dropped from a table of format version 1 stays as `void`.
     return tuple(PartitionField(word, column, width) for (word, width), column in fields if word != "void")
+
+
+def _partition_sources(table: Table) -> dict[str, int]:
+    """The fields of all partition specs that a table has had, each with the id of its column."""
+    fields = (field for spec in table.specs().values() for field in spec.fields)
+    return {field.name: field.source_id for field in fields if str(field.transform) != "void"}
 
 
 def _order_by(order: SortOrder, schema: Schema) -> tuple[SortField, ...]:

@@ -84,11 +84,24 @@ def _is_made_anew(spec: TableSpec, state: TableState, types: Mapping[str, str]) 
     is_ours = state.properties.keys() >= sql.MARKS  # whatever their values: the model was edited
     there = {column.name.lower(): column.type for column in state.columns}
     # Iceberg cannot merge into a table that has lost a column by which it was partitioned.
-    is_partitioned_alike = all(
-        stored_type(types.get(field.column.lower(), "")) == there.get(field.column.lower())
-        for field in state.partition_by
-    )
+    columns = {field.column.lower() for field in state.partition_by}
+    columns |= {name.lower() for name in state.was_partitioned_by}
+    is_partitioned_alike = all(stored_type(types.get(name, "")) == there.get(name) for name in columns)
     return state.is_unwritten and is_ours and is_partitioned_alike and _compare(spec, state).is_shaping
+
+
+def check_mergeable(model: str, state: TableState) -> None:
+    """Raise `RunError` (`partition-lost`) where Iceberg can merge into the table no more."""
+    if not state.lost_partitions:
+        return
+    raise RunError.of(
+        "partition-lost",
+        f"Table {state.name} was once partitioned by {quoted(state.lost_partitions)}, and the column of that is gone.",
+        why="Iceberg cannot merge into a table that has lost such a column, whatever its partitions are now, and one "
+        "of that name that is added is another one.",
+        fix=f"Fill a new table from what the streams have: lakesql drop {model}, then lakesql run --select {model}. "
+        "Copy the table first, if they do not hold their start any more.",
+    )
 
 
 def create_namespace(table: TableName) -> Step:
@@ -128,6 +141,11 @@ def add_columns(table: TableName, columns: tuple[TableColumn, ...]) -> Step:
 def drop_column(table: TableName, column: str) -> Step:
     """Drop a column that the SELECT has no longer."""
     return _alter(f"drop column {column} of {table}", table, f"DROP COLUMN {identifier(column)}")
+
+
+def keep_column(table: TableName, column: str, because: str) -> Step:
+    """Leave a column that the SELECT has no longer, as the table cannot do without."""
+    return Step(f"keep column {column} of {table}, NULL in new rows: the table {because}", ())
 
 
 def widen_column(table: TableName, column: str, old: str, new: str) -> Step:
@@ -189,6 +207,10 @@ class _Changes:
     partitioned: tuple[PartitionField, ...]
     order_by: tuple[SortField, ...]
     properties: Mapping[str, str]
+
+    def partitioning(self, state: TableState) -> set[str]:
+        """The columns by which the table is partitioned afterwards, in lower case."""
+        return {field.column.lower() for field in state.partition_by if _folded(field) not in self.unpartitioned}
 
     @property
     def is_shaping(self) -> bool:
@@ -273,12 +295,11 @@ def _problems(
             f"{f'Leave {quoted(new_fields)} out' if new_fields else f'Cast it (CAST({name} AS {old}))'} in the SELECT, "
             "or take on_schema_change='append_new_columns'.",
         )
-    shaping = {field.column.lower() for field in state.partition_by}
-    shaping |= {field.column.lower() for field in changes.order_by or state.order_by}
+    partitioning = changes.partitioning(state)
     for column in changes.lost:
-        is_shaping = policy == "sync_all_columns" and column.name.lower() in shaping
-        if column.required or is_shaping:
-            reason = "it takes no NULL" if column.required else "it is partitioned or ordered by it"
+        is_partitioning = policy == "sync_all_columns" and column.name.lower() in partitioning
+        if column.required or is_partitioning:
+            reason = "it takes no NULL" if column.required else "it is partitioned by it"
             yield Problem(
                 "column-required",
                 f"Model '{model}' has no column '{column.name}', and table {state.name} cannot do without: {reason}.",
@@ -380,8 +401,16 @@ def _evolve(model: str, changes: _Changes, policy: SchemaChange, state: TableSta
         yield set_order(table, changes.order_by)
     if policy == "sync_all_columns":
         # Last: a column by which the table was ordered until now can be dropped now.
+        was_partitioned_by = {name.lower() for name in state.was_partitioned_by}
+        was_partitioned_by |= {field.column.lower() for field in changes.unpartitioned}
+        ordering = {field.column.lower() for field in changes.order_by or state.order_by}
         for column in changes.lost:
-            yield drop_column(table, column.name)
+            if column.name.lower() in was_partitioned_by:
+                yield keep_column(table, column.name, "was partitioned by it, and Iceberg cannot merge without it")
+            elif column.name.lower() in ordering:
+                yield keep_column(table, column.name, "is ordered by it")
+            else:
+                yield drop_column(table, column.name)
 
 
 def _is_foreign(model: str, changes: _Changes, state: TableState) -> bool:

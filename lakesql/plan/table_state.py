@@ -23,7 +23,8 @@ class TableState:
     """A table as its newest metadata says.
 
     `properties` hold `format-version` too. `ledger_models` are the models that have a ledger entry in any snapshot
-    which the table still has. `is_unwritten`: no row has ever stood in it.
+    which the table still has. `is_unwritten`: no row has ever stood in it. `was_partitioned_by` are the columns of all
+    partition specs that it has had, `lost_partitions` the partition fields of these whose columns are gone.
     """
 
     name: TableName
@@ -33,3 +34,5 @@ class TableState:
     properties: Mapping[str, str]
     ledger_models: frozenset[str]
     is_unwritten: bool = False
+    was_partitioned_by: tuple[str, ...] = ()
+    lost_partitions: tuple[str, ...] = ()

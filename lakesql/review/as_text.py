@@ -104,7 +104,7 @@ def _model_lines(model: ModelReview) -> Iterator[str]:
         yield "  lakesql run will"
         for step in model.steps:
             yield f"    {step.text}"
-            if step.statements[0].startswith("ALTER"):
+            if step.statements and step.statements[0].startswith("ALTER"):
                 yield from (f"      {statement};" for statement in step.statements)
     if model.day is not None:
         yield f"  {DAY_TITLE}"

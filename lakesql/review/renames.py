@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from lakesql.compile.select import Select
 from lakesql.compile.statements import compiled_text
-from lakesql.engine.progress.advice import fix_by_time
+from lakesql.engine.progress.advice import rename_command
 from lakesql.engine.progress.decide import decide
-from lakesql.engine.progress.state import Fresh
+from lakesql.errors import RunError
 from lakesql.model.model import Model
 from lakesql.review.causes import Change, changed_option_place
 from lakesql.review.continuation import find_identity_refusals, old_progress
@@ -48,9 +48,8 @@ def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelRev
             f"It was '{former}'. It begins anew: {after.model.table} is filled from the start of the streams, and "
             f"{before.model.table} stays as it is, with its checkpoint."
         )
-        do = (
-            f"To keep the table for its readers: table='{before.model.table.name}'. To remove it: lakesql drop {former}"
-        )
+        do = f"To go on with its table and checkpoint: {rename_command(former, name)}. To remove them: "
+        do += f"lakesql drop {former}"
         return ModelReview(name, (Reason("renamed", "model-renamed", what, after.model.place, do),), statements=texts)
     place = changed_option_place(change, "table")
     refusals = find_identity_refusals(change)
@@ -62,26 +61,27 @@ def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelRev
     )
     if refusals:
         what = f"It was '{former}', which has written the rows of {after.model.table}."
-        do = f"Keep the name of the file, {former}.sql, or fill the table again: lakesql rebuild {name}"
+        do = f"Put that back and go on where it stands, by {rename_command(former, name)}, or fill the table again: "
+        do += f"lakesql rebuild {name}"
         reasons = (*refusals, *others, Reason("renamed", "model-renamed", what, place, do))
         return ModelReview(name, hardest_first(reasons), table.columns, texts)
-    state = replace(old_progress(change), checkpoint=None, entry=None, has_rows=True)
-    begins = isinstance(decide(state), Fresh)
-    if begins and state.would_duplicate:
+    along = f"To go on where it stands: {rename_command(former, name)}"
+    try:
+        decide(replace(old_progress(change), checkpoint=None, entry=None, has_rows=True))
+    except RunError as error:
         what = (
-            f"It was '{former}', and begins a new checkpoint: it reads the streams from their start, and the rows that "
-            f"{after.model.table} has would stand there twice."
+            f"It was '{former}', and has no checkpoint under its new name. From the start of the streams it would "
+            f"write the rows again that {after.model.table} has: a run refuses that "
+            f"({error.problems[0].condition})."
         )
-        do = f"Keep the name of the file, {former}.sql: checkpoint and ledger go by it. {fix_by_time(state)}"
-        renamed = Reason("breaks", "model-renamed", what, place, do)
+        renamed = Reason("breaks", "model-renamed", what, place, f"{along}.")
     else:
         is_once = all(it.verdict != "rebuild" for it in others)
         what = (
             f"It was '{former}', and begins a new checkpoint: it reads the streams from their start."
             f"{' No row stands twice.' if is_once else ''}"
         )
-        do = f"To read nothing twice, keep the name of the file, {former}.sql."
-        renamed = Reason("renamed", "model-renamed", what, place, do)
+        renamed = Reason("renamed", "model-renamed", what, place, f"{along}.")
     return ModelReview(name, hardest_first((renamed, *others)), table.columns, texts, table.steps)
 
 

@@ -54,6 +54,8 @@ from lakesql.names import (
     REBUILD_SUFFIX,
 )
 from lakesql.observe.text import count
+from lakesql.plan.steps import check_mergeable
+from lakesql.plan.table_state import TableState
 from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded, checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select
@@ -575,6 +577,8 @@ class Rebuild:
         if state is not None and REBUILD_PROPERTY not in state.properties:
             raise _foreign(model.table)
         spec = self._spec(self._columns())
+        if self._bound.select.writing.is_changing:
+            check_mergeable(self.name, self._live_state())
         lost = lost_partitions(load_table(session, live), spec) if self._bound.select.writing.is_changing else []
         if lost:
             raise RunError.of(
@@ -582,8 +586,8 @@ class Rebuild:
                 f"Table {live} is or was partitioned by {', '.join(lost)}, which model '{self.name}' leaves out or "
                 "gives another type.",
                 why="Iceberg cannot merge into a table that has lost such a column.",
-                fix=f"Keep the column as it is, and give the new one another name. Or: lakesql drop {self.name}, then "
-                f"lakesql run --select {self.name}",
+                fix="Keep the column as it is, as a CAST of NULL if it has no values any more, and give a new one "
+                f"another name. Or: lakesql drop {self.name}, then lakesql run --select {self.name}",
             )
         if state is None:
             more = {**self._placed(live), REBUILD_PROPERTY: version}
@@ -642,10 +646,13 @@ class Rebuild:
         """What the model wants of its table, in no older format than the live one has."""
         model = self._bound.select.model
         spec = build_table_spec(model.table, columns, model.config, model.properties.description)
+        version = max(int(self._live_state().properties["format-version"]), format_version(spec.properties))
+        return replace(spec, properties={**spec.properties, "format-version": str(version)})
+
+    def _live_state(self) -> TableState:
         live = load_table_state(self.context.catalog, self._live.select.model.table)
         assert live is not None
-        version = max(int(live.properties["format-version"]), format_version(spec.properties))
-        return replace(spec, properties={**spec.properties, "format-version": str(version)})
+        return live
 
     def _version(self) -> str:
         """What decides the rows of the table that is filled: by anything else it would be another table."""

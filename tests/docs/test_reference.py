@@ -103,6 +103,7 @@ WITH_JAVA = {
     "maintain": ("orders",),
     "replay": ("orders", "--dry-run"),
     "rewind": ("orders",),
+    "rename": ("purchases", "orders", "--dry-run"),
     "rebuild": ("orders", "--dry-run"),
     "drop": ("orders", "--dry-run"),
 }

@@ -12,6 +12,7 @@ import pytest
 from lakesql.cli.review import load_new
 from lakesql.errors import ProjectError
 from lakesql.project.files import read_project
+from lakesql.review.as_text import render_text
 from lakesql.review.compare import compare, refuse_all
 from lakesql.review.verdicts import VERDICTS, Review
 from tests.review.corpus import CASES, Case, apply, case_name, parse_case, render_case
@@ -43,7 +44,9 @@ def plan_lines(review: Review) -> str:
 @pytest.mark.parametrize("path", CASES, ids=case_name)
 def test_an_edit_has_the_verdicts_of_its_case(path: Path, project: Path, request: pytest.FixtureRequest) -> None:
     case = parse_case(path.read_text("utf-8"))
-    found = plan_lines(review_case(case, project))
+    review = review_case(case, project)
+    found, shown = plan_lines(review), render_text(review)
+    assert all(f"[{reason.condition}]" in shown for model in review.models for reason in model.reasons)
     if request.config.getoption("--update-golden"):
         path.write_text(render_case(replace(case, plan=found)), "utf-8")
     else:

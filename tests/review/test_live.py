@@ -171,7 +171,9 @@ def test_who_streams_a_table_that_is_to_be_rebuilt_is_told(
     (project / "target").rename(project / "before")
     sizes = make_table(project)
     opened = open_catalog(load_project(Options(project_dir=project)).target.catalog)
-    write(opened.iceberg.create_table("shop.late", sizes.schema(), properties=dict(DEFAULT_PROPERTIES)))
+    late = opened.iceberg.create_table("shop.late", sizes.schema(), properties=dict(DEFAULT_PROPERTIES))
+    stands = {"version": 1, "snapshot_id": 1, "position": 1, "scan_all_files": False}
+    write(late, **{LEDGER_MODEL: "late", LEDGER_OFFSETS: json.dumps({"sizes": stands})})
 
     def conditions() -> list[str]:
         capsys.readouterr()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from lakesql.events import StepApplied
+from lakesql.run.drop import Dropper
 from tests.spark.project import Project
 
 POLICIES = ("append_new_columns", "sync_all_columns", "ignore", "fail")
@@ -116,3 +121,53 @@ def test_columns_and_fields_in_another_order_are_taken_by_their_names(project: P
     same = {"v": {"a": "A", "b": "B"}, "w": [{"x": 1, "y": 2}]}
     rows = [{"id": 1, "old": 1, **same}, {"id": 2, "old": None, **same}, {"id": 3, "old": None, **same}]
     assert [project.rows(name, "id") for name in configs] == [rows, rows, rows[1:]]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("writes", [{"mode": "append"}, {"mode": "upsert", "keys": ["id"]}], ids=["append", "upsert"])
+def test_a_column_by_which_a_table_was_partitioned_once_outlives_its_select(
+    project: Project, writes: dict[str, Any], version: str
+) -> None:
+    def take(id_: int, columns: str, **more: Any) -> None:
+        config = {"on_schema_change": "sync_all_columns", "properties": {"format-version": version}, **writes, **more}
+        project.model("m", f"SELECT {columns} FROM {{s}}", **config)
+        project.record("s", [{"id": id_, "p": "a", "v": f"v{id_}"}, {"id": 100, "p": "a", "v": f"v{id_}"}])
+        project.run().check()
+
+    project.stream("s", {"id": "int", "p": "string", "v": "string"})
+    take(0, "id, p, v", partition_by=["p"])
+    take(1, "id, v", partition_by=["bucket(2, id)"], maintenance=False)
+    take(2, "id, v", partition_by=["bucket(2, id)"])
+    rows = {(row["id"], row["v"], row["p"]) for row in project.rows("m")}
+    newest = {(0, "v0", "a"), (1, "v1", None), (2, "v2", None), (100, "v2", None)}
+    if writes["mode"] == "append":
+        assert rows == newest | {(100, "v0", "a"), (100, "v1", None)}
+    else:
+        assert {row[:2] for row in rows} == {row[:2] for row in newest}
+    assert len(project.rows_without_spark("m")) == len(rows)
+    ran = project.rebuild("m")
+    if writes["mode"] == "append":
+        ran.check()
+    else:
+        assert ran.conditions("m") == ["rebuild-impossible"]
+    take(3, "id, v", partition_by=["bucket(2, id)"])
+    assert (3, "v3") in {(row["id"], row["v"]) for row in project.rows("m")}
+
+
+@pytest.mark.long
+def test_a_table_to_merge_into_that_has_lost_a_column_of_its_partitions_is_named(project: Project) -> None:
+    project.stream("s", {"id": "int", "p": "string"})
+    project.record("s", [{"id": 1, "p": "a"}])
+    project.model("m", "SELECT id, p FROM {s}", mode="upsert", keys=["id"], partition_by=["p"])
+    project.run().check()
+    project.model("m", "SELECT id FROM {s}", mode="upsert", keys=["id"], partition_by=["bucket(2, id)"])
+    project.run().check()
+    project.sql(f"ALTER TABLE {project.table('m')} DROP COLUMN p")
+    project.record("s", [{"id": 1, "p": "b"}])
+    assert project.run().conditions("m") == ["partition-lost"]
+    assert project.rebuild("m").conditions("m") == ["partition-lost"]
+    dropper = Dropper(project.manifest(), project.lake.session, project.lake.catalog)
+    dropper.drop("m", dropper.find()["m"], lambda text: None)
+    project.run().check()
+    assert project.rows("m") == [{"id": 1}]

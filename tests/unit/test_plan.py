@@ -174,11 +174,19 @@ class TestColumns:
         state = having(StateColumn("order_id", "bigint"), StateColumn("amount", "decimal(12,2)", required=True))
         assert conditions(self.shrunk, state, policy) == ["column-required"]
 
-    def test_a_missing_column_that_partitions_or_orders_is_refused(self) -> None:
+    def test_a_missing_column_that_partitions_is_refused(self) -> None:
         by_partition = replace(STATE, partition_by=(PartitionField("bucket", "AMOUNT", 4),))
-        by_order = replace(STATE, order_by=(SortField("amount"),))
         assert conditions(self.shrunk, by_partition, "sync_all_columns") == ["column-required"]
-        assert conditions(self.shrunk, by_order, "sync_all_columns") == ["column-required"]
+
+    def test_a_missing_column_that_orders_or_has_partitioned_the_table_is_kept(self) -> None:
+        by_order = replace(STATE, order_by=(SortField("amount"),))
+        once = replace(STATE, was_partitioned_by=("AMOUNT",))
+        now = replace(STATE, partition_by=(PartitionField("identity", "amount"),))
+        elsewhere = replace(self.shrunk, partition_by=(PartitionField("bucket", "order_id", 2),))
+        for spec, state in ((self.shrunk, by_order), (self.shrunk, once), (elsewhere, now)):
+            steps = plan(spec, state, "sync_all_columns")
+            assert [statement for step in steps for statement in step.statements if "DROP COLUMN" in statement] == []
+            assert steps[-1].text.startswith("keep column amount")
         assert plan(self.shrunk, by_order) == ()
 
     def test_a_missing_column_is_dropped_after_the_sort_order_changes(self) -> None:

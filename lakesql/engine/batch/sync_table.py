@@ -18,7 +18,7 @@ from lakesql.errors import RunError
 from lakesql.events import Emit, Noted, StepApplied, now_ms
 from lakesql.model.config import SchemaChange
 from lakesql.names import DELETED_AT, MEMORY_SUFFIXES
-from lakesql.plan.steps import plan_table
+from lakesql.plan.steps import check_mergeable, plan_table
 
 
 class TableSync:
@@ -61,6 +61,8 @@ class TableSync:
         model = self._select.model
         spec = build_table_spec(model.table, columns, model.config, model.properties.description)
         policy = model.config.on_schema_change
+        if self._select.writing.is_changing and (state := load_table_state(self._catalog, model.table)) is not None:
+            check_mergeable(model.name, state)
         self._apply(spec, policy, self._select.compared)
         if "tombstones" in self._select.writing.memories:
             self._apply(memory_spec(self._select, "tombstones", columns), "sync_all_columns", {})
