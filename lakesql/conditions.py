@@ -344,6 +344,11 @@ CONDITIONS: dict[str, Condition] = {
         "A plan compares the project with a commit, and the project is in no git repository, or there is no git.",
         "Run it in a clone, or compare with a manifest.json: `lakesql plan --state DIR`.",
     ),
+    "git-nested": Condition(
+        "A folder of the project is a git repository of its own (a submodule, or a clone within a clone), so the "
+        "commit that a plan compares with does not have its files.",
+        "Compare with a manifest.json of the former version: `lakesql plan --state DIR`.",
+    ),
     "git-ref": Condition(
         "The commit that a project is to be compared with is not there.",
         "Correct the name after --against, or fetch it.",

@@ -39,7 +39,7 @@ from lakesql.select.relation import StreamShape
 from lakesql.stream.stream import CHANGE_FIELDS, Column, Stream, TopicPattern, Topics, model_stream
 from lakesql.stream.types import parse_type
 from lakesql.template.evaluate import Names
-from lakesql.template.template import Rendered, parse_template, render_template
+from lakesql.template.template import Rendered, Template, parse_template, render_template
 
 _CHANGE = f"{CHANGE}."
 
@@ -202,8 +202,7 @@ def build_select(
     streams = {found.name: _stream_of(manifest, found.name, built) for found in model.facts.streams}
     if unknown := [stream for stream in streams.values() if stream.is_open and not stream.columns]:
         raise ProjectError(map(_no_columns, unknown))
-    template = model.facts.template or parse_template(model.path, model.source, manifest.macros)
-    rendered = render_template(template, _names(manifest, model, is_full_refresh))
+    rendered = render_template(template_of(manifest, model), names_of_template(manifest, model, is_full_refresh))
     tables, is_plain = _tables_of(manifest, model, built), not adds_functions(manifest.target.spark)
     query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain)
     read_tables = {found: read.table for found in streams if (read := reads_model(manifest, found)) is not None}
@@ -287,7 +286,13 @@ def _tables_of(
     return tables
 
 
-def _names(manifest: Manifest, model: Model, is_full_refresh: bool) -> Names:
+def template_of(manifest: Manifest, model: Model) -> Template:
+    """The model's file as a template."""
+    return model.facts.template or parse_template(model.path, model.source, manifest.macros)
+
+
+def names_of_template(manifest: Manifest, model: Model, is_full_refresh: bool = False) -> Names:
+    """What the names of a template mean for a model of this project and target."""
     target = manifest.target
     return Names(
         stream=identifier,

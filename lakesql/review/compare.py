@@ -12,6 +12,7 @@ from lakesql.graph.graph import node_id
 from lakesql.plan.steps import plan_table
 from lakesql.project.catalog import is_same_catalog
 from lakesql.project.files import ProjectFiles
+from lakesql.review.branch_changes import find_branch_changes
 from lakesql.review.causes import Change
 from lakesql.review.continuation import find_refusals, is_refusal
 from lakesql.review.day_changes import find_day_change
@@ -81,6 +82,7 @@ def _review_both(change: Change) -> ModelReview:
             *refusals,
             *table.reasons,
             *find_query_changes(change),
+            *find_branch_changes(change),
             *find_contract_changes(change, table.columns.names),
             *find_option_changes(change),
         )

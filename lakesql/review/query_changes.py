@@ -12,6 +12,7 @@ from lakesql.review.causes import Change, connection_place, sql_place, stream_pl
 from lakesql.review.verdicts import Reason
 from lakesql.select.differences import Difference, find_differences
 from lakesql.stream.stream import Column, Stream, Watermark
+from lakesql.stream.types import find_growth, parse_type
 
 
 def find_query_changes(change: Change) -> Iterator[Reason]:
@@ -91,7 +92,7 @@ def _column_changes(change: Change, before: Stream, after: Stream, told: set[str
     new = {column.name.lower(): column for column in after.columns}
     for key in (*new, *(key for key in old if key not in new)):
         was, now = old.get(key), new.get(key)
-        if was == now or (key in told and _kind(was) != _kind(now)):
+        if was == now or (key in told and _is_told(was, now)):
             continue
         column = now or was
         assert column is not None
@@ -105,8 +106,14 @@ def _column_changes(change: Change, before: Stream, after: Stream, told: set[str
         yield Reason("next-batch", "contract-changed", what, place, do)
 
 
-def _kind(column: Column | None) -> str | None:
-    return column.type if column else None
+def _is_told(was: Column | None, now: Column | None) -> bool:
+    """Whether what becomes of the table's column says all: a column comes or goes, or its type holds what it held."""
+    if was is None or now is None:
+        return True
+    types = parse_type(was.type), parse_type(now.type)
+    if types[0] is None or types[1] is None or types[0] == types[1]:
+        return False
+    return find_growth(types[1], types[0], ()) == ()
 
 
 def _say_column(was: Column | None, now: Column | None) -> str:

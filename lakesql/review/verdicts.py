@@ -31,6 +31,7 @@ MEANINGS: Mapping[Verdict, str] = {
 """What each verdict means."""
 
 CAUSES: Mapping[str, str] = {
+    "branch-changed": "A branch of a template has changed that the compared rendering does not take.",
     "checkpoint-absent": "There is no checkpoint: a new one continues where the table stands (`--live`).",
     "checkpoint-unread": "The checkpoint cannot be read without Spark, and is not compared with the table (`--live`).",
     "column-added": "The SELECT has a new column.",

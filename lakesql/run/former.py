@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from tempfile import TemporaryDirectory
 
 from lakesql.errors import UsageError
 from lakesql.model.table_name import TableName
+from lakesql.project.files import read_text
 from lakesql.project.profiles import CONNECTIONS
-from lakesql.project.settings import SETTINGS_FILE
+from lakesql.project.settings import SETTINGS_FILE, parse_settings
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 """What may be the main branch, in the order in which it is looked for."""
@@ -59,16 +61,53 @@ class Former:
 def open_commit(directory: Path, ref: str | None) -> Iterator[Former]:
     """The project of `directory` as it was in a commit: that of `ref`, or the merge base with the main branch.
 
-    Its files are in a temporary folder while this is open. Raises `UsageError` (`git-missing`, `git-ref`,
-    `shallow-clone`).
+    Its files are in a temporary folder while this is open. A folder that has been renamed since is followed, as far as
+    git knows the rename. Raises `UsageError` (`git-missing`, `git-nested`, `git-ref`, `shallow-clone`).
     """
     top = Path(_ask(directory, "rev-parse", "--show-toplevel").strip())
     commit, called = _commit(directory, ref) if ref is not None else _merge_base(directory)
     prefix = PurePosixPath(_ask(directory, "rev-parse", "--show-prefix").strip() or ".")
+    _refuse_nested(directory, top)
+    if not _has_file(top, commit, prefix / SETTINGS_FILE):
+        former = _renamed_from(top, commit, prefix)
+        said = f"where the project is in {former}/" if former else f"which has no project in {prefix}/"
+        called, prefix = f"{called}, {said}", former or prefix
     with TemporaryDirectory(prefix="lakesql-plan-") as name:
         folder = Path(name)
         _write_files(top, commit, prefix, folder)
         yield Former(folder, called)
+
+
+def _has_file(top: Path, commit: str, path: PurePosixPath) -> bool:
+    return _try(top, "ls-tree", "--full-tree", commit, "--", str(path)) is not None
+
+
+def _renamed_from(top: Path, commit: str, prefix: PurePosixPath) -> PurePosixPath | None:
+    """The folder that the project was in, by most of the files that git takes for renamed; None where it is new."""
+    arguments = ("diff", "--find-renames", "--diff-filter=R", "--name-status", "-z", commit)
+    said = _git(top, arguments).stdout.decode(errors="surrogateescape").split("\0")
+    folders: Counter[PurePosixPath] = Counter()
+    for before, after in zip(map(PurePosixPath, said[1::3]), map(PurePosixPath, said[2::3]), strict=False):
+        if not after.is_relative_to(prefix):
+            continue
+        within = after.relative_to(prefix).parts
+        if before.parts[-len(within) :] == within:
+            folders[PurePosixPath(*before.parts[: -len(within)])] += 1
+    return next((folder for folder, _ in folders.most_common() if _has_file(top, commit, folder / SETTINGS_FILE)), None)
+
+
+def _refuse_nested(directory: Path, top: Path) -> None:
+    """Raise `UsageError` (`git-nested`) where a part of the project is a repository of its own."""
+    settings = directory / SETTINGS_FILE
+    if not settings.is_file():
+        return
+    paths = parse_settings(SETTINGS_FILE, read_text(settings, SETTINGS_FILE)).paths
+    for folder in (paths.models, paths.streams, paths.macros):
+        for found in (directory / folder).rglob(".git"):
+            if found.parent.resolve() != top.resolve():
+                nested = found.parent.relative_to(directory)
+                what = f"{nested}/ is a git repository of its own, and no commit of the project's has its files."
+                raise UsageError.of("git-nested", what)
 
 
 def _commit(directory: Path, ref: str) -> tuple[str, str]:

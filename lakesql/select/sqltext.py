@@ -30,6 +30,7 @@ CHANGE_FIELDS = frozenset({"op", "ts", "position", "tx", "snapshot", "before"})
 """The fields of `_change`."""
 
 READS_SEEN_ONLY = "A model reads streams and tables, so that what it depends on can be seen and checked."
+_BLANKS = re.compile(r"\s+")
 _VARIABLE = re.compile(r"\$\{(?:\w+?:)?\S+?\}")
 _LEXEMES = re.compile(
     r"""
@@ -176,6 +177,18 @@ def words(text: Text, first: int, last: int, owner: int | None = None) -> str:
 def spelled(token: Token) -> str:
     """A token in one spelling: capitals matter in texts alone."""
     return token.text if token.token_type in _TEXTS else token.text.lower()
+
+
+def folded(sql: str) -> str:
+    """A piece of SQL without its comments, and with one blank for many; what stands in quotes stays as it is."""
+    pieces: list[str] = []
+    end = 0
+    for match in _LEXEMES.finditer(sql):
+        pieces.append(_BLANKS.sub(" ", sql[end : match.start()]))
+        pieces.append(" " if match.lastgroup == "comment" else match[0])
+        end = match.end()
+    pieces.append(_BLANKS.sub(" ", sql[end:]))
+    return "".join(pieces)
 
 
 def hints(sql: str) -> list[str]:

@@ -52,7 +52,8 @@ class Piece:
 class Run:
     """One rendering: what it reads, what it has written, and what it may still spend.
 
-    `edges` are what `stream` and `ref` give for the names they take.
+    `edges` are what `stream` and `ref` give for the names they take. `reached` are the ids of what not every rendering
+    writes, and this one has: bodies of branches and loops, sides of a choice, macros.
     """
 
     source: str
@@ -67,6 +68,7 @@ class Run:
     openings: dict[int, int] = field(default_factory=dict)
     depth: int = 0
     callers: list[Caller | None] = field(default_factory=list)
+    reached: set[int] = field(default_factory=set)
 
     def emit(self, text: str, origin: int, verbatim: bool) -> None:
         """Writes a text, which comes from `origin` of the source."""
@@ -146,6 +148,7 @@ def _write_output(state: Run, item: nodes.Node, scope: Scope) -> None:
 
 def _write_if(state: Run, node: nodes.If, scope: Scope) -> None:
     taken = next((branch.body for branch in (node, *node.elif_) if _value(state, branch.test, scope)), node.else_)
+    state.reached.add(id(taken))
     _write(state, taken, scope)
 
 
@@ -175,6 +178,7 @@ def _write_for(state: Run, node: nodes.For, scope: Scope) -> None:
         if index + 1 < count:
             loop["nextitem"] = items[index + 1]
         _write(state, node.body, inner)
+    state.reached.add(id(node.body if items else node.else_))
     if not items:
         _write(state, node.else_, state.inner(scope))
 
@@ -319,6 +323,7 @@ def _evaluate_comparison(state: Run, node: nodes.Compare, scope: Scope) -> bool:
 
 def _evaluate_choice(state: Run, node: nodes.CondExpr, scope: Scope) -> Any:
     chosen = node.expr1 if _value(state, node.test, scope) else node.expr2
+    state.reached.add(id(chosen))
     return "" if chosen is None else _value(state, chosen, scope)
 
 
@@ -368,6 +373,7 @@ def _arguments(state: Run, node: Any, scope: Scope) -> tuple[list[Any], dict[str
 
 def _call_macro(state: Run, call: Any, scope: Scope, caller: Caller | None) -> str:
     macro = state.macros[call.node.name]
+    state.reached.add(id(macro.node))
     arguments, named = _arguments(state, call, scope)
     if state.depth >= MAX_MACRO_DEPTH:
         raise too_large(f"calls macros more than {MAX_MACRO_DEPTH} deep")

@@ -8,7 +8,7 @@ No Python is generated from a template, and none of its objects is in a template
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jinja2 import nodes
@@ -19,6 +19,7 @@ from lakesql.template.check import check_macro, check_model
 from lakesql.template.evaluate import Names, Piece, Run, run
 from lakesql.template.jinja import Source, parse_jinja, source_of
 from lakesql.template.reader import FUNCTIONS, RESERVED, Macro, Reader, Reference, reserved_name
+from lakesql.template.unreached import Part, find_unreached
 from lakesql.template.values import TemplateError, value_of
 
 
@@ -121,18 +122,40 @@ def parse_template(path: str, source: str, macros: Macros) -> Template:
 
 def render_template(template: Template, names: Names) -> Rendered:
     """The SQL of a template. Raises `ProjectError` when it cannot be rendered, at the line of the model."""
+    state = _start(template, names)
+    text, pieces = _run(state, template)
+    return Rendered(text, pieces, template.lines)
+
+
+def unreached_parts(template: Template, names: Names, fold: Callable[[str], str]) -> tuple[Part, ...]:
+    """What a rendering leaves out of a template and its macros, and another one may write. Raises as `render_template`.
+
+    `fold` gives a piece of SQL in one spelling. Nothing where every rendering is the same: the template reads no
+    variable, and neither target nor `is_full_refresh`.
+    """
+    if not (template.vars or template.reads & {"target", "is_full_refresh"}):
+        return ()
+    state = _start(template, names)
+    _run(state, template)
+    return find_unreached(template.body, template.lines, template.known, state.reached, fold)
+
+
+def _start(template: Template, names: Names) -> Run:
     edges = {
         "stream": {found.name: names.stream(found.name) for found in template.streams},
         "ref": {found.name: names.ref(found.name) for found in template.refs},
     }
     module = {name: value_of(getattr(names, name)) for name in template.reads}
+    return Run(template.lines.text, template.known, names.vars, edges, module)
+
+
+def _run(state: Run, template: Template) -> tuple[str, tuple[Piece, ...]]:
     try:
-        text, pieces = run(Run(template.lines.text, template.known, names.vars, edges, module), template.body)
+        return run(state, template.body)
     except TemplateError as fault:
         place = Place(template.lines.path) if fault.at is None else template.lines.place(fault.at)
         why = " ".join(fault.inside)
         raise ProjectError.of(fault.condition, fault.what, why=why, fix=fault.fix, place=place) from None
-    return Rendered(text, pieces, template.lines)
 
 
 def _find_macros(

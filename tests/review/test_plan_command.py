@@ -239,6 +239,36 @@ def test_a_project_that_was_not_there_is_all_added(run: Run, tmp_path: Path, mon
     assert {it["verdict"] for it in plan["models"]} == {"added"}
 
 
+def test_a_renamed_folder_is_compared_with_what_it_was(
+    run: Run, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shop.parent / "teams").mkdir()
+    git(shop, "mv", str(shop), str(shop.parent / "teams/store"))
+    monkeypatch.chdir(shop.parent / "teams/store")
+    edit(Path("models/orders.sql"), "amount, status", "amount + 1 AS amount, status")
+    code, out, _ = run("plan", "--against", "HEAD", "--fail-on", "next-batch")
+    assert code == 3
+    assert f"where the project is in {shop.name}/" in out
+    assert "added" not in out
+
+
+def test_a_commit_without_the_project_is_said_to_have_none(
+    run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.rename(shop.parent / "store")  # which git is not told
+    monkeypatch.chdir(shop.parent / "store")
+    code, out, _ = run("plan", "--against", "HEAD")
+    assert code == 0
+    assert "which has no project in store/" in out
+
+
+@pytest.mark.parametrize("folder", ["models", "models/reports", "streams"])
+def test_a_part_that_is_a_repository_of_its_own_is_refused(run: Run, shop: Path, folder: str) -> None:
+    git(shop / folder, "init")
+    code, out, err = run("plan", "--log-format", "json")
+    assert (code, out, conditions(err)) == (2, "", ["git-nested"])
+
+
 def test_an_old_model_that_cannot_be_read_is_said_and_not_guessed(run: Run, shop: Path) -> None:
     good = (shop / "models/clicks.sql").read_text("utf-8")
     edit(shop / "models/clicks.sql", "mode='append'", "mode='appnd'")

@@ -1,0 +1,67 @@
+"""What a change means of which the compared rendering shows nothing: another branch of a template is edited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakesql.compile.select import Select, build_select, names_of_template, template_of
+from lakesql.errors import Place, ProjectError
+from lakesql.review.causes import Change
+from lakesql.review.verdicts import Reason
+from lakesql.review.version import Version
+from lakesql.select.differences import find_differences
+from lakesql.select.sqltext import folded
+from lakesql.template.template import unreached_parts
+from lakesql.template.unreached import Part
+
+
+def find_branch_changes(change: Change) -> Iterator[Reason]:
+    """Differences of a rebuild's rendering (`is_full_refresh`), else of branches that neither rendering has taken."""
+    parts = [
+        unreached_parts(template_of(version.manifest, model), names_of_template(version.manifest, model), folded)
+        for version, model in ((change.old, change.before.model), (change.new, change.model))
+    ]
+    place = _first_difference(*parts)
+    if place is None:
+        return
+    name = change.model.name
+    if "is_full_refresh" in change.model.facts.reads and (at := _rebuilt_difference(change)) is not None:
+        what = "What `lakesql rebuild` makes the table of (is_full_refresh) is another SELECT."
+        yield Reason(
+            "next-batch", "branch-changed", what, at, f"It counts from the next rebuild on: lakesql rebuild {name}"
+        )
+        return
+    target = change.new.manifest.target.name
+    what = (
+        f"A branch of the template is edited that is not taken for target '{target}' and its variables. Rows change "
+        "where it is taken."
+    )
+    yield Reason("next-batch", "branch-changed", what, place, "To see what it does there: lakesql plan --target NAME")
+
+
+def _first_difference(before: tuple[Part, ...], after: tuple[Part, ...]) -> Place | None:
+    """Where the newer parts begin to differ; None where they do not."""
+    if [part.written for part in before] == [part.written for part in after]:
+        return None
+    for was, now in zip(before, after, strict=False):
+        if was.written != now.written:
+            return now.place
+    longer = after if len(after) > len(before) else before
+    return longer[min(len(before), len(after))].place
+
+
+def _rebuilt_difference(change: Change) -> Place | None:
+    """Where the SELECTs of a rebuild differ; None where they do not, or one of them cannot be read."""
+    try:
+        before, after = _rebuilt(change.old, change.before), _rebuilt(change.new, change.after)
+    except ProjectError:
+        return None
+    if differences := find_differences(before.query.sql, after.query.sql):
+        return after.rendered.place(differences[0].offset)
+    return None
+
+
+def _rebuilt(version: Version, select: Select) -> Select:
+    name = select.model.name
+    upstream = {other: built for other, built in version.built.items() if other != name}
+    return build_select(version.manifest, name, upstream, is_full_refresh=True)

@@ -1,0 +1,4 @@
+{% macro only(where) %}
+{%- if where == 'prod' %} AND a <> 'test'
+{%- endif -%}
+{% endmacro %}
