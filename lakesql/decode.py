@@ -248,6 +248,22 @@ def read_filled(node: Node) -> str:
     raise ProjectError.of("wrong-value", f"{node.shown} is an empty text.", place=node.place)
 
 
+NO_TEMPLATE = "Write the value itself; a SELECT in a file of `tests/` is a template, and may use `var('…')`."
+"""What to do where a template stands in a text that is none."""
+
+
+def template_sign(text: str) -> str:
+    """The sign of Jinja's that stands in a text: in one that is no template it would be taken as it is; else ''."""
+    return next((sign for sign in ("{{", "{%", "{#") if sign in text), "")
+
+
+def refuse_template(node: Node) -> None:
+    """Raise `ProjectError` (`wrong-value`) where the value is a text with a sign of Jinja's."""
+    if isinstance(node.value, str) and (sign := template_sign(node.value)):
+        what = f"{node.shown}: '{sign}' stands in it, and a properties file is no template."
+        raise ProjectError.of("wrong-value", what, fix=NO_TEMPLATE, place=node.place)
+
+
 def read_option_text(node: Node) -> str:
     """The text of an option that is handed on to others: a text, a number as it is written, `true` or `false`."""
     match node.value:

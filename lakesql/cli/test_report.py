@@ -17,7 +17,7 @@ from lakesql.plan.test_results import STATUSES, ReadOf, TestResult
 WIDTH = 110
 """How wide the table of failing rows is at most."""
 
-_WORDS = {"pass": "pass", "warn": "WARN", "fail": "FAIL", "error": "ERROR", "skipped": "skip"}
+_WORDS = {"pass": "pass", "no_rows": "none", "warn": "WARN", "fail": "FAIL", "error": "ERROR", "skipped": "skip"}
 
 
 def result_lines(result: TestResult) -> Iterator[str]:
@@ -30,6 +30,9 @@ def result_lines(result: TestResult) -> Iterator[str]:
     facts += [duration(result.duration_ms)] if result.engine else []
     yield f"{word:<5}  {of}: {test.name}" + (f"  ({'; '.join(facts)})" if facts else "")
     if result.status in ("pass", "skipped"):
+        return
+    if result.status == "no_rows" and test.where is not None:
+        yield f"       {test.where.place}: no row was looked at, as none fits where: {test.where.value}"
         return
     yield f"       {test.place}"
     if result.compiled:
@@ -55,7 +58,14 @@ def count_statuses(results: Sequence[TestResult]) -> dict[str, int]:
 def summary_line(results: Sequence[TestResult]) -> str:
     """The same as a sentence."""
     found = count_statuses(results)
-    words = {"pass": "passed", "warn": "warned", "fail": "failed", "error": "could not be run", "skipped": "skipped"}
+    words = {
+        "pass": "passed",
+        "no_rows": "looked at no row",
+        "warn": "warned",
+        "fail": "failed",
+        "error": "could not be run",
+        "skipped": "skipped",
+    }
     told = [f"{found[status]} {words[status]}" for status in STATUSES if found[status] or status in ("pass", "fail")]
     return f"Data tests: {', '.join(told)}."
 

@@ -365,7 +365,7 @@ STATES = ("new", "modified", *(f"modified.{part}" for part in ("body", "configs"
 """What a node may be, compared with another version of the project."""
 
 
-RESULTS = ("success", "error", "skipped", "pass", "warn", "fail")
+RESULTS = ("success", "error", "skipped", "pass", "no_rows", "warn", "fail")
 """What an earlier command may have said of a node: the first three of a model, all but `success` of a data test."""
 
 SELECTOR = "selector"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NewType, TypeAlias, cast
 
-from lakesql.decode import Node, decode, fields_of, option, read_each, read_positive
+from lakesql.decode import Node, decode, fields_of, option, read_each, read_positive, refuse_template
 from lakesql.errors import Place, ProjectError, did_you_mean
 from lakesql.model.table_name import TableName
 from lakesql.names import FAILURES_SUFFIX, check_name
@@ -143,6 +143,7 @@ class Unique:
 def _read_values(node: Node) -> tuple[Node, ...]:
     items = node.items()
     for item in items:
+        refuse_template(item)
         if not isinstance(item.value, str | int | float):
             what = f"{item.shown} cannot be a value of a column."
             raise ProjectError.of("wrong-type", what, fix="Write a text, a number, true or false.", place=item.place)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lakesql.decode import Node, decode, option, read_each
+from lakesql.decode import Node, decode, option, read_each, refuse_template
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 
 OnFail = Literal["warn", "dead_letter", "stop"]
@@ -52,6 +52,7 @@ def _read_values(node: Node) -> tuple[AcceptedValue, ...]:
 
 
 def _read_value(node: Node) -> AcceptedValue:
+    refuse_template(node)
     match node.value:
         case str() | bool() | int() as value:
             return AcceptedValue(value, node.place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lakesql.errors import Problem
 from lakesql.model.data_tests import DataTest
@@ -12,10 +12,11 @@ from lakesql.model.data_tests import DataTest
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Status = Literal["pass", "warn", "fail", "error", "skipped"]
-"""`fail`: there are failing rows, of severity error; `error`: it could not be told."""
+Status = Literal["pass", "no_rows", "warn", "fail", "error", "skipped"]
+"""`no_rows`: its `where` holds for no row, so that it has looked at none; `fail`: there are failing rows, of severity
+error; `error`: it could not be told."""
 
-STATUSES: tuple[Status, ...] = ("pass", "warn", "fail", "error", "skipped")
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,17 @@ class TestResult:
     problems: tuple[Problem, ...] = ()
 
 
-def judge_failures(test: DataTest, failures: int) -> Status:
-    """What so many failing rows are, by the test's severity and thresholds, as in dbt."""
+def judge_failures(test: DataTest, failures: int, looked_at: int | None = None) -> Status:
+    """What so many failing rows are, by the test's severity and thresholds, as in dbt.
+
+    `looked_at` is how many rows its `where` has let through, where it has one.
+    """
     options = test.options
     if options.severity == "error" and options.error_if.holds(failures):
         return "fail"
-    return "warn" if options.warn_if.holds(failures) else "pass"
+    if options.warn_if.holds(failures):
+        return "warn"
+    return "no_rows" if looked_at == 0 else "pass"
 
 
 def is_bad(results: Iterable[TestResult]) -> bool:

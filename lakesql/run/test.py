@@ -235,10 +235,17 @@ class _DuckRun:
             ReadOf(model, tables[each.tables[model].name].rows, appends) for model, (_, appends) in loads.items()
         )
         try:
-            result = _result(self.run_, each, found, started)
+            result = _result(self.run_, each, found, started, self.looked_at(each, tables, reads))
         except RunError as error:
             result = _ended_by(each.test, error, each.compiled)
         return replace(result, engine="duckdb", reads=reads)
+
+    def looked_at(self, each: _Prepared, tables: Mapping[TableName, Loaded], reads: tuple[ReadOf, ...]) -> int | None:
+        """How many rows the test's `where` has let through; None where it has none, or new rows alone were read."""
+        if each.query.looked_at is None or any(read.snapshots is not None for read in reads):
+            return None
+        statement = translate_test(each.query.looked_at, tables, self.names(each), self.run_.clock())
+        return int(answer(self.connection, statement, 1, keeps_all=False).rows[0][0])
 
     def load(self, table: TestedTable, key: LoadKey) -> Loaded:
         """The table's columns in DuckDB; what pyiceberg cannot read, Spark may."""
@@ -273,13 +280,15 @@ def _run_on_spark(run: TestRun, tests: Mapping[str, tuple[_Prepared, str]], end:
         started = time.monotonic()
         try:
             found = ask_spark(session, each.test, each.query.text, SHOWN)
-            result = _result(run, each, found, started)
+            counted = each.query.looked_at
+            looked_at = ask_spark(session, each.test, counted.text, 1).rows[0][0] if counted is not None else None
+            result = _result(run, each, found, started, looked_at)
         except RunError as error:
             result = _ended_by(each.test, error, each.compiled)
         end(replace(result, engine="spark", why_spark=why, duration_ms=_since(started)))
 
 
-def _result(run: TestRun, each: _Prepared, found: Answer, started: float) -> TestResult:
+def _result(run: TestRun, each: _Prepared, found: Answer, started: float, looked_at: int | None = None) -> TestResult:
     """The result, with its failing rows stored where the test says so."""
     stored = ""
     if found.all_rows is not None:
@@ -289,7 +298,7 @@ def _result(run: TestRun, each: _Prepared, found: Answer, started: float) -> Tes
         stored = str(name)
     return TestResult(
         test=each.test,
-        status=judge_failures(each.test, found.failures),
+        status=judge_failures(each.test, found.failures, looked_at),
         failures=found.failures,
         columns=found.columns,
         rows=tuple(found.rows),

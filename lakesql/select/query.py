@@ -6,7 +6,7 @@ sqlglot reads and never writes: what Spark runs is the author's own text, with i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from lakesql.decode import NO_TEMPLATE, template_sign
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import is_reserved
 from lakesql.select.calls import check_calls, stop_at_wrong_counts
@@ -302,6 +303,8 @@ def _read_condition(
 ) -> tuple[str, ...] | str:
     prefix = "SELECT "
     findings = Findings(lambda offset: Place("", 1, offset + 1))
+    if sign := template_sign(text):
+        return f"'{sign}' stands in it, and a condition is no template. {NO_TEMPLATE}"
     read = read_text(prefix + text, findings)
     if findings.problems:
         raise ProjectError(findings.problems)
@@ -323,8 +326,8 @@ def _read_condition(
     )
     if refused is not None:
         return "It is not one scalar expression."
-    if isinstance(expression, exp.Literal):
-        return "It is the same for every row."
+    if constant := _constant_part(expression, read):
+        return constant
     paths = [tuple(part.name for part in column.parts) for column in expression.find_all(exp.Column)]
     if sides:
         for path in paths:
@@ -341,3 +344,42 @@ def _read_condition(
     if kind is not None and kind.name != "boolean":
         return f"It is of type {kind.text}, and neither true nor false."
     return tuple(used)
+
+
+def _constant_part(expression: exp.Expr, text: Text) -> str:
+    """What is wrong where a condition, or an operand of its AND and OR, is the same for every row; else ''.
+
+    An operand may be, such as `1 = 1`, but not by a name in double quotes, which is a text to Spark.
+    """
+    if not _is_constant(expression):
+        operands = (side for it in expression.find_all(exp.Connector) for side in (it.left, it.right))
+        if not any(_is_constant(side) and side.find(exp.Literal) for side in operands):
+            return ""
+        quoted = _in_double_quotes(text)
+        return f"A part of it is the same for every row: {quoted}" if quoted else ""
+    quoted = _in_double_quotes(text)
+    return f"It is the same for every row: {quoted or 'no column stands in it.'}"
+
+
+def _is_constant(expression: exp.Expr) -> bool:
+    if any(token in _UNSTEADY for token in map(str.lower, _called(expression))):
+        return False
+    return expression.find(exp.Column) is None
+
+
+def _called(expression: exp.Expr) -> Iterator[str]:
+    """The names of the functions that are called."""
+    for call in expression.find_all(exp.Func):
+        yield call.name if isinstance(call, exp.Anonymous) else call.sql_name()
+
+
+_UNSTEADY = frozenset({"rand", "random", "randn", "uuid", "monotonically_increasing_id", "uniform"})
+"""Functions that give another value for each row, whatever is in it."""
+
+
+def _in_double_quotes(text: Text) -> str:
+    """What is said of the first text in double quotes; '' where there is none."""
+    found = next((token for token in text.tokens if text.sql[token.start] == '"'), None)
+    if found is None:
+        return ""
+    return f'"{found.text}" is a text in Spark\'s SQL. Names are quoted by backticks: `{found.text}`.'

@@ -51,7 +51,8 @@ class TestQuery:
 
     `conditions` are their texts by these names. `reads` are the columns that are read, by model: None where the text
     has a `*`. `compared` are the columns of each model whose values are compared or grouped. `is_by_row`: a row fails
-    by itself, whatever other rows there are. `within_ms` is how old the newest value may be.
+    by itself, whatever other rows there are. `within_ms` is how old the newest value may be. `looked_at` counts the
+    rows that the test's `where` lets through; None where it has none.
     """
 
     __test__ = False
@@ -63,6 +64,7 @@ class TestQuery:
     compared: tuple[tuple[str, str], ...] = ()
     is_by_row: bool = False
     within_ms: int | None = None
+    looked_at: TestQuery | None = None
 
 
 def check_data_tests(manifest: Manifest, compiled: CompiledFiles) -> None:
@@ -160,7 +162,20 @@ def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Co
         compared=compared,
         is_by_row=isinstance(test.check, NotNull | AcceptedValues | Expression),
         within_ms=within_ms,
+        looked_at=_looked_at(test, own, plain, columns) if test.where is not None else None,
     )
+
+
+def _looked_at(test: DataTest, table: str, plain: list[str], columns: Columns | None) -> TestQuery:
+    """How many rows there are for which the test's `where` holds."""
+    assert test.where is not None
+
+    def fill(where: str) -> str:
+        return f"SELECT count(*) AS looked_at\nFROM {table}\nWHERE ({where})"
+
+    condition = str(test.where.value)
+    read = tuple(dict.fromkeys(_used(test.where, columns))) or tuple(plain[:1])
+    return TestQuery(fill(condition), fill(WHERE), {WHERE: condition}, {test.model: read})
 
 
 def readable_columns(columns: Columns) -> dict[str, str]:

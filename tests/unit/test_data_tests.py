@@ -115,6 +115,7 @@ def read(of: dict[str, TestResult], name: str) -> list[tuple[str, int, int | Non
         ("[accepted_values]", "missing-option", "1:2"),
         ("[{accepted_values: {values: []}}]", "wrong-value", "1:29"),
         ("[{accepted_values: {values: [[a]]}}]", "wrong-type", "1:30"),
+        ("[{accepted_values: {values: [a, '{{ var(\"x\") }}']}}]", "wrong-value", "1:33"),
         ("[{accepted_values: {value: [a]}}]", "unknown-option", "1:21"),
         ("[{relationships: {to: ref(customers), field: id}}]", "wrong-value", "1:23"),
         ("[{row_count: {}}]", "missing-option", "1:3"),
@@ -411,6 +412,27 @@ def test_severity_and_thresholds_say_what_failures_are(shop: Shop, capsys: pytes
             assert shop.command("test", "--output", "json") == code
             said = json.loads(capsys.readouterr().out)["data_tests"]
             assert [it["status"] for it in said] == ([status] if status else []), options
+
+
+def test_a_test_that_looked_at_no_row_is_counted_apart(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.append("orders", [{"id": 1, "amount": Decimal("1.00"), "status": "paid"}])
+    shop.tests(
+        "{expression: {name: all, expression: amount > 0, where: status = 'paid'}}, "
+        "{expression: {name: none, expression: amount > 0, where: status = 'pad'}}, "
+        "{row_count: {name: counted, min: 1, where: status = 'pad'}}"
+    )
+    assert {name: result.status for name, result in shop.run().items()} == {
+        "all": "pass",
+        "none": "no_rows",
+        "counted": "fail",
+    }
+    shop.append("orders", [{"id": 2, "amount": Decimal("-1.00"), "status": "pad"}])
+    assert shop.run()["none"].status == "fail"
+    shop.tests("{expression: {name: none, expression: amount > 0, where: status = 'no'}}")
+    assert shop.command("test", "--data") == 0
+    said = capsys.readouterr().out
+    assert "Data tests: 0 passed, 1 looked at no row, 0 failed." in said
+    assert "status = 'no'" in said
 
 
 def test_the_command_shows_failing_rows_and_writes_results(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

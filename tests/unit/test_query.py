@@ -554,6 +554,9 @@ def test_other_spark_sql_is_accepted(sql: str) -> None:
         ("payload.state = 1", ("payload",)),
         ("is_deleted", ("is_deleted",)),
         ("status LIKE ANY ('purged%', 'gone%')", ("status",)),
+        ("1 = 1 AND status = 'x'", ("status",)),
+        ('status = "purged"', ("status",)),
+        ("rand() < 0.1", ()),
     ],
 )
 def test_an_expression_names_the_columns_that_it_reads(text: str, columns: tuple[str, ...]) -> None:
@@ -589,6 +592,19 @@ def test_an_expression_names_the_columns_that_it_reads(text: str, columns: tuple
         "explode(tags)",
         "_lakesql_delete",
         "status = :x",
+        "'purged'",
+        "true",
+        "1 = 1",
+        "NOT (1 = 2)",
+        "'a' <> 'b' OR 1 = 1",
+        "current_date() > '2024-01-01'",
+        "\"status\" = 'purged'",
+        "\"status\" <> 'purged' AND amount > 0",
+        "amount > 0 OR (amount < -1 AND \"status\" = 'x')",
+        "status = '{{ var(\"x\") }}'",
+        "status = {{ var('x') }}",
+        "{% if true %}status = 1{% endif %}",
+        "status = 'a' {# placed #}",
     ],
 )
 def test_anything_but_one_scalar_expression_is_refused(text: str) -> None:
