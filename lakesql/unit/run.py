@@ -38,7 +38,7 @@ from lakesql.unit.duck import duck_statement
 from lakesql.unit.duck_query import Table, TranslatedQuery, translate_condition, translate_query
 from lakesql.unit.expected import compare
 from lakesql.unit.expressions import GUARD, NeedsSparkError, Relation, duck_type, quote
-from lakesql.unit.fixture_values import Bad, sql_literal
+from lakesql.unit.fixture_values import Bad, is_known, sql_literal
 from lakesql.unit.fixtures import Row, read_records, read_rows
 from lakesql.unit.outcomes import Failed, NeedsSpark, Outcome, Result
 
@@ -145,10 +145,16 @@ class _Run:
         return Table(f"lakesql_stream_{name}", {**self.stream_columns(name), **positioned})
 
     def stream_columns(self, name: str) -> dict[str, str]:
-        """The types of a stream's columns; of a model's table that is read as one, those that its SELECT makes."""
+        """The types of a stream's columns; of a model's table that is read as one, those that its SELECT makes.
+
+        A column that the SELECT does not read, of a type that fixtures do not know, is left out.
+        """
         if name in self.select.read_tables:
             return _table_of(self.manifest, name, self.built)
-        return {column.name: _known(column.type) for column in self.select.streams[name].columns}
+        words = self.select.query.words
+        columns = self.select.streams[name].columns
+        read = [it for it in columns if words is None or it.name.lower() in words or is_known(it.type)]
+        return {column.name: _known(column.type) for column in read}
 
     def ref_table(self, name: str) -> Table:
         """The table of a model that is joined, with the rows that the test gives: none where it gives none."""

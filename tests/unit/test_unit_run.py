@@ -38,6 +38,10 @@ streams:
       n: int
       status: string
       amount: decimal(12,2)
+  - name: tagged
+    topic: tagged
+    connection: kafka
+    columns: {id: bigint, a: string, tags: "array<string>", marks: "map<string,int>"}
   - name: parcels
     topic: parcels
     connection: kafka
@@ -490,6 +494,21 @@ def test_a_target_that_changes_what_sql_means_needs_spark(setting: str, kind: ty
     manifest = load_project(Options(project_dir=tmp_path))
     (result,) = run_tests(manifest, manifest.unit_tests)
     assert isinstance(result.outcome, kind)
+
+
+@pytest.mark.parametrize(
+    ("select", "rows", "kind"),
+    [
+        ("SELECT id, a FROM {{ stream('tagged') }}", [{"id": 1, "a": "x"}], Failed),
+        ("SELECT id, a, tags FROM {{ stream('tagged') }}", [{"id": 1, "a": "x"}], NeedsSpark),
+        ("SELECT * FROM {{ stream('tagged') }}", [{"id": 1, "a": "x"}], NeedsSpark),
+        ("SELECT id, a FROM {{ stream('tagged') }} WHERE size(marks) > 0", [{"id": 1, "a": "x"}], NeedsSpark),
+        ("SELECT id, a FROM {{ stream('tagged') }}", [{"id": 1, "a": "x", "tags": ["y"]}], NeedsSpark),
+    ],
+)
+def test_columns_that_nobody_reads_need_no_spark(select: str, rows: list[object], kind: type, tmp_path: Path) -> None:
+    test = {"given": [given(rows, stream="tagged")], "expect": {"rows": [{"id": 1, "a": "y"}]}}
+    assert isinstance(run_one(tmp_path, append(select=select), test), kind)
 
 
 def test_fixtures_may_stand_in_files(tmp_path: Path) -> None:
