@@ -46,6 +46,7 @@ class Shop:
     """A project with two models, whose tables are written by pyiceberg alone."""
 
     def __init__(self, directory: Path) -> None:
+        directory.mkdir(exist_ok=True)
         self.directory = directory
         self.write("pyproject.toml", '[tool.lakesql]\nname = "p"\n')
         uri, warehouse = f"sqlite:///{directory}/catalog.db", str(directory / "warehouse")
@@ -67,9 +68,9 @@ class Shop:
         """The tests of orders and of its columns, in YAML's flow style."""
         self.write("models/m.yml", f"models: [{{name: orders, tests: [{of_orders}], columns: [{of_columns}]}}]\n")
 
-    def append(self, table: str, rows: Sequence[Row]) -> None:
-        found = self.iceberg.create_table_if_not_exists(("shop", table), schema=SCHEMA)
-        found.append(pa.Table.from_pylist([{**dict.fromkeys(SCHEMA.names), **row} for row in rows], SCHEMA))
+    def append(self, table: str, rows: Sequence[Row], schema: pa.Schema = SCHEMA) -> None:
+        found = self.iceberg.create_table_if_not_exists(("shop", table), schema=schema)
+        found.append(pa.Table.from_pylist([{**dict.fromkeys(schema.names), **row} for row in rows], schema))
 
     def rows_of(self, table: str) -> list[Row]:
         return self.iceberg.load_table(("shop", table)).scan().to_arrow().to_pylist()
