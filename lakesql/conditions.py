@@ -766,6 +766,12 @@ CONDITIONS: dict[str, Condition] = {
         "of its stream too; new ones begin at their `start`. One that was moved is "
         "read from its start, or from a time on: `--to start`, `--to TIME`.",
     ),
+    "table-ahead": Condition(
+        "The newest snapshot of a table lies ahead of this machine's clock by more than a minute, so that Iceberg "
+        "takes no commit: another machine has written it whose clock is ahead, or this one's is behind.",
+        "Set the clocks right. Where the snapshot's time is wrong, wait until it has come, or roll the table back to "
+        "the snapshot before it, then do what the next run says.",
+    ),
     "table-behind": Condition(
         "A table lacks batches that its checkpoint has written: somebody has rolled it back.",
         "`lakesql rewind MODEL` writes them again; `--to checkpoint` leaves them out. A stateful model: `--to start`; "
@@ -966,8 +972,13 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "upstream-expired": Condition(
         "A model is to begin with the stream of a table whose first snapshots have expired, so that rows would be "
-        "missing.",
-        "Rebuild the model that writes the table, or run once with `--accept-data-loss`.",
+        "missing; or the snapshot up to which it has read the table is gone.",
+        "Rebuild the model that writes the table, or run once with `--accept-data-loss`. Where the message says so, "
+        "rebuild the model that reads it.",
+    ),
+    "upstream-rolled-back": Condition(
+        "A table that a model streams was rolled back behind the snapshot up to which it was read.",
+        "Rebuild the model that reads it, or set the table forward to that snapshot again.",
     ),
     "upstream-rebuilt": Condition(
         "A model streams the table of another model, which was rebuilt since it was last read.",

@@ -11,10 +11,12 @@ from lakesql.catalog.connect import OpenCatalog, check_checkpoints
 from lakesql.compile.compiled import compiled_files
 from lakesql.compile.select import Select
 from lakesql.engine.batch.streaming_query import ModelQuery
+from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.lease import Leases
+from lakesql.engine.sources.binding import TableSource
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import Opening, kill_java, new_session
-from lakesql.errors import LakesqlError, RunError
+from lakesql.errors import LakesqlError, RunError, TransientError
 from lakesql.events import Emit, Noted, RunFinished, RunStarted, SessionStarted, now_ms
 from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
@@ -23,7 +25,7 @@ from lakesql.model.upkeep import rewrite_of
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect, bind_select, bind_selects
 from lakesql.run.interrupt import Interrupt, catch_signals
-from lakesql.run.prepare import RunContext, prepare_model
+from lakesql.run.prepare import RunContext, check_progress, prepare_model
 from lakesql.run.rebuilt import finish_rebuild
 from lakesql.run.spark import open_spark, session_settings
 from lakesql.run.supervise import POLL_S, Queries, Supervisor
@@ -173,7 +175,36 @@ class LeasedQueries:
             except RunError as lost:
                 if not lost.transient:
                     return lost
+        if not isinstance(error, LakesqlError) and (gone := self._find_gone(model)) is not None:
+            return gone
+        if not isinstance(error, LakesqlError) and (refusal := self._refusal(model)) is not None:
+            return refusal
         return explain(error, self.selects[model].select)
+
+    def _find_gone(self, model: str) -> LakesqlError | None:
+        """That somebody has removed the checkpoint from which the model was run."""
+        folder = checkpoint_of(self.context.manifest.target, model)
+        if model not in self.prepared or "metadata" in CheckpointFiles(self.context.session, folder).names():
+            return None
+        return TransientError.of(
+            "checkpoint-lost",
+            f"The checkpoint of model '{model}', {folder}, was removed while the model ran.",
+            why="Nothing of the batch is visible to readers.",
+            fix="The next try makes a new one where the table's ledger says how far it was, or says what to do.",
+        )
+
+    def _refusal(self, model: str) -> LakesqlError | None:
+        """What the next start of a model would say that streams tables: one may have been rebuilt or rolled back."""
+        bound = self.selects[model]
+        if not any(isinstance(binding.source, TableSource) for binding in bound.bindings):
+            return None
+        try:
+            check_progress(self.context, bound, checkpoint_of(self.context.manifest.target, model))
+        except LakesqlError as refusal:
+            return refusal
+        except Exception:  # whatever ails it now, what has ended the query is to be told
+            return None
+        return None
 
     def must_stop(self, model: str) -> RunError | None:
         """That the lease has passed to another runner."""

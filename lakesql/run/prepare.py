@@ -136,6 +136,12 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
     )
 
 
+def check_progress(context: RunContext, bound: BoundSelect, folder: str) -> None:
+    """Raise what `decide` raises of the model as it stands now."""
+    sources = read_sources(context.session, context.brokers, bound.bindings)
+    decide_all([read_state(context.session, each, sources) for each in query_identities(bound.select, folder)])
+
+
 def _open_keeper(context: RunContext, select: Select) -> Keeper | None:
     """What maintains the tables of a model; None where somebody else does."""
     upkeep, name = find_upkeep(context.manifest, select), select.model.name

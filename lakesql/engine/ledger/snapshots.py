@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -72,6 +72,15 @@ def read_history(table: JavaTable, tags: Iterable[str] = ()) -> Iterator[Snapsho
     for tag in tags if parent is not None else ():
         if (held := table.refs().get(tag)) is not None:
             yield read_snapshot(table.snapshot(held.snapshotId()))
+
+
+def find_abandoned(table: JavaTable, history: Collection[int]) -> dict[int, int]:
+    """The times, in milliseconds, of the snapshots that the table still has and that do not lead to its head."""
+    snapshots = table.snapshots()
+    if len(snapshots) <= len(history):
+        return {}
+    times = {int(each.snapshotId()): int(each.timestampMillis()) for each in snapshots}
+    return {id_: at_ms for id_, at_ms in times.items() if id_ not in history}
 
 
 def find_snapshot(table: JavaTable) -> Callable[[int], Snapshot | None]:

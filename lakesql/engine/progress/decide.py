@@ -32,7 +32,7 @@ from lakesql.engine.progress.position import (
     spark_position,
 )
 from lakesql.engine.progress.state import Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
-from lakesql.engine.progress.topics import check_topics, check_upstream
+from lakesql.engine.progress.topics import check_snapshots, check_topics, check_upstream
 from lakesql.errors import RunError, quoted
 from lakesql.names import REPLAY_SUFFIX
 
@@ -44,6 +44,7 @@ def decide(state: ProgressState) -> Decision:
     """Where the query continues. Raises `RunError` where the checkpoint and the ledger do not agree."""
     decision = compare_progress(state)
     check_upstream(state, decision)
+    check_snapshots(state, decision)
     if isinstance(decision, Fresh) and any(source.is_cut for source in state.sources):
         _check_cut(state)
         return decision

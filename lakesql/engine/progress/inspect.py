@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import assert_never
 
 from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger.rename import former_models
 from lakesql.engine.ledger.snapshots import (
+    JavaTable,
+    find_abandoned,
     load_table,
     read_entry,
     read_history,
@@ -24,7 +27,13 @@ from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers, find_held
 from lakesql.engine.sources.empty import explain_no_files, explain_no_records
 from lakesql.engine.sources.globs import files_of, find_files
+from lakesql.errors import RunError
+from lakesql.events import now_ms
+from lakesql.model.table_name import TableName
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
+
+AHEAD_MS = 60_000
+"""By how much a snapshot may be older than the one before it, for Iceberg to take it."""
 
 
 def read_state(
@@ -37,6 +46,8 @@ def read_state(
     """What the checkpoint and the table are now."""
     table = load_table(session, identity.table) if table_exists(session, identity.table) else None
     head = next(read_history(table), None) if table is not None else None
+    if table is not None:
+        _check_clock(identity.table, table)
     written = entry = read_newest_entry(table) if table is not None else None
     if table is not None and written is not None and written.model != identity.owner:
         entry = read_entry(table, identity.owner)
@@ -50,6 +61,19 @@ def read_state(
         written=written,
         accept_data_loss=accept_data_loss,
         moved=moved,
+    )
+
+
+def _check_clock(name: TableName, table: JavaTable) -> None:
+    """Raise `RunError` (`table-ahead`) where Iceberg takes no commit of the table, as it would be older than the last."""
+    snapshot = table.currentSnapshot()
+    if snapshot is None or snapshot.timestampMillis() - now_ms() < AHEAD_MS:
+        return
+    at = datetime.fromtimestamp(snapshot.timestampMillis() / 1000, UTC).isoformat(timespec="seconds")
+    raise RunError.of(
+        "table-ahead",
+        f"The newest snapshot of table {name} is of {at}, and by this machine's clock it is "
+        f"{datetime.now(UTC).isoformat(timespec='seconds')}.",
     )
 
 
@@ -80,12 +104,21 @@ def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding
             return Source(name, "rate")
         case TableSource(table=table):
             found = load_table(session, table)
-            rebuilt, is_cut = find_rebuilt(read_history(found))
+            history = tuple(read_history(found))
+            rebuilt, is_cut = find_rebuilt(history)
             at_ms = int(found.snapshot(rebuilt[0]).timestampMillis()) if rebuilt else None
             nothing = f"there is no row in {table} yet" if found.currentSnapshot() is None else ""
-            formers = former_models(found)
+            known = frozenset(each.id for each in history)
             return Source(
-                name, "table", rebuilt=rebuilt, rebuilt_ms=at_ms, is_cut=is_cut, nothing=nothing, formers=formers
+                name,
+                "table",
+                rebuilt=rebuilt,
+                rebuilt_ms=at_ms,
+                is_cut=is_cut,
+                nothing=nothing,
+                formers=former_models(found),
+                history=known,
+                abandoned=find_abandoned(found, known),
             )
         case _:
             assert_never(binding.source)

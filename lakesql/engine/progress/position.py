@@ -33,7 +33,8 @@ class Source:
     milliseconds since the epoch. `is_cut`: the first snapshots of a table are gone, and with them
     which rows they brought. Without `is_asked` nothing is known of Kafka's topics, and nothing follows from that.
     `held` are the partitions whose records a reader may not see all of, as a transaction is open: where it has begun.
-    `formers` are the names that the model of a table had before it was renamed.
+    `formers` are the names that the model of a table had before it was renamed. `history` are the snapshots that lead
+    to its head, as far as they are left, None where they were not asked for; `abandoned` the times of the others.
     """
 
     name: str
@@ -48,6 +49,8 @@ class Source:
     is_asked: bool = True
     held: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     formers: tuple[str, ...] = ()
+    history: frozenset[int] | None = None
+    abandoned: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def end(self) -> Position:

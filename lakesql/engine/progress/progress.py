@@ -79,7 +79,7 @@ class Progress:
 
         The checkpoint learns the ids of topics too: where the batch has no row, no table will say them.
         """
-        offsets = read_offsets(self._files, batch)
+        offsets = self._read_offsets(batch)
         names = [source.name for source in self._sources]
         if len(names) != len(offsets):  # Spark reads a stream twice that a stateful SELECT joins with itself
             names = [str(index) for index in range(len(offsets))]
@@ -174,6 +174,17 @@ class Progress:
                         f"Topic '{topic}' was deleted and made again while it was read.",
                         fix="The next try says what to do.",
                     )
+
+    def _read_offsets(self, batch: int) -> list[Position]:
+        try:
+            return read_offsets(self._files, batch)
+        except ValueError:
+            raise TransientError.of(
+                "checkpoint-lost",
+                f"The file offsets/{batch} of the checkpoint at {self._files.folder} was removed while it was used.",
+                why="Spark has just written it. Nothing of the batch is visible to readers.",
+                fix="The next try says what to do.",
+            ) from None
 
     def _save(self, origin: Origin) -> None:
         self._origin = origin

@@ -19,7 +19,7 @@ from lakesql.engine.progress.position import (
     rebuilt_starts,
 )
 from lakesql.engine.progress.state import Batch, ProgressState, StartFrom, newest_batch
-from lakesql.engine.progress.topics import known_topics
+from lakesql.engine.progress.topics import check_snapshots, known_topics
 from lakesql.errors import RunError, quoted
 
 RewindTo = Literal["ledger", "checkpoint", "start"] | int
@@ -39,7 +39,9 @@ def choose_start(state: ProgressState, to: RewindTo, allow_duplicates: bool = Fa
             there = replace(there, positions={**there.positions, **renamed})
             positions = positions_now(state.sources, there.positions, there.topics)
             says = [f"continues where {there.said}", *_say_renamed(renamed), *_say_replaced(state, there)]
-            return StartFrom(positions, follows, "; ".join(says), accepted=state.accepted)
+            start = StartFrom(positions, follows, "; ".join(says), accepted=state.accepted)
+            check_snapshots(state, start)
+            return start
         case _:
             start_ms = None if to == "start" else to
             if start_ms is not None and any(source.kind in ("table", "rate") for source in state.sources):

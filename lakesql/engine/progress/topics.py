@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from lakesql.engine.progress.advice import fix_by_refill, fix_by_reread, rewind_command
 from lakesql.engine.progress.position import NO_ID, Position, Positions, Source, is_another
@@ -54,6 +55,35 @@ def check_upstream(state: ProgressState, decision: Decision) -> None:
                 "place.",
                 fix=f"To take those: lakesql rebuild {state.model}",
             )
+
+
+def check_snapshots(state: ProgressState, decision: Decision) -> None:
+    """Raise `RunError` where a table that is streamed does not lead on from where it was read: it was rolled back
+    (`upstream-rolled-back`), or the snapshot is gone (`upstream-expired`)."""
+    positions = next_positions(state, decision)
+    for source in state.sources:
+        position = positions.get(source.name)
+        at = position.get("snapshot_id") if isinstance(position, dict) and source.kind == "table" else None
+        if source.history is None or at is None or at < 0 or at in source.history:
+            continue
+        refill = f"lakesql rebuild {state.model}"
+        if at in source.abandoned:
+            when = datetime.fromtimestamp(source.abandoned[at] / 1000, UTC).isoformat(timespec="seconds")
+            raise RunError.of(
+                "upstream-rolled-back",
+                f"Table '{source.name}', which model '{state.model}' streams, was read up to its snapshot {at} of "
+                f"{when}, and no longer leads on from there: somebody has rolled it back.",
+                why="The rows that were read of the snapshots since are in the model's table, and not in this one.",
+                fix=f"To have what is in it now: {refill}. Or set the table forward to that snapshot again: CALL "
+                f"<catalog>.system.set_current_snapshot('<namespace>.<table>', {at})",
+            )
+        raise RunError.of(
+            "upstream-expired",
+            f"Table '{source.name}', which model '{state.model}' streams, was read up to its snapshot {at}, which is "
+            "gone: it has expired, or the table was rolled back, or made again.",
+            why="Which rows have come since nobody can tell.",
+            fix=f"To have what is in it now: {refill}",
+        )
 
 
 def next_positions(state: ProgressState, decision: Decision) -> Positions:

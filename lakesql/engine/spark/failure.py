@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
@@ -185,9 +186,17 @@ def _find_storage_problem(failure: _Failure) -> Problem | None:
 def _other_problem(failure: _Failure) -> Problem:
     if "Table UUID does not match" in failure.message:  # of a table that was loaded before, when it is refreshed
         return Problem("table-recreated", "A table of the model was dropped and made again while a batch was written.")
+    if ahead := _AHEAD.search(failure.message):
+        at = datetime.fromtimestamp(int(ahead[1]) / 1000, UTC).isoformat(timespec="seconds")
+        return Problem(
+            "table-ahead", f"A table of the model has a snapshot of {at}, which is still to come by this clock."
+        )
     what = f"{failure.name}: {failure.what}" if failure.name else failure.what
     return Problem("batch-failed", what, why=_INVISIBLE)
 
+
+_AHEAD = re.compile(r"Invalid (?:snapshot|update) timestamp \d+: before [\w ]+? (\d+)")
+"""What Iceberg says of a commit that would be older than the one before it, by more than a minute."""
 
 _IN_SQL = re.compile(r"== SQL(?: of [^(]*)? \(line (\d+), position (\d+)\) ==")
 _AT = re.compile(r"(?:; |\()line (\d+),? pos (\d+)")
