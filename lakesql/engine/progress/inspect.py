@@ -65,7 +65,7 @@ def read_state(
 
 
 def _check_clock(name: TableName, table: JavaTable) -> None:
-    """Raise `RunError` (`table-ahead`) where Iceberg takes no commit of the table, as it would be older than the last."""
+    """Raise `RunError` (`table-ahead`) where Iceberg takes no commit of the table: it would be older than the last."""
     snapshot = table.currentSnapshot()
     if snapshot is None or snapshot.timestampMillis() - now_ms() < AHEAD_MS:
         return
