@@ -92,6 +92,9 @@ ROW = "_lakesql_row"
 DELETE = "_lakesql_delete"
 """Whether a row of a keyed batch deletes its key (`delete_when`)."""
 
+CORRUPT = "_lakesql_corrupt"
+"""The field of what is read that is NULL unless the record does not fit the contract: its text, or why (Avro)."""
+
 UNPARSABLE = "unparsable"
 REQUIRED_MISSING = "required-missing"
 NO_VALUE = "tombstone"

@@ -14,6 +14,7 @@ from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import check_column, check_name
 from lakesql.project.duration import parse_duration
 from lakesql.stream.client import find_client_options
+from lakesql.stream.text_encoding import UTF_8, find_encoding, is_wide
 from lakesql.stream.types import TYPE_NAMES, field_name, parse_type, parts_of
 from lakesql.words import answer, suggest
 
@@ -49,16 +50,18 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class Csv:
-    """How the lines of a CSV stream are read. Columns are matched by position."""
+    """How the records of a CSV stream are read."""
 
     header: bool = option(
-        "Whether each file starts with a line of the names in `columns`, which is not a record. They may be quoted, in "
-        "another case, or have spaces around them; a line of other names is a record.",
+        "Whether each file starts with a line of names, which is not a record. Its columns are those of these names "
+        "then, in the header's order; without it, those of the contract, in the contract's order.",
         default=False,
     )
     delimiter: str = option("The separator of two values.", default=",")
     quote: str = option("The quote around a value that contains the delimiter.", default='"')
-    escape: str = option("What escapes a quote inside a quoted value.", default="\\")
+    escape: str = option(
+        "What escapes a quote inside a quoted value: a second quote, or another character.", default='"'
+    )
     null_value: str = option("A text that means NULL; an empty value does too.", default="")
     timestamp_format: str = option("Spark's pattern of timestamps; ISO 8601 if left out.", default="")
 
@@ -164,6 +167,15 @@ def _read_limit(node: Node) -> int | None:
         raise ProjectError.of("wrong-value", what, place=node.place) from None
 
 
+def _read_text_encoding(node: Node) -> str:
+    found = find_encoding(str(node.value))
+    if found is None:
+        what = f"{node.shown} is no encoding that lakesql reads."
+        fix = "Write utf-8, utf-16, or an encoding of one byte a character, such as latin-1 or windows-1252."
+        raise ProjectError.of("wrong-value", what, fix=fix, place=node.place)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _StreamOptions:
     """The keys of one entry under `streams:`."""
@@ -202,7 +214,18 @@ class _StreamOptions:
         default=1_000_000,
         read=_read_limit,
     )
-    csv: Csv = option("How a CSV stream's lines are read.", factory=Csv)
+    csv: Csv = option("How a CSV stream's records are read.", factory=Csv)
+    multiline: bool | None = option(
+        "Of JSON and CSV in files: whether a record may have several lines. One task reads each file of CSV then, and "
+        "holds each file of JSON in memory. `true` for CSV and `false` for JSON if left out.",
+        default=None,
+    )
+    encoding: str = option(
+        "Of JSON and CSV: how text is encoded. `utf-8`, any encoding of one byte a character, such as `latin-1` or "
+        "`windows-1252`, and `utf-16` of CSV in files.",
+        default="utf-8",
+        read=_read_text_encoding,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +256,8 @@ class Stream:
     names_key: bool = True
     schema_fields: tuple[str, ...] = ()
     source_table: str = ""
+    multiline: bool = False
+    encoding: str = UTF_8
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -272,12 +297,21 @@ def read_stream(node: Node) -> Stream:
         is_open=not columns,
         names_key=bool(options.key),
         source_table=options.source_table,
+        multiline=_is_multiline(options, origin),
+        encoding=options.encoding,
     )
-    for check in (_check_topics, _check_references, _check_columns, _check_format, _check_envelope):
+    for check in (_check_topics, _check_references, _check_columns, _check_format, _check_text, _check_envelope):
         problems.extend(check(stream, node))
     if problems:
         raise ProjectError(problems)
     return stream
+
+
+def _is_multiline(options: _StreamOptions, origin: Origin) -> bool:
+    """Whether a record may have several lines: those of a topic are what they are."""
+    if options.multiline is not None:
+        return options.multiline
+    return options.format == "csv" and isinstance(origin, FilePath)
 
 
 def _read_origin(options: _StreamOptions, node: Node) -> Origin:
@@ -417,6 +451,21 @@ def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
         yield Problem("wrong-value", what, place=place)
     elif path.startswith(("/", "~")) or ".." in path.split("/") or "://" in path:
         yield Problem("outside-project", f"The path '{path}' leaves the project.", place=place)
+
+
+def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
+    """Whether what is said of the records' text goes with their format and origin."""
+    multiline, encoding = node.get("multiline"), node.get("encoding")
+    is_text, in_files = stream.format in ("json", "csv"), isinstance(stream.origin, FilePath)
+    if multiline and not (is_text and in_files):
+        what = f"Stream '{stream.name}' says 'multiline', which is asked of JSON and CSV in files."
+        yield Problem("wrong-value", what, place=multiline.place)
+    if encoding and not (is_text and stream.envelope == "none"):
+        what = f"Stream '{stream.name}' says 'encoding', which only JSON and CSV have that are no change feed."
+        yield Problem("wrong-value", what, place=encoding.place)
+    elif encoding and is_wide(stream.encoding) and not (stream.format == "csv" and in_files and stream.multiline):
+        what = f"Stream '{stream.name}' is read in {stream.encoding}, which is done for CSV in files alone."
+        yield Problem("wrong-value", what, "It is not read line by line.", place=encoding.place)
 
 
 def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:

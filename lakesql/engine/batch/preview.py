@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.dead_letter import union_letters
+from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.batch.refuse import check_expectations
 from lakesql.engine.batch.rows import BatchRows, checked_rows, find_letters, kept_rows, open_streams
 from lakesql.engine.batch.sink import Sink
@@ -20,6 +21,7 @@ def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
     Writes nothing. Raises `RunError` (`expectation-failed`) where rows would stop the model.
     """
     counters, select, session = BatchCounters(), sink.select, arrived.sparkSession
+    sink = sink.over(batch_bindings(session, arrived, sink.bindings, sink.emit))
     records, _ = open_streams(sink, arrived, counters, Moves())
     checked = None
     if select.writing.is_mirror:

@@ -13,6 +13,7 @@ from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.feed import open_feed
+from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import Parsing, good_records, read_records
 from lakesql.engine.spark.plan import replace_view
@@ -28,8 +29,10 @@ def preview_rows(
     """The columns and at most `limit` rows of the SELECT; how many records were read, and the bad ones by reason."""
     records, rejected = 0, dict[str, int]()
     for binding in bindings:
-        first = read_records(session, (binding,), streaming=False).limit(RECORDS).persist()
-        (parsed,) = Parsing(select, (binding,)).parse(first)
+        arrived = read_records(session, (binding,), streaming=False)
+        of_files = batch_bindings(session, arrived, (binding,), lambda _: None)
+        first = arrived.limit(RECORDS).persist()
+        (parsed,) = Parsing(select, of_files).parse(first)
         for reason, count in parsed.groupBy(F.col(f"{REJECTED}.reason").alias("reason")).count().collect():
             records += count
             if reason is not None:

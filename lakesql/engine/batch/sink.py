@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pyspark.sql import DataFrame
@@ -55,6 +55,10 @@ class Sink:
     def __post_init__(self) -> None:
         """Begin with nothing parsed: each query has a sink of its own."""
         object.__setattr__(self, "parsing", Parsing(self.select, self.bindings))
+
+    def over(self, bindings: tuple[StreamBinding, ...]) -> Sink:
+        """The same, of one batch whose streams are these."""
+        return self if bindings is self.bindings else replace(self, bindings=bindings)
 
     @property
     def model(self) -> Model:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.engine.batch.arrivals import Arrivals
 from lakesql.engine.batch.dead_letter import DeadLetters, union_letters, unknown_rows, write_dead_letters
+from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.batch.gather import gather
 from lakesql.engine.batch.late import late_letters
 from lakesql.engine.batch.letters import take_letters
@@ -60,6 +61,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
     sink.reached("view")
     is_small = False
     if not sink.select.query.stateful:
+        sink = sink.over(batch_bindings(session, arrived, sink.bindings, sink.emit))
         arrived, is_small = gather(arrived, sink.progress.planned)
     rows = open_rows(sink, session, arrived, is_small)
     if rows.is_counted and rows.checked is not None:
@@ -137,6 +139,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
 def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     """Write the bad records of one batch of a stateful model's streams: the companion of its streaming query."""
     entry = sink.progress.entry(batch)
+    sink = sink.over(batch_bindings(arrived.sparkSession, arrived, sink.bindings, sink.emit))
     letters = bad_records(sink, sink.parsing.parse(arrived))
     if not union_letters(letters).isEmpty():
         session = arrived.sparkSession

@@ -21,7 +21,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.parse import (
-    CORRUPT,
     Contract,
     ContractColumn,
     as_text,
@@ -29,6 +28,7 @@ from lakesql.engine.records.parse import (
     from_json,
 )
 from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES
+from lakesql.names import CORRUPT
 from lakesql.stream.stream import Encoding
 
 UNAVAILABLE = "__debezium_unavailable_value"

@@ -10,7 +10,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.parse import CORRUPT, from_json
+from lakesql.engine.records.parse import from_json
+from lakesql.names import CORRUPT
 from lakesql.stream.feed_schema import FIELD_PARTS, SEPARATOR
 
 SOURCE = T.StructType(

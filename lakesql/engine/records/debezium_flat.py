@@ -7,7 +7,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.debezium import KINDS, READ, SOURCE, TRANSACTION, by_name
-from lakesql.engine.records.parse import CORRUPT, from_json
+from lakesql.engine.records.parse import from_json
+from lakesql.names import CORRUPT
 
 _FLAT = {
     **{each.name: (f"__source_{each.name}", f"__{each.name}") for each in SOURCE.fields},

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.engine.records.debezium import KINDS, READ, SOURCE, TRANSACTION
-from lakesql.engine.records.parse import CORRUPT, from_json
+from lakesql.engine.records.parse import from_json
+from lakesql.names import CORRUPT
 
 _OPS = {"load": "r", "insert": "c", "update": "u", "delete": "d"}
 _FLAT_OPS = {"I": "c", "U": "u", "D": "d"}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import operator
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
@@ -18,12 +17,22 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.compile.quote import identifier
 from lakesql.engine.records.avro_value import avro_row
+from lakesql.engine.records.csv_text import (
+    CsvHeader,
+    has_open_quote,
+    has_several_lines,
+    is_record,
+    is_whole,
+    problems_of,
+    read_csv,
+)
+from lakesql.engine.records.encodings import decoded
 from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone
-from lakesql.names import NO_VALUE, RAW, RECORD, REJECTED, REQUIRED_MISSING, ROW, UNPARSABLE
+from lakesql.names import CORRUPT, NO_VALUE, RAW, RECORD, REJECTED, REQUIRED_MISSING, ROW, UNPARSABLE
 from lakesql.names import TOMBSTONE as TOMBSTONE_KEY
 from lakesql.stream.stream import RECORD_FIELDS, Csv, Encoding, Envelope, Unit
+from lakesql.stream.text_encoding import UTF_8
 
 RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
 """What a dead letter keeps of its record."""
@@ -54,7 +63,9 @@ class Contract:
     the events of an open stream, as texts of `FieldSchema`; none where the stream declares its columns. `is_mirrored`:
     a row is found by its key, so that a record whose own key has other columns is a dead letter; so is one without a
     key, unless the stream `names_key`. `source_table` is the one whose changes are taken. `takes_tombstones`: a record
-    without a value deletes the row of its key.
+    without a value deletes the row of its key. `headers` are those of CSV files whose columns are in another order:
+    such a record begins with its header. `is_one_line`: a record of CSV is a line, whatever is quoted in it. `encoding`
+    is that of the values.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -72,6 +83,9 @@ class Contract:
     source_table: str = ""
     takes_tombstones: bool = False
     unused: tuple[str, ...] = ()
+    headers: tuple[CsvHeader, ...] = ()
+    is_one_line: bool = False
+    encoding: str = UTF_8
 
 
 def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False) -> DataFrame:
@@ -82,6 +96,7 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
     columns mean nothing. With `keep_raw` every record has its own raw fields too, as `_lakesql_raw`. Where the contract
     takes tombstones, `_lakesql_tombstone` has the key of each; one whose key cannot be read is a bad record.
     """
+    raw = _in_utf8(raw, contract)
     if contract.format == "csv":
         raw = _without_headers(raw, contract)
     reason = _reason(contract)
@@ -90,7 +105,7 @@ def parse_records(raw: DataFrame, contract: Contract, keep: frozenset[str], keep
         unread = F.when(F.col(TOMBSTONE_KEY).isNull(), F.lit(NO_VALUE))
         reason = F.when(F.col("value").isNull(), unread).otherwise(reason)
     # Projections of their own, which Spark does not merge: a record is read once, and judged once.
-    read = with_each(raw, {**_read(contract), _REASON: reason})
+    read = _as_arrived(with_each(raw, {**_read(contract), _REASON: reason}), contract)
     return read.select(
         # What does not fit is in a record that is rejected; a cast of it would fail the batch.
         *(F.col(ROW)[column.name].try_cast(column.type).alias(column.name) for column in contract.columns),
@@ -122,15 +137,31 @@ def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
     for fault in reversed(_faults(contract)):
         details = F.when(fault.holds, fault.detail()).otherwise(details)
     read = {**_read(contract), ROW: _row(contract)}
-    return with_each(rejected, read).withColumn("detail", details).drop(*read)
+    found = with_each(_in_utf8(rejected, contract), read).withColumn("detail", details).drop(*read)
+    return _as_arrived(found, contract)
+
+
+_BYTES = "_lakesql_bytes"
+
+
+def _in_utf8(raw: DataFrame, contract: Contract) -> DataFrame:
+    """Raw records whose values are in UTF-8; as they have arrived, until `_as_arrived`, they are another column."""
+    if contract.encoding == UTF_8:
+        return raw
+    value = F.col("value")
+    return raw.withColumns({_BYTES: value, "value": decoded(value, contract.encoding)})
+
+
+def _as_arrived(records: DataFrame, contract: Contract) -> DataFrame:
+    """The records with the bytes that have arrived."""
+    if contract.encoding == UTF_8:
+        return records
+    return records.withColumn("value", F.col(_BYTES)).drop(_BYTES)
 
 
 _REASON = "_lakesql_reason"
 _ELEMENTS = "_lakesql_elements"
 _TEXTS = "_lakesql_texts"
-CORRUPT = "_lakesql_corrupt"
-"""The field of what is read that is NULL unless the record does not fit the contract: its text, or why (Avro)."""
-
 Reader = Callable[[Column, T.StructType], Column]
 """Reads a text as a struct whose last field gets the text when it does not fit."""
 
@@ -303,10 +334,17 @@ def _faults(contract: Contract) -> tuple[_Fault, ...]:
     if contract.format == "json":
         faults.append(_Fault(~_is_one_value(), UNPARSABLE, lambda: _json_detail(contract)))
     elif contract.format in ("csv", "avro"):
-        if contract.format == "csv":
-            faults.append(_Fault(_is_several_lines(contract.csv), UNPARSABLE, lambda: F.lit("more than one line")))
+        faults += _header_faults(contract)
         faults.append(_unread(contract))
     return (*faults, *_column_faults(contract, has_text=contract.format in ("json", "csv")))
+
+
+def _header_faults(contract: Contract) -> list[_Fault]:
+    """What is wrong with the records of files whose header cannot be read."""
+    return [
+        _Fault(_text().startswith(header.prefix), UNPARSABLE, lambda said=header.problem: F.lit(said))  # type: ignore[misc]
+        for header in problems_of(contract.headers)
+    ]
 
 
 def _say_tombstone(contract: Contract) -> str:
@@ -320,9 +358,29 @@ def _unread(contract: Contract) -> _Fault:
     row = F.col(ROW)
     if contract.format == "avro":  # what does not fit is said there, in words
         return _Fault(row[CORRUPT].isNotNull(), UNPARSABLE, lambda: row[CORRUPT])
-    shapeless = "not a JSON object" if contract.format == "json" else "not a line of the contract's columns"
     unread = row.isNull() | row[CORRUPT].isNotNull()
-    return _Fault(unread, UNPARSABLE, lambda: F.coalesce(_misfit(contract), F.lit(shapeless)))
+    if contract.format == "csv":
+        unread |= ~is_whole(row)
+        if contract.is_one_line:
+            unread |= has_open_quote(_text(), contract.csv)
+        return _Fault(unread, UNPARSABLE, lambda: _csv_detail(contract))
+    return _Fault(unread, UNPARSABLE, lambda: F.coalesce(_misfit(contract), F.lit("not a JSON object")))
+
+
+def _csv_detail(contract: Contract) -> Column:
+    """What is wrong with a text that is not one record of CSV that fits."""
+    shape = F.when(has_open_quote(_text(), contract.csv), F.lit("a quote in it is not closed"))
+    shape = shape.when(has_several_lines(_body(contract), contract.csv), F.lit("more than one line"))
+    return F.coalesce(shape, _misfit(contract), F.lit("not a line of the contract's columns"))
+
+
+def _body(contract: Contract) -> Column:
+    """The text of a record, without the header before it."""
+    text = _text()
+    for header in contract.headers:
+        body = F.substring(_text(), len(header.prefix) + 1, 2**31 - 1)
+        text = F.when(_text().startswith(header.prefix), body).otherwise(text)
+    return text
 
 
 def _json_detail(contract: Contract) -> Column:
@@ -494,7 +552,9 @@ def _misfits(value: Column, seen: Column, wanted: T.DataType, path: str) -> list
 
 
 def _reader(contract: Contract) -> Reader:
-    return from_json if contract.format == "json" else _from_csv(contract.csv)
+    if contract.format == "json":
+        return from_json
+    return partial(read_csv, options=contract.csv, headers=contract.headers)
 
 
 JSON_OPTIONS = {"enableDateTimeParsingFallback": "false"}
@@ -507,54 +567,10 @@ def from_json(text: Column, schema: T.StructType) -> Column:
     return F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **JSON_OPTIONS})
 
 
-def _from_csv(options: Csv) -> Reader:
-    spark_options = {
-        "mode": "PERMISSIVE",
-        "columnNameOfCorruptRecord": CORRUPT,
-        "sep": options.delimiter,
-        "nullValue": options.null_value,
-        "quote": options.quote,
-        "escape": options.escape,
-    }
-    if options.timestamp_format:
-        spark_options["timestampFormat"] = options.timestamp_format
-    # The typed method takes the schema as DDL only.
-    return lambda text, schema: F.from_csv(_without_line_end(text), _ddl(schema), spark_options)
-
-
-_LINE_END = r"\r?\n\z"
-
-
-def _without_line_end(text: Column) -> Column:
-    return F.when(text.endswith("\n"), F.regexp_replace(text, _LINE_END, "")).otherwise(text)
-
-
-def _is_several_lines(options: Csv) -> Column:
-    """Whether a value has a line break that is not quoted: Spark reads the first line alone, and says nothing."""
-    text, quote, escape = _text(), re.escape(options.quote), re.escape(options.escape)
-    plain = f"[^{quote}{escape}]|{escape}{quote}" if quote == escape else f"[^{quote}{escape}]|{escape}."
-    unquoted = F.regexp_replace(text, f"(?s){quote}(?:{plain})*{quote}", "")
-    return text.contains("\n") & _without_line_end(unquoted).contains("\n")
-
-
 def _without_headers(source: DataFrame, contract: Contract) -> DataFrame:
-    """The lines that are records: not blank, and with `header` not the line of column names."""
-    line = F.rtrim(_text())
-    is_record = line != ""
-    if contract.csv.header:
-        is_record &= ~_is_header(contract)
-    return source.where(F.col("value").isNull() | is_record)
-
-
-def _is_header(contract: Contract) -> Column:
-    """Whether a line has the names of the columns, in their order: quoted or not, in any case, with spaces around."""
+    """The lines that are records, of a format of lines."""
     names = [column.name for column in contract.columns]
-    fields = [T.StructField(f"c{number}", T.StringType()) for number in range(len(names))]
-    text = F.ltrim(_text(), F.lit("\ufeff"))  # a byte order mark
-    found = _from_csv(contract.csv)(text, T.StructType([*fields, T.StructField(CORRUPT, T.StringType())]))
-    same = [F.lower(F.trim(found[f.name])) == name.strip().lower() for f, name in zip(fields, names, strict=True)]
-    is_likely = F.lower(text).contains(names[0].lower())  # most lines are not read for it
-    return F.coalesce(F.when(is_likely, reduce(operator.and_, same, found[CORRUPT].isNull())), F.lit(False))
+    return source.where(F.col("value").isNull() | is_record(_text(), names, contract.csv))
 
 
 def _holds(contract: Contract, kind: type[T.DataType]) -> bool:
@@ -642,7 +658,3 @@ def _exists(items: Column, test: Callable[[Column], Column | None]) -> Column | 
 def _any(conditions: Iterable[Column | None]) -> Column | None:
     known = [condition for condition in conditions if condition is not None]
     return reduce(operator.or_, known) if known else None
-
-
-def _ddl(schema: T.StructType) -> str:
-    return ", ".join(f"{identifier(field.name)} {field.dataType.simpleString()}" for field in schema.fields)

@@ -17,8 +17,8 @@ from pyspark.sql import types as T
 from lakesql.engine.records.change_values import LONG_FRACTION, contract_hint, is_nested, is_unavailable, typed
 from lakesql.engine.records.debezium import HEAD
 from lakesql.engine.records.event import change_field
-from lakesql.engine.records.parse import CORRUPT, Contract, ContractColumn, from_json
-from lakesql.names import CHANGE
+from lakesql.engine.records.parse import Contract, ContractColumn, from_json
+from lakesql.names import CHANGE, CORRUPT
 
 PLAIN = "_lakesql_plain"
 """A struct of `values`, the row after the change, of what the event has besides its rows, and of `is_plain`: whether

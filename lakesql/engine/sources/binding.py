@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from lakesql.model.table_name import TableName
 from lakesql.project.profiles import Connection, Files, Rate
 from lakesql.stream.stream import Stream
+from lakesql.stream.text_encoding import UTF_8, is_wide
 
 if TYPE_CHECKING:
     from pyspark.sql import types as T
 
     from lakesql.engine.records.parse import Contract, ContractColumn
+    from lakesql.engine.sources.csv_files import FileHeaders
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ class StreamBinding:
     leave out, as the table has their values, and `unused` those that it may leave out, as nothing reads them. `moves`:
     what its changes do to the keys of rows is asked for. `takes_tombstones`: a record without a value deletes the row
     of its key. `is_mirrored`: rows are found by the feed's key. `is_replayed`: its records are dead letters that are
-    read again, as bytes. No tombstone among them deletes: the table may have rows that came after it.
+    read again, as bytes. No tombstone among them deletes: the table may have rows that came after it. `headers` are
+    those of a batch's CSV files.
     """
 
     stream: Stream
@@ -46,6 +49,7 @@ class StreamBinding:
     moves: bool = False
     is_mirrored: bool = False
     is_replayed: bool = False
+    headers: FileHeaders | None = None
 
     @property
     def has_rows(self) -> bool:
@@ -62,7 +66,14 @@ class StreamBinding:
     @property
     def has_json(self) -> bool:
         """Whether Spark's own reader of JSON lines reads the records: twice as fast as it parses single texts."""
-        return self.stream.format == "json" and isinstance(self.source, Files) and not self.is_replayed
+        stream = self.stream
+        is_plain = stream.format == "json" and not stream.multiline and stream.encoding == UTF_8
+        return is_plain and isinstance(self.source, Files) and not self.is_replayed
+
+    @property
+    def has_csv_headers(self) -> bool:
+        """Whether its files, or the dead letters of these, are CSV whose first record names the columns."""
+        return self.stream.format == "csv" and self.stream.csv.header and isinstance(self.source, Files)
 
 
 def contract_of(binding: StreamBinding) -> Contract:
@@ -89,6 +100,9 @@ def contract_of(binding: StreamBinding) -> Contract:
         source_table=stream.source_table,
         takes_tombstones=binding.takes_tombstones and not binding.is_replayed,
         unused=binding.unused,
+        headers=tuple(header for header, _ in binding.headers.files) if binding.headers else (),
+        is_one_line=isinstance(binding.source, Files) and not stream.multiline and not binding.is_replayed,
+        encoding=UTF_8 if is_wide(stream.encoding) else stream.encoding,
     )
 
 

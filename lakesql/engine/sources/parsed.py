@@ -13,7 +13,6 @@ from lakesql.compile.quote import column_of, identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.engine.records.changes import parse_changes
 from lakesql.engine.records.parse import (
-    CORRUPT,
     missing_reason,
     parse_records,
     raw_struct,
@@ -22,9 +21,10 @@ from lakesql.engine.records.parse import (
     row_reason,
 )
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_of
+from lakesql.engine.sources.csv_files import with_prefixes
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.plan import Repeated
-from lakesql.names import CHANGE, IGNORED, NEW_FIELDS, POSITION, RAW, RECORD, REJECTED, ROW, TOMBSTONE
+from lakesql.names import CHANGE, CORRUPT, IGNORED, NEW_FIELDS, POSITION, RAW, RECORD, REJECTED, ROW, TOMBSTONE
 from lakesql.project.profiles import Files
 from lakesql.stream.stream import RECORD_FIELDS, Stream, change_fields
 
@@ -45,6 +45,12 @@ def pack(raws: Sequence[DataFrame]) -> DataFrame:
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), packed)
 
 
+def unpack(batch: DataFrame, index: int, count: int) -> DataFrame:
+    """The raw records of one of the streams in what `pack` has made of that many."""
+    name = _packed(index)
+    return batch if count == 1 else batch.where(F.col(name).isNotNull()).select(f"{name}.*")
+
+
 class Parsing:
     """How the batches of one query are parsed: their raw records, as `read_records` has them."""
 
@@ -58,8 +64,7 @@ class Parsing:
 
 
 def _parse_stream(batch: DataFrame, index: int, select: Select, bindings: tuple[StreamBinding, ...]) -> DataFrame:
-    name, binding = _packed(index), bindings[index]
-    raw = batch if len(bindings) == 1 else batch.where(F.col(name).isNotNull()).select(f"{name}.*")
+    binding, raw = bindings[index], unpack(batch, index, len(bindings))
     records = parse_binding(raw, binding, select)
     return with_position(records, binding) if select.writing.has_positions else records
 
@@ -74,6 +79,7 @@ def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_r
     keep, keep_raw = select.query.record_fields, keep_raw or select.writing.has_positions
     if binding.has_rows:
         return _check_rows(raw, binding, keep, keep_raw)
+    raw = with_prefixes(raw, binding)
     if binding.has_changes:
         return parse_changes(raw, contract_of(binding), keep, select.change_fields, keep_raw)
     return parse_records(raw, contract_of(binding), keep, keep_raw)

@@ -13,13 +13,15 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakesql.compile.quote import identifiers, table_name, text
-from lakesql.engine.records.parse import CORRUPT, JSON_OPTIONS, read_type
+from lakesql.engine.records.json_text import split_documents
+from lakesql.engine.records.parse import JSON_OPTIONS, read_type
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
 from lakesql.engine.sources.broker import Offsets, consumer_options, open_broker
+from lakesql.engine.sources.csv_files import RECORD_SCHEMA, record_options, record_values
 from lakesql.engine.sources.globs import as_pattern, files_of, local_files
 from lakesql.errors import ProjectError
 from lakesql.model.writing import TASK_RECORDS
-from lakesql.names import ROW
+from lakesql.names import CORRUPT, ROW
 from lakesql.project.catalog import local_folder
 from lakesql.project.files import date_by_name
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
@@ -124,9 +126,18 @@ def _bytes(text: Column, in_base64: Column) -> Column:
 def _read_files(reader: Reader, binding: StreamBinding, glob: str) -> DataFrame:
     stream = binding.stream
     match stream.format:
+        case "csv" if stream.multiline:
+            records = _file_reader(reader, stream, "csv", glob).schema(RECORD_SCHEMA).options(**record_options(stream))
+            return record_values(records.load(glob), stream).selectExpr(*_raw_columns(*_FILE, value="value"))
+        case "json" if stream.multiline:
+            files = _file_reader(reader, stream, "text", glob).option("wholetext", True)
+            return split_documents(files.load(glob)).selectExpr(*_raw_columns(*_FILE, value="value"))
         case "csv" | "string" | "bytes":
             lines = _text_lines(reader, stream, glob)
             return lines.selectExpr(*_raw_columns(*_FILE, value="value"))
+        case "json" if not binding.has_json:
+            lines = _text_lines(reader, stream, glob)
+            return lines.selectExpr(*_raw_columns(*_FILE, value="value")).where("trim(CAST(value AS string)) != ''")
         case "json" | "parquet" | "avro":
             kind = _row_type(binding)
             reader = _file_reader(reader, stream, stream.format, glob).schema(kind)

@@ -1,0 +1,53 @@
+"""The streams of one batch: as its CSV files have their columns."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.csv_files import FileHeaders, with_headers, with_letters_headers
+from lakesql.engine.sources.parsed import unpack
+from lakesql.events import Emit, Noted, now_ms
+
+SHOWN = 3
+"""How many headers of a batch are named."""
+
+
+def batch_bindings(
+    session: SparkSession, arrived: DataFrame, bindings: tuple[StreamBinding, ...], emit: Emit
+) -> tuple[StreamBinding, ...]:
+    """The streams of a batch of raw records, or of dead letters that are read again, with the headers of its files.
+
+    Says which of the contract's columns a header does not have, and which others it has.
+    """
+    if not any(binding.has_csv_headers for binding in bindings):
+        return bindings
+    if any(binding.is_replayed for binding in bindings):
+        return tuple(
+            with_letters_headers(unpack(arrived, index, len(bindings)), binding)
+            for index, binding in enumerate(bindings)
+        )
+    found = with_headers(session, arrived, bindings)
+    for binding in found:
+        if binding.headers is not None:
+            for text in _remarks(binding.headers, binding):
+                emit(Noted(text, now_ms()))
+    return found
+
+
+def _remarks(headers: FileHeaders, binding: StreamBinding) -> list[str]:
+    remarks = []
+    for header, paths in headers.files:
+        missing = [name for name in binding.stream.column_names if name not in header.columns]
+        others = header.columns.count(None)
+        if not header.problem and not missing and not others:
+            continue
+        of = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+        said = [header.problem] if header.problem else []
+        if missing and not header.problem:
+            said.append(f"the header lacks {', '.join(missing)}")
+        if others and not header.problem:
+            said.append(f"{others} of its columns are not in the contract")
+        remarks.append(f"stream {binding.stream.name}: {of}: {'; '.join(said)}")
+    left = len(remarks) - SHOWN
+    return remarks if left <= 0 else [*remarks[:SHOWN], f"stream {binding.stream.name}: {left} more such headers"]

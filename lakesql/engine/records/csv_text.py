@@ -1,0 +1,211 @@
+"""How a CSV record's text becomes values: by position, or by the names of its file's header.
+
+Spark's parser of CSV says nothing of a quote that is never closed, nor of a second line behind the first. So a known
+value is put behind each record, and read as one more column: it is found where the record is whole, and ends there.
+"""
+
+from __future__ import annotations
+
+import csv
+import operator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.compile.quote import identifier
+from lakesql.names import CORRUPT
+from lakesql.stream.stream import Csv
+
+TAIL = "_lakesql_tail"
+"""The column behind the last one: `TAIL_TEXT` where a record is whole."""
+
+TAIL_TEXT = "lakesql"
+
+
+@dataclass(frozen=True, slots=True)
+class CsvHeader:
+    """The header of some files whose columns are not those of the contract, in its order.
+
+    `line` is the header as it stands in them, which is put before each of their records, with a line break.
+    `columns` are the contract's, by position, None where the contract does not have one. `problem`: why no record below
+    it can be read, in words.
+    """
+
+    line: str
+    columns: tuple[str | None, ...] = ()
+    problem: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """What a record of the files begins with."""
+        return f"{self.line}\n"
+
+
+def read_header(line: str, columns: Sequence[tuple[str, bool]], options: Csv) -> CsvHeader | None:
+    """The header that a file's first record is; None where its columns are the contract's, or it is a record itself.
+
+    `columns` are the contract's names, and whether each is a text. Names are compared as SQL does, without the blanks
+    around them. A line that names none of the columns is a record where it may be one: where the contract has columns
+    that are no text, and a value of each may be what stands there.
+    """
+    found = [name.strip().lower() for name in _split(line.removeprefix("\ufeff"), options)]
+    wanted = {name.strip().lower(): name for name, _ in columns}
+    if found == list(wanted):
+        return None
+    named = [wanted.get(name) for name in found]
+    twice = next((name for name in named if name and named.count(name) > 1), None)
+    if twice:
+        return CsvHeader(line, problem=f"the header of the file has the column {twice} twice")
+    if any(named):
+        return CsvHeader(line, tuple(named))
+    if _may_be_record(found, columns, options):
+        return None
+    return CsvHeader(line, problem=f"the header of the file names none of the columns: {line[:200]}")
+
+
+def _may_be_record(values: Sequence[str], columns: Sequence[tuple[str, bool]], options: Csv) -> bool:
+    if len(values) != len(columns) or all(is_text for _, is_text in columns):
+        return False
+    null = options.null_value.strip().lower()
+    typed = [value for value, (_, is_text) in zip(values, columns, strict=True) if not is_text]
+    return all(value in ("", null, "true", "false") or re.match(r"[-+.]?\d", value) for value in typed)
+
+
+def _split(line: str, options: Csv) -> list[str]:
+    """The values of a line. Python's reader knows delimiters and quotes of one character."""
+    if len(options.delimiter) != 1 or len(options.quote) != 1:
+        return [value.strip(options.quote) for value in line.split(options.delimiter)]
+    is_doubled = options.escape == options.quote
+    escape = None if is_doubled or len(options.escape) != 1 else options.escape
+    rows = csv.reader([line], delimiter=options.delimiter, quotechar=options.quote, escapechar=escape)
+    try:
+        return next(iter(rows), [])
+    except csv.Error:
+        return [line]
+
+
+def read_csv(text: Column, schema: T.StructType, options: Csv, headers: Sequence[CsvHeader]) -> Column:
+    """What Spark reads of a CSV record, as a struct of `schema` with `TAIL` before its last field, `CORRUPT`."""
+    found = _read(_without_line_end(text), schema, options)
+    for header in headers:
+        body = F.substring(text, len(header.prefix) + 1, 2**31 - 1)
+        found = F.when(text.startswith(header.prefix), _read_by_name(body, schema, options, header)).otherwise(found)
+    return found
+
+
+def _read(text: Column, schema: T.StructType, options: Csv) -> Column:
+    *columns, corrupt = schema.fields
+    whole = T.StructType([*columns, T.StructField(TAIL, T.StringType()), corrupt])
+    spark_options = {
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": CORRUPT,
+        "sep": options.delimiter,
+        "nullValue": options.null_value,
+        "quote": options.quote,
+        "escape": options.escape,
+    }
+    if options.timestamp_format:
+        spark_options["timestampFormat"] = options.timestamp_format
+    # The typed method takes the schema as DDL only.
+    return F.from_csv(F.concat(text, F.lit(options.delimiter + TAIL_TEXT)), _ddl(whole), spark_options)
+
+
+def _read_by_name(text: Column, schema: T.StructType, options: Csv, header: CsvHeader) -> Column:
+    """The record as a struct of `schema`, and TAIL: a column that the header does not have is NULL."""
+    kinds = {field.name: field.dataType for field in schema.fields}
+    file_fields = [
+        T.StructField(name, kinds[name]) if name else T.StructField(f"_lakesql_other_{number}", T.StringType())
+        for number, name in enumerate(header.columns)
+    ]
+    read = _read(_without_line_end(text), T.StructType([*file_fields, schema.fields[-1]]), options)
+    *columns, corrupt = schema.names
+
+    def by_name(found: Column) -> Column:
+        values = [
+            (found[name] if name in header.columns else F.lit(None).cast(kinds[name])).alias(name) for name in columns
+        ]
+        return F.struct(*values, found[TAIL].alias(TAIL), found[corrupt].alias(corrupt))
+
+    # A lambda binds what was read, so that it is read once and not once per column.
+    return F.transform(F.array(read), by_name)[0]
+
+
+def is_whole(row: Column) -> Column:
+    """Whether a record was read to its end, with every quote closed."""
+    return F.coalesce(row[TAIL] == TAIL_TEXT, F.lit(False))
+
+
+def has_open_quote(text: Column, options: Csv) -> Column:
+    """Whether the number of quotes in a record is odd: one is never closed, or was opened on another line."""
+    if not options.quote:
+        return F.lit(False)
+    plain = text
+    if options.escape and options.escape != options.quote:
+        plain = F.regexp_replace(text, f"(?s){re.escape(options.escape)}.", "")
+    without = F.length(F.replace(plain, F.lit(options.quote), F.lit("")))
+    return text.contains(options.quote) & ((F.length(plain) - without) % 2 == 1)
+
+
+def has_several_lines(text: Column, options: Csv) -> Column:
+    """Whether a record has a line break outside quotes that is not its end."""
+    unquoted = F.regexp_replace(text, quoted_pattern(options), "") if options.quote else text
+    return text.contains("\n") & _without_line_end(unquoted).contains("\n")
+
+
+def quoted_pattern(options: Csv) -> str:
+    """What is in quotes, as a regular expression."""
+    quote, escape = re.escape(options.quote), re.escape(options.escape)
+    plain = f"[^{quote}]|{quote}{quote}" if options.quote == options.escape else f"[^{quote}{escape}]|{escape}."
+    return f"(?s){quote}(?:{plain})*+{quote}"
+
+
+_LINE_END = r"\r?\n\z"
+
+
+def _without_line_end(text: Column) -> Column:
+    return F.when(text.endswith("\n"), F.regexp_replace(text, _LINE_END, "")).otherwise(text)
+
+
+def is_record(text: Column, names: Sequence[str], options: Csv) -> Column:
+    """Whether a line is a record: not blank, and with `header` not the names of the columns, in their order.
+
+    Of one column a value may be blank.
+    """
+    found = F.rtrim(text) != "" if len(names) > 1 else _without_line_end(text) != ""
+    return found & ~_is_header(text, names, options) if options.header else found
+
+
+def _is_header(text: Column, names: Sequence[str], options: Csv) -> Column:
+    """Whether a line has the names of the columns, in their order: quoted or not, in any case, with spaces around."""
+    fields = [T.StructField(f"c{number}", T.StringType()) for number in range(len(names))]
+    plain = F.ltrim(text, F.lit("\ufeff"))  # a byte order mark
+    schema = T.StructType([*fields, T.StructField(CORRUPT, T.StringType())])
+    found = _read(_without_line_end(plain), schema, options)
+    same = [F.lower(F.trim(found[f.name])) == name.strip().lower() for f, name in zip(fields, names, strict=True)]
+    is_likely = F.lower(plain).contains(names[0].strip().lower())  # most lines are not read for it
+    return F.coalesce(F.when(is_likely, reduce(operator.and_, same, found[CORRUPT].isNull())), F.lit(False))
+
+
+def split_lines(text: Column, options: Csv) -> Column:
+    r"""The records of a text, which has line breaks of `\r` alone between them."""
+    quote = options.quote
+    plain = f"[^{re.escape(quote)}\\r]" if quote else r"[^\r]"
+    choices = [plain, quoted_pattern(options).removeprefix("(?s)")] if quote else [plain]
+    records = F.regexp_extract_all(text, F.lit(f"(?s)((?:{'|'.join(choices)})++)"), F.lit(1))
+    unquoted = F.regexp_replace(text, quoted_pattern(options), "") if quote else text
+    is_several = text.contains("\r") & unquoted.contains("\r")
+    return F.when(is_several, records).otherwise(F.array(text))
+
+
+def _ddl(schema: T.StructType) -> str:
+    return ", ".join(f"{identifier(field.name)} {field.dataType.simpleString()}" for field in schema.fields)
+
+
+def problems_of(headers: Iterable[CsvHeader]) -> Iterator[CsvHeader]:
+    """The headers below which no record can be read."""
+    return (header for header in headers if header.problem)

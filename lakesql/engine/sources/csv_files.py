@@ -1,0 +1,208 @@
+"""CSV in files: the records of each file, and the headers of a batch's files.
+
+Spark reads a column by its position. So the driver looks at the first record of each file of a batch, before the batch
+is parsed: where it names the columns in another order than the contract, each record of the file gets it as a prefix.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakesql.engine.records.csv_text import CsvHeader, read_header, split_lines
+from lakesql.engine.records.parse import with_each
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.spark.gateway import java_class
+from lakesql.names import CORRUPT
+from lakesql.stream.stream import Csv, Stream
+from lakesql.stream.text_encoding import UTF_8, is_wide, java_name
+
+BYTES = "ISO-8859-1"
+"""The encoding in which each byte is a character, and none is lost."""
+
+_ONE = "_lakesql_one"
+"""The column of what Spark's reader has of a record of one value."""
+
+READERS = 8
+"""How many files' headers are read at once."""
+
+HEADER_LINES = 100
+"""How many lines a header may have, with line breaks in its names."""
+
+
+def charset_of(stream: Stream) -> str:
+    """The encoding in which Java reads a stream's files: as bytes, where each byte of ASCII is one of its own."""
+    return java_name(stream.encoding) if is_wide(stream.encoding) else BYTES
+
+
+def record_options(stream: Stream) -> dict[str, str]:
+    """The options by which Spark's reader of CSV finds the records of a file, with line breaks in quotes."""
+    return {
+        "multiLine": "true",
+        "lineSep": "\n",
+        "encoding": charset_of(stream),
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": CORRUPT,
+        "sep": stream.csv.delimiter,
+        "quote": stream.csv.quote,
+        "escape": stream.csv.escape,
+        "maxColumns": "1000000",
+    }
+
+
+RECORD_SCHEMA = f"{_ONE} string, {CORRUPT} string"
+"""What that reader is asked for: one value. A record of more is one that does not fit, of which it has the text."""
+
+
+def record_values(rows: DataFrame, stream: Stream) -> DataFrame:
+    """What was read with `record_options`, as `value`: the bytes of each record, without the end of its line."""
+    mark = "\ufeff" if is_wide(stream.encoding) else b"\xef\xbb\xbf".decode(BYTES)
+    value = F.col("value")
+    stages = (
+        F.coalesce(F.col(CORRUPT), _as_written(F.col(_ONE), stream.csv)),
+        F.when(value.endswith("\r"), F.rtrim(value, F.lit("\r"))).otherwise(value),
+        F.when(value.startswith(mark), F.substring(value, len(mark) + 1, 2**31 - 1)).otherwise(value),
+    )
+    for stage in stages:  # projections of their own, in which each is worked out once
+        rows = with_each(rows, {"value": stage})
+    each = rows.withColumn("value", F.explode(split_lines(value, stream.csv)))
+    return each.withColumn("value", F.encode("value", "UTF-8" if is_wide(stream.encoding) else BYTES))
+
+
+def _as_written(one: Column, options: Csv) -> Column:
+    """The text of a record of one value, in quotes where it needs them."""
+    quote = options.quote
+    if not quote:
+        return one
+    quoted = F.concat(
+        F.lit(quote), F.replace(one, F.lit(quote), F.lit((options.escape or quote) + quote)), F.lit(quote)
+    )
+    needs_quotes = one.contains(quote) | one.contains(options.delimiter) | one.contains("\n")
+    return F.when(one.isNull(), F.lit(quote * 2)).when(needs_quotes, quoted).otherwise(one)
+
+
+@dataclass(frozen=True, slots=True)
+class FileHeaders:
+    """The headers of a batch's files whose columns are not the contract's in its order, each with the paths of its
+    files. `is_of_all`: the batch has one header, and no file without it."""
+
+    files: tuple[tuple[CsvHeader, tuple[str, ...]], ...] = ()
+    is_of_all: bool = False
+
+
+def with_headers(
+    session: SparkSession, arrived: DataFrame, bindings: tuple[StreamBinding, ...]
+) -> tuple[StreamBinding, ...]:
+    """The streams as the files of a batch have them: with the headers that are not the contract's."""
+    asked = [binding for binding in bindings if binding.has_csv_headers]
+    if not asked:
+        return bindings
+    rows = arrived._jdf.queryExecution().toRdd()
+    paths = dict(sorted(_paths_of(rows)))
+    return tuple(
+        replace(binding, headers=_find(session, paths, binding)) if binding.has_csv_headers else binding
+        for binding in bindings
+    )
+
+
+def with_letters_headers(letters: DataFrame, binding: StreamBinding) -> StreamBinding:
+    """The stream as its dead letters have it that are read again: each has the header before its record.
+
+    `letters` are raw records.
+    """
+    if not binding.has_csv_headers:
+        return binding
+    first = F.substring_index(F.col("value").cast("string"), "\n", 1)
+    lines = letters.where(F.contains("value", F.lit(b"\n"))).select(first.alias("line")).distinct().collect()
+    names = _names(binding.stream)
+    found = (read_header(str(row["line"]), names, binding.stream.csv) for row in lines)
+    headers = tuple((header, tuple[str, ...]()) for header in found if header is not None and header.columns)
+    return replace(binding, headers=FileHeaders(headers))
+
+
+def _names(stream: Stream) -> list[tuple[str, bool]]:
+    return [(column.name, column.type == "string") for column in stream.columns]
+
+
+def _find(session: SparkSession, paths: Mapping[str, str], binding: StreamBinding) -> FileHeaders:
+    stream = binding.stream
+    with ThreadPoolExecutor(READERS) as pool:
+        lines = list(pool.map(partial(_first_record, session, stream), paths.values()))
+    names = _names(stream)
+    found: defaultdict[CsvHeader, list[str]] = defaultdict(list)
+    headers: Mapping[str, CsvHeader | None] = {line: read_header(line, names, stream.csv) for line in set(lines)}
+    for path, line in zip(paths, lines, strict=True):
+        header = headers[line]
+        if line and header is not None:
+            found[header].append(path)
+    is_of_all = len(found) == 1 and len(next(iter(found.values()))) == len(paths)
+    return FileHeaders(tuple((header, tuple(files)) for header, files in found.items()), is_of_all)
+
+
+def _paths_of(rows: Any) -> Iterator[tuple[str, str]]:
+    """The files that an RDD is read from, as `_metadata.file_path` has them, and as URIs."""
+    todo, seen = [rows], set[int]()
+    while todo:
+        rdd = todo.pop()
+        if int(rdd.id()) in seen:
+            continue
+        seen.add(int(rdd.id()))
+        if str(rdd.getClass().getSimpleName()) == "FileScanRDD":
+            partitions = rdd.filePartitions()
+            for number in range(partitions.size()):
+                for file in partitions.apply(number).files():
+                    yield str(file.toPath().toString()), str(file.urlEncodedPath())
+            continue
+        dependencies = rdd.dependencies()
+        todo += [dependencies.apply(number).rdd() for number in range(dependencies.size())]
+
+
+def _first_record(session: SparkSession, stream: Stream, path: str) -> str:
+    """The first record of a file that is not blank, as it stands there; '' where there is none."""
+    place = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(path))
+    settings = session._jsparkSession.sessionState().newHadoopConf()
+    codec = java_class("org.apache.hadoop.io.compress.CompressionCodecFactory")(settings).getCodec(place)
+    opened = place.getFileSystem(settings).open(place)
+    bytes_ = opened if codec is None else codec.createInputStream(opened)
+    text = java_class("java.io.InputStreamReader")(bytes_, charset_of(stream))
+    with closing(java_class("java.io.BufferedReader")(text)) as reader:
+        line = reader.readLine()
+        while line is not None and not line.strip("\ufeff\r\n "):
+            line = reader.readLine()
+        for _ in range(HEADER_LINES):
+            following = reader.readLine() if line and _is_open(line, stream.csv.quote) else None
+            if following is None:
+                break
+            line = f"{line}\n{following}"
+    found = line or ""
+    if not is_wide(stream.encoding):
+        found = found.encode(BYTES).decode(stream.encoding, errors="replace")
+    return found.removeprefix("\ufeff")
+
+
+def _is_open(text: str, quote: str) -> bool:
+    return bool(quote) and text.count(quote) % 2 == 1
+
+
+def with_prefixes(raw: DataFrame, binding: StreamBinding) -> DataFrame:
+    """Raw records without the lines of the batch's headers, each with the one of its file before it."""
+    headers = binding.headers
+    if headers is None or binding.is_replayed:  # whose records have it already
+        return raw
+    encoding = UTF_8 if is_wide(binding.stream.encoding) else binding.stream.encoding
+    for header, paths in headers.files:
+        line = header.line.encode(encoding, errors="replace")
+        is_of_file = F.lit(True) if headers.is_of_all else F.col("topic").isin(list(paths))
+        value = F.col("value")
+        raw = raw.where(value.isNull() | ~(is_of_file & (value == F.lit(line))))
+        prefixed: Column = F.concat(F.lit(line + b"\n"), value)
+        raw = raw.withColumn("value", F.when(is_of_file, prefixed).otherwise(value))
+    return raw
