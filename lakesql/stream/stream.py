@@ -215,6 +215,11 @@ class _StreamOptions:
         read=_read_limit,
     )
     csv: Csv = option("How a CSV stream's records are read.", factory=Csv)
+    decimals: Literal["exact", "round"] = option(
+        "What becomes of a number with more digits behind the point than its `decimal` has: a record with it is a dead "
+        "letter, or it is rounded.",
+        default="exact",
+    )
     multiline: bool | None = option(
         "Of JSON and CSV in files: whether a record may have several lines. One task reads each file of CSV then, and "
         "holds each file of JSON in memory. `true` for CSV and `false` for JSON if left out.",
@@ -258,6 +263,7 @@ class Stream:
     source_table: str = ""
     multiline: bool = False
     encoding: str = UTF_8
+    decimals: Literal["exact", "round"] = "exact"
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -299,6 +305,7 @@ def read_stream(node: Node) -> Stream:
         source_table=options.source_table,
         multiline=_is_multiline(options, origin),
         encoding=options.encoding,
+        decimals=options.decimals,
     )
     for check in (_check_topics, _check_references, _check_columns, _check_format, _check_text, _check_envelope):
         problems.extend(check(stream, node))
@@ -463,7 +470,10 @@ def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
     if encoding and not (is_text and stream.envelope == "none"):
         what = f"Stream '{stream.name}' says 'encoding', which only JSON and CSV have that are no change feed."
         yield Problem("wrong-value", what, place=encoding.place)
-    elif encoding and is_wide(stream.encoding) and not (stream.format == "csv" and in_files and stream.multiline):
+    if stream.decimals == "round" and stream.format not in ("json", "csv"):
+        what = f"Stream '{stream.name}' rounds decimals, which is done for JSON and CSV."
+        yield Problem("wrong-value", what, place=node.entries()["decimals"].place)
+    if encoding and is_wide(stream.encoding) and not (stream.format == "csv" and in_files and stream.multiline):
         what = f"Stream '{stream.name}' is read in {stream.encoding}, which is done for CSV in files alone."
         yield Problem("wrong-value", what, "It is not read line by line.", place=encoding.place)
 

@@ -11,6 +11,7 @@ from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.batch.refuse import check_expectations
 from lakesql.engine.batch.rows import BatchRows, checked_rows, find_letters, kept_rows, open_streams
 from lakesql.engine.batch.sink import Sink
+from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.spark.plan import replace_view
 from lakesql.names import ROWS_VIEW
 
@@ -24,12 +25,11 @@ def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
     sink = sink.over(batch_bindings(session, arrived, sink.bindings, sink.emit))
     records, _ = open_streams(sink, arrived, counters, Moves())
     checked = None
+    made = with_valid_text(session.sql(select.text), select, sink.bindings)
     if select.writing.is_mirror:
-        rows = session.sql(select.text)
+        rows = made
     else:
-        rows = counters.rows(
-            checked_rows(session, select, session.sql(select.text)), select.writing.not_null, select.checks
-        )
+        rows = counters.rows(checked_rows(session, select, made), select.writing.not_null, select.checks)
         if select.checks:
             checked, rows = rows, kept_rows(session, select, rows)
     rows.write.format("noop").mode("append").save()

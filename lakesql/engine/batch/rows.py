@@ -14,6 +14,7 @@ from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.dead_letter import DeadLetters, failed_places, rejected_records, rejected_rows
 from lakesql.engine.batch.feed import Feed, open_feed
 from lakesql.engine.batch.sink import Sink
+from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.sources.parsed import good_records
 from lakesql.engine.spark.plan import replace_view
 from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW
@@ -45,6 +46,7 @@ def open_rows(sink: Sink, session: SparkSession, arrived: DataFrame, is_small: b
     else:
         records, feed = open_streams(sink, arrived, counters, sink.moves)
         rows = session.sql(select.text)
+    rows = with_valid_text(rows, select, sink.bindings)
     steps = batch_steps(select, sink.table.columns(rows.schema))
     writing = select.writing
     checks = () if writing.is_mirror else select.checks

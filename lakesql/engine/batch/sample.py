@@ -14,6 +14,7 @@ from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.feed import open_feed
 from lakesql.engine.batch.file_headers import batch_bindings
+from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import Parsing, good_records, read_records
 from lakesql.engine.spark.plan import replace_view
@@ -43,7 +44,7 @@ def preview_rows(
             open_feed(session, select, binding, changes, counters, Moves(), with_deleted=False)
         else:
             replace_view(good_records(parsed), binding.stream.name)
-    rows = session.sql(select.text)
+    rows = with_valid_text(session.sql(select.text), select, bindings)
     landed = [name for name in rows.columns if not is_reserved(name)]
     # Through Arrow: times keep their zone, where rows would bring them in that of this process.
     found = rows.select(*(identifier(name) for name in landed)).limit(limit).toArrow()

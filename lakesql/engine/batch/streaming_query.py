@@ -18,6 +18,7 @@ from lakesql.engine.batch.write import write_batch, write_dead_letter_batch
 from lakesql.engine.ledger.entry import Snapshot
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Offsets, lag_of
+from lakesql.engine.sources.csv_files import refuse_other_headers
 from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, read_records
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
@@ -176,7 +177,7 @@ class ModelQuery:
         """The author's SELECT as a streaming query over the good records of its streams."""
         select = self.sink.select
         for binding in self.sink.bindings:
-            raw = read_raw(session, binding).alias(name_raw(binding.stream))
+            raw = refuse_other_headers(read_raw(session, binding), binding).alias(name_raw(binding.stream))
             records = parse_binding(raw, binding, select)
             records = good_records(count_arrivals(records, binding.stream))
             watermark = binding.stream.watermark

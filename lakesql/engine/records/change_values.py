@@ -20,6 +20,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakesql.engine.records.decimals import Decimals, has_digits, is_exact
 from lakesql.engine.records.parse import (
     Contract,
     ContractColumn,
@@ -167,12 +168,13 @@ def shaped(row: Column, contract: Contract) -> Column:
 class Hint:
     """How the values of a column are written: what its numbers count, as in `Column.unit`, and the scale of a decimal
     that stands there as bytes; NULL where nobody says so. `is_any_scale`: each decimal stands there with a scale of its
-    own. `encoding` is that of `Column`."""
+    own. `encoding` is that of `Column`, `decimals` that of the stream."""
 
     unit: Column
     scale: Column
     is_any_scale: Column
     encoding: Encoding | None
+    decimals: Decimals = "exact"
 
 
 _UNITS = {
@@ -195,7 +197,7 @@ _ANY_SCALE = "io.debezium.data.VariableScaleDecimal"
 
 def contract_hint(column: ContractColumn) -> Hint:
     """What the contract alone says of a column that holds no others."""
-    return Hint(F.lit(column.unit), F.lit(None).cast("string"), F.lit(False), column.encoding)
+    return Hint(F.lit(column.unit), F.lit(None).cast("string"), F.lit(False), column.encoding, column.decimals)
 
 
 def hint(column: ContractColumn, kinds: Column) -> Hint:
@@ -210,7 +212,7 @@ def hint(column: ContractColumn, kinds: Column) -> Hint:
             unit = F.coalesce(_unit_of(name, _UNITS), unit)
         case T.StringType():
             unit = F.coalesce(_unit_of(name, _TIME_UNITS), unit)
-    return Hint(unit, *_scale_of(name, scale), column.encoding)
+    return Hint(unit, *_scale_of(name, scale), column.encoding, column.decimals)
 
 
 def _scale_of(name: Column, scale: Column) -> tuple[Column, Column]:
@@ -299,7 +301,7 @@ def typed(text: Column, wanted: T.DataType, hint: Hint) -> Column:
             micros = F.unix_micros(value)  # named alone: what stands there several times is worked out once
             return F.when(micros.between(*COMMON_TIMES), F.timestamp_micros(micros).cast(wanted))
         case T.DecimalType():
-            return _decimal(text, wanted)
+            return _decimal(text, wanted, hint.decimals)
         case T.DoubleType() | T.FloatType():
             value = text.try_cast(wanted)
             return F.when((F.abs(value) != float("inf")) | F.isnan(value) | text.rlike("(?i)^[-+]?inf"), value)
@@ -381,14 +383,10 @@ def _is_rounded(text: Column) -> Column:
     return F.coalesce(F.when(F.col(NUMBERS).isNotNull() & is_number, found), F.lit(False))
 
 
-def _decimal(text: Column, wanted: T.DecimalType) -> Column:
-    """The decimal of a number's text; NULL where digits would be rounded off."""
-    value = text.try_cast(wanted)
-    fraction = F.regexp_extract(text, r"\.([0-9]*)", 1)
-    is_exact = F.when(text.rlike("[eE]"), value.cast("double") == text.try_cast("double")).otherwise(
-        F.length(F.rtrim(fraction, F.lit("0"))) <= wanted.scale
-    )
-    return F.when(is_exact & ~text.contains(","), value)
+def _decimal(text: Column, wanted: T.DecimalType, decimals: Decimals) -> Column:
+    """The decimal of a number's text; NULL where digits would be rounded off, unless they are to be."""
+    is_number = has_digits(text) if decimals == "round" else is_exact(text, wanted.scale)
+    return F.when(is_number, text.try_cast(wanted))
 
 
 def _written_out(text: Column, scale: Column) -> Column:

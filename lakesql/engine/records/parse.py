@@ -27,7 +27,9 @@ from lakesql.engine.records.csv_text import (
     problems_of,
     read_csv,
 )
+from lakesql.engine.records.decimals import Decimals, has_digits, is_exact, too_long, wider
 from lakesql.engine.records.encodings import decoded
+from lakesql.engine.records.json_text import member
 from lakesql.engine.records.times import COMMON_DAYS, COMMON_TIMES, is_time_alone
 from lakesql.names import CORRUPT, NO_VALUE, RAW, RECORD, REJECTED, REQUIRED_MISSING, ROW, UNPARSABLE
 from lakesql.names import TOMBSTONE as TOMBSTONE_KEY
@@ -42,7 +44,8 @@ RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
 class ContractColumn:
     """A column of a stream. `required`: a record in which it is NULL or absent is a dead letter.
 
-    `unit` is what a change feed counts its times in, `encoding` how it writes bytes.
+    `unit` is what a change feed counts its times in, `encoding` how it writes bytes. `decimals`: whether a number of
+    more digits than a decimal has is rounded, or does not fit.
     """
 
     name: str
@@ -50,6 +53,7 @@ class ContractColumn:
     required: bool = False
     unit: Unit | None = None
     encoding: Encoding | None = None
+    decimals: Decimals = "exact"
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,13 +264,19 @@ def _doubt(contract: Contract) -> Column | None:
     None where no column is of a type of which this can be told: see `_holds_comma`, `_time_alone`.
     """
     doubts: list[Column | None] = []
-    if contract.format == "json" and _holds(contract, T.DecimalType):
-        doubts.append(_text().rlike(DIGITS_WITH_COMMA))
+    if contract.format == "json" and (scales := _wide_scales(contract)):
+        doubts.append(_text().rlike(f"{DIGITS_WITH_COMMA}|{too_long(min(scales))}"))
     if _takes_times_alone(contract):
         today = [_anywhere(F.col(ROW)[column.name], column.type, "", _is_today) for column in contract.columns]
         if (is_today := _any(today)) is not None:
             doubts.append(is_today & _text().rlike(TIME_ALONE))
     return _any(doubts)
+
+
+def _wide_scales(contract: Contract) -> list[int]:
+    """How many digits behind the point are read of each decimal."""
+    parts = (part for column in contract.columns for part in _parts(column.type))
+    return [wider(part).scale for part in parts if isinstance(part, T.DecimalType)]
 
 
 def _without_bombs(contract: Contract, read: Column) -> Column:
@@ -398,11 +408,13 @@ def _column_faults(contract: Contract, has_text: bool) -> list[_Fault]:
         texts = F.col(_TEXTS)
         found = [
             _anywhere(row[column.name], column.type, path, _lossy),
-            _anywhere(texts[column.name], column.type, "", _holds_comma)
-            if has_text and is_json
-            else _anywhere(row[column.name], column.type, "", _no_decimal),
+            _anywhere(row[column.name], column.type, path, _decimal_test(contract, column, has_text)),
             _anywhere(texts[column.name], column.type, "", _time_alone) if times_alone else None,
         ]
+        if has_text and is_json:
+            found.append(_anywhere(texts[column.name], column.type, "", _holds_comma))
+            if column.decimals == "exact":
+                found.append(_anywhere(_as_written(column), column.type, "", _is_long))
         lossy = _any(found)
         if lossy is not None and contract.format != "avro":
             what = f"{column.name}: not a {column.type.simpleString()}, or out of its range"
@@ -471,12 +483,40 @@ def _holds_comma(text: Column, wanted: T.DataType, _path: str) -> Column | None:
     return F.contains(text, F.lit(",")) if isinstance(wanted, T.DecimalType) else None
 
 
-def _no_decimal(text: Column, wanted: T.DataType, _path: str) -> Column | None:
-    """Whether the text of a decimal, which was read instead of it, is none."""
-    if not isinstance(wanted, T.DecimalType):
-        return None
-    # A cast passes over white space, which no number has.
-    return text.isNotNull() & (text.try_cast(wanted).isNull() | text.rlike(r"\s"))
+def _as_written(column: ContractColumn) -> Column:
+    """The texts of a column, of which a number in a JSON object has all of its digits; NULL where there is no doubt."""
+    texts = F.col(_TEXTS)[column.name]
+    if not isinstance(column.type, T.DecimalType):
+        return texts
+    written = F.regexp_replace(member(_text(), column.name), '^"|"$', "")
+    return F.when(texts.isNotNull(), F.coalesce(F.nullif(written, F.lit("")), texts))
+
+
+def _is_long(text: Column, wanted: T.DataType, _path: str) -> Column | None:
+    """Whether a number has more digits behind the point than were read of it.
+
+    Within arrays and structs the text is of a number that went through a double, which has most of its digits.
+    """
+    return ~is_exact(text, wanted.scale) if isinstance(wanted, T.DecimalType) else None
+
+
+def _decimal_test(contract: Contract, column: ContractColumn, has_text: bool) -> Test:
+    """Whether what was read in the place of a decimal does not fit: its text, or of JSON texts a wider decimal."""
+    is_wide = contract.format == "json" and has_text
+    is_rounded = column.decimals == "round"
+
+    def test(value: Column, wanted: T.DataType, _path: str) -> Column | None:
+        if not isinstance(wanted, T.DecimalType):
+            return None
+        cast = value.try_cast(wanted)
+        if is_wide:
+            fits = cast.isNotNull() if is_rounded else F.coalesce(cast == value, F.lit(False))
+        else:
+            # A cast passes over white space, which no number has.
+            fits = cast.isNotNull() & (has_digits(value) if is_rounded else is_exact(value, wanted.scale))
+        return value.isNotNull() & ~fits
+
+    return test
 
 
 def _time_alone(text: Column, wanted: T.DataType, _path: str) -> Column | None:
@@ -622,12 +662,13 @@ def as_text(wanted: T.DataType) -> T.DataType:
 
 
 def _widened(wanted: T.DataType, decimal_as_text: bool) -> T.DataType:
-    """The type that is read for a wanted one: an int for a tinyint, whose overflow nobody reports."""
+    """The type that is read for a wanted one: an int for a tinyint, whose overflow nobody reports, and a wider decimal,
+    as Spark rounds off what it has no room for."""
     match wanted:
         case T.ByteType():
             return T.IntegerType()
-        case T.DecimalType() if decimal_as_text:
-            return T.StringType()
+        case T.DecimalType():
+            return T.StringType() if decimal_as_text else wider(wanted)
         case T.StructType(fields=fields):
             return T.StructType([T.StructField(f.name, _widened(f.dataType, decimal_as_text)) for f in fields])
         case T.ArrayType(elementType=element):

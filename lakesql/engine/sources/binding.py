@@ -111,7 +111,14 @@ def contract_columns(stream: Stream) -> tuple[ContractColumn, ...]:
     from lakesql.engine.records.parse import ContractColumn
 
     return tuple(
-        ContractColumn(column.name, _parse_type(column.type), column.required, column.unit, column.encoding)
+        ContractColumn(
+            column.name,
+            _parse_type(column.type),
+            column.required,
+            column.unit,
+            column.encoding,
+            stream.decimals,
+        )
         for column in stream.columns
     )
 

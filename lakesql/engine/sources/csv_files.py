@@ -6,6 +6,7 @@ is parsed: where it names the columns in another order than the contract, each r
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,8 @@ BYTES = "ISO-8859-1"
 
 _ONE = "_lakesql_one"
 """The column of what Spark's reader has of a record of one value."""
+
+_HEADER = "_lakesql_header"
 
 READERS = 8
 """How many files' headers are read at once."""
@@ -195,14 +198,40 @@ def _is_open(text: str, quote: str) -> bool:
 def with_prefixes(raw: DataFrame, binding: StreamBinding) -> DataFrame:
     """Raw records without the lines of the batch's headers, each with the one of its file before it."""
     headers = binding.headers
-    if headers is None or binding.is_replayed:  # whose records have it already
+    if headers is None or not headers.files or binding.is_replayed:  # whose records have it already
         return raw
     encoding = UTF_8 if is_wide(binding.stream.encoding) else binding.stream.encoding
+    line = F.lit(None).cast("binary")
     for header, paths in headers.files:
-        line = header.line.encode(encoding, errors="replace")
         is_of_file = F.lit(True) if headers.is_of_all else F.col("topic").isin(list(paths))
-        value = F.col("value")
-        raw = raw.where(value.isNull() | ~(is_of_file & (value == F.lit(line))))
-        prefixed: Column = F.concat(F.lit(line + b"\n"), value)
-        raw = raw.withColumn("value", F.when(is_of_file, prefixed).otherwise(value))
-    return raw
+        line = F.when(is_of_file, F.lit(header.line.encode(encoding, errors="replace"))).otherwise(line)
+    marked = with_each(raw, {_HEADER: line})
+    value, header_line = F.col("value"), F.col(_HEADER)
+    prefixed = F.when(header_line.isNull(), value).otherwise(F.concat(header_line, F.lit(b"\n"), value))
+    is_header = F.coalesce(value == header_line, F.lit(False))
+    return marked.where(~is_header).withColumn("value", prefixed).drop(_HEADER)
+
+
+def refuse_other_headers(raw: DataFrame, binding: StreamBinding) -> DataFrame:
+    """Raw records of a stateful model, which are parsed before anyone knows the files of a batch: by position.
+
+    A line that has most of the contract's names in another order ends the query.
+    """
+    if not binding.has_csv_headers:
+        return raw
+    names = [name.strip().lower() for name in binding.stream.column_names]
+    text = F.lower(F.ltrim(F.col("value").cast("string"), F.lit("\ufeff")))
+    values = F.transform(
+        F.split(text, re.escape(binding.stream.csv.delimiter)),
+        lambda value: F.trim(F.translate(value, binding.stream.csv.quote, "")),
+    )
+    wanted = F.array(*map(F.lit, names))
+    is_header = F.size(F.array_intersect(values, wanted)) * 2 > len(names)
+    said = F.concat(
+        F.lit(f"stream {binding.stream.name}: the columns of "),
+        F.col("topic"),
+        F.lit(" are not those of the contract in its order, and a model that keeps state reads CSV by position: "),
+        text,
+    )
+    is_other = F.coalesce(is_header & (values != wanted), F.lit(False))
+    return raw.where(F.when(is_other, F.raise_error(said).cast("boolean")).otherwise(True))

@@ -152,7 +152,7 @@ def _check_rows(raw: DataFrame, binding: StreamBinding, keep: frozenset[str], ke
     else:
         reason = missing_reason(column.name for column in binding.stream.columns if column.required)
     # The JSON of a row is made where it is bad; of a good row that turns out to have no key, with its dead letter.
-    value = F.when(reason.isNotNull(), F.encode(value, "UTF-8"))
+    value = F.when(reason.isNotNull(), value.cast("binary"))
     types = {} if isinstance(binding.source, TableSource) else {c.name: c.type for c in binding.stream.columns}
     kind = raw.schema[ROW].dataType
     assert isinstance(kind, T.StructType)
