@@ -1,7 +1,7 @@
 """How a CSV record's text becomes values: by position, or by the names of its file's header.
 
-Spark's parser of CSV says nothing of a quote that is never closed, nor of a second line behind the first. So a known
-value is put behind each record, and read as one more column: it is found where the record is whole, and ends there.
+Spark's parser of CSV says nothing of a quote that is never closed. So a known value is put behind each record, and read
+as one more column: it is found where the record is whole. Line breaks outside quotes are looked for if there are any.
 """
 
 from __future__ import annotations

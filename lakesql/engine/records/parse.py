@@ -370,7 +370,7 @@ def _unread(contract: Contract) -> _Fault:
         return _Fault(row[CORRUPT].isNotNull(), UNPARSABLE, lambda: row[CORRUPT])
     unread = row.isNull() | row[CORRUPT].isNotNull()
     if contract.format == "csv":
-        unread |= ~is_whole(row)
+        unread |= ~is_whole(row) | has_several_lines(_body(contract), contract.csv)
         if contract.is_one_line:
             unread |= has_open_quote(_text(), contract.csv)
         return _Fault(unread, UNPARSABLE, lambda: _csv_detail(contract))
