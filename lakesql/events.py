@@ -149,7 +149,7 @@ class BatchCommitted:
     `removed_delete_files` are those that this commit has replaced or removed. `small_files` are the data files of the
     commit, of `small_bytes` together, if they are small (`lakesql status`): in each of the `partitions` that it has
     written to, on average. None of a table without partitions. `violations` count the rows that fail an expectation, by
-    its name.
+    its name. `furthest` is the event that has moved a watermark furthest, if there is one: its time, stream and record.
     """
 
     model: str
@@ -170,6 +170,7 @@ class BatchCommitted:
     small_bytes: int = 0
     partitions: int | None = None
     violations: tuple[tuple[str, int], ...] = ()
+    furthest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,8 @@ class BatchEmpty:
     """A batch had no row to write: no commit was made. Its `rejected` records are dead letters all the same.
 
     `late` ones have been dropped by a watermark, and `ignored` are messages and tombstones of a change feed.
-    `violations` count the rows that fail an expectation, by its name.
+    `violations` count the rows that fail an expectation, by its name. `furthest` is the event that has moved a
+    watermark furthest, if there is one.
     """
 
     model: str
@@ -197,6 +199,7 @@ class BatchEmpty:
     late: int = 0
     ignored: int = 0
     violations: tuple[tuple[str, int], ...] = ()
+    furthest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,10 +101,12 @@ NO_VALUE = "tombstone"
 KEY_MISSING = "key-missing"
 SEQUENCE_MISSING = "sequence-missing"
 LATE = "late"
+AHEAD = "ahead-of-time"
 NOT_AS_EXPECTED = "expectation-failed"
-"""Why a record, or a row of the SELECT, is a dead letter: its `reason`. A watermark has dropped what is `late`."""
+"""Why a record, or a row of the SELECT, is a dead letter: its `reason`. A watermark has dropped what is `late`, and
+was not moved by what is ahead of time."""
 
-REASONS = (UNPARSABLE, REQUIRED_MISSING, NO_VALUE, KEY_MISSING, SEQUENCE_MISSING, LATE, NOT_AS_EXPECTED)
+REASONS = (UNPARSABLE, REQUIRED_MISSING, NO_VALUE, KEY_MISSING, SEQUENCE_MISSING, LATE, AHEAD, NOT_AS_EXPECTED)
 """All that `reason` may say."""
 
 RANK = "_lakesql_rank"
@@ -237,6 +239,8 @@ LEDGER_REBUILD = "lakesql.rebuild"
 LEDGER_REBUILD_VERSION = "lakesql.rebuild-version"
 """Keys of a ledger entry in the summary of the snapshot that holds the batch (docs/architecture.md, the ledger)."""
 
+LEDGER_PROPERTY = "lakesql.ledger"
+"""The property of a table that carries its newest ledger entries, where its catalog shows the newest snapshot alone."""
 
 MAINTENANCE_PROPERTY = "lakesql.maintenance"
 """The property of a table that says which maintenance was done when."""

@@ -216,6 +216,8 @@ def _open(catalog: Catalog) -> IcebergCatalog:
             return _open_sql(catalog)
         case "rest":
             return _open_rest(catalog)
+        case "hive":
+            return _open_hive(catalog)
     from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType
 
     known = {kind.value: kind for kind in CatalogType}
@@ -249,6 +251,12 @@ def _open_rest(catalog: Catalog) -> IcebergCatalog:
     for adapter in opened._session.adapters.values():
         _bound(adapter)
     return opened
+
+
+def _open_hive(catalog: Catalog) -> IcebergCatalog:
+    from lakesql.catalog.hive import ThreadedHiveCatalog
+
+    return ThreadedHiveCatalog(catalog.name, ANSWERS_WITHIN_S, **python_properties(catalog))
 
 
 def _bound(adapter: BaseAdapter) -> None:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
-from lakesql.catalog.tables import load_table, table_state
+from lakesql.catalog.tables import carried_by, load_table, table_state
 from lakesql.engine.ledger.entry import Entry, Snapshot, newest_entry, walk_back
 from lakesql.model.table_name import TableName
 from lakesql.plan.table_state import TableState
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +42,20 @@ def read_live_table(opened: OpenCatalog, name: TableName, model: str) -> LiveTab
     snapshots = {snapshot.id: snapshot for snapshot in _snapshots(table)}
     head = table.metadata.current_snapshot_id
     history = [*walk_back(snapshots, head)]
-    entry = newest_entry(history, model, snapshots.get)
+    ledger = [*history, *map(_snapshot, carried_by(table))]
+    entry = newest_entry(ledger, model, snapshots.get)
     kept = {snapshot.id for snapshot in history}
     once = reversed([logged.snapshot_id for logged in table.metadata.snapshot_log])
     left = newest_entry((snapshots[id_] for id_ in once if id_ in snapshots.keys() - kept), model, snapshots.get)
     has_rows = bool(history) and not history[0].is_empty
-    written = newest_entry(history, None, snapshots.get)
+    written = newest_entry(ledger, None, snapshots.get)
     return LiveTable(table_state(name, table), entry, has_rows, str(table.metadata.table_uuid), left, written)
 
 
 def _snapshots(table: Table) -> Iterator[Snapshot]:
-    for found in table.metadata.snapshots:
-        summary = found.summary.additional_properties if found.summary is not None else {}
-        yield Snapshot(found.snapshot_id, summary, found.parent_snapshot_id)
+    yield from map(_snapshot, table.metadata.snapshots)
+
+
+def _snapshot(found: IcebergSnapshot) -> Snapshot:
+    summary = found.summary.additional_properties if found.summary is not None else {}
+    return Snapshot(found.snapshot_id, summary, found.parent_snapshot_id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.manifests import list_manifests, read_live_files
-from lakesql.catalog.tables import load_table, reading
+from lakesql.catalog.tables import carried_by, load_table, reading
 from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, rows_carried, rows_written, totals_of, whole
 from lakesql.events import TableTotals
 from lakesql.model.table_name import TableName
@@ -89,6 +89,7 @@ def _walk(table: Table, snapshots: Mapping[int, Snapshot]) -> Iterator[Snapshot]
     """The snapshots of the main branch, the oldest first, as far as they are left.
 
     Where some on the way have been expired, those with the ledgers' tags come before: nobody expires what has a tag.
+    So do those that the table carries, where its catalog shows none but the newest.
     """
     found: list[Snapshot] = []
     snapshot, parent = table.current_snapshot(), None
@@ -100,6 +101,8 @@ def _walk(table: Table, snapshots: Mapping[int, Snapshot]) -> Iterator[Snapshot]
         tagged = {ref.snapshot_id for name, ref in table.metadata.refs.items() if name.startswith(TAG_PREFIX)}
         held = tagged & snapshots.keys() - {each.snapshot_id for each in found}
         found += sorted((snapshots[each] for each in held), key=lambda each: each.timestamp_ms, reverse=True)
+    known = {each.snapshot_id for each in found}
+    found += [each for each in carried_by(table) if each.snapshot_id not in known]
     return reversed(found)
 
 

@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from lakesql.catalog.connect import OpenCatalog, check_warehouse, open_catalog, reaching
+from lakesql.engine.ledger.carried import carried_facts
 from lakesql.errors import RunError, did_you_mean, first_line
 from lakesql.model.config import PartitionField, SortField
 from lakesql.model.table_name import TableName
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.sorting import SortOrder
     from pyiceberg.transforms import Transform
     from pyiceberg.types import IcebergType
@@ -72,7 +74,8 @@ def load_table_state(opened: OpenCatalog, name: TableName) -> TableState | None:
 def table_state(name: TableName, table: Table) -> TableState:
     """A table as the metadata says that was loaded."""
     metadata = table.metadata
-    entries = (entry.summary.additional_properties for entry in metadata.snapshots if entry.summary)
+    written = (*metadata.snapshots, *carried_by(table))
+    entries = (entry.summary.additional_properties for entry in written if entry.summary)
     schema = table.schema()
     known = _partition_sources(table)
     return TableState(
@@ -88,6 +91,17 @@ def table_state(name: TableName, table: Table) -> TableState:
     )
 
 
+def carried_by(table: Table) -> tuple[Snapshot, ...]:
+    """The snapshots with a ledger entry that the table carries in its properties, the newest first; without files."""
+    from pyiceberg.table.snapshots import Snapshot
+
+    head = table.current_snapshot()
+    if head is None:
+        return ()
+    found = carried_facts(table.metadata.properties, head.sequence_number or 0)
+    return tuple(Snapshot.model_validate({**facts, "manifest-list": ""}) for facts in found)
+
+
 def newest_writer(opened: OpenCatalog, name: TableName) -> tuple[str, str] | None:
     """The model and the checkpoint of the newest batch in any snapshot that the table still has, None if there is none.
 
@@ -95,7 +109,9 @@ def newest_writer(opened: OpenCatalog, name: TableName) -> tuple[str, str] | Non
     `load_table_state` raises.
     """
     table = load_table(opened, name)
-    for snapshot in reversed(table.metadata.snapshots if table is not None else ()):
+    if table is None:
+        return None
+    for snapshot in (*reversed(table.metadata.snapshots), *carried_by(table)):
         entry = snapshot.summary.additional_properties if snapshot.summary else {}
         model = entry.get(LEDGER_MODEL, "")
         if model and not model.endswith(REPLAY_SUFFIX):

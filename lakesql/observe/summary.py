@@ -80,6 +80,11 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         for model in models
         if model.late
     )
+    moved = (
+        f"{model.name}: its watermark was moved furthest by the event of {model.furthest}"
+        for model in models
+        if model.furthest and (model.late or "ahead-of-time" in dict(model.reasons))
+    )
     remembered = (
         f"{model.name}: {number(model.remembered)} remembered among its tombstones, so that an older change brings no "
         "row back"
@@ -93,9 +98,8 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         if model.finished and model.finished.status == "skipped"
     )
     ended = (f"{name}: ended with what was there (trigger='available_now'), and not kept fresh" for name in run.ending)
-    return tuple(
-        printable(remark) for remark in (*dead_letters, *violations, *late, *remembered, *empty, *skipped, *ended)
-    )
+    remarks = (*dead_letters, *violations, *late, *moved, *remembered, *empty, *skipped, *ended)
+    return tuple(map(printable, remarks))
 
 
 def render_failures(run: RunTally, read_line: ReadLine) -> tuple[str, ...]:

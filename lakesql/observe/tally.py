@@ -62,7 +62,7 @@ class ModelTally:
     and tombstones of a change feed, and `remembered` what was put into the model's tombstones. `warnings` are of its
     streams that had nothing to read; `has_nothing` if that goes for all of them. `maintenance` is by the names of the
     tasks that have run. `violations` count the rows that failed an expectation, by its name. `known` is what its
-    commits say of its table, `judged` how well that is.
+    commits say of its table, `judged` how well that is. `furthest` is the event that has moved a watermark furthest.
     """
 
     name: str
@@ -74,6 +74,7 @@ class ModelTally:
     rows: int = 0
     rejected: int = 0
     late: int = 0
+    furthest: str = ""
     ignored: int = 0
     remembered: int = 0
     skipped_batches: int = 0
@@ -190,6 +191,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 rows=model.rows + event.rows,
                 committed_at_ms=event.at_ms,
                 late=model.late + event.late,
+                furthest=max(model.furthest, event.furthest),
                 ignored=model.ignored + event.ignored,
                 remembered=model.remembered + event.remembered,
                 violations=_add(model.violations, event.violations),
@@ -207,6 +209,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 batch=event.batch,
                 records=model.records + event.records,
                 late=model.late + event.late,
+                furthest=max(model.furthest, event.furthest),
                 ignored=model.ignored + event.ignored,
                 violations=_add(model.violations, event.violations),
                 known=count_batch(model.known, event.at_ms, late=event.late),

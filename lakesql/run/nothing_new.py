@@ -25,6 +25,7 @@ from lakesql.catalog.checkpoint_files import open_stored
 from lakesql.catalog.connect import OpenCatalog, check_warehouse
 from lakesql.catalog.metadata import ReadMetadata, open_metadata, read_opened
 from lakesql.compile.select import Select
+from lakesql.engine.ledger.carried import carried_in
 from lakesql.engine.ledger.entry import Snapshot, ledger_tag, newest_entry
 from lakesql.engine.maintenance.due import find_due, time_left_ms
 from lakesql.engine.maintenance.figures import TableFacts, Work, facts_of, level_of
@@ -130,9 +131,10 @@ class _Table:
     id: str
     shape: str
     facts: TableFacts
+    carried: tuple[Snapshot, ...]
 
     def history(self, *tags: str) -> Iterator[Snapshot]:
-        """As the ledger's `read_history` walks it: the tagged ones come last where the root is not reached."""
+        """As the ledger's `read_ledger` walks it: the tagged ones come last where the root is not reached."""
         parent = None
         for found in self.facts.history:
             yield Snapshot(found.id, found.summary, found.parent)
@@ -140,6 +142,7 @@ class _Table:
         for tag in tags if parent is not None else ():
             if (held := self.find(self.facts.refs.get(tag))) is not None:
                 yield held
+        yield from self.carried
 
     def find(self, id_: int | None) -> Snapshot | None:
         """The snapshot of an id."""
@@ -149,8 +152,8 @@ class _Table:
     @property
     def has_rows(self) -> bool:
         """Whether it may have some, whoever wrote them."""
-        head = next(self.history(), None)
-        return head is not None and not head.is_empty
+        head = self.facts.head
+        return head is not None and not Snapshot(head.id, head.summary).is_empty
 
 
 _FindTable = Callable[[TableName], _Table | None]
@@ -174,7 +177,8 @@ def _finder(read: ReadMetadata) -> _FindTable:
         if text is None:
             return None
         metadata = json.loads(text)
-        return _Table(str(metadata["table-uuid"]), shape_of(metadata), facts_of(metadata, len(text)))
+        facts = facts_of(metadata, len(text))
+        return _Table(str(metadata["table-uuid"]), shape_of(metadata), facts, carried_in(metadata))
 
     return find
 

@@ -24,7 +24,14 @@ from lakesql.engine.batch.streaming_query import Backlog, ModelQuery
 from lakesql.engine.batch.sync_table import declared_columns
 from lakesql.engine.ledger.commit import HeadMovedError, conflict
 from lakesql.engine.ledger.entry import Entry, ledger_tag, summary_of
-from lakesql.engine.ledger.snapshots import head_of, load_table, read_entry, read_history, table_exists
+from lakesql.engine.ledger.snapshots import (
+    head_of,
+    load_table,
+    read_entry,
+    read_history,
+    read_ledger,
+    table_exists,
+)
 from lakesql.engine.ledger.swap import GC_ENABLED, drop_table, fit, lost_partitions, swap
 from lakesql.engine.progress.checkpoint import (
     CheckpointFiles,
@@ -550,7 +557,7 @@ class Rebuild:
     def _is_another(self, checkpoint: str) -> bool:
         """Whether the rows that a rebuild from this checkpoint has given the table are of another version."""
         live = load_table(self.context.session, self._live.select.model.table)
-        swaps = (each.summary for each in read_history(live, (ledger_tag(self.name),)))
+        swaps = (each.summary for each in read_ledger(live, (ledger_tag(self.name),)))
         swaps = (summary for summary in swaps if summary.get(LEDGER_REBUILD) == checkpoint)
         return next(swaps, {}).get(LEDGER_REBUILD_VERSION) != self._version()
 

@@ -14,7 +14,7 @@ from lakesql.compile.select import Select
 from lakesql.compile.table import DEFAULT_PROPERTIES, TableSpec, create_table, dead_letter_spec, properties_text
 from lakesql.engine.ledger.commit import HeadMovedError, conflict
 from lakesql.engine.ledger.entry import Entry, summary_of
-from lakesql.engine.ledger.snapshots import head_of, load_table, read_entry, read_history, table_exists, table_id
+from lakesql.engine.ledger.snapshots import head_of, load_table, read_entry, read_ledger, table_exists, table_id
 from lakesql.engine.ledger.swap import GC_ENABLED, drop_table, swap
 from lakesql.engine.progress.checkpoint import CheckpointFiles, move_aside, save_origin
 from lakesql.engine.progress.holder import FOLDER_SUFFIX
@@ -115,7 +115,7 @@ def _swap_dead_letters(session: SparkSession, live: TableName, checkpoint: str, 
         if not table_exists(session, letters):
             for statement in create_table(spec):
                 session.sql(statement)
-        history = read_history(load_table(session, letters))
+        history = read_ledger(load_table(session, letters), ())
         if all(snapshot.summary.get(LEDGER_REBUILD) != checkpoint for snapshot in history):
             entry = read_entry(load_table(session, replacement), owner)
             summary = {**(summary_of(entry) if entry else {}), LEDGER_REBUILD: checkpoint}

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
 
-from lakesql.decode import Node, decode, option, read_entries, read_positive
+from lakesql.decode import Node, decode, node_of, option, read_entries, read_positive
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.names import check_column, check_name
 from lakesql.project.duration import parse_duration
@@ -46,6 +46,17 @@ class Watermark:
 
     column: str = option("A timestamp column of the stream.")
     delay: str = option("An interval such as '10 minutes'.", read=lambda node: parse_duration(node).text)
+    max_ahead: str = option(
+        "How far an event may lie ahead of the clock. A model that keeps state makes a dead letter (`ahead-of-time`) of "
+        "one that lies further ahead, and its watermark stays.",
+        default="1 day",
+        read=lambda node: parse_duration(node).text,
+    )
+
+    @property
+    def max_ahead_ms(self) -> int:
+        """`max_ahead` in milliseconds."""
+        return parse_duration(node_of(self.max_ahead, Place(""))).length_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ import pytest
 
 from lakesql.project.profiles import Catalog
 from tests.catalogs.places import Place, add_catalog, by_catalog, by_metadata, s3_secret
+from tests.servers.hive import HiveMetastore
+from tests.servers.nessie import Nessie
 from tests.servers.postgres import Postgres
 from tests.servers.process import running
 from tests.servers.rest import RestCatalogServer
@@ -63,7 +65,33 @@ def sql_on_postgres(lake: Lake, postgres: Postgres, seaweed: Seaweed) -> Place:
     return Place(add_catalog(lake, catalog), "checkpoints", s3_secret(seaweed), by_metadata)
 
 
-@pytest.fixture(params=["rest_on_s3", "rest_without_login", "sql_on_postgres"])
+@pytest.fixture(scope="session")
+def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
+    with running(HiveMetastore(tmp_path_factory.mktemp("hive"))) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def nessie(tmp_path_factory: pytest.TempPathFactory, seaweed: Seaweed) -> Iterator[Nessie]:
+    with running(Nessie(tmp_path_factory.mktemp("nessie"), seaweed)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def hive_in_folder(lake: Lake, hive_metastore: HiveMetastore) -> Place:
+    """A Hive metastore, tables in a folder."""
+    catalog = Catalog("hive", "hive", hive_metastore.uri, hive_metastore.warehouse)
+    return Place(add_catalog(lake, catalog), "checkpoints", "SELECT 1", by_metadata)
+
+
+@pytest.fixture(scope="session")
+def nessie_on_s3(lake: Lake, nessie: Nessie, seaweed: Seaweed) -> Place:
+    """Nessie by its REST service, tables in S3."""
+    catalog = Catalog("nessie", "rest", nessie.uri, "", seaweed.s3_properties)
+    return Place(add_catalog(lake, catalog), "checkpoints", s3_secret(seaweed), by_metadata)
+
+
+@pytest.fixture(params=["rest_on_s3", "rest_without_login", "sql_on_postgres", "hive_in_folder", "nessie_on_s3"])
 def place(request: pytest.FixtureRequest) -> Place:
     """Each of the catalogs in turn."""
     found = request.getfixturevalue(request.param)

@@ -41,6 +41,7 @@ SERVERS: dict[str, tuple[Dependency, ...]] = {
     ),
     "debezium-postgres": (Dependency("io.debezium", "debezium-connector-postgres", "3.7.0.Final"),),
     "debezium-mariadb": (Dependency("io.debezium", "debezium-connector-mariadb", "3.5.0.Final"),),
+    "nessie": (Dependency("org.projectnessie.nessie", "nessie-quarkus", "0.99.0", ("runner",), alone=True),),
     "rest": (
         Dependency("org.xerial", "sqlite-jdbc", "3.53.2.0"),
         Dependency("org.slf4j", "slf4j-simple", "2.0.17"),

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakesql.names import RAW
 from lakesql.stream.stream import Stream
 
 _METRIC = "lakesql_arrived_"
+_EVENTS = "lakesql_events_"
 _DROPPED = "numRowsDroppedByWatermark"
 
 
@@ -27,11 +30,29 @@ class Arrivals:
     late: int
     execution: Any = field(default=None, repr=False)
     """What Spark has run of the batch."""
+    ahead: int = 0
+    """How many records were left out, as they lie too far ahead of the clock."""
+    furthest: str = ""
+    """The event that would move a watermark furthest, its time first; '' where there is none, or no watermark."""
 
 
 def count_arrivals(records: DataFrame, stream: Stream) -> DataFrame:
     """The records of one of the query's streams, counted."""
     return records.observe(f"{_METRIC}{stream.name}", F.count(F.lit(1)).alias("records"))
+
+
+def watch_events(records: DataFrame, stream: Stream, event_ms: Column, is_ahead: Column) -> DataFrame:
+    """The records of a stream with a watermark, of which those are counted that are ahead of time, and the one is noted
+    that moves the watermark furthest."""
+    moving = F.when(~is_ahead, event_ms)
+    partition, offset = F.col(f"{RAW}.partition"), F.col(f"{RAW}.offset")
+    place = F.concat_ws(" ", F.col(f"{RAW}.topic"), F.when(offset.isNotNull(), partition), offset)
+    return records.observe(
+        f"{_EVENTS}{stream.name}",
+        F.count(F.when(is_ahead, 1)).alias("ahead"),
+        F.max(moving).alias("newest"),
+        F.max_by(place, moving).alias("place"),
+    )
 
 
 def read_arrivals(session: SparkSession, query: str) -> Arrivals:
@@ -40,9 +61,19 @@ def read_arrivals(session: SparkSession, query: str) -> Arrivals:
     running = next(each for each in java.streams().active() if each.name() == query)
     execution = running.streamingQuery().lastExecution()
     observed = execution.observedMetrics()
-    names = [str(name) for name in observed.keys().mkString("\n").split("\n") if name.startswith(_METRIC)]
+    names = str(observed.keys().mkString("\n")).split("\n")
     late = sum(int(node.metrics().apply(_DROPPED).value()) for node in dropping_nodes(execution))
-    return Arrivals(sum(int(observed.apply(name).getLong(0)) for name in names), late, execution)
+    records = sum(int(observed.apply(name).getLong(0)) for name in names if name.startswith(_METRIC))
+    events = {name.removeprefix(_EVENTS): observed.apply(name) for name in names if name.startswith(_EVENTS)}
+    moving = (_furthest(stream, row) for stream, row in events.items() if not row.isNullAt(1))
+    ahead = sum(int(row.getLong(0)) for row in events.values())
+    return Arrivals(records, late, execution, ahead, max(moving, default=""))
+
+
+def _furthest(stream: str, row: Any) -> str:
+    """Such as `2026-03-01T10:00:00.000+00:00, stream orders, record orders 0 17`: its topic or file, partition, offset."""
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(row.getLong(1)))
+    return f"{at.isoformat(timespec='milliseconds')}, stream {stream}, record {row.getString(2)}"
 
 
 def dropping_nodes(execution: Any) -> Iterator[Any]:

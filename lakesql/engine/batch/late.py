@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakesql.compile.select import Select
+from lakesql.engine.batch.ahead import without_ahead
 from lakesql.engine.batch.arrivals import dropping_nodes, find_nodes
 from lakesql.engine.batch.dead_letter import DeadLetters, letters_at
 from lakesql.engine.sources.binding import StreamBinding
@@ -34,11 +35,9 @@ def late_letters(
     the batch has the same records and the same watermark.
     """
     watermark_ms = max(int(node.eventTimeWatermarkForLateEvents().get()) for node in dropping_nodes(execution))
-    all_records = []
-    for binding in bindings:
-        records = parse_binding(_raw_records(session, execution, binding), binding, select, keep_raw=True)
-        all_records.append(with_position(records, binding))
-        replace_view(good_records(all_records[-1]), binding.stream.name)
+    all_records = records_of(session, select, bindings, execution)
+    for records, binding in zip(all_records, bindings, strict=True):
+        replace_view(without_ahead(session, good_records(records), binding, execution), binding.stream.name)
     rows = session.sql(select.late_text)
     is_window = isinstance(rows.schema[EVENT_TIME].dataType, T.StructType)
     end = F.col(f"{EVENT_TIME}.end" if is_window else EVENT_TIME)
@@ -48,6 +47,14 @@ def late_letters(
     detail = F.format_string(f"{what} %s, and the watermark was {watermark}", F.min(end).cast("string"))
     places = late.groupBy(F.col(POSITION).alias("place")).agg(detail.alias("detail")).withColumn("reason", F.lit(LATE))
     return letters_at(places, all_records, bindings)
+
+
+def records_of(
+    session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...], execution: Any
+) -> list[DataFrame]:
+    """The records of each stream that the batch has read, parsed, with their raw fields and their position."""
+    raws = ((_raw_records(session, execution, binding), binding) for binding in bindings)
+    return [with_position(parse_binding(raw, binding, select, keep_raw=True), binding) for raw, binding in raws]
 
 
 def _raw_records(session: SparkSession, execution: Any, binding: StreamBinding) -> DataFrame:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lakesql.engine.batch.ahead import leave_out_ahead
 from lakesql.engine.batch.arrivals import count_arrivals, read_arrivals
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.write import write_batch, write_dead_letter_batch
@@ -26,6 +27,7 @@ from lakesql.engine.spark.plan import replace_view
 from lakesql.engine.spark.session import changed_settings
 from lakesql.events import PartitionLag
 from lakesql.model.config import AvailableNow, Every, Trigger
+from lakesql.names import RAW
 from lakesql.project.catalog import LOCAL_FILES
 from lakesql.project.profiles import Files, Kafka, Recorded
 
@@ -178,11 +180,14 @@ class ModelQuery:
         select = self.sink.select
         for binding in self.sink.bindings:
             raw = refuse_other_headers(read_raw(session, binding), binding).alias(name_raw(binding.stream))
-            records = parse_binding(raw, binding, select)
-            records = good_records(count_arrivals(records, binding.stream))
             watermark = binding.stream.watermark
+            records = parse_binding(raw, binding, select, keep_raw=watermark is not None)
+            records = count_arrivals(records, binding.stream)
             if watermark:
+                records = leave_out_ahead(good_records(records), binding).drop(RAW)
                 records = records.withWatermark(watermark.column, watermark.delay)
+            else:
+                records = good_records(records)
             replace_view(records, binding.stream.name)
         return session.sql(select.text)
 

@@ -10,11 +10,12 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakesql.engine.batch.ahead import ahead_letters
 from lakesql.engine.batch.arrivals import Arrivals
 from lakesql.engine.batch.dead_letter import DeadLetters, union_letters, unknown_rows, write_dead_letters
 from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.batch.gather import gather
-from lakesql.engine.batch.late import late_letters
+from lakesql.engine.batch.late import late_letters, records_of
 from lakesql.engine.batch.letters import take_letters
 from lakesql.engine.batch.prepare import PreparedWrite, prepare_write
 from lakesql.engine.batch.refuse import check_batch, check_expectations
@@ -86,6 +87,9 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             letters += unknown_rows(write.unknown, rows.records, sink.bindings)
         if arrivals.late and sink.select.late_text:
             letters += late_letters(session, sink.select, sink.bindings, arrivals.execution)
+        if arrivals.ahead:
+            records = records_of(session, sink.select, sink.bindings, arrivals.execution)
+            letters += ahead_letters(session, records, sink.bindings, arrivals.execution)
         rejected = 0
         if sink.letters is not None:  # those that fail still stand there
             take_letters(session, model.table.dead_letter, sink.letters, letters, entry.checkpoint)
@@ -103,8 +107,19 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
         head = _publish(sink, session, staged, write, entry, prepare_again) if write and staged else None
     if head is None:
         sink.progress.note_empty(entry)
-        late, ignored, at_ms = arrivals.late, counts.ignored, now_ms()
-        sink.emit(BatchEmpty(model.name, batch, arrivals.records, rejected, at_ms, late, ignored, counts.violations))
+        sink.emit(
+            BatchEmpty(
+                model=model.name,
+                batch=batch,
+                records=arrivals.records,
+                rejected=rejected,
+                at_ms=now_ms(),
+                late=arrivals.late,
+                ignored=counts.ignored,
+                violations=counts.violations,
+                furthest=arrivals.furthest,
+            )
+        )
         return None
     sink.progress.note_written(entry)
     sink.reached("finish")
@@ -131,6 +146,7 @@ def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
             small_bytes=small_bytes,
             partitions=whole(head.summary, "changed-partition-count") if snapshots.is_partitioned(written) else None,
             violations=counts.violations,
+            furthest=arrivals.furthest,
         )
     )
     return head

@@ -19,8 +19,16 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from lakesql.engine.ledger.carried import carry
 from lakesql.engine.ledger.entry import Entry, Snapshot, ledger_tag, overtaken, summary_of
-from lakesql.engine.ledger.snapshots import JavaTable, head_of, read_facts, read_snapshot, snapshot_of
+from lakesql.engine.ledger.snapshots import (
+    JavaTable,
+    carrying_properties,
+    head_of,
+    read_facts,
+    read_snapshot,
+    snapshot_of,
+)
 from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.plan import write_to
 from lakesql.engine.spark.session import changed_settings
@@ -182,8 +190,10 @@ def _replay(staged: Staged, begun: Begun) -> Staged:
 def _with_head(base: Any, facts: Mapping[str, Any], tag: str) -> Any:
     made = java_class(f"{_API}SnapshotParser").fromJson(json.dumps(facts))
     tagged = java_class(f"{_API}SnapshotRef").tagBuilder(facts["snapshot-id"]).build()
-    metadata = java_class(f"{_API}TableMetadata").buildFrom(base)
-    return metadata.setBranchSnapshot(made, "main").setRef(tag, tagged).build()
+    metadata = java_class(f"{_API}TableMetadata").buildFrom(base).setBranchSnapshot(made, "main").setRef(tag, tagged)
+    if carried := carry(carrying_properties(base), facts):
+        metadata = metadata.setProperties(carried)
+    return metadata.build()
 
 
 def _delete_metadata(staged: Staged) -> None:

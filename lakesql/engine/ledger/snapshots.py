@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakesql.compile.quote import table_name
+from lakesql.engine.ledger.carried import carried_facts, may_carry, shows_newest_alone
 from lakesql.engine.ledger.entry import Entry, Snapshot, ledger_tag, newest_entry
 from lakesql.engine.spark.gateway import java_class
 from lakesql.model.table_name import TableName
@@ -42,12 +43,26 @@ def table_id(table: JavaTable) -> str:
 
 def read_entry(table: JavaTable, model: str, checkpoint: str | None = None) -> Entry | None:
     """The newest entry of `model` in the table's ledger; with `checkpoint`, of that one."""
-    return newest_entry(read_history(table, (ledger_tag(model),)), model, find_snapshot(table), checkpoint)
+    return newest_entry(read_ledger(table, (ledger_tag(model),)), model, find_snapshot(table), checkpoint)
 
 
 def read_newest_entry(table: JavaTable) -> Entry | None:
     """The newest entry in the table's ledger, of whichever model."""
-    return newest_entry(read_history(table, _ledger_tags(table)), None, find_snapshot(table))
+    return newest_entry(read_ledger(table, _ledger_tags(table)), None, find_snapshot(table))
+
+
+def read_ledger(table: JavaTable, tags: Iterable[str]) -> Iterator[Snapshot]:
+    """The snapshots that may have a ledger entry: those of `read_history`, then those that the table carries."""
+    yield from read_history(table, tags)
+    if (head := table.currentSnapshot()) is not None:
+        yield from map(snapshot_of, carried_facts(carrying_properties(table), head.sequenceNumber()))
+
+
+def carrying_properties(table: Any) -> dict[str, str]:
+    """The properties of a table, or of a `TableMetadata` of Iceberg's, that carries its ledger; none of others."""
+    found = table.properties()
+    text = str(found.toString())  # as one text: each key of a Java map is a question of its own
+    return dict(found) if may_carry(text) else {}
 
 
 def _ledger_tags(table: JavaTable) -> Iterator[str]:
@@ -81,6 +96,12 @@ def find_abandoned(table: JavaTable, history: Collection[int]) -> dict[int, int]
         return {}
     times = {int(each.snapshotId()): int(each.timestampMillis()) for each in snapshots}
     return {id_: at_ms for id_, at_ms in times.items() if id_ not in history}
+
+
+def has_hidden_snapshots(table: JavaTable) -> bool:
+    """Whether the table, as it was loaded, has had snapshots before the one that its catalog shows alone."""
+    head = table.currentSnapshot()
+    return head is not None and head.sequenceNumber() > 1 and shows_newest_alone(carrying_properties(table))
 
 
 def find_snapshot(table: JavaTable) -> Callable[[int], Snapshot | None]:

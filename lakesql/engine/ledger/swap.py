@@ -20,9 +20,17 @@ from pyspark.sql.types import StructType
 from lakesql.compile.quote import table_name
 from lakesql.compile.storable import partition_name
 from lakesql.compile.table import TableSpec, format_version
+from lakesql.engine.ledger.carried import carry
 from lakesql.engine.ledger.commit import HeadMovedError
 from lakesql.engine.ledger.entry import ledger_tag
-from lakesql.engine.ledger.snapshots import JavaTable, head_of, load_table, table_exists
+from lakesql.engine.ledger.snapshots import (
+    JavaTable,
+    carrying_properties,
+    head_of,
+    load_table,
+    read_facts,
+    table_exists,
+)
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
 from lakesql.model.config import PartitionField, SortField
@@ -110,9 +118,11 @@ def swap(
         for key, value in summary.items():
             last = last.set(key, value)
         last.commit()
-        tag, new_head = ledger_tag(owner), transaction.table().currentSnapshot().snapshotId()
-        manage = transaction.manageSnapshots()
-        (manage.replaceTag if live.refs().containsKey(tag) else manage.createTag)(tag, new_head).commit()
+        made = transaction.table().currentSnapshot()
+        tag, manage = ledger_tag(owner), transaction.manageSnapshots()
+        (manage.replaceTag if live.refs().containsKey(tag) else manage.createTag)(tag, made.snapshotId()).commit()
+        for key, value in carry(carrying_properties(live), read_facts(made)).items():
+            transaction.updateProperties().set(key, value).commit()
         transaction.commitTransaction()
 
 

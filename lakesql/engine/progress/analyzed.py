@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from lakesql.engine.progress.stored import StoredFiles
-from lakesql.names import MAINTENANCE_PROPERTY
+from lakesql.names import LEDGER_PROPERTY, MAINTENANCE_PROPERTY
 from lakesql.project.cache import digest
 
 ANALYZED_FILE = "analyzed.json"
@@ -51,12 +51,15 @@ def keep_analyzed(files: WritableFiles, analyzed: Analyzed) -> None:
 
 def shape_of(metadata: Mapping[str, Any]) -> str:
     """What tells tables apart that take other rows: a digest of a table's metadata without its snapshots, and without
-    what maintenance keeps there."""
+    the properties that commits and maintenance keep there."""
     shape = {key: value for key, value in metadata.items() if key not in _OF_SNAPSHOTS}
-    properties = dict(metadata.get("properties") or {})
-    properties.pop(MAINTENANCE_PROPERTY, None)
+    found = dict(metadata.get("properties") or {})
+    properties = {key: value for key, value in found.items() if key not in _OF_COMMITS}
     return digest(json.dumps({**shape, "properties": properties}, sort_keys=True))
 
+
+_OF_COMMITS = frozenset({MAINTENANCE_PROPERTY, LEDGER_PROPERTY, "nessie.commit.id"})
+"""The properties that change with commits."""
 
 _OF_SNAPSHOTS = frozenset(
     {

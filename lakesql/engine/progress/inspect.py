@@ -12,6 +12,7 @@ from lakesql.engine.ledger.rename import former_models
 from lakesql.engine.ledger.snapshots import (
     JavaTable,
     find_abandoned,
+    has_hidden_snapshots,
     load_table,
     read_entry,
     read_history,
@@ -106,6 +107,7 @@ def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding
             found = load_table(session, table)
             history = tuple(read_history(found))
             rebuilt, is_cut = find_rebuilt(history)
+            is_cut = is_cut or (not rebuilt and has_hidden_snapshots(found))
             at_ms = int(found.snapshot(rebuilt[0]).timestampMillis()) if rebuilt else None
             nothing = f"there is no row in {table} yet" if found.currentSnapshot() is None else ""
             known = frozenset(each.id for each in history)
