@@ -239,7 +239,7 @@ LEDGER_REBUILD = "lakesql.rebuild"
 LEDGER_REBUILD_VERSION = "lakesql.rebuild-version"
 """Keys of a ledger entry in the summary of the snapshot that holds the batch (docs/architecture.md, the ledger)."""
 
-LEDGER_PROPERTY = "lakesql.ledger"
+CARRIED_PROPERTY = "lakesql.ledger"
 """The property of a table that carries its newest ledger entries, where its catalog shows the newest snapshot alone."""
 
 MAINTENANCE_PROPERTY = "lakesql.maintenance"

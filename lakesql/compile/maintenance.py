@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import assert_never
 
-from lakesql.compile.quote import identifier, literal, text
+from lakesql.compile.quote import field_path, identifier, literal, text
 from lakesql.model.config import SortField
 from lakesql.model.upkeep import MaintenanceTask
 from lakesql.project.duration import Duration
@@ -109,7 +109,7 @@ _TRANSFORM = re.compile(r"(year|month|day|hour|bucket|truncate|identity)(?:\[(\d
 
 def _partition_field(catalog: str, field: PartitionValue) -> str | None:
     found = _TRANSFORM.match(field.transform)
-    column = ".".join(map(identifier, field.column.split(".")))
+    column = field_path(field.column)
     if found is None:
         return None
     if field.value is None:

@@ -59,6 +59,11 @@ def table_name(table: TableName) -> str:
     return ".".join(map(identifier, (table.catalog, table.namespace, table.name)))
 
 
+def field_path(path: str) -> str:
+    """A column, or a field of a struct by its path: `s.t`. No column has a dot in its name."""
+    return ".".join(map(identifier, path.split(".")))
+
+
 def column_of(alias: str, name: str) -> str:
     """A column of an aliased relation: `target.order_id`."""
     return f"{alias}.{identifier(name)}"

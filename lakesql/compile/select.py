@@ -37,7 +37,7 @@ from lakesql.select.query import Query, carry_position, read_expression, read_qu
 from lakesql.select.relation import Column as QueryColumn
 from lakesql.select.relation import StreamShape
 from lakesql.stream.stream import CHANGE_FIELDS, Column, Stream, TopicPattern, Topics, model_stream
-from lakesql.stream.types import parse_type
+from lakesql.stream.types import parse_type, type_at
 from lakesql.template.evaluate import Names
 from lakesql.template.template import Rendered, Template, parse_template, render_template
 
@@ -358,7 +358,8 @@ def _check_columns(select: Select) -> Iterable[Problem]:
     added = {it.name.lower() for it in select.writing.added}
     for option, words in {**placed, **select.writing.compared}.items():
         for word in words:
-            if word.lower() not in (lowered | added if option in placed else lowered):
+            column = word.split(".")[0] if option == "partition_by" else word
+            if column.lower() not in (lowered | added if option in placed else lowered):
                 condition = "key-not-selected" if option == "keys" else "unknown-column"
                 what = f"'{word}' in {option} is not a column of the SELECT."
                 yield Problem(condition, what, "", did_you_mean(word, known), model.option_place(option))
@@ -423,7 +424,10 @@ def _check_storable(select: Select) -> Iterable[Problem]:
     yield from find_misused(model.name, types, model.config.order_by, select.compared, model.option_place)
     for index, field in enumerate(model.config.partition_by):
         place = model.option_place("partition_by", index)
-        kind = types.get(field.column.lower(), "")
+        kind = type_at(types, field.column)
+        if "." in field.column and not kind and types.get(field.column.split(".")[0].lower()):
+            what = f"'{field.column}' in partition_by is no field of a struct of the SELECT."
+            yield Problem("unknown-column", what, place=place)
         if field in taken:
             what = f"{partition_text(field)} makes a partition '{partition_name(field)}', and the SELECT has a column "
             why = "Iceberg wants names that differ."

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lakesql.compile.quote import identifier, table_name, text
+from lakesql.compile.quote import field_path, identifier, table_name, text
 from lakesql.compile.storable import can_be_ordered
 from lakesql.model.config import Config, PartitionField, SortField
 from lakesql.model.table_name import TableName
@@ -166,9 +166,9 @@ DEAD_LETTER_COLUMNS = (
 def partition_text(field: PartitionField) -> str:
     """A partition field as PARTITIONED BY reads it."""
     if field.transform == "identity":
-        return identifier(field.column)
+        return field_path(field.column)
     width = f"{field.width}, " if field.width is not None else ""
-    return f"{field.transform}({width}{identifier(field.column)})"
+    return f"{field.transform}({width}{field_path(field.column)})"
 
 
 def sort_text(field: SortField) -> str:

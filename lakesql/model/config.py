@@ -56,7 +56,10 @@ def trigger_text(trigger: Trigger) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """An Iceberg partition transform: `identity`, `years` … `hours`, `bucket(n, c)`, `truncate(n, c)`."""
+    """An Iceberg partition transform: `identity`, `years` … `hours`, `bucket(n, c)`, `truncate(n, c)`.
+
+    `column` is a column, or a field of a struct by its path: `s.t`.
+    """
 
     transform: str
     column: str
@@ -88,7 +91,10 @@ _TRANSFORMS = {
     **dict.fromkeys(("bucket", "truncate"), True),
 }
 """Iceberg's transforms, and whether each takes a number."""
-_PARTITION = re.compile(rf"(?:(?P<transform>\w+)\s*\(\s*(?:(?P<width>\d+)\s*,\s*)?)?{_COLUMN}\s*(?P<close>\))?\Z")
+_NAME = r"(?:`[^`]+`|[^\s`(),.]+)"
+_PARTITION = re.compile(
+    rf"(?:(?P<transform>\w+)\s*\(\s*(?:(?P<width>\d+)\s*,\s*)?)?(?P<path>{_NAME}(?:\.{_NAME})*)\s*(?P<close>\))?\Z"
+)
 _SORT = re.compile(rf"{_COLUMN}(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\Z", re.IGNORECASE)
 
 
@@ -99,7 +105,7 @@ def _read_partition(node: Node) -> PartitionField:
         transform = (found["transform"] or "identity").lower()
         has_width, width = _TRANSFORMS.get(transform), int(found["width"] or 0)
         if has_width is not None and (0 < width < 2**31 if has_width else found["width"] is None):
-            return PartitionField(transform, found["quoted"] or found["plain"], width or None)
+            return PartitionField(transform, found["path"].replace("`", ""), width or None)
     raise ProjectError.of(
         "bad-partition",
         f"{node.shown} is not a partition transform.",

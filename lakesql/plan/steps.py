@@ -19,7 +19,7 @@ from lakesql.errors import Problem, RunError, quoted
 from lakesql.model.config import PartitionField, SchemaChange, SortField
 from lakesql.model.table_name import TableName
 from lakesql.plan.table_state import StateColumn, TableState
-from lakesql.stream.types import Growth, find_growth, parse_type, stored_type
+from lakesql.stream.types import Growth, find_growth, parse_type, stored_type, type_at
 
 F = TypeVar("F", PartitionField, SortField)
 
@@ -82,11 +82,11 @@ def plan_table(
 def _is_made_anew(spec: TableSpec, state: TableState, types: Mapping[str, str]) -> bool:
     """Whether the model has other columns or partitions than its table, in which no row has ever stood."""
     is_ours = state.properties.keys() >= sql.MARKS  # whatever their values: the model was edited
-    there = {column.name.lower(): column.type for column in state.columns}
+    there: dict[str, str | None] = {column.name.lower(): column.type for column in state.columns}
     # Iceberg cannot merge into a table that has lost a column by which it was partitioned.
-    columns = {field.column.lower() for field in state.partition_by}
-    columns |= {name.lower() for name in state.was_partitioned_by}
-    is_partitioned_alike = all(stored_type(types.get(name, "")) == there.get(name) for name in columns)
+    sources = {field.column.lower() for field in state.partition_by}
+    sources |= {name.lower() for name in state.was_partitioned_by}
+    is_partitioned_alike = all(stored_type(type_at(types, name)) == type_at(there, name) for name in sources)
     return state.is_unwritten and is_ours and is_partitioned_alike and _compare(spec, state).is_shaping
 
 
@@ -210,7 +210,7 @@ class _Changes:
 
     def partitioning(self, state: TableState) -> set[str]:
         """The columns by which the table is partitioned afterwards, in lower case."""
-        return {field.column.lower() for field in state.partition_by if _folded(field) not in self.unpartitioned}
+        return {_root(field.column) for field in state.partition_by if _folded(field) not in self.unpartitioned}
 
     @property
     def is_shaping(self) -> bool:
@@ -258,6 +258,11 @@ def _is_set(key: str, value: str, properties: Mapping[str, str]) -> bool:
         # A table's format version only ever goes up.
         return int(properties.get(key, "1")) >= int(value)
     return properties.get(key) == value
+
+
+def _root(path: str) -> str:
+    """The column that a field lies in, by its path, in lower case."""
+    return path.lower().split(".")[0]
 
 
 def _folded(field: F) -> F:
@@ -401,8 +406,8 @@ def _evolve(model: str, changes: _Changes, policy: SchemaChange, state: TableSta
         yield set_order(table, changes.order_by)
     if policy == "sync_all_columns":
         # Last: a column by which the table was ordered until now can be dropped now.
-        was_partitioned_by = {name.lower() for name in state.was_partitioned_by}
-        was_partitioned_by |= {field.column.lower() for field in changes.unpartitioned}
+        was_partitioned_by = {_root(name) for name in state.was_partitioned_by}
+        was_partitioned_by |= {_root(field.column) for field in changes.unpartitioned}
         ordering = {field.column.lower() for field in changes.order_by or state.order_by}
         for column in changes.lost:
             if column.name.lower() in was_partitioned_by:

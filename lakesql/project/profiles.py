@@ -67,6 +67,10 @@ class Kafka:
 
     bootstrap_servers: str = option("`host:port`, comma-separated.")
     options: Mapping[str, str] = option("Options of the Kafka client.", factory=dict, read=read_client_options)
+    group_id_prefix: str = option(
+        "How the names of consumer groups begin (Spark's `groupIdPrefix`), where a broker admits groups by a prefix.",
+        default="",
+    )
 
 
 Connection = Recorded | Files | Rate | Kafka
@@ -125,7 +129,7 @@ class Catalog:
     """The Iceberg catalog. Keys beside these go to Spark and to pyiceberg as they are. `place` is the block's."""
 
     name: str = option("The catalog's name in SQL.", default="lake", read=check_name)
-    type: str = option("`sql` (SQLite, PostgreSQL) or `rest`; `hive`, `glue` and others are not tested.", default="sql")
+    type: str = option("`sql` (SQLite, PostgreSQL), `rest` or `hive`; `glue` and others are not tested.", default="sql")
     uri: str = option("Where the catalog is: a URL, or SQLite's file.", default="")
     warehouse: str = option(
         "Where the tables' files are: a folder or a URL; for `rest` the service's name of it.", default=""

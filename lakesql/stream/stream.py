@@ -47,8 +47,8 @@ class Watermark:
     column: str = option("A timestamp column of the stream.")
     delay: str = option("An interval such as '10 minutes'.", read=lambda node: parse_duration(node).text)
     max_ahead: str = option(
-        "How far an event may lie ahead of the clock. A model that keeps state makes a dead letter (`ahead-of-time`) of "
-        "one that lies further ahead, and its watermark stays.",
+        "How far an event may lie ahead of the clock. A model that keeps state makes a dead letter (`ahead-of-time`) "
+        "of one that lies further ahead, and its watermark stays.",
         default="1 day",
         read=lambda node: parse_duration(node).text,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -192,6 +192,22 @@ def find_field(kind: SparkType | None, name: str) -> TypeField | None:
     """The field of a struct, by its name in any spelling; None of any other type."""
     fields = kind.fields if kind is not None and kind.name == "struct" else ()
     return next((field for field in fields if field.name.lower() == name.lower()), None)
+
+
+def type_at(types: Mapping[str, str | None], path: str) -> str:
+    """The type of a column, or of a field of a struct by its path (`s.t`); '' where it is not known, or is not there.
+
+    `types` are those of columns, by their names in small letters.
+    """
+    name, *fields = path.split(".")
+    text = types.get(name.lower()) or ""
+    if not fields:
+        return text
+    kind = parse_type(text)
+    for each in fields:
+        found = find_field(kind, each)
+        kind = found.type if found is not None else None
+    return kind.text if kind is not None else ""
 
 
 def parts_of(kind: SparkType) -> Iterator[SparkType]:

@@ -71,7 +71,7 @@ def read_arrivals(session: SparkSession, query: str) -> Arrivals:
 
 
 def _furthest(stream: str, row: Any) -> str:
-    """Such as `2026-03-01T10:00:00.000+00:00, stream orders, record orders 0 17`: its topic or file, partition, offset."""
+    """Such as `2026-03-01T10:00:00.000+00:00, stream orders, record orders 0 17`: topic or file, partition, offset."""
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(row.getLong(1)))
     return f"{at.isoformat(timespec='milliseconds')}, stream {stream}, record {row.getString(2)}"
 

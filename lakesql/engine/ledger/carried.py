@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakesql.engine.ledger.entry import Snapshot
-from lakesql.names import LEDGER_MODEL, LEDGER_PROPERTY
+from lakesql.names import CARRIED_PROPERTY, LEDGER_MODEL
 
 _OF_NESSIE = "nessie."
 """How the properties begin that Nessie adds to each table."""
@@ -30,7 +30,7 @@ def shows_newest_alone(properties: Mapping[str, str]) -> bool:
 
 def may_carry(properties: str) -> bool:
     """The same, or whether it carries something, by a text that has all of its properties; true rather than false."""
-    return _OF_NESSIE in properties or LEDGER_PROPERTY in properties
+    return _OF_NESSIE in properties or CARRIED_PROPERTY in properties
 
 
 def carry(properties: Mapping[str, str], facts: Mapping[str, Any]) -> dict[str, str]:
@@ -42,7 +42,7 @@ def carry(properties: Mapping[str, str], facts: Mapping[str, Any]) -> dict[str, 
     if model is None or not shows_newest_alone(properties):
         return {}
     carried = {**_decode(properties), model: {key: facts[key] for key in _KEPT if key in facts}}
-    return {LEDGER_PROPERTY: json.dumps(carried, separators=(",", ":"))}
+    return {CARRIED_PROPERTY: json.dumps(carried, separators=(",", ":"))}
 
 
 def carried_facts(properties: Mapping[str, str], head_sequence: int) -> Iterator[Mapping[str, Any]]:
@@ -69,7 +69,7 @@ def _sequence(facts: Mapping[str, Any]) -> int:
 def _decode(properties: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
     """What the property holds; nothing where it holds something else, which leaves the ledger to the snapshots."""
     try:
-        found: Any = json.loads(properties.get(LEDGER_PROPERTY, "{}"))
+        found: Any = json.loads(properties.get(CARRIED_PROPERTY, "{}"))
     except ValueError:
         return {}
     if not isinstance(found, dict):

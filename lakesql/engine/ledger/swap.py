@@ -145,7 +145,7 @@ def lost_partitions(live: JavaTable, spec: TableSpec) -> list[str]:
     """
     old, new = _types(live.schema()), {column.name: column.type for column in spec.columns}
     sources = {
-        live.schema().findColumnName(field.sourceId())
+        _root(live.schema().findColumnName(field.sourceId()))
         for known in live.specs().values()
         for field in known.fields()
         if str(field.transform().toString()) != "void"
@@ -160,7 +160,7 @@ def _evolve(transaction: Any, live: JavaTable, replacement: JavaTable, spec: Tab
     transaction.replaceSortOrder().commit()  # none: it may name a column that goes
     had, wanted = _partitions(live), {_partition(field): field for field in spec.partition_by}
     columns = _kept(live.schema(), replacement.schema())
-    left = {key for key in had.keys() & wanted.keys() if key[0] in columns}
+    left = {key for key in had.keys() & wanted.keys() if _root(key[0]) in columns}
     update = transaction.updateSpec()
     for key in had.keys() - left:
         update = update.removeField(had[key])
@@ -219,6 +219,11 @@ def _partitions(table: JavaTable) -> dict[tuple[str, str], str]:
         (schema.findColumnName(f.sourceId()), str(f.transform().toString()), f.name()) for f in table.spec().fields()
     )
     return {(column, transform): name for column, transform, name in fields}
+
+
+def _root(path: str | None) -> str | None:
+    """The column that a field lies in, by its path; None where there is no such field any more."""
+    return path.split(".")[0] if path is not None else None
 
 
 def _partition(field: PartitionField) -> tuple[str, str]:

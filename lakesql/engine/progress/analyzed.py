@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from lakesql.engine.progress.stored import StoredFiles
-from lakesql.names import LEDGER_PROPERTY, MAINTENANCE_PROPERTY
+from lakesql.names import CARRIED_PROPERTY, MAINTENANCE_PROPERTY
 from lakesql.project.cache import digest
 
 ANALYZED_FILE = "analyzed.json"
@@ -58,7 +58,7 @@ def shape_of(metadata: Mapping[str, Any]) -> str:
     return digest(json.dumps({**shape, "properties": properties}, sort_keys=True))
 
 
-_OF_COMMITS = frozenset({MAINTENANCE_PROPERTY, LEDGER_PROPERTY, "nessie.commit.id"})
+_OF_COMMITS = frozenset({MAINTENANCE_PROPERTY, CARRIED_PROPERTY, "nessie.commit.id"})
 """The properties that change with commits."""
 
 _OF_SNAPSHOTS = frozenset(

@@ -165,6 +165,8 @@ def _read_kafka(session: SparkSession, reader: Reader, stream: Stream, connectio
     reader = reader.option("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS)
     for key, value in consumer_options(connection).items():
         reader = reader.option(f"kafka.{key}", value)
+    if connection.group_id_prefix:
+        reader = reader.option("groupIdPrefix", connection.group_id_prefix)
     match stream.origin:
         case Topics(names=names):
             reader = reader.option("subscribe", ",".join(names))
