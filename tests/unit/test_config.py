@@ -113,6 +113,9 @@ def test_every_option_of_a_model_is_read() -> None:
         ("hours(`a, (b)`)", PartitionField("hours", "a, (b)")),
         ("bucket(16,a)", PartitionField("bucket", "a", 16)),
         ("truncate( 4 , `it's` )", PartitionField("truncate", "it's", 4)),
+        ("days(s.t)", PartitionField("days", "s.t")),
+        ("bucket(2, `a b`.`c d`)", PartitionField("bucket", "a b.c d", 2)),
+        ("s.inner.k", PartitionField("identity", "s.inner.k")),
     ],
 )
 def test_partitions_are_transforms_of_columns(text: str, field: PartitionField) -> None:
@@ -124,7 +127,19 @@ def test_partitions_are_transforms_of_columns(text: str, field: PartitionField) 
     [
         *("''", "'a b'", "'days(a'", "'a)'", "'days()'", "'day(a)'", "'days(a, b)'", "'days(2, a)'", "'bucket(a)'"),
         *("'bucket(0, a)'", "'bucket(16)'", "'bucket(-1, a)'", "'bucket(9999999999, a)'", "'void(a)'"),
-        *("'days(days(a))'", "'a; DROP TABLE x'", "'``'", "'a`b'", "3", "none", "['a']", "{'days': 'a'}"),
+        *(
+            "'days(days(a))'",
+            "'a; DROP TABLE x'",
+            "'``'",
+            "'a`b'",
+            "'days(s.)'",
+            "'days(.t)'",
+            "'days(s..t)'",
+            "3",
+            "none",
+            "['a']",
+            "{'days': 'a'}",
+        ),
     ],
 )
 def test_a_text_that_is_no_partition_transform_is_refused(value: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakesql.stream.types import MAX_DEPTH, SparkType, TypeField, parse_type, parts_of, stored_type
+from lakesql.stream.types import MAX_DEPTH, SparkType, TypeField, parse_type, parts_of, stored_type, type_at
 
 
 @pytest.mark.parametrize(
@@ -159,3 +159,20 @@ def test_the_parts_of_a_type_are_itself_and_all_in_it() -> None:
     kind = parse_type("map<string, struct<a: array<date>>>")
     assert kind is not None
     assert [part.name for part in parts_of(kind)] == ["map", "string", "struct", "array", "date"]
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("S", "struct<T:timestamp,inner:struct<`a b`:int>,many:array<struct<x:int>>>"),
+        ("s.t", "timestamp"),
+        ("s.INNER.a b", "int"),
+        ("s.gone", ""),
+        ("s.t.x", ""),
+        ("s.many.x", ""),
+        ("gone.t", ""),
+    ],
+)
+def test_a_field_has_its_type_by_its_path(path: str, found: str) -> None:
+    types = {"s": "struct<T:timestamp,inner:struct<`a b`:int>,many:array<struct<x:int>>>"}
+    assert type_at(types, path) == found
