@@ -287,7 +287,7 @@ def test_the_manifest_holds_every_node(run: Run, shop: Path) -> None:
     assert nodes["model.clicks"]["macros"] == ["page_of"]
     assert (nodes["model.clicks"]["stateful"], nodes["model.visits_per_day"]["stateful"]) == (False, True)
     stream = nodes["stream.page_views"]
-    assert stream["watermark"] == {"column": "viewed_at", "delay": "2 hours", "max_ahead": "1 day"}
+    assert stream["watermark"] == {"column": "viewed_at", "delay": "2 hours"}
     assert [column["name"] for column in stream["contract"] if column["required"]] == ["view_id", "viewed_at"]
 
 
