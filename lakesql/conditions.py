@@ -971,8 +971,9 @@ CONDITIONS: dict[str, Condition] = {
         "Give it a name with `AS`.",
     ),
     "upstream-expired": Condition(
-        "A model is to begin with the stream of a table whose first snapshots have expired, so that rows would be "
-        "missing; or the snapshot up to which it has read the table is gone.",
+        "A model that is new, that was rewound, or that reads this stream since it was changed is to begin with the "
+        "stream of a table whose first snapshots have expired, so that rows would be missing; or the snapshot up to "
+        "which it has read the table is gone.",
         "Rebuild the model that writes the table, or run once with `--accept-data-loss`. Where the message says so, "
         "rebuild the model that reads it.",
     ),

@@ -29,6 +29,7 @@ from lakesql.errors import Problem, RunError
 from lakesql.events import Emit, Noted, now_ms
 from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.upkeep import is_maintained, maintenance_tasks
+from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect
 from lakesql.run.columns import with_fields
 from lakesql.run.identities import hash_of, query_identities
@@ -157,7 +158,7 @@ def find_upkeep(manifest: Manifest, select: Select) -> Upkeep:
     """What the tables of a model need, and who streams them."""
     model = select.model
     readers = [
-        Reader(other.name, other.table)
+        Reader(other.name, other.table, checkpoint_of(manifest.target, other.name))
         for other in manifest.models.values()
         if any(found.name == model.name and reads_model(manifest, found.name) for found in other.facts.streams)
     ]

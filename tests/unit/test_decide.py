@@ -437,3 +437,49 @@ def test_a_stream_that_would_begin_behind_expired_rows_is_refused_until_somebody
     at = {"version": 1, "snapshot_id": 7, "position": 1, "scan_all_files": False}
     known = checkpoint(3, 3, positions={3: (at,)})
     assert isinstance(decide(state(known, entry(3, positions={"orders": at}, topics={}), sources=cut)), Resume)
+
+
+AT_A = {"version": 1, "snapshot_id": 7, "position": 1, "scan_all_files": False}
+BEFORE_A = {"version": 1, "snapshot_id": -1, "position": -1, "scan_all_files": False}
+
+
+def streams_of_tables(*positions: Any, cut: tuple[bool, ...]) -> ProgressState:
+    """A model that was rewound to positions of its streams, which are tables, and has run no batch since."""
+    names = tuple(f"t{number}" for number in range(len(positions)))
+    is_started = any(position is not None for position in positions)
+    newest = 0 if is_started else -1
+    made = origin(streams=names, follows=Batch("c-0", 9), empty_through=newest)
+    there = checkpoint(newest, newest, id="c-1", positions={0: positions} if is_started else {}, origin=made)
+    sources = tuple(Source(name, "table", is_cut=is_cut) for name, is_cut in zip(names, cut, strict=True))
+    return state(there, entry(9, "c-0", positions={"orders": READ}), sources=sources)
+
+
+@pytest.mark.parametrize("positions", list(product((None, BEFORE_A, AT_A), repeat=2)))
+@pytest.mark.parametrize("cut", list(product((False, True), repeat=2)))
+def test_a_stream_that_begins_behind_expired_rows_after_a_rewind_is_refused(
+    positions: tuple[Any, Any], cut: tuple[bool, bool]
+) -> None:
+    given = streams_of_tables(*positions, cut=cut)
+    misses = any(is_cut and at is not AT_A for at, is_cut in zip(positions, cut, strict=True))
+    assert outcome(given) == ("upstream-expired" if misses else Resume(-1))
+    accepted = outcome(replace(given, accept_data_loss=True))
+    assert accepted == (Resume(-1) if misses else "nothing-lost")
+
+
+def test_a_stream_of_expired_rows_is_refused_however_the_model_was_rewound() -> None:
+    cut = (Source("a", "table", is_cut=True),)
+    read = entry(9, "c-0", positions={"a": AT_A})
+    follows = origin(streams=("a",), follows=Batch("c-0", 9))
+    rewound = checkpoint(-1, -1, id="c-1", positions={}, origin=follows)
+    assert refusal(state(rewound, read, sources=cut)) == "upstream-expired", "to its start"
+    assert decide(state(rewound, read, sources=(Source("a", "table"),))) == Resume(-1)
+
+
+def test_an_accepted_loss_of_a_table_says_nothing_of_a_topic_that_was_made_again() -> None:
+    made = origin(streams=("orders", "a"), follows=Batch("c-0", 9), empty_through=0, topics={"shop.orders": "id-1"})
+    there = checkpoint(0, 0, id="c-1", positions={0: (READ, None)}, origin=made)
+    sources = (SOURCE, Source("a", "table", is_cut=True))
+    given = state(there, entry(9, "c-0"), sources=sources, accept_data_loss=True)
+    assert decide(given) == Resume(-1)
+    another = replace(SOURCE, topics={"shop.orders": "id-2"})
+    assert refusal(replace(given, sources=(another, sources[1]))) == "topic-recreated"

@@ -375,9 +375,7 @@ class Keeper:
             needed = find_needed(session, facts, self.upkeep.readers)
             if needed.waiting:
                 names = " or ".join(needed.waiting)
-                self._tell_once(
-                    f"no snapshot of {task.table} expires, as nothing that {names} has written says how far it has read"
-                )
+                self._tell_once(f"no snapshot of {task.table} expires, as nothing says what {names} has read of it")
                 return None
             if needed.since_ms is not None and needed.since_ms < before_ms:
                 before_ms = needed.since_ms

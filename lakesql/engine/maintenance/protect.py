@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -10,24 +10,33 @@ from pyspark.sql import SparkSession
 from lakesql.engine.ledger.entry import Entry, ledger_tag
 from lakesql.engine.ledger.rename import is_former
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, table_exists
-from lakesql.engine.maintenance.figures import SnapshotFacts, TableFacts, last_entries, newest_by_owner, parse_facts
+from lakesql.engine.maintenance.figures import TableFacts, last_entries, newest_by_owner, parse_facts
+from lakesql.engine.progress.checkpoint import CheckpointFiles
+from lakesql.engine.progress.position import Position
+from lakesql.engine.progress.state import Checkpoint, newest_batch
+from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.model.table_name import TableName
-from lakesql.names import LEDGER_OFFSETS
+from lakesql.names import LEDGER_BATCH, LEDGER_CHECKPOINT, LEDGER_OFFSETS
+
+NOTHING_READ = 0
+"""Since when a reader needs snapshots that may read the table from its first one on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A model that reads a table as a stream, and the table in whose ledger it says how far it is."""
+    """A model that reads a table as a stream, the table in whose ledger it says how far it is, and its checkpoint's
+    folder."""
 
     model: str
     table: TableName
+    folder: str
 
 
 @dataclass(frozen=True, slots=True)
 class Needed:
     """The oldest snapshots that readers need, by time: None where they need none.
 
-    Nothing that those in `waiting` have written says how far they have read: readers and their rebuilds, in words.
+    Nothing says how far those in `waiting` have read the table: readers and their rebuilds, in words.
     """
 
     since_ms: int | None
@@ -52,32 +61,73 @@ def tag_entries(table: JavaTable, facts: TableFacts) -> None:
 def find_needed(session: SparkSession, facts: TableFacts, readers: Iterable[Reader]) -> Needed:
     """From when on the snapshots of a table are needed by the streams that read it, and by rebuilds of their models.
 
-    A reader may take its last batch once more, from where the one before it ended. One that has never committed
-    anything begins with the oldest snapshot: all are needed. A rebuild has a ledger of its own, in the table it fills.
+    A reader may take its last batch once more, from where the one before it ended. One that has read none of the table
+    begins with the oldest snapshot: all are needed. A rebuild has a ledger of its own, in the table it fills.
     """
     since: list[int] = []
     waiting: list[str] = []
     for reader in readers:
-        ledgers = {f"'{reader.model}'": reader.table}
+        checkpoint = read_checkpoint(CheckpointFiles(session, reader.folder))
+        progress = {f"'{reader.model}'": needs(facts, _read_entries(session, reader.table, reader.model), checkpoint)}
         if table_exists(session, reader.table.rebuild):
-            ledgers[f"the rebuild of '{reader.model}'"] = reader.table.rebuild
-        for name, table in ledgers.items():
-            entries = _read_entries(session, table, reader.model)
-            if not entries:
+            entries = _read_entries(session, reader.table.rebuild, reader.model)
+            progress[f"the rebuild of '{reader.model}'"] = needs(facts, entries, None)
+        for name, needed_ms in progress.items():
+            since.append(NOTHING_READ if needed_ms is None else needed_ms)
+            if needed_ms is None:
                 waiting.append(name)
-                since.append(0)
-            for snapshot in entries:
-                entry = Entry(reader.model, "", 0, snapshot.summary.get(LEDGER_OFFSETS, ""), "")
-                stands = (at for at in entry.positions.values() if isinstance(at, dict))
-                found = (
-                    facts.snapshots.get(at["snapshot_id"]) for at in stands if isinstance(at.get("snapshot_id"), int)
-                )
-                since += [each.at_ms for each in found if each is not None]
     return Needed(min(since, default=None), tuple(waiting))
 
 
-def _read_entries(session: SparkSession, table: TableName, owner: str) -> list[SnapshotFacts]:
-    """The snapshots with the last two entries of a query, newest first; none where there is no table yet."""
+def needs(facts: TableFacts, entries: Sequence[Entry], checkpoint: Checkpoint | None) -> int | None:
+    """From when on a reader needs the snapshots of the table `facts`; None where nothing says what it has read of it.
+
+    `entries` are its newest two, newest first. A reader that streams the table since a short time may have written many
+    batches of other streams before: where its newest entry names none of the table's snapshots, it has read nothing of
+    it. A checkpoint that was made behind the newest entry, as by `lakesql rewind`, counts instead.
+    """
+    if not entries:
+        return None
+    newest = list(entries[0].positions.values())
+    if checkpoint is not None and _is_made_behind(checkpoint, entries[0]):
+        newest = list(checkpoint.positions.get(checkpoint.newest_committed, ()))
+    stands = _oldest_stand(facts, newest)
+    if stands is None:
+        return None
+    before = [_oldest_stand(facts, entry.positions.values()) for entry in entries[1:]]
+    return min([stands, *(NOTHING_READ if at_ms is None else at_ms for at_ms in before)])
+
+
+def _is_made_behind(checkpoint: Checkpoint, entry: Entry) -> bool:
+    """Whether a checkpoint was made when this entry was there already, and no batch of it has come to the table."""
+    origin = checkpoint.origin
+    return origin is not None and checkpoint.id != entry.checkpoint and origin.follows == newest_batch(entry)
+
+
+def _oldest_stand(facts: TableFacts, positions: Iterable[Position]) -> int | None:
+    """When the oldest snapshot of the table was made at which one of the streams stands; None where none does.
+
+    Whatever the stream is called: Spark may order a stateful query's streams otherwise than its FROM does.
+    """
+    ids = [position.get("snapshot_id") for position in positions if isinstance(position, dict)]
+    found = [facts.snapshots.get(id_) for id_ in ids if isinstance(id_, int)]
+    return min((snapshot.at_ms for snapshot in found if snapshot is not None), default=None)
+
+
+def _read_entries(session: SparkSession, table: TableName, owner: str) -> list[Entry]:
+    """The last two entries of a query, newest first; none where there is no table yet."""
     if not table_exists(session, table):
         return []
-    return last_entries(parse_facts(read_json(load_table(session, table))), owner, 2)
+    snapshots = last_entries(parse_facts(read_json(load_table(session, table))), owner, 2)
+    return [_entry_of(owner, snapshot.summary) for snapshot in snapshots]
+
+
+def _entry_of(owner: str, summary: Mapping[str, str]) -> Entry:
+    """What an entry says of its batch and of where the streams stand behind it."""
+    return Entry(
+        model=owner,
+        checkpoint=summary.get(LEDGER_CHECKPOINT, ""),
+        batch=int(summary[LEDGER_BATCH]),
+        offsets=summary.get(LEDGER_OFFSETS, ""),
+        query="",
+    )

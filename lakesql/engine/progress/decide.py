@@ -32,7 +32,7 @@ from lakesql.engine.progress.position import (
     spark_position,
 )
 from lakesql.engine.progress.state import Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
-from lakesql.engine.progress.topics import check_snapshots, check_topics, check_upstream
+from lakesql.engine.progress.topics import check_snapshots, check_topics, check_upstream, find_cut
 from lakesql.errors import RunError, quoted
 from lakesql.names import REPLAY_SUFFIX
 
@@ -45,10 +45,10 @@ def decide(state: ProgressState) -> Decision:
     decision = compare_progress(state)
     check_upstream(state, decision)
     check_snapshots(state, decision)
-    if isinstance(decision, Fresh) and any(source.is_cut for source in state.sources):
-        _check_cut(state)
-        return decision
-    return check_topics(state, decision)
+    cut = find_cut(state, decision)
+    if cut and not state.accept_data_loss:
+        raise _begins_late(state, cut)
+    return check_topics(state, decision, has_lost=bool(cut))
 
 
 def compare_progress(state: ProgressState) -> Decision:
@@ -86,20 +86,18 @@ def _check_writer(state: ProgressState) -> None:
     )
 
 
-def _check_cut(state: ProgressState) -> None:
-    """Raise where a stream of a table would begin behind rows that are in the table, unless somebody has accepted it.
+def _begins_late(state: ProgressState, cut: Sequence[str]) -> RunError:
+    """The refusal of a stream of a table that would begin behind rows of it that nobody can read any more.
 
     Iceberg's stream begins with the oldest snapshot that is there, and gives the rows that were added since.
     """
-    names = [f"'{source.name}'" for source in state.sources if source.is_cut]
-    if not state.accept_data_loss:
-        raise RunError.of(
-            "upstream-expired",
-            f"Model '{state.model}' is to begin with the table of {', '.join(names)}, whose first snapshots have "
-            "expired: a stream gives only the rows that were added after them.",
-            fix="To have all rows, rebuild that model: a stream begins with the rows of a rebuild. To begin with the "
-            f"rows that the stream still gives: lakesql run --select {state.model} --accept-data-loss",
-        )
+    return RunError.of(
+        "upstream-expired",
+        f"Model '{state.model}' is to begin with the table of {quoted(cut)}, whose first snapshots have expired: a "
+        "stream gives only the rows that were added after them.",
+        fix="To have all rows, rebuild that model: a stream begins with the rows of a rebuild. To begin with the "
+        f"rows that the stream still gives: lakesql run --select {state.model} --accept-data-loss",
+    )
 
 
 def decide_all(queries: Sequence[ProgressState]) -> list[Decision]:

@@ -137,6 +137,15 @@ def is_position_of(kind: SourceKind, position: Position) -> bool:
     return marks == ({_IN_POSITION[kind]} if kind in _IN_POSITION else set())
 
 
+NO_SNAPSHOT = -1
+"""What stands for a snapshot where a stream of a table has begun before the table had one."""
+
+
+def is_at_start(position: Position) -> bool:
+    """Whether a stream of a table that stands so has read none of its snapshots yet."""
+    return position is None or (isinstance(position, dict) and position.get("snapshot_id") == NO_SNAPSHOT)
+
+
 def count_between(before: Positions, after: Positions) -> int | None:
     """How many offsets lie between two positions of streams that are all topics; None where that is not known."""
     count = 0

@@ -10,28 +10,29 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lakesql.engine.progress.advice import fix_by_refill, fix_by_reread, rewind_command
-from lakesql.engine.progress.position import NO_ID, Position, Positions, Source, is_another
+from lakesql.engine.progress.position import NO_ID, Position, Positions, Source, is_another, is_at_start
 from lakesql.engine.progress.state import Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
 from lakesql.errors import RunError
 
 
-def check_topics(state: ProgressState, decision: Decision) -> Decision:
+def check_topics(state: ProgressState, decision: Decision, has_lost: bool = False) -> Decision:
     """The decision as it was, or with `accept_data_loss` a start behind the records that are gone.
 
-    Raises `RunError`: `topic-recreated`, `data-lost`, `nothing-lost`.
+    `has_lost`: there is a loss beside that of the topics, which was accepted. Raises `RunError`: `topic-recreated`,
+    `data-lost`, `nothing-lost`.
     """
     _check_ids(state, decision)
-    return check_offsets(state, decision)
+    return check_offsets(state, decision, has_lost)
 
 
-def check_offsets(state: ProgressState, decision: Decision) -> Decision:
+def check_offsets(state: ProgressState, decision: Decision, has_lost: bool = False) -> Decision:
     """What `check_topics` does of topics that are known to be those that were read."""
     positions = next_positions(state, decision)
     _check_ends(state, positions)
     lost = {source.name: _find_lost(source, positions.get(source.name)) for source in state.sources}
     if any(lost.values()):
         return _go_on_without(state, positions, lost)
-    if state.accept_data_loss:
+    if state.accept_data_loss and not has_lost:
         raise RunError.of(
             "nothing-lost",
             f"Model '{state.model}' was to continue with a loss of records, and none is lost.",
@@ -86,6 +87,15 @@ def check_snapshots(state: ProgressState, decision: Decision) -> None:
         )
 
 
+def find_cut(state: ProgressState, decision: Decision) -> list[str]:
+    """The streams of tables that are read from their first snapshots on, where these have expired.
+
+    That is so for a new model, for one that has read something else until now, and for one that was rewound.
+    """
+    positions = next_positions(state, decision)
+    return [source.name for source in state.sources if source.is_cut and is_at_start(positions.get(source.name))]
+
+
 def next_positions(state: ProgressState, decision: Decision) -> Positions:
     """Where the next batch that is read begins; nothing where the streams' `start` says it."""
     match decision:
@@ -108,7 +118,9 @@ def _positions_after(state: ProgressState, batch: int) -> Positions:
         return {}
     names = [source.name for source in state.sources]
     named = dict(zip(names, stands, strict=True)) if len(stands) == len(names) else {}
-    return {source.name: _position_of(source, named.get(source.name), stands) for source in state.sources}
+    is_ordered = bool(named) and not state.shape
+    others = {source.name: () if is_ordered and source.kind == "table" else stands for source in state.sources}
+    return {source.name: _position_of(source, named.get(source.name), others[source.name]) for source in state.sources}
 
 
 def _position_of(source: Source, own: Position, stands: Sequence[Position]) -> Position:

@@ -1,0 +1,72 @@
+"""Which snapshots of a table its readers need, by what they have written and by their checkpoints."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from typing import Any
+
+import pytest
+
+from lakesql.engine.ledger.entry import Entry
+from lakesql.engine.maintenance.figures import SnapshotFacts, TableFacts, Work
+from lakesql.engine.maintenance.protect import needs
+from lakesql.engine.progress.state import Batch, Checkpoint, Origin
+
+OF_A = (11, 12, 13)
+"""The snapshots of the table, made at the times of the same numbers."""
+
+GONE, OF_ANOTHER, NONE_YET = 10, 99, -1
+TOPIC = {"orders": {"0": 4}}
+
+
+def facts() -> TableFacts:
+    snapshots = {id_: SnapshotFacts(id_, None, id_, {}) for id_ in OF_A}
+    return TableFacts(2, 1, tuple(snapshots.values()), snapshots, {}, Work(), 0)
+
+
+def at(snapshot: int) -> dict[str, Any]:
+    return {"version": 1, "snapshot_id": snapshot, "position": 0, "scan_all_files": False}
+
+
+def entry(number: int, *positions: Any, checkpoint: str = "c-0") -> Entry:
+    named = {f"stream_{place}": position for place, position in enumerate(positions)}
+    return Entry("b", checkpoint, number, json.dumps(named), "")
+
+
+def made_behind(batch: Batch | None, *positions: Any, id_: str = "c-1") -> Checkpoint:
+    """A checkpoint as `lakesql rewind` makes it: with a batch that is done, where a stream stands somewhere."""
+    done = frozenset({0} if positions else ())
+    return Checkpoint(id_, done, done, {0: positions} if positions else {}, Origin("b", "", (), "", batch))
+
+
+PLACES = (None, TOPIC, at(OF_ANOTHER), at(GONE), at(NONE_YET), *map(at, OF_A))
+
+
+def stand(positions: tuple[Any, ...]) -> int | None:
+    """The oldest of the table's snapshots among some positions."""
+    return min((place["snapshot_id"] for place in positions if place in [at(id_) for id_ in OF_A]), default=None)
+
+
+@pytest.mark.parametrize("newest", list(product(PLACES, repeat=2)))
+def test_a_reader_needs_what_its_last_two_batches_stood_at(newest: tuple[Any, ...]) -> None:
+    found = stand(newest)
+    assert needs(facts(), [entry(8, *newest)], None) == found
+    for before in product(PLACES, repeat=2):
+        older = stand(before)
+        expected = None if found is None else min(found, older or 0)
+        assert needs(facts(), [entry(8, *newest), entry(7, *before)], None) == expected
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_checkpoint_that_was_made_behind_the_ledger_counts_instead(place: Any) -> None:
+    read = [entry(8, at(13)), entry(7, at(13))]
+    assert needs(facts(), read, made_behind(Batch("c-0", 8), place)) == stand((place,))
+    assert needs(facts(), read, made_behind(Batch("c-0", 7), place)) == 13, "it is behind an older batch"
+    assert needs(facts(), read, made_behind(Batch("c-0", 8), place, id_="c-0")) == 13, "it has written the batch"
+    assert needs(facts(), read, made_behind(Batch("c-0", 8))) is None, "it begins anew"
+
+
+def test_a_reader_that_has_written_nothing_needs_all() -> None:
+    assert needs(facts(), [], None) is None
+    assert needs(facts(), [], made_behind(None)) is None
