@@ -993,6 +993,11 @@ CONDITIONS: dict[str, Condition] = {
         "The command line is not one that lakesql understands.",
         "Read `lakesql --help`, or `--help` of the command.",
     ),
+    "unsafe-folder": Condition(
+        "A checkpoint, a lease, a log, or what a stream reads lies in the folder of a table, or a table in that of a "
+        "checkpoint.",
+        "Give it a folder of its own: `checkpoints: .lakesql/checkpoints` beside `warehouse: .lakesql/warehouse`.",
+    ),
     "unsafe-maintenance": Condition(
         "Maintenance is to delete files that somebody may still need.",
         "Give a longer time, or leave it out: the defaults are safe.",

@@ -213,6 +213,9 @@ FAILURES_SUFFIX = "__failures"
 REPLAY_SUFFIX = "__replay"
 """A replay of the dead letters of `m` has its ledger entry in the table of `m` under the name `m__replay`."""
 
+LEASE_SUFFIX = ".lease"
+"""What the name of a lease's folder has behind that of the checkpoint."""
+
 REBUILD_SUFFIX = "__rebuild"
 """`lakesql rebuild` fills `t__rebuild` beside `t`, with a checkpoint of that name."""
 

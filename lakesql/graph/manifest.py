@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from lakesql.decode import Node, collect, node_of
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.find_tests import find_data_tests
+from lakesql.graph.folders import check_folders_apart
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
 from lakesql.graph.handwritten import find_calls
 from lakesql.graph.named_selectors import Selectors, parse_selectors
@@ -140,6 +141,7 @@ def load_manifest(
     problems.extend(_check_names(models.values(), streams.values()))
     problems.extend(_check_tables(models.values()))
     problems.extend(_check_maintenance(models, streams))
+    problems.extend(check_folders_apart(target, models.values(), streams.values(), files.directory, files.outputs))
     problems.extend(
         Problem("unknown-model", f"There is no model '{name}'.", "", did_you_mean(name, model_names), found.place)
         for name, found in properties.items()

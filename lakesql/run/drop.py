@@ -13,12 +13,11 @@ from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_tables, newest_writer
 from lakesql.engine.ledger.swap import drop_table
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.holder import FOLDER_SUFFIX
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
 from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
-from lakesql.names import DEAD_LETTER_SUFFIX, REBUILD_SUFFIX
+from lakesql.names import DEAD_LETTER_SUFFIX, LEASE_SUFFIX, REBUILD_SUFFIX
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.spark import open_spark, session_settings
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FOLDER = re.compile(
-    rf"(?P<model>.+?)(?:{REBUILD_SUFFIX})?(?:{DEAD_LETTER_SUFFIX})?(?:\.\d{{8}}T\d{{6}}\.\d{{6}}Z|{re.escape(FOLDER_SUFFIX)})?"
+    rf"(?P<model>.+?)(?:{REBUILD_SUFFIX})?(?:{DEAD_LETTER_SUFFIX})?(?:\.\d{{8}}T\d{{6}}\.\d{{6}}Z|{re.escape(LEASE_SUFFIX)})?"
 )
 """A checkpoint, one that a rewind has kept, or a lease: of a model or of its query of dead letters."""
 
@@ -106,7 +105,7 @@ class Dropper:
                 time.sleep(LOOK_EVERY_S)
             for table in reversed(remains.tables):  # what stands beside a table may be known by that alone
                 drop_table(self.session, table)
-            own = checkpoint_of(self.manifest.target, model) + FOLDER_SUFFIX
+            own = checkpoint_of(self.manifest.target, model) + LEASE_SUFFIX
             for folder in remains.folders:
                 if folder != own:
                     CheckpointFiles(self.session, folder).remove_all()

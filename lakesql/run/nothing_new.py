@@ -31,7 +31,7 @@ from lakesql.engine.maintenance.due import find_due, time_left_ms
 from lakesql.engine.maintenance.figures import TableFacts, Work, facts_of, level_of
 from lakesql.engine.progress.analyzed import Analyzed, WritableFiles, keep_analyzed, read_analyzed, shape_of
 from lakesql.engine.progress.decide import decide_all
-from lakesql.engine.progress.holder import FOLDER_SUFFIX, is_released
+from lakesql.engine.progress.holder import is_released
 from lakesql.engine.progress.position import Position, Source, find_rebuilt
 from lakesql.engine.progress.state import Resume, state_of
 from lakesql.engine.progress.stored import LOOKED_AT, StoredFiles, newest_seen, read_checkpoint, read_seen
@@ -43,7 +43,7 @@ from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import maintenance_of, maintenance_tasks
-from lakesql.names import REBUILD_SUFFIX
+from lakesql.names import LEASE_SUFFIX, REBUILD_SUFFIX
 from lakesql.observe.tally import ModelTally, count_model_event
 from lakesql.project.cache import digest
 from lakesql.project.catalog import local_folder
@@ -228,7 +228,7 @@ def _is_at_hand(binding: StreamBinding) -> bool:
 def _has_nothing_to_do(manifest: Manifest, bound: BoundSelect, found: _Found) -> bool:
     target, model = manifest.target, bound.select.model
     folder = checkpoint_of(target, model.name)
-    suffixes = ("", FOLDER_SUFFIX, REBUILD_SUFFIX)
+    suffixes = ("", LEASE_SUFFIX, REBUILD_SUFFIX)
     files, lease, rebuild = (open_stored(target.catalog, folder + suffix) for suffix in suffixes)
     if files is None or lease is None or rebuild is None:
         return False

@@ -38,7 +38,6 @@ from lakesql.engine.progress.checkpoint import (
     create_checkpoint,
     list_files,
 )
-from lakesql.engine.progress.holder import FOLDER_SUFFIX
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.lease import GIVES_WAY_S, LOOK_EVERY_S, Leases
 from lakesql.engine.progress.open import id_of, new_origin, seed
@@ -55,6 +54,7 @@ from lakesql.model.config import AvailableNow
 from lakesql.model.table_name import TableName
 from lakesql.names import (
     DEAD_LETTER_SUFFIX,
+    LEASE_SUFFIX,
     LEDGER_REBUILD,
     LEDGER_REBUILD_VERSION,
     REBUILD_PROPERTY,
@@ -238,7 +238,7 @@ def abandon_rebuild(context: RunContext, select: Select, leases: Leases, say: Ca
         if load_table(session, name).properties().get(GC_ENABLED) == "false":
             set_property(session, name, GC_ENABLED, "true")
         drop_table(session, name)
-    for suffix in (DEAD_LETTER_SUFFIX, "", FOLDER_SUFFIX):
+    for suffix in (DEAD_LETTER_SUFFIX, "", LEASE_SUFFIX):
         files = CheckpointFiles(session, folder + suffix)
         is_there = is_there or (suffix == "" and bool(files.names()))
         files.remove_all()

@@ -17,12 +17,11 @@ from lakesql.engine.ledger.entry import Entry, summary_of
 from lakesql.engine.ledger.snapshots import head_of, load_table, read_entry, read_ledger, table_exists, table_id
 from lakesql.engine.ledger.swap import GC_ENABLED, drop_table, swap
 from lakesql.engine.progress.checkpoint import CheckpointFiles, move_aside, save_origin
-from lakesql.engine.progress.holder import FOLDER_SUFFIX
 from lakesql.engine.progress.state import newest_batch
 from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.events import Noted, now_ms
 from lakesql.model.table_name import TableName
-from lakesql.names import DEAD_LETTER_SUFFIX, DELETED_AT, LEDGER_REBUILD, MEMORY_SUFFIXES, REBUILD_SUFFIX
+from lakesql.names import DEAD_LETTER_SUFFIX, DELETED_AT, LEASE_SUFFIX, LEDGER_REBUILD, MEMORY_SUFFIXES, REBUILD_SUFFIX
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.prepare import RunContext
 
@@ -77,7 +76,7 @@ def finish_rebuild(context: RunContext, select: Select) -> bool:
         context.reached(model.name, "move-checkpoint")
         move_aside(CheckpointFiles(session, live_folder + suffix))
         moved.move_to(live_folder + suffix)
-    CheckpointFiles(session, folder + FOLDER_SUFFIX).remove_all()
+    CheckpointFiles(session, folder + LEASE_SUFFIX).remove_all()
     context.emit(Noted("its table has been rebuilt: it continues with the new one's checkpoint", now_ms(), model.name))
     return True
 

@@ -28,7 +28,7 @@ from lakesql.compile.select import Select, build_select
 from lakesql.engine.ledger.rename import rename_entries, rename_table
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_newest_entry, table_exists, table_id
 from lakesql.engine.progress.checkpoint import CheckpointFiles, save_origin
-from lakesql.engine.progress.holder import FOLDER_SUFFIX, RENAMING, Renaming, read_renaming
+from lakesql.engine.progress.holder import RENAMING, Renaming, read_renaming
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases, rename_under_way
 from lakesql.engine.progress.state import Checkpoint
 from lakesql.engine.progress.stored import read_checkpoint
@@ -36,7 +36,7 @@ from lakesql.engine.spark.failure import explained
 from lakesql.errors import RunError, UsageError, did_you_mean
 from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
-from lakesql.names import DEAD_LETTER_SUFFIX, REBUILD_SUFFIX, REPLAY_SUFFIX
+from lakesql.names import DEAD_LETTER_SUFFIX, LEASE_SUFFIX, REBUILD_SUFFIX, REPLAY_SUFFIX
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.drop import Dropper, model_of
 from lakesql.run.spark import open_spark, session_settings
@@ -124,7 +124,7 @@ class Renamer:
     # What is there
 
     def _lease(self, model: str) -> CheckpointFiles:
-        return CheckpointFiles(self.session, checkpoint_of(self.manifest.target, model) + FOLDER_SUFFIX)
+        return CheckpointFiles(self.session, checkpoint_of(self.manifest.target, model) + LEASE_SUFFIX)
 
     def _checkpoint(self, name: str) -> CheckpointFiles:
         return CheckpointFiles(self.session, checkpoint_of(self.manifest.target, name))
@@ -184,7 +184,7 @@ class Renamer:
     def _folders(self, old: str) -> Iterator[str]:
         """The checkpoints of the old name, those among them that a rewind has kept; the model's own is the last."""
         names = CheckpointFiles(self.session, self.manifest.target.checkpoints).names()
-        own = [name for name in names if model_of(name) == old and not name.endswith(FOLDER_SUFFIX)]
+        own = [name for name in names if model_of(name) == old and not name.endswith(LEASE_SUFFIX)]
         for name in sorted(own, key=lambda name: (name == old, name)):
             yield checkpoint_of(self.manifest.target, name)
 

@@ -41,6 +41,7 @@ from lakesql.project.procedures import (
 from lakesql.run.maintain import IS_RUN, maintenance_queries
 from lakesql.run.prepare import find_upkeep
 from tests.spark.project import Project, Row
+from tests.spark.test_ledger import rewind
 
 DAY_MS = 86_400_000
 ALL_TIME: dict[str, Any] = {"max_time_ratio": 1.0}
@@ -217,6 +218,45 @@ def test_what_the_ledger_and_a_stream_of_the_table_need_does_not_expire(project:
     ran = project.run("u").check()
     assert [event.records for event in ran.of(BatchCommitted, "u")] == [41], "it began anew"
     assert rows(project, "u") == sorted([*newest(range(6)), {"id": -1, "n": -1}], key=str)
+
+
+def test_a_model_that_streams_the_table_since_it_was_changed_misses_none_of_its_rows(project: Project) -> None:
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    one: dict[str, Any] = {"expire_snapshots": {"retain_last": 1}, "remove_orphan_files": False}
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance={**LAZY, **one})
+    for name in ("early", "late", "again"):
+        project.model(name, "SELECT * FROM {e}", mode="append", maintenance=False)
+    record(project, 0, 1)
+    project.run("a", "early", "late", "again").check()
+
+    for name in ("early", "again"):
+        project.model(name, "SELECT id, n FROM {a}", mode="append", maintenance=False)
+    rewind(project, "lakesql rewind early")
+    rewind(project, "lakesql rewind again")
+    before = project.snapshot_ids("a")
+    assert "a.expire_snapshots" not in tasks(keep(project, "a", in_ten_days)), "they have read nothing of it"
+    assert project.snapshot_ids("a") == before
+    project.run("early", "again").check()
+    assert rows(project, "early") == sorted([*appended(range(2)), *appended(range(2))], key=str)
+
+    record(project, 2, 3)
+    project.run("a").check()
+    rewind(project, "lakesql rewind again --to start --allow-duplicates")
+    soon = lambda: in_ten_days() + LOOKS_AGAIN_MS  # noqa: E731
+    assert "a.expire_snapshots" not in tasks(keep(project, "a", soon)), "it is to read all of it once more"
+    project.run("early", "again").check()
+    assert len(rows(project, "again")) == (2 + 2 + 4) * 40
+
+    record(project, 4)
+    project.run("a").check()
+    project.run("early", "again").check()
+    assert "a.expire_snapshots" in tasks(keep(project, "a", lambda: soon() + LOOKS_AGAIN_MS))
+    project.model("late", "SELECT id, n FROM {a}", mode="append", maintenance=False)
+    rewind(project, "lakesql rewind late")
+    assert project.run("late").conditions("late") == ["upstream-expired"], "rows would be missing"
+    project.run("late", accept_data_loss=True).check()
+    assert 80 < len(rows(project, "late")) < 280
+    project.run("late").check()
 
 
 def test_the_oldest_snapshots_expire_where_there_are_too_many(project: Project) -> None:

@@ -9,14 +9,11 @@ from pathlib import Path
 
 from lakesql.engine.progress.stored import StoredFiles
 
-FOLDER_SUFFIX = ".lease"
-"""What the name of a lease's folder has behind that of the checkpoint."""
-
 RENAMING = "renaming"
 """The file in it of a model that is being renamed, or whose rename broke off: nobody else may have the lease then."""
 
 WANTED = "wanted"
-"""The file in it by which somebody asks the holder for the lease."""
+"""The file in a lease's folder by which somebody asks the holder for the lease."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ from pyspark.sql import SparkSession
 
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.holder import (
-    FOLDER_SUFFIX,
     WANTED,
     Holder,
     Process,
@@ -44,6 +43,7 @@ from lakesql.engine.progress.holder import (
 )
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError, TransientError, first_line
+from lakesql.names import LEASE_SUFFIX
 
 RENEW_EVERY_S = 3.0
 LASTS_S = 10.0
@@ -93,7 +93,7 @@ class Leases:
             self.check(model)
             return True
         claim = self._claims.get(model)
-        files = CheckpointFiles(self._session, checkpoint + FOLDER_SUFFIX)
+        files = CheckpointFiles(self._session, checkpoint + LEASE_SUFFIX)
         if model in self._gave_way:
             if self._clock() - self._gave_way[model] < GIVES_WAY_S:
                 return False
@@ -144,11 +144,11 @@ class Leases:
 
     def want(self, checkpoint: str) -> None:
         """Ask whoever holds the lease of the model with this checkpoint to give it back between two batches."""
-        CheckpointFiles(self._session, checkpoint + FOLDER_SUFFIX).write(WANTED, _dump(self._me))
+        CheckpointFiles(self._session, checkpoint + LEASE_SUFFIX).write(WANTED, _dump(self._me))
 
     def unwant(self, checkpoint: str) -> None:
         """Let the holder keep it."""
-        CheckpointFiles(self._session, checkpoint + FOLDER_SUFFIX).remove(WANTED)
+        CheckpointFiles(self._session, checkpoint + LEASE_SUFFIX).remove(WANTED)
 
     def is_wanted(self, model: str) -> bool:
         """Whether somebody has asked for the model's lease, as the renewing thread has seen. Asks nobody."""

@@ -1,0 +1,191 @@
+"""Whether the folders of a project stay clear of its tables' folders: maintenance deletes what lies in those.
+
+A table's folder is where the catalog makes it. Where a REST catalog makes its tables, the server alone knows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from lakesql.errors import Place, Problem
+from lakesql.model.model import Model
+from lakesql.names import LEASE_SUFFIX, REBUILD_SUFFIX
+from lakesql.project.catalog import local_folder
+from lakesql.project.files import Outputs
+from lakesql.project.profiles import Catalog, Files, Recorded, Target, checkpoint_of, sqlite_file
+from lakesql.stream.stream import FilePath, Stream, Topics
+
+Parts = tuple[str, ...]
+"""A folder as the names that lead to it, of which the first one is the storage's."""
+
+LOCATIONS = (
+    "write.data.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
+"""The properties by which a table has files in another folder too."""
+
+
+def check_folders_apart(
+    target: Target, models: Iterable[Model], streams: Iterable[Stream], directory: Path, outputs: Outputs
+) -> Iterator[Problem]:
+    """What is wrong with where things lie on a target whose local paths are absolute (`unsafe-folder`).
+
+    The project is in `directory`.
+
+    No checkpoint and no lease may lie in a table's folder, nor a table's folder in one of them: a checkpoint is moved
+    aside as a whole. What streams read, and what lakesql writes beside the tables, may not lie in a table's folder.
+    One problem is told for each setting that has to be changed.
+    """
+    models = tuple(models)
+    tables = _table_folders(target.catalog, models)
+    above = _folders_above(tables)
+    told: set[str] = set()
+    for use in (*_checkpoints(target, models), *_inputs(target, streams, directory), *_outputs(target, outputs)):
+        within = next((tables[each] for each in _up(use.parts) if each in tables), None)
+        around = above.get(use.parts) if use.is_moved else None
+        table = within or around
+        if table is None or use.setting in told:
+            continue
+        told.add(use.setting)
+        what = f"{use.what}, {use.folder}, lies in the folder of {table.name}, {table.folder}."
+        if within is None:
+            what = f"The folder of {table.name}, {table.folder}, lies in {use.what}, {use.folder}."
+        why = "Maintenance removes the files in a table's folder that are none of the table's, and a checkpoint is "
+        why += "moved aside with all that lies in it."
+        yield Problem("unsafe-folder", what, why, f"Give {use.setting} a folder of its own.", use.place)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table, and a folder of it as people write it."""
+
+    name: str
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """A folder or a file that is no table's: what it is, the setting that says where it lies, and where that stands.
+
+    `is_moved`: it is moved and removed as a whole.
+    """
+
+    what: str
+    setting: str
+    folder: str
+    parts: Parts
+    place: Place | None
+    is_moved: bool = False
+
+
+def _table_folders(catalog: Catalog, models: Iterable[Model]) -> dict[Parts, _Table]:
+    """The folders of all tables that the models write, those beside them and their rebuilds too."""
+    found: dict[Parts, _Table] = {}
+    namespaces: dict[str, Parts] = {}
+    for model in models:
+        own = model.table
+        for key in LOCATIONS:
+            if folder := model.config.properties.get(key, ""):
+                found[_parts(folder)] = _Table(str(own), folder)
+        folder = _namespace_folder(catalog, own.namespace)
+        if not folder:
+            continue
+        if own.namespace not in namespaces:
+            namespaces[own.namespace] = _parts(folder)
+        for table in own.family:
+            found[*namespaces[own.namespace], table.name] = _Table(str(table), f"{folder}/{table.name}")
+        local = local_folder(folder)
+        if local is not None and (local / own.name).is_symlink():
+            found[_parts(f"{folder}/{own.name}")] = _Table(str(own), f"{folder}/{own.name}")
+    return found
+
+
+def _namespace_folder(catalog: Catalog, namespace: str) -> str:
+    """Where a catalog makes the tables of a namespace; '' where it is not known."""
+    warehouse = catalog.warehouse.rstrip("/")
+    if not warehouse or catalog.type not in ("sql", "hadoop", "hive", "glue"):
+        return ""
+    below = namespace.replace(".", "/") if catalog.type in ("sql", "hadoop") else f"{namespace}.db"
+    return f"{warehouse}/{below}"
+
+
+def _folders_above(tables: Mapping[Parts, _Table]) -> dict[Parts, _Table]:
+    """By each folder that has a table's folder in it, such a table."""
+    found: dict[Parts, _Table] = {}
+    for parts, table in tables.items():
+        for folder in _up(parts):
+            found.setdefault(folder, table)
+    return found
+
+
+def _up(parts: Parts) -> Iterator[Parts]:
+    """A folder, and all folders that it lies in."""
+    return (parts[:length] for length in range(len(parts), 0, -1))
+
+
+def _checkpoints(target: Target, models: Iterable[Model]) -> Iterator[_Use]:
+    base, place = _parts(target.checkpoints), target.catalog.place
+    for model in models:
+        for suffix in ("", LEASE_SUFFIX, REBUILD_SUFFIX):
+            what = f"The checkpoint of model '{model.name}'" if suffix != LEASE_SUFFIX else "The lease of a model"
+            folder = checkpoint_of(target, model.name) + suffix
+            parts = (*base, model.name + suffix)
+            yield _Use(what, "`checkpoints` of the target", folder, parts, place, is_moved=True)
+
+
+def _inputs(target: Target, streams: Iterable[Stream], directory: Path) -> Iterator[_Use]:
+    bases: dict[str, Parts] = {}
+    for stream in streams:
+        connection = target.connections.get(stream.connection)
+        if not stream.connection and isinstance(stream.origin, FilePath):
+            connection = Files(str(directory))
+        if not isinstance(connection, Recorded | Files):
+            continue
+        base = bases.setdefault(connection.path, _parts(connection.path))
+        for path in _paths(stream):
+            names = PurePosixPath(path).parts
+            named = names[: next((at for at, name in enumerate(names) if _GLOB.search(name)), len(names))]
+            folder = "/".join((connection.path.rstrip("/"), *named))
+            what, setting = f"What stream '{stream.name}' reads", f"stream '{stream.name}'"
+            yield _Use(what, setting, folder, (*base, *named), stream.place)
+
+
+_GLOB = re.compile(r"[*?\[\]{}\\]")
+
+
+def _paths(stream: Stream) -> tuple[str, ...]:
+    """Below the path of its connection, where a stream's files are."""
+    match stream.origin:
+        case Topics(names=names):
+            return names
+        case FilePath(path=path):
+            return (path,)
+        case _:
+            return ("",)
+
+
+def _outputs(target: Target, outputs: Outputs) -> Iterator[_Use]:
+    place = target.catalog.place
+    for what, setting, folder in (
+        ("What lakesql writes", "--target-path", outputs.target),
+        ("The log", "--log-path", outputs.logs),
+        ("The catalog's file", "`uri` of the catalog", sqlite_file(target.catalog)),
+    ):
+        if folder is not None:
+            yield _Use(what, setting, str(folder), _parts(str(folder)), place)
+
+
+def _parts(folder: str) -> Parts:
+    """A folder by the names that lead to it: a local one without links, a URL's with one name for S3."""
+    local = local_folder(folder)
+    if local is not None:
+        return tuple(PurePosixPath(os.path.realpath(local)).parts)
+    scheme, _, rest = folder.partition(":")
+    storage = "s3" if scheme.lower() in ("s3", "s3a", "s3n") else scheme.lower()
+    return (storage, *(name for name in rest.split("/") if name))
