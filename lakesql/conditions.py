@@ -102,6 +102,11 @@ CONDITIONS: dict[str, Condition] = {
         "The batch that a run was about to publish is in the table already: another runner writes the same model.",
         "Run a model in one place at a time: let the other runner continue, or stop it and start again.",
     ),
+    "blunt-deletion": Condition(
+        "A warning: by an option of `remove_orphan_files` two storages are taken for one, or a file whose name "
+        "has another scheme or host is deleted.",
+        "Make sure by `dry_run` which files would go, or leave the option out.",
+    ),
     "catalog-not-found": Condition(
         "The catalog's server answers, but does not know the warehouse or the database that the target names.",
         "Create it, or correct `uri` and `warehouse` of the target's `catalog`; `lakesql debug` checks it.",
@@ -643,6 +648,11 @@ CONDITIONS: dict[str, Condition] = {
     "results-unreadable": Condition(
         "The run_results.json or test_results.json for `result:` is not what a command of lakesql writes.",
         "Name with `--state` a folder that `lakesql run`, `test` or `build` has written.",
+    ),
+    "retention-property": Condition(
+        "A table property of Iceberg's says how long snapshots are kept, and lakesql's expiry has an option for it.",
+        "Write `older_than` or `retain_last` of `expire_snapshots`, or `'expire_snapshots': False` where it is another "
+        "engine that expires them.",
     ),
     "rewind-duplicates": Condition(
         "`lakesql rewind`, to the start or to a time, would have a model without `keys` read records again, while "

@@ -12,6 +12,7 @@ from typing import Any
 from lakesql.compile.table import DEFAULT_PROPERTIES
 from lakesql.model.config import AvailableNow, Every, Trigger
 from lakesql.model.model import Model
+from lakesql.model.retention import keeps_files
 from lakesql.model.upkeep import maintenance_of
 from lakesql.model.writing import TASK_RECORDS, build_writing
 from lakesql.project.duration import Duration
@@ -226,7 +227,7 @@ def read_terms(properties: Mapping[str, str], version: int | None = None) -> Ter
         log=_whole(properties, "write.metadata.previous-versions-max", plain.log),
         merge_manifests=_whole(properties, "commit.manifest.min-count-to-merge", 100) if merges else 0,
         deletes_by_file=properties.get("write.delete.granularity") != "partition",
-        is_shared=properties.get("gc.enabled") == "false",
+        is_shared=keeps_files(properties),
     )
 
 

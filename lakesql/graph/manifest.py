@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from lakesql.decode import Node, collect, node_of
-from lakesql.errors import Place, Problem, ProjectError, did_you_mean
+from lakesql.errors import Place, Problem, ProjectError, did_you_mean, quoted
 from lakesql.graph.find_tests import find_data_tests
 from lakesql.graph.folders import check_folders_apart
 from lakesql.graph.graph import Graph, GraphNode, build_graph, node_id
@@ -30,13 +30,21 @@ from lakesql.model.config import (
 from lakesql.model.data_tests import DataTest
 from lakesql.model.model import MaintenanceModel, Model, TemplateFacts
 from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
+from lakesql.model.retention import replaced_options
 from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest, read_unit_test
 from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks, said_at
 from lakesql.model.writing import build_writing, memories_of
 from lakesql.names import check_name
 from lakesql.project.files import Outputs, ProjectFiles, SourceFile
-from lakesql.project.procedures import LEAST_EXPIRY_MS, ExpireSnapshots, RewriteDataFiles, asks_for_order
+from lakesql.project.procedures import (
+    LEAST_EXPIRY_MS,
+    ExpireSnapshots,
+    RemoveOrphanFiles,
+    RewriteDataFiles,
+    asks_for_order,
+    blunt_options,
+)
 from lakesql.project.profiles import Target, resolve_paths
 from lakesql.project.settings import Settings
 from lakesql.project.yaml import parse_yaml
@@ -136,7 +144,7 @@ def load_manifest(
     models |= {name: replace(models[name], calls=found) for name, found in calls.items()}
 
     aimless = check_folders(files.settings.models, [_fqn(file.path, files.settings) for file in files.models])
-    warnings = () if files.models else tuple(aimless)
+    warnings = tuple(_find_blunt(models.values())) if files.models else tuple(aimless)
     problems.extend(aimless if files.models else ())
     problems.extend(_check_names(models.values(), streams.values()))
     problems.extend(_check_tables(models.values()))
@@ -364,6 +372,7 @@ def _check_maintenance(models: Mapping[str, Model], streams: Collection[str]) ->
                     yield Problem("wrong-value", what, "", fix, said_at(model, task))
                 case _:
                     pass
+        yield from _check_retention(model, tasks)
         for found in model.facts.streams:
             read = None if found.name in streams else models.get(found.name)
             if read is None or not isinstance(model.trigger, Every):
@@ -384,6 +393,34 @@ def _check_maintenance(models: Mapping[str, Model], streams: Collection[str]) ->
                         f"which streams its table, takes a batch every {model.trigger.text}.",
                         place=said_at(read, task),
                     )
+
+
+def _check_retention(model: Model, tasks: Iterable[MaintenanceTask]) -> Iterable[Problem]:
+    """Properties of Iceberg's that say what an option of the expiry says, where lakesql expires snapshots."""
+    if not any(isinstance(task.options, ExpireSnapshots) for task in tasks):
+        return
+    for key, option in replaced_options(model.config.properties):
+        yield Problem(
+            "retention-property",
+            f"Model '{model.name}' gives its table the property '{key}', and lakesql expires its snapshots.",
+            "An expiry by lakesql says by itself how long snapshots are kept, and Iceberg goes by that.",
+            f"Write maintenance={{'expire_snapshots': {{{option}}}}} in its place.",
+            model.option_place("properties"),
+        )
+
+
+def _find_blunt(models: Iterable[Model]) -> Iterable[Problem]:
+    """Options by which orphans are found less exactly: files that a table has may be taken for another's."""
+    for model in models:
+        for task in maintenance_tasks(model):
+            if task.is_beside or not isinstance(task.options, RemoveOrphanFiles):
+                continue
+            blunt = blunt_options(task.options)
+            if blunt:
+                what = f"Orphans of model '{model.name}' are told apart less exactly, by {quoted(blunt)}."
+                why = "Where the option is wrong, files that the table has are taken for orphans, and deleted."
+                fix = "Leave it out, if every file of the table is named by one scheme and one host."
+                yield Problem("blunt-deletion", what, why, fix, said_at(model, task))
 
 
 def _check_references(

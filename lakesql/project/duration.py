@@ -31,6 +31,13 @@ class Duration:
     length_ms: int
 
 
+def interval_text(length_ms: int) -> str:
+    """A length in the largest unit in which it is whole: 5400000 is `90 minutes`."""
+    unit = next(unit for unit in reversed(_UNITS_MS) if length_ms % _UNITS_MS[unit] == 0)
+    number = length_ms // _UNITS_MS[unit]
+    return f"{number} {unit}{'' if number == 1 else 's'}"
+
+
 def parse_duration(node: Node) -> Duration:
     """The interval in `node`. Raises `ProjectError` (`bad-interval`); months and years have no fixed length."""
     text = node.value if isinstance(node.value, str) and len(node.value) <= MAX_TEXT else ""

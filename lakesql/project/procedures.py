@@ -570,6 +570,12 @@ def find_disordered(options: RewriteDataFiles | RewritePositionDeleteFiles, targ
         yield f"max_file_size ({options.max_file_size.text}) is not more than the target, {shortest(round(target))}"
 
 
+def blunt_options(options: RemoveOrphanFiles) -> tuple[str, ...]:
+    """The options by which two names of a storage are taken for one, or files are deleted whose storage differs."""
+    names = [name for name in ("equal_schemes", "equal_authorities") if getattr(options, name)]
+    return (*names, *(("prefix_mismatch_mode",) if options.prefix_mismatch_mode == "DELETE" else ()))
+
+
 def asks_for_order(options: RewriteDataFiles) -> bool:
     """Whether files are to be sorted: it is said, or something of how."""
     return options.strategy == "sort" or any(getattr(options, name) for name in SORT_OPTIONS)

@@ -32,7 +32,7 @@ from lakesql.engine.ledger.snapshots import (
     read_ledger,
     table_exists,
 )
-from lakesql.engine.ledger.swap import GC_ENABLED, drop_table, fit, lost_partitions, swap
+from lakesql.engine.ledger.swap import drop_table, fit, lost_partitions, swap
 from lakesql.engine.progress.checkpoint import (
     CheckpointFiles,
     create_checkpoint,
@@ -51,6 +51,7 @@ from lakesql.engine.spark.session import kill_java, new_session
 from lakesql.errors import LakesqlError, Place, RunError, TransientError
 from lakesql.events import Emit, Event, Noted, RecordsRejected, StepApplied, now_ms
 from lakesql.model.config import AvailableNow
+from lakesql.model.retention import GC_ENABLED
 from lakesql.model.table_name import TableName
 from lakesql.names import (
     DEAD_LETTER_SUFFIX,

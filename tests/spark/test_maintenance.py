@@ -97,6 +97,10 @@ def tasks(told: list[Event]) -> list[str]:
     return [event.task for event in told if isinstance(event, TableMaintained)]
 
 
+def told_notes(told: list[Event]) -> list[Noted]:
+    return [event for event in told if isinstance(event, Noted)]
+
+
 def in_ten_days() -> int:
     return now_ms() + 10 * DAY_MS
 
@@ -257,6 +261,65 @@ def test_a_model_that_streams_the_table_since_it_was_changed_misses_none_of_its_
     project.run("late", accept_data_loss=True).check()
     assert 80 < len(rows(project, "late")) < 280
     project.run("late").check()
+
+
+@pytest.mark.long
+def test_what_tables_and_branches_say_of_keeping_is_kept_to(project: Project) -> None:
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    one: dict[str, Any] = {"expire_snapshots": {"retain_last": 1}, "remove_orphan_files": False}
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance={**LAZY, **one})
+    record(project, 0, 1, 2, 3)
+    project.run("a").check()
+    alter = f"ALTER TABLE {project.table('a')}"
+    before = project.snapshot_ids("a")
+
+    project.sql(f"{alter} SET TBLPROPERTIES ('gc.enabled' = 'FALSE')")
+    told = keep(project, "a", in_ten_days)
+    assert "a.expire_snapshots" not in tasks(told) and any("gc.enabled" in event.text for event in told_notes(told))
+    project.sql(f"{alter} SET TBLPROPERTIES ('gc.enabled' = 'True')")
+
+    a_month = str(30 * DAY_MS)
+    project.sql(f"{alter} SET TBLPROPERTIES ('history.expire.max-snapshot-age-ms' = '{a_month}')")
+    assert "a.expire_snapshots" not in tasks(keep(project, "a", in_ten_days))
+    project.sql(f"{alter} UNSET TBLPROPERTIES ('history.expire.max-snapshot-age-ms')")
+
+    head = project.iceberg("a").metadata.current_snapshot_id
+    project.sql(f"{alter} REPLACE BRANCH main AS OF VERSION {head} RETAIN 1 DAYS")
+    told = keep(project, "a", in_ten_days)
+    assert "a.expire_snapshots" not in tasks(told) and any("branch main" in event.text for event in told_notes(told))
+    assert project.snapshot_ids("a") == before
+
+
+@pytest.mark.long
+def test_the_ledger_outlives_the_age_at_which_tags_go(project: Project) -> None:
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    one: dict[str, Any] = {"expire_snapshots": {"retain_last": 1}, "remove_orphan_files": False}
+    project.model("a", "SELECT * FROM {e}", mode="append", maintenance={**LAZY, **one})
+    record(project, 0, 1)
+    project.run("a").check()
+    table = project.table("a")
+    project.sql(f"INSERT INTO {table} VALUES (-1, -1)")  # the newest entry is not the head
+    project.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('history.expire.max-ref-age-ms' = '1')")
+    assert "a.expire_snapshots" in tasks(keep(project, "a", in_ten_days))
+    assert len(project.snapshot_ids("a")) == 2, "the head, and the ledger's"
+    shutil.rmtree(project.directory / "checkpoints" / "a")
+    record(project, 2)
+    project.run("a").check()
+    assert rows(project, "a") == sorted([*appended(range(3)), {"id": -1, "n": -1}], key=str)
+
+
+@pytest.mark.long
+def test_delete_files_go_with_the_rewrite_that_leaves_them_and_what_waits_is_told(project: Project) -> None:
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", maintenance=False)
+    record(project, *range(4))
+    project.run("u").check()
+    assert files(project, "u")[1] > 0
+    project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", maintenance={**EAGER, "max_time_ratio": 0.001})
+    told = keep(project, "u")
+    assert tasks(told) == ["u.rewrite_data_files", "u.rewrite_position_delete_files"]
+    assert files(project, "u") == (1, 0) and rows(project, "u") == newest(range(4))
+    assert any("u.rewrite_manifests" in event.text and "waits" in event.text for event in told_notes(told))
 
 
 def test_the_oldest_snapshots_expire_where_there_are_too_many(project: Project) -> None:

@@ -13,7 +13,16 @@ import pytest
 
 from lakesql.compile.maintenance import PartitionValue, argument_text, call_text, partitions_text
 from lakesql.decode import Node
-from lakesql.engine.maintenance.due import AT_ONCE, URGENT, count_old, expires_before_ms, time_left_ms, why_due
+from lakesql.engine.maintenance.due import (
+    AT_ONCE,
+    URGENT,
+    count_old,
+    expires_before_ms,
+    follows,
+    snapshots_kept,
+    time_left_ms,
+    why_due,
+)
 from lakesql.engine.maintenance.figures import (
     TableFacts,
     Work,
@@ -449,3 +458,38 @@ def test_what_is_no_size(value: Any) -> None:
     with pytest.raises(ProjectError) as raised:
         parse(value)
     assert raised.value.problems[0].condition == "bad-size"
+
+
+@pytest.mark.parametrize("said", ["false", "FALSE", "False", "off", "0", "no", "", " true"])
+def test_no_file_goes_by_any_word_that_iceberg_takes_for_false(said: str) -> None:
+    kept = facts(*[commit()] * 50, properties={"gc.enabled": said})
+    for options in (ExpireSnapshots(older_than=Duration("1 hour", 1), retain_last=1), RemoveOrphanFiles()):
+        assert not due(options, kept, AT_ONCE)
+    for other in ("true", "TRUE", "True"):
+        assert due(RemoveOrphanFiles(), facts(commit(), properties={"gc.enabled": other}), AT_ONCE)
+
+
+def test_of_an_option_and_a_property_the_one_counts_that_keeps_more() -> None:
+    hour = ExpireSnapshots(older_than=Duration("1 hour", HOUR_MS), retain_last=3)
+
+    def found(options: ExpireSnapshots = hour, **said: str) -> tuple[int, int]:
+        keys = {"age": "history.expire.max-snapshot-age-ms", "least": "history.expire.min-snapshots-to-keep"}
+        table = facts(*[commit()] * 200, properties={keys[name]: value for name, value in said.items()})
+        return expires_before_ms(table, options, NOW), snapshots_kept(table, options)
+
+    assert found() == (NOW - HOUR_MS, 3)
+    assert found(age=str(2 * HOUR_MS), least="40") == (NOW - 2 * HOUR_MS, 40)
+    assert found(age="60000", least="2") == (NOW - HOUR_MS, 3)
+    assert found(age="never", least="-1") == (NOW - HOUR_MS, 3), "Iceberg refuses these by itself"
+    few = replace(hour, max_snapshots=10, older_than=Duration("2 hours", 2 * HOUR_MS))
+    assert found(few) == (NOW - HOUR_MS, 3)
+    assert found(few, age=str(3 * HOUR_MS)) == (NOW - 3 * HOUR_MS, 3), "however many these are"
+
+
+def test_a_rewrite_of_delete_files_belongs_to_the_rewrite_of_their_data_files() -> None:
+    data, deletes, manifests = (
+        MaintenanceTask("a", "a", name_of(options), TableName("lake", "t", "a"), options)
+        for options in (RewriteDataFiles(), RewritePositionDeleteFiles(), RewriteManifests())
+    )
+    assert follows(deletes, data)
+    assert not follows(manifests, deletes) and not follows(manifests, data)

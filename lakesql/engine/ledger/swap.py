@@ -34,11 +34,9 @@ from lakesql.engine.ledger.snapshots import (
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
 from lakesql.model.config import PartitionField, SortField
+from lakesql.model.retention import keeps_files
 from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX
-
-GC_ENABLED = "gc.enabled"
-"""Iceberg's property: with `false` no file of the table is ever deleted, as other tables may have it too."""
 
 _API = "org.apache.iceberg."
 _TIMES = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
@@ -49,7 +47,7 @@ def drop_table(session: SparkSession, name: TableName) -> None:
     if not table_exists(session, name):
         return
     table: Any = load_table(session, name)
-    if table.properties().get(GC_ENABLED) != "false":
+    if not keeps_files(dict(table.properties())):
         session.sql(f"DROP TABLE {table_name(name)} PURGE")
         return
     location, io = str(table.location()), table.io()

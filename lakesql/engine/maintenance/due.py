@@ -98,6 +98,12 @@ def why_due(
             assert_never(options)
 
 
+def follows(task: MaintenanceTask, before: MaintenanceTask) -> bool:
+    """Whether a task belongs to the one before it: the deletes of files that were rewritten apply to nothing any more,
+    and count as deleted rows until they are removed."""
+    return isinstance(task.options, RewritePositionDeleteFiles) and isinstance(before.options, RewriteDataFiles)
+
+
 def _follows(due: Iterable[MaintenanceTask], facts: TableFacts) -> bool:
     """Whether delete files are to be looked at because data files that had some are rewritten before."""
     has_deletes = facts.head is not None and facts.head.delete_files > 0
@@ -133,14 +139,25 @@ def count_old(facts: TableFacts, options: ExpireSnapshots, now_ms: int) -> int:
 
 def count_older(facts: TableFacts, options: ExpireSnapshots, before_ms: int) -> int:
     """How many snapshots from before a time an expiry would remove."""
-    kept = {each.id for each in facts.history[: options.retain_last]} | set(facts.refs.values())
+    kept = {each.id for each in facts.history[: snapshots_kept(facts, options)]} | set(facts.refs.values())
     return sum(each.at_ms < before_ms and each.id not in kept for each in facts.snapshots.values())
 
 
+def snapshots_kept(facts: TableFacts, options: ExpireSnapshots) -> int:
+    """How many snapshots stay, however old they are: what keeps more counts, the option or the table's property."""
+    return max(options.retain_last, facts.retention.snapshots or 0)
+
+
 def expires_before_ms(facts: TableFacts, options: ExpireSnapshots, now_ms: int) -> int:
-    """Before which time snapshots expire: by their age, or as they are too many."""
-    by_age = now_ms - options.older_than.length_ms
-    if options.most is None or len(facts.history) <= options.most:
+    """Before which time snapshots expire: by their age, or as they are too many.
+
+    Of the ages that the option and the table's property say, the longer one counts; one that the property says is kept,
+    however many these are.
+    """
+    said_ms = facts.retention.age_ms or 0
+    by_age = now_ms - max(options.older_than.length_ms, said_ms)
+    is_said = said_ms >= options.older_than.length_ms
+    if is_said or options.most is None or len(facts.history) <= options.most:
         return by_age
     by_count = facts.history[options.most - 1].at_ms
     return max(by_age, min(by_count, now_ms - LEAST_EXPIRY_MS))

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 from lakesql.engine.ledger.entry import SOURCE_SNAPSHOT, walk_back
+from lakesql.model.retention import Retention, keeps_files, read_retention
 from lakesql.model.upkeep import is_left
 from lakesql.names import LEDGER_BATCH, LEDGER_MODEL, MAINTENANCE_PROPERTY
 from lakesql.plan.thresholds import TARGET_FILE_SIZE_BYTES
@@ -16,6 +17,9 @@ from lakesql.project.procedures import SMALL_FILE_SHARE, WHOLE_EVERY, RewritePos
 
 CREATED, KEPT = "manifests-created", "manifests-kept"
 """Where the summary of a commit counts the manifests of its snapshot."""
+
+MAIN = "main"
+"""The branch that readers see."""
 
 UNSORTED = 0
 """The id of the sort order that is none."""
@@ -73,6 +77,7 @@ class TableFacts:
 
     `is_shared`: other tables may have its files too, so that none may be deleted. `is_ordered`: it has a sort order.
     `is_left`: its property says that somebody else maintains it. `sequence` is the number of its newest commit.
+    `retention`: how long its properties keep its snapshots.
     """
 
     version: int
@@ -86,6 +91,7 @@ class TableFacts:
     is_ordered: bool = True
     is_left: bool = False
     sequence: int = 0
+    retention: Retention = Retention()
 
     @property
     def head(self) -> SnapshotFacts | None:
@@ -150,9 +156,10 @@ def facts_of(metadata: Mapping[str, Any], size_bytes: int) -> TableFacts:
         work=parse_work(properties.get(MAINTENANCE_PROPERTY, "")),
         size_bytes=size_bytes,
         is_ordered=metadata.get("default-sort-order-id") != UNSORTED,
-        is_shared=properties.get("gc.enabled") == "false",
+        is_shared=keeps_files(properties),
         is_left=is_left(properties),
         sequence=metadata.get("last-sequence-number", 0),
+        retention=read_retention(properties, metadata.get("refs", {}).get(MAIN, {}).get("max-snapshot-age-ms")),
     )
 
 

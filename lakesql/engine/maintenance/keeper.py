@@ -14,6 +14,7 @@ from uuid import uuid4
 from pyspark.sql import Row, SparkSession
 
 from lakesql.compile.maintenance import call_text, iceberg_options, partitions_text
+from lakesql.compile.quote import table_name
 from lakesql.engine.ledger.entry import totals_of
 from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_history, read_json, table_exists
 from lakesql.engine.maintenance.due import (
@@ -22,6 +23,8 @@ from lakesql.engine.maintenance.due import (
     count_older,
     expires_before_ms,
     find_due,
+    follows,
+    snapshots_kept,
     time_left_ms,
     why_due,
 )
@@ -45,9 +48,11 @@ from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.failure import read_cause
 from lakesql.events import Emit, MaintenanceFailed, Noted, TableMaintained, now_ms
 from lakesql.model.config import SortField
+from lakesql.model.retention import GC_ENABLED
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import MaintenanceTask
 from lakesql.names import MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY
+from lakesql.project.duration import interval_text
 from lakesql.project.procedures import (
     AT_END,
     BYTES_PER_MS,
@@ -89,6 +94,9 @@ MIN_BYTES = "min-file-size-bytes"
 
 MIN_FILES = "min-input-files"
 """The option of Iceberg's by which a rewrite that takes in all small files finds two in a partition, not only five."""
+
+KEPT_DAYS = 3650
+"""For how long a branch says to keep its snapshots whose expiry is lakesql's."""
 
 CONFLICTS = ("CommitFailedException", "ValidationException", "CommitStateUnknownException")
 
@@ -200,8 +208,9 @@ class Keeper:
         done: dict[str, int] = {}
         facts: TableFacts | None = watched.facts  # as they are before the first procedure
         for number, task in enumerate(due):
-            if number and self._time_left(watched.facts) <= 0:
-                break  # what is left is due the next time
+            if number and not follows(task, due[number - 1]) and self._time_left(watched.facts) <= 0:
+                self._tell_waiting(due[number:], factor)
+                break
             self._reached("maintain")
             if self._call(session, task, facts):
                 done[task.procedure] = self._clock()
@@ -249,13 +258,29 @@ class Keeper:
         if facts.is_left:
             self._tell_once(f"{table} is left alone: by its property {MAINTAINED_PROPERTY} somebody else maintains it")
             return []
-        if self._time_left(facts) <= 0:
+        if facts.is_shared:
+            self._tell_once(f"no file of {table} is deleted, as its property {GC_ENABLED} says")
+        is_over = self._time_left(facts) <= 0
+        if is_over and factor != AT_END:
             return []
         manifests = facts.manifests
         if manifests is None:
             manifests = _count_manifests(load_table(session, table))
         may = [task for task in tasks if self._may(task)]
-        return find_due(may, facts, watched.level, manifests, now, factor)
+        due = find_due(may, facts, watched.level, manifests, now, factor)
+        if is_over:
+            self._tell_waiting(due, factor)
+            return []
+        return due
+
+    def _tell_waiting(self, tasks: Iterable[MaintenanceTask], factor: float) -> None:
+        """Say at the end of a run what is due and has to wait for the next one."""
+        names = ", ".join(task.name for task in tasks)
+        if names and factor == AT_END:
+            self._tell_once(
+                f"{names} is due, and waits for the next run: maintenance has taken its share of the time "
+                f"(max_time_ratio {self.upkeep.max_time_ratio:g}). At once: lakesql maintain {self.upkeep.model} --now"
+            )
 
     def _may(self, task: MaintenanceTask) -> bool:
         return self._at_once or self._remembered.may(task.name, self._clock())
@@ -371,6 +396,7 @@ class Keeper:
         self, session: SparkSession, task: MaintenanceTask, options: ExpireSnapshots, facts: TableFacts
     ) -> Mapping[str, int] | None:
         before_ms = expires_before_ms(facts, options, self._clock())
+        options = replace(options, retain_last=snapshots_kept(facts, options))
         if not task.is_beside:
             needed = find_needed(session, facts, self.upkeep.readers)
             if needed.waiting:
@@ -381,8 +407,22 @@ class Keeper:
                 before_ms = needed.since_ms
                 if not self._pays(task, options, facts, count_older(facts, options, before_ms)):
                     return None
+        if self._goes_further(task, facts, before_ms):
+            return None
         tag_entries(load_table(session, task.table), facts)
-        return _counts(self._collect(session, call_text(task, before=_time(before_ms))))
+        return _counts(self._collect(session, call_text(replace(task, options=options), before=_time(before_ms))))
+
+    def _goes_further(self, task: MaintenanceTask, facts: TableFacts, before_ms: int) -> bool:
+        """Whether Iceberg would expire younger snapshots than it is told to: the main branch says an age of its own."""
+        age_ms = facts.retention.main_age_ms
+        if age_ms is None or self._clock() - age_ms <= before_ms:
+            return False
+        change = f"ALTER TABLE {table_name(task.table)} REPLACE BRANCH main RETAIN {KEPT_DAYS} DAYS"
+        self._tell_once(
+            f"no snapshot of {task.table} expires: its branch main says by itself that they are kept for "
+            f"{interval_text(age_ms)}, which is less than is needed. To leave it to lakesql: {change}"
+        )
+        return True
 
     def _is_rebuilt(self, session: SparkSession) -> bool:
         """Whether the model is being rebuilt.

@@ -18,6 +18,9 @@ from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_BATCH, LEDGER_CHECKPOINT, LEDGER_OFFSETS
 
+FOR_EVER_MS = 2**63 - 1
+"""The age at which a tag goes that never does, as Iceberg has it."""
+
 NOTHING_READ = 0
 """Since when a reader needs snapshots that may read the table from its first one on."""
 
@@ -44,17 +47,23 @@ class Needed:
 
 
 def tag_entries(table: JavaTable, facts: TableFacts) -> None:
-    """Give the newest ledger entry of each query that has written to the table its tag, where it has not got it."""
+    """Give the newest ledger entry of each query that has written to the table its tag, where it has not got it.
+
+    Where the table's properties let tags go at some age, these do not.
+    """
     moved = {
         ledger_tag(owner): snapshot.id
         for owner, snapshot in newest_by_owner(facts).items()
         if facts.refs.get(ledger_tag(owner)) != snapshot.id and not is_former(table, owner)
     }
-    if not moved:
+    lasting = [ledger_tag(owner) for owner in newest_by_owner(facts)] if facts.retention.limits_refs else []
+    if not moved and not lasting:
         return
     manage = table.manageSnapshots()
     for tag, snapshot_id in moved.items():
         manage = (manage.replaceTag if tag in facts.refs else manage.createTag)(tag, snapshot_id)
+    for tag in lasting:
+        manage = manage.setMaxRefAgeMs(tag, FOR_EVER_MS)
     manage.commit()
 
 
