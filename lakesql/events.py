@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
 
 from lakesql.errors import Problem
@@ -355,6 +356,11 @@ Event = (
 
 Emit = Callable[[Event], None]
 """Takes an event to whoever shows it. Called from several threads."""
+
+
+def now() -> datetime:
+    """The time at which a command is at work."""
+    return datetime.fromtimestamp(now_ms() / 1000, UTC)
 
 
 def now_ms() -> int:

@@ -6,11 +6,14 @@ import gc
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lakesql.compile.call_times import with_times, without_times
 from lakesql.compile.checks import checks_of
 from lakesql.errors import Place, Problem, ProjectError, UsageError
+from lakesql.events import now
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.graph.parse_cache import digest_macros
 from lakesql.names import COMPILED_FROM
@@ -38,11 +41,18 @@ class CompiledFiles:
     """The compiled files of a project's models below `folder`; the file `cache` says from what each was made.
 
     The key of a text names everything that it depends on: the model's file, its options and descriptions, the macros,
-    vars and fields of the target that it reads, the tables that it joins, and the contracts of its streams.
+    vars and fields of the target that it reads, the tables that it joins, and the contracts of its streams. Nothing
+    depends on the times in a text, which are those that hold at `at`: a file is as good with older ones.
     """
 
     def __init__(
-        self, manifest: Manifest, folder: Path, cache: Path, built: dict[str, Select], texts: dict[str, str]
+        self,
+        manifest: Manifest,
+        folder: Path,
+        cache: Path,
+        built: dict[str, Select],
+        texts: dict[str, str],
+        at: datetime,
     ) -> None:
         self._manifest = manifest
         self.folder = folder
@@ -51,6 +61,7 @@ class CompiledFiles:
         self._contracts: dict[str, str] = {}
         self._built = built
         self._texts = texts
+        self._at = at
         self._decode: Callable[[Any], Compiled] = decoder([Compiled, Column])
 
     def check(self, names: Iterable[str]) -> None:
@@ -127,10 +138,10 @@ class CompiledFiles:
             text = self._path(name).read_bytes().decode() if known else ""
         except (OSError, UnicodeDecodeError):
             return None
-        return text if known and digest(text) == known.digest else None
+        return text if known and digest(without_times(text)) == known.digest else None
 
     def _write(self, name: str) -> str:
-        text = self._build(name)
+        text = with_times(self._build(name), self._at)
         path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         # In place: half a file, from a command that broke off, has another digest and is written anew.
@@ -165,13 +176,17 @@ class CompiledFiles:
 
 
 def compiled_files(
-    manifest: Manifest, built: dict[str, Select] | None = None, texts: dict[str, str] | None = None
+    manifest: Manifest,
+    built: dict[str, Select] | None = None,
+    texts: dict[str, str] | None = None,
+    at: datetime | None = None,
 ) -> CompiledFiles:
-    """The compiled files of the project. `built` and `texts` keep the SELECTs and the texts that are worked out."""
+    """The compiled files of the project. `built` and `texts` keep the SELECTs and the texts that are worked out, these
+    without the times that hold at `at`: now, if it is not said."""
     cache = manifest.outputs.cache / "compiled.json"
-    return CompiledFiles(
-        manifest, manifest.outputs.compiled, cache, {} if built is None else built, {} if texts is None else texts
-    )
+    built = {} if built is None else built
+    texts = {} if texts is None else texts
+    return CompiledFiles(manifest, manifest.outputs.compiled, cache, built, texts, at or now())
 
 
 def write_copies(manifest: Manifest, texts: Mapping[str, str], folder: Path) -> None:
@@ -186,6 +201,8 @@ def write_copies(manifest: Manifest, texts: Mapping[str, str], folder: Path) -> 
         what = f"{foreign[0]} would be overwritten, and is no compiled file."
         raise UsageError.of("bad-output-dir", what, fix="Name another folder, or move the file.")
     for path, text in paths.items():
+        if _says_the_same(path, text):
+            continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
     there = {model.path for model in manifest.models.values()}
@@ -196,6 +213,11 @@ def write_copies(manifest: Manifest, texts: Mapping[str, str], folder: Path) -> 
             for parent in relative.parents[:-1]:
                 if not any((folder / parent).iterdir()):
                     (folder / parent).rmdir()
+
+
+def _says_the_same(path: Path, text: str) -> bool:
+    """Whether a file has this text already, whenever it was compiled: a commit of it would say nothing else."""
+    return path.is_file() and without_times(path.read_bytes().decode(errors="replace")) == without_times(text)
 
 
 def _check_folder(manifest: Manifest, folder: Path) -> None:

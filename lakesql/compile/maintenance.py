@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import assert_never
 
-from lakesql.compile.quote import field_path, identifier, literal, text
+from lakesql.compile.call_times import age_mark
+from lakesql.compile.quote import field_path, identifier, literal, text, timestamp
 from lakesql.model.config import SortField
 from lakesql.model.upkeep import MaintenanceTask
 from lakesql.project.duration import Duration
@@ -40,8 +41,8 @@ def call_text(
 ) -> str:
     """The CALL of a task, without the `;`. `order` is the table's.
 
-    `before` is the time before which snapshots or files go; without it a mark stands there, as it does for partitions
-    that only the table tells. `options` narrow one run of a rewrite further.
+    `before` is the time before which snapshots or files go; without it a mark stands there. In the place of partitions
+    that only the table tells, all stand. `options` narrow one run of a rewrite further.
     """
     arguments: dict[str, str] = {"table": text(f"{identifier(task.table.namespace)}.{identifier(task.table.name)}")}
     for name, value in _arguments(task.options, order, options or {}):
@@ -50,11 +51,14 @@ def call_text(
         case ExpireSnapshots() | RemoveOrphanFiles() if before:
             arguments["older_than"] = argument_text(before)
         case ExpireSnapshots(older_than=age, most=int(most)):
-            arguments["older_than"] = f"/* {age.text} before it runs, or less where there are more than {most:,} */"
+            arguments["older_than"] = age_mark(age.text, f", or less where there are more than {most:,}")
         case ExpireSnapshots(older_than=age) | RemoveOrphanFiles(older_than=age):
-            arguments["older_than"] = f"/* {age.text} before it runs */"
+            arguments["older_than"] = age_mark(age.text)
         case RewriteDataFiles(where=where) if where == RECENT:
-            arguments["where"] = "/* the partitions that were written to since the last rewrite */"
+            everything = argument_text("true")
+            arguments["where"] = (
+                f"{everything} /* in a run: the partitions that were written to since the last rewrite */"
+            )
         case _:
             pass
     said = [f"{name} => {value}" for name, value in arguments.items()]
@@ -73,7 +77,7 @@ def argument_text(value: Argument) -> str:
         case str():
             return text(value)
         case datetime():
-            return f"TIMESTAMP '{value.astimezone(UTC).isoformat(' ', 'milliseconds').replace('+00:00', 'Z')}'"
+            return timestamp(value)
         case tuple():
             return f"array({', '.join(map(text, value))})"
         case Mapping():

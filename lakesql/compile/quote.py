@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from lakesql.errors import InternalError
@@ -92,3 +93,8 @@ def literal(value: Literal) -> str:
             return f"date_from_unix_date({epoch_days})"
         case _:
             raise InternalError.of("internal", f"A {type(value).__name__} has no literal.")
+
+
+def timestamp(at: datetime) -> str:
+    """A time as a literal that means the same in each time zone."""
+    return f"TIMESTAMP '{at.astimezone(UTC).isoformat(' ', 'milliseconds').replace('+00:00', 'Z')}'"

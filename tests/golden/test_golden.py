@@ -17,6 +17,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from lakesql.compile.compiled import compiled_files
 from lakesql.errors import LakesqlError, Problem, render_problem
 
 FOLDER = Path(__file__).parent
+COMPILED_AT = datetime(2026, 3, 10, 12, 30, tzinfo=UTC)
 CASES = sorted(FOLDER.rglob("*.case"))
 HEAD = re.compile(r"^=== (.+)\n", re.MULTILINE)
 EXPECTED = ("compiled ", "header ", "table ", "rows ", "batch ", "maintenance ", "errors")
@@ -66,7 +68,7 @@ def compile_case(case: Case, directory: Path) -> dict[str, str]:
     options = Options(project_dir=directory)
     try:
         manifest = load_project(options)
-        texts = compiled_files(manifest).compile(manifest.models)
+        texts = compiled_files(manifest, at=COMPILED_AT).compile(manifest.models)
     except LakesqlError as error:
         return {"errors": "\n".join(show_problem(problem, options) for problem in in_order(error.problems))}
     heads = [head for head in case.expected if head != "errors"] or [f"compiled {name}" for name in texts]

@@ -1,0 +1,39 @@
+"""The times in compiled CALLs. What a run would say in their places is known when it runs, so the text that is compared
+has a mark there; what people are shown has the time that holds when it is compiled, and can be pasted."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, time, timedelta
+
+from lakesql.compile.quote import timestamp
+from lakesql.decode import Node
+from lakesql.errors import Place
+from lakesql.project.duration import parse_duration
+
+_AGE = re.compile(r"older_than => (?:TIMESTAMP '[^']*' )?(?P<mark>/\* (?P<age>[a-z0-9 ]+) before it runs[^*]*\*/)")
+
+
+def age_mark(age: str, more: str = "") -> str:
+    """What stands in the place of a time that is known when a procedure runs: so old is what goes."""
+    return f"/* {age} before it runs{more} */"
+
+
+def with_times(text: str, at: datetime) -> str:
+    """A compiled text whose marks have a time before them: that of the beginning of the day, less the age.
+
+    So it is the same all day, and no time is later than the one that a run would take.
+    """
+    today = datetime.combine(at.astimezone(UTC).date(), time(tzinfo=UTC))
+
+    def stamped(found: re.Match[str]) -> str:
+        age = parse_duration(Node(found["age"], Place("")))
+        before = today - timedelta(milliseconds=age.length_ms)
+        return f"older_than => {timestamp(before)} {found['mark']}"
+
+    return _AGE.sub(stamped, text)
+
+
+def without_times(text: str) -> str:
+    """The text with its marks alone, whenever it was compiled: what two versions are compared by."""
+    return _AGE.sub(lambda found: f"older_than => {found['mark']}", text)
