@@ -53,8 +53,8 @@ CONDITIONS: dict[str, Condition] = {
         "Use ASCII letters, digits and `_`, no digit first.",
     ),
     "bad-order": Condition(
-        "An entry of `order_by` is not a column with a direction.",
-        "Write a column, then `desc` and `nulls first` or `nulls last` as needed.",
+        "An entry of `order_by` is not a column with a direction, or a `sort_order` of maintenance is no list of terms.",
+        "Write a column, then `desc` and `nulls first` or `nulls last` as needed; a zorder stands by itself.",
     ),
     "bad-output-dir": Condition(
         "`lakesql compile --output-dir` would overwrite a file that lakesql did not write, or write among the models.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lakesql.compile.checks import Check, checks_of, find_unacceptable, is_unsteady, names_of
@@ -22,17 +22,18 @@ from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.config import mode_of
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
-from lakesql.model.upkeep import maintenance_tasks, said_at
+from lakesql.model.upkeep import MaintenanceTask, maintenance_tasks, said_at
 from lakesql.model.writing import Writing, build_writing
 from lakesql.names import CHANGE
 from lakesql.project.procedures import (
+    RECENT,
     RewriteDataFiles,
     RewritePositionDeleteFiles,
     find_disordered,
-    is_zorder,
-    sort_columns,
+    sort_terms,
 )
 from lakesql.project.profiles import adds_functions
+from lakesql.project.sort_order import ZORDER
 from lakesql.select.query import Query, carry_position, read_expression, read_query
 from lakesql.select.relation import Column as QueryColumn
 from lakesql.select.relation import StreamShape
@@ -365,19 +366,33 @@ def _check_columns(select: Select) -> Iterable[Problem]:
                 yield Problem(condition, what, "", did_you_mean(word, known), model.option_place(option))
     names = {*known, *(it.name for it in select.writing.added)}
     for task in maintenance_tasks(model):
-        if isinstance(task.options, RewriteDataFiles) and not task.is_beside:
-            for word in sort_columns(task.options):
-                # Iceberg asks for the capitals too, but in a zorder.
-                if word not in names and not (is_zorder(task.options) and word.lower() in lowered | added):
-                    what = f"'{word}' in sort_order of {task.name} is not a column of the table."
-                    place = said_at(model, task)
-                    yield Problem("unknown-column", what, "", did_you_mean(word, names), place)
+        if not task.is_beside:
+            yield from _check_task(select, task, names)
     for option, columns in select.writing.updated.items():
         for index, column in enumerate(columns):
             if column.lower() not in lowered:
                 what = f"'{column}' in {option} is not a column of the SELECT."
                 place = model.option_place(option, index)
                 yield Problem("unknown-column", what, "", did_you_mean(column, known), place)
+
+
+def _check_task(select: Select, task: MaintenanceTask, names: Collection[str]) -> Iterable[Problem]:
+    """What a procedure is told of the columns `names` of the table, and Iceberg would refuse."""
+    place, options = said_at(select.model, task), task.options
+    lowered = {name.lower() for name in names}
+    if isinstance(options, RewriteDataFiles):
+        for term in sort_terms(options):
+            for column in term.columns:
+                word = column.partition(".")[0]
+                # Iceberg asks for the capitals too, but in a zorder.
+                if word not in names and not (term.transform == ZORDER and word.lower() in lowered):
+                    what = f"'{word}' in sort_order of {task.name} is not a column of the table."
+                    yield Problem("unknown-column", what, "", did_you_mean(word, names), place)
+    if isinstance(options, RewriteDataFiles | RewritePositionDeleteFiles) and options.where not in ("", RECENT):
+        found = read_expression(options.where, names)
+        if isinstance(found, Problem):
+            what = f"`where` of {task.name}: {found.what}"
+            yield replace(found, what=what, place=place)
 
 
 def _check_sizes(select: Select) -> Iterable[Problem]:

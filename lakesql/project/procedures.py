@@ -7,7 +7,6 @@ knows, with `_` for `-` and units in the values, and beside them when it is due.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -17,6 +16,7 @@ from lakesql.decode import Node, decode, fields_of, option, read_entries, read_o
 from lakesql.errors import Problem, ProjectError
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.project.size import Size, parse_size, shortest
+from lakesql.project.sort_order import ZORDER, SortTerm, parse_sort_order, read_sort_order
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -159,7 +159,7 @@ class RewriteDataFiles:
     sort_order: str = option(
         "The order of `sort`: columns with ASC, DESC and NULLS FIRST or LAST, or `zorder(a, b)`.",
         default="",
-        read=_read_text,
+        read=read_sort_order,
     )
     where: str = option(
         "A condition on partitions: files of the others are left as they are. `recent`: the partitions that were "
@@ -608,20 +608,14 @@ def merge_maintenance(outer: Node, inner: Node) -> Node:
     return Node(entries, inner.place, {**under.keys, **inner.keys})
 
 
-_TERM = re.compile(r"\s*(?:`([^`]+)`|(\w+))(?:\s+(?:asc|desc))?(?:\s+nulls\s+(?:first|last))?\s*", re.IGNORECASE)
-_ZORDER = re.compile(r"\s*zorder\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
-
-
 def is_zorder(options: RewriteDataFiles) -> bool:
     """Whether rows are ordered along a curve through several columns."""
-    return options.sort_order.strip().lower().startswith("zorder")
+    return any(term.transform == ZORDER for term in sort_terms(options))
 
 
-def sort_columns(options: RewriteDataFiles) -> tuple[str, ...]:
-    """The columns that `sort_order` names by themselves; those within a transform are left to Iceberg."""
-    zorder = _ZORDER.fullmatch(options.sort_order)
-    terms = (zorder[1] if zorder else options.sort_order).split(",")
-    return tuple(found[1] or found[2] for term in terms if (found := _TERM.fullmatch(term)))
+def sort_terms(options: RewriteDataFiles) -> tuple[SortTerm, ...]:
+    """The terms of `sort_order`; none, where it is left out."""
+    return parse_sort_order(options.sort_order) if options.sort_order else ()
 
 
 def option_names(kind: type[Procedure]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from lakesql.cli.init import write_project
 from lakesql.cli.options import Options
 from lakesql.cli.project import load_project
-from lakesql.compile.compiled import compiled_files
+from lakesql.compile.compiled import compiled_files, write_copies
 from lakesql.decode import Node, node_of
 from lakesql.errors import LakesqlError, Place
 from lakesql.model.config import Append, AvailableNow, Every, Upsert
@@ -237,3 +238,18 @@ def test_configurations_come_back_as_they_were(config: Append | Upsert) -> None:
 def test_nothing_but_the_named_classes_is_made(found: object) -> None:
     with pytest.raises((ValueError, KeyError, TypeError, IndexError)):
         decoder([Place])(found)
+
+
+def test_files_that_are_kept_in_a_project_do_not_change_with_the_day(shop: Path, tmp_path: Path) -> None:
+    manifest, copies = load_project(Options(project_dir=shop)), tmp_path / "copies"
+    first, later = datetime(2026, 3, 10, tzinfo=UTC), datetime(2026, 4, 10, tzinfo=UTC)
+    texts = compiled_files(manifest, at=first).compile(manifest.models)
+    assert "TIMESTAMP '2026-03-05 00:00:00.000Z' /* 5 days before it runs" in "".join(texts.values())
+    assert compiled_files(manifest, at=later).compile(manifest.models) == texts, "they are known to be right"
+    write_copies(manifest, texts, copies)
+    before = {path: path.read_text() for path in copies.rglob("*.sql")}
+    shutil.rmtree(outputs_of(shop).target)
+    newer = compiled_files(manifest, at=later).compile(manifest.models)
+    assert newer != texts and newer.keys() == texts.keys()
+    write_copies(manifest, newer, copies)
+    assert before and {path: path.read_text() for path in copies.rglob("*.sql")} == before

@@ -19,6 +19,7 @@ from lakesql.engine.maintenance.due import (
     count_old,
     expires_before_ms,
     follows,
+    goes_further,
     snapshots_kept,
     time_left_ms,
     why_due,
@@ -36,6 +37,7 @@ from lakesql.engine.maintenance.figures import (
 from lakesql.engine.maintenance.keeper import has_changed_nothing, note_rewrite
 from lakesql.errors import Place, ProjectError
 from lakesql.model.config import SortField
+from lakesql.model.retention import Retention
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import MaintenanceTask
 from lakesql.project.duration import Duration
@@ -484,6 +486,20 @@ def test_of_an_option_and_a_property_the_one_counts_that_keeps_more() -> None:
     few = replace(hour, max_snapshots=10, older_than=Duration("2 hours", 2 * HOUR_MS))
     assert found(few) == (NOW - HOUR_MS, 3)
     assert found(few, age=str(3 * HOUR_MS)) == (NOW - 3 * HOUR_MS, 3), "however many these are"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "before", "further"), [(30, 90, True), (90, 90, False), (120, 90, False), (0, 199, True)]
+)
+def test_an_age_of_the_branch_main_that_takes_more_is_known(minutes: int, before: int, further: bool) -> None:
+    plain = facts(*[commit()] * 200)
+    table = replace(plain, retention=Retention(main_age_ms=minutes * 60_000))
+    options = ExpireSnapshots(retain_last=1)
+    assert goes_further(table, options, NOW - before * 60_000, NOW) is further
+    assert not goes_further(plain, options, NOW - before * 60_000, NOW)
+    assert expires_before_ms(table, replace(options, older_than=Duration("1 hour", HOUR_MS)), NOW) == NOW - max(
+        HOUR_MS, minutes * 60_000
+    )
 
 
 def test_a_rewrite_of_delete_files_belongs_to_the_rewrite_of_their_data_files() -> None:

@@ -151,16 +151,24 @@ def snapshots_kept(facts: TableFacts, options: ExpireSnapshots) -> int:
 def expires_before_ms(facts: TableFacts, options: ExpireSnapshots, now_ms: int) -> int:
     """Before which time snapshots expire: by their age, or as they are too many.
 
-    Of the ages that the option and the table's property say, the longer one counts; one that the property says is kept,
-    however many these are.
+    Of the ages that the option, the table's property and its branch main say, the longest one counts; one that the
+    table says is kept, however many these are.
     """
-    said_ms = facts.retention.age_ms or 0
+    said_ms = max(facts.retention.age_ms or 0, facts.retention.main_age_ms or 0)
     by_age = now_ms - max(options.older_than.length_ms, said_ms)
     is_said = said_ms >= options.older_than.length_ms
     if is_said or options.most is None or len(facts.history) <= options.most:
         return by_age
     by_count = facts.history[options.most - 1].at_ms
     return max(by_age, min(by_count, now_ms - LEAST_EXPIRY_MS))
+
+
+def goes_further(facts: TableFacts, options: ExpireSnapshots, before_ms: int, now_ms: int) -> bool:
+    """Whether Iceberg would expire more than it is told to: it goes by the age that the branch main says of itself."""
+    age_ms = facts.retention.main_age_ms
+    if age_ms is None or now_ms - age_ms <= before_ms:
+        return False
+    return count_older(facts, options, now_ms - age_ms) > count_older(facts, options, before_ms)
 
 
 def time_left_ms(spent: Iterable[tuple[int, int]], ratio: float, since_ms: int, now_ms: int) -> float:

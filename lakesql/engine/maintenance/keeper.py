@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,6 +25,7 @@ from lakesql.engine.maintenance.due import (
     expires_before_ms,
     find_due,
     follows,
+    goes_further,
     snapshots_kept,
     time_left_ms,
     why_due,
@@ -52,7 +54,6 @@ from lakesql.model.retention import GC_ENABLED
 from lakesql.model.table_name import TableName
 from lakesql.model.upkeep import MaintenanceTask
 from lakesql.names import MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY
-from lakesql.project.duration import interval_text
 from lakesql.project.procedures import (
     AT_END,
     BYTES_PER_MS,
@@ -94,9 +95,6 @@ MIN_BYTES = "min-file-size-bytes"
 
 MIN_FILES = "min-input-files"
 """The option of Iceberg's by which a rewrite that takes in all small files finds two in a partition, not only five."""
-
-KEPT_DAYS = 3650
-"""For how long a branch says to keep its snapshots whose expiry is lakesql's."""
 
 CONFLICTS = ("CommitFailedException", "ValidationException", "CommitStateUnknownException")
 
@@ -407,22 +405,16 @@ class Keeper:
                 before_ms = needed.since_ms
                 if not self._pays(task, options, facts, count_older(facts, options, before_ms)):
                     return None
-        if self._goes_further(task, facts, before_ms):
+        if goes_further(facts, options, before_ms, self._clock()):
+            hours = math.ceil(options.older_than.length_ms / HOUR_MS)
+            change = f"ALTER TABLE {table_name(task.table)} REPLACE BRANCH main WITH SNAPSHOT RETENTION {hours} HOURS"
+            self._tell_once(
+                f"no snapshot of {task.table} expires: the branch main says by itself how long they are kept, which is "
+                f"less than is needed. To have it say as much as lakesql does: {change}"
+            )
             return None
         tag_entries(load_table(session, task.table), facts)
         return _counts(self._collect(session, call_text(replace(task, options=options), before=_time(before_ms))))
-
-    def _goes_further(self, task: MaintenanceTask, facts: TableFacts, before_ms: int) -> bool:
-        """Whether Iceberg would expire younger snapshots than it is told to: the main branch says an age of its own."""
-        age_ms = facts.retention.main_age_ms
-        if age_ms is None or self._clock() - age_ms <= before_ms:
-            return False
-        change = f"ALTER TABLE {table_name(task.table)} REPLACE BRANCH main RETAIN {KEPT_DAYS} DAYS"
-        self._tell_once(
-            f"no snapshot of {task.table} expires: its branch main says by itself that they are kept for "
-            f"{interval_text(age_ms)}, which is less than is needed. To leave it to lakesql: {change}"
-        )
-        return True
 
     def _is_rebuilt(self, session: SparkSession) -> bool:
         """Whether the model is being rebuilt.
