@@ -53,7 +53,7 @@ CONDITIONS: dict[str, Condition] = {
         "Use ASCII letters, digits and `_`, no digit first.",
     ),
     "bad-order": Condition(
-        "An entry of `order_by` is not a column with a direction, or a `sort_order` of maintenance is no list of terms.",
+        "An entry of `order_by` is not a column with a direction, or a `sort_order` of a rewrite is no list of terms.",
         "Write a column, then `desc` and `nulls first` or `nulls last` as needed; a zorder stands by itself.",
     ),
     "bad-output-dir": Condition(

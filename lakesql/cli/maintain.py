@@ -11,12 +11,13 @@ from lakesql.cli.options import Command, Given, complete_models
 
 
 @click.command("maintain", cls=Command)
-@click.argument("names", metavar="MODEL...", nargs=-1, required=True, shell_complete=complete_models)
+@click.argument("words", metavar="MODEL...", nargs=-1, required=True, shell_complete=complete_models)
 @click.option("--now", is_flag=True, help="Run every procedure, and not only those that are due.")
 @click.pass_obj
-def command(given: Given, names: tuple[str, ...], now: bool) -> int:
+def command(given: Given, words: tuple[str, ...], now: bool) -> int:
     """Maintain the tables of models: their own, their dead letters, and the keys that they remember as deleted.
 
+    A MODEL is a name, or what --select of other commands takes, such as 'tag:daily' or '*.expire_snapshots'.
     `lakesql run` does so by itself, between two batches. A model that another runner has is left to that one; with
     --now that is an error. Java is needed. The exit code is 1 if a procedure fails.
     """
@@ -27,10 +28,15 @@ def command(given: Given, names: tuple[str, ...], now: bool) -> int:
     from lakesql.run.maintain import maintenance_queries
     from lakesql.run.models import run_models
 
-    manifest = project.load_project(given.options)
-    for name in names:
-        project.check_model(manifest, name)
-    tasks = {name: frozenset(task.name for task in maintenance_tasks(manifest.models[name])) for name in names}
+    work = project.load_work(given.options, words, ())
+    manifest = work.manifest
+    for word in words:
+        if word.isidentifier() and word not in manifest.written:
+            project.check_model(manifest, word)
+    whole = {name: frozenset(task.name for task in maintenance_tasks(manifest.models[name])) for name in work.names}
+    tasks = {**whole, **work.tasks}
+    if not tasks:
+        return 0
     compiled = compiled_files(manifest)
     compiled.compile(tasks)
     with open_emitter(given.options, manifest.outputs, shlex.join(sys.argv[1:])) as emit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import pytest
 
 from lakesql.catalog.connect import open_catalog
 from lakesql.catalog.table_facts import read_facts
+from lakesql.compile.compiled import compiled_files
 from lakesql.compile.maintenance import iceberg_options
 from lakesql.compile.select import build_selects
 from lakesql.engine.ledger.snapshots import load_table
@@ -590,6 +592,23 @@ def test_a_procedure_that_takes_too_long_is_cancelled_and_leaves_the_table(
     assert "u.rewrite_data_files" not in tasks(keep(project, "u")), "it waits for the next run too"
     assert "u.rewrite_data_files" in tasks(keep(project, "u", lambda: now_ms() + RESTS_MS))
     assert files(project, "u") == (1, 0) and rows(project, "u") == newest(range(4))
+
+
+@pytest.mark.long
+def test_each_compiled_call_can_be_pasted_into_spark(project: Project) -> None:
+    recent = {"rewrite_data_files": {"where": "recent", "min_input_files": 2}}
+    project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
+    project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", partition_by=["n"], maintenance=recent)
+    record(project, 0, 1)
+    project.run("u").check()
+    manifest = project.manifest()
+    text = compiled_files(manifest).compile(["u"])["u"]
+    table = project.table("u").split(".")[-1]
+    calls = [call for call in re.findall(r"^CALL .*?\)(?=;$)", text, re.MULTILINE | re.DOTALL) if f"{table}'" in call]
+    assert [re.search(r"system\.(\w+)", call)[1] for call in calls] == list(PROCEDURES)  # type: ignore[index]
+    for call in calls:
+        assert project.sql(call) is not None
+    assert rows(project, "u") == newest(range(2))
 
 
 @pytest.mark.usefixtures("lake")
