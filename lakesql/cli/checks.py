@@ -117,7 +117,8 @@ def _check_streams(manifest: Manifest) -> Found:
 def _look_for_files(binding: StreamBinding) -> Iterator[str]:
     """A warning, if the stream is read from files of this machine of which there is none."""
     from lakesql.engine.sources.empty import explain_no_files
-    from lakesql.engine.sources.globs import files_of, local_files
+    from lakesql.engine.sources.globs import local_files
+    from lakesql.engine.sources.pattern import files_of
 
     match binding.source:
         case Files(path=path) | Recorded(path=path):

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from lakesql.engine.progress.position import Source
-from lakesql.engine.sources.globs import files_of, possible_files
+from lakesql.engine.sources.globs import possible_files
+from lakesql.engine.sources.pattern import files_of
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
 from lakesql.project.catalog import local_folder

@@ -36,7 +36,8 @@ from lakesql.engine.progress.position import Position, Source, find_rebuilt
 from lakesql.engine.progress.state import Resume, state_of
 from lakesql.engine.progress.stored import LOOKED_AT, StoredFiles, newest_seen, read_checkpoint, read_seen
 from lakesql.engine.sources.binding import StreamBinding, TableSource
-from lakesql.engine.sources.globs import files_of, possible_files
+from lakesql.engine.sources.globs import possible_files
+from lakesql.engine.sources.pattern import files_of
 from lakesql.errors import LakesqlError, Place, first_line
 from lakesql.events import Emit, RunFinished, RunStarted, StreamEmpty, now_ms
 from lakesql.graph.manifest import Manifest, read_table, reads_model

@@ -45,7 +45,7 @@ from lakesql.engine.progress.position import Source
 from lakesql.engine.progress.state import StartFrom
 from lakesql.engine.progress.stored import SeenFile, read_checkpoint, read_seen
 from lakesql.engine.sources.binding import StreamBinding, TableSource
-from lakesql.engine.sources.globs import files_of
+from lakesql.engine.sources.pattern import files_of
 from lakesql.engine.spark.failure import explain
 from lakesql.engine.spark.session import kill_java, new_session
 from lakesql.errors import LakesqlError, Place, RunError, TransientError

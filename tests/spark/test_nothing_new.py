@@ -57,10 +57,12 @@ def test_no_file_that_spark_reads_is_missed(project: Project) -> None:
         "a/y.json/.z/z.json",
         "a/y.json/day=3/z.json",
         "a/y\n.json",
+        "a/[1].json",
+        "a/{b}?*\\.json",
     ):
         project.write(f"in/{name}", "")
     base = f"{project.directory}/in"
-    for pattern in ("*/*.json", "*", "*/*", "a/*", "{a,.a}/*.json", "{a,a b}/*", "a/x.json", "a/y.json", "a/{x,y}.js*"):
+    for pattern in ("*/*.json", "*", "*/*", "a/*", "{a,.a}/*.json", "{a,a b}/*", "a/x.json", "a/y.json", "a/{x,y}.js*", "**", "**/*.json", "a/**/z.json"):
         read = {unquote(urlsplit(file.path).path) for file in list_files(project.lake.session, f"{base}/{pattern}")}
         assert read and read <= {str(file) for file in possible_files(f"{base}/{pattern}")}, pattern
 

@@ -27,7 +27,8 @@ from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers, find_held
 from lakesql.engine.sources.empty import explain_no_files, explain_no_records
-from lakesql.engine.sources.globs import files_of, find_files
+from lakesql.engine.sources.globs import find_files
+from lakesql.engine.sources.pattern import files_of
 from lakesql.errors import RunError
 from lakesql.events import now_ms
 from lakesql.model.table_name import TableName

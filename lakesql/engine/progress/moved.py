@@ -8,7 +8,6 @@ places, or have other times, nobody but the operator knows whether they are the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -24,7 +23,7 @@ from lakesql.engine.progress.checkpoint import (
 from lakesql.engine.progress.state import MovedFiles
 from lakesql.engine.progress.stored import LOOKED_AT, SeenFile, newest_seen
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.globs import files_of, named_folder
+from lakesql.engine.sources.pattern import files_of, named_folder, without_scheme
 from lakesql.project.profiles import Files, Recorded
 
 
@@ -95,7 +94,7 @@ def _find_gone(session: SparkSession, folder: str, bindings: Sequence[StreamBind
     files = CheckpointFiles(session, folder)
     for name in sorted(files.names("sources")) if places else ():
         known = newest_seen(files, int(name))[-LOOKED_AT:] if name.isdecimal() else []
-        folders = tuple(f"{named_folder(_path(files_of(*place)))}/" for place in places)
+        folders = tuple(f"{named_folder(without_scheme(files_of(*place)))}/" for place in places)
         in_place = [file for file in known if f"{_path_of(file)}/".startswith(folders)]
         if not known or any(file_exists(session, file) for file in in_place):
             continue
@@ -105,7 +104,7 @@ def _find_gone(session: SparkSession, folder: str, bindings: Sequence[StreamBind
             not in_place,
             known,
             {_name(file): file for _, file in there},
-            {_path_of(file).removeprefix(f"{_path(base).rstrip('/')}/"): file for base, file in there},
+            {_path_of(file).removeprefix(f"{without_scheme(base).rstrip('/')}/"): file for base, file in there},
         )
 
 
@@ -134,14 +133,6 @@ def _last(uri: str) -> str:
     return uri.rsplit("/", 1)[-1]
 
 
-_SCHEME = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
-
-
-def _path(place: str) -> str:
-    """The path of a folder or a glob of Hadoop's, in which `?`, `#` and `%` are themselves."""
-    return _SCHEME.sub("", place)
-
-
 def _path_of(file: SeenFile) -> str:
     """The path of a file, which is known by its URI."""
-    return unquote(_path(file.path))
+    return unquote(without_scheme(file.path))

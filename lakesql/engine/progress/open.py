@@ -36,7 +36,7 @@ from lakesql.engine.progress.stored import SeenFile, read_seen
 from lakesql.engine.progress.topics import next_positions
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.globs import escape_glob
+from lakesql.engine.sources.pattern import escape_glob, files_of
 from lakesql.errors import ProjectError
 from lakesql.model.table_name import TableName
 from lakesql.project.profiles import Files, Kafka, Recorded
@@ -180,7 +180,7 @@ def _seed(
         case Recorded() | Files() if position is not None and name in old_streams:
             return _seeded(read_seen(old, old_streams.index(name), 0, position["logOffset"]))
         case Files(path=path) if start.start_ms is not None and isinstance(binding.stream.origin, FilePath):
-            files = list_files(session, f"{path}/{binding.stream.origin.path}")
+            files = list_files(session, files_of(binding.stream, path))
             return _seeded([file for file in files if file.modified_ms < start.start_ms])
         case _:
             return SeededSource()
@@ -195,6 +195,6 @@ def _recorded_through(session: SparkSession, base: str, position: Position) -> l
     return [
         file
         for topic, last in position[THROUGH].items()
-        for file in list_files(session, f"{base}/{escape_glob(topic)}/*.jsonl")
+        for file in list_files(session, f"{escape_glob(base)}/{escape_glob(topic)}/*.jsonl")
         if file.name <= last
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lakesql.engine.sources.globs import is_pattern, named_folder
+from lakesql.engine.sources.pattern import is_pattern, named_folder, unescape_glob
 from lakesql.project.catalog import local_folder
 from lakesql.stream.stream import Origin, TopicPattern
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 def explain_no_files(glob: str) -> str:
     """That no file matches the pattern, and which folder is not there, where it is a local one."""
-    shown = re.sub(r"{([^{},]*)}", r"\1", glob)
-    folder = local_folder(named_folder(shown))
-    said = f"no file matches {shown}"
+    glob = re.sub(r"(?<!\\){([^{},\\]*)}", r"\1", glob)  # of one topic
+    folder = local_folder(named_folder(glob))
+    said = f"no file matches {unescape_glob(glob)}"
     if folder is None or folder.exists():
         return said
-    return f"{said}: there is no {f'folder {folder}' if is_pattern(shown) else 'file or folder of this name'}"
+    return f"{said}: there is no {f'folder {folder}' if is_pattern(glob) else 'file or folder of this name'}"
 
 
 def explain_no_records(origin: Origin, beginnings: Offsets, ends: Offsets) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import assert_never
@@ -12,13 +13,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from lakesql.compile.quote import identifiers, table_name, text
+from lakesql.compile.quote import identifier, identifiers, table_name, text
 from lakesql.engine.records.json_text import split_documents
 from lakesql.engine.records.parse import JSON_OPTIONS, read_type
 from lakesql.engine.sources.binding import StreamBinding, TableSource, contract_columns, contract_of
 from lakesql.engine.sources.broker import Offsets, consumer_options, open_broker
 from lakesql.engine.sources.csv_files import RECORD_SCHEMA, record_options, record_values
-from lakesql.engine.sources.globs import as_pattern, files_of, local_files
+from lakesql.engine.sources.globs import local_files, spark_path
+from lakesql.engine.sources.pattern import Listing, files_of, listing_of, without_scheme
 from lakesql.errors import ProjectError
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.names import CORRUPT, ROW
@@ -51,14 +53,11 @@ def read_raw(session: SparkSession, binding: StreamBinding, streaming: bool = Tr
     reader: Reader = session.readStream if streaming else session.read
     match binding.source:
         case Recorded(path=path):
-            return _read_recorded(reader, stream, path)
+            return _read_recorded(session, reader, stream, path)
         case Files(path=path):
             if not isinstance(stream.origin, FilePath):
                 raise _wrong_origin(stream, "files", "path")
-            glob = files_of(stream, path)
-            pattern = as_pattern(session, glob)
-            rows = _read_files(reader, binding, pattern)
-            return rows if pattern == glob else rows.where(_fails_in_column_folders(glob))
+            return _read_files(session, reader, binding, path)
         case Rate(rows_per_second=rows_per_second):
             rows = (
                 reader.format("rate").option("rowsPerSecond", rows_per_second).load()
@@ -83,7 +82,7 @@ _RECORDED_TYPE = (
 )
 
 
-def _read_recorded(reader: Reader, stream: Stream, base: str) -> DataFrame:
+def _read_recorded(session: SparkSession, reader: Reader, stream: Stream, base: str) -> DataFrame:
     """Kafka's records from JSON lines, one folder a topic. A line that is no record keeps its text as the value.
 
     `start: latest` reads all of them: nothing arrives in a recording later.
@@ -92,9 +91,8 @@ def _read_recorded(reader: Reader, stream: Stream, base: str) -> DataFrame:
         date_by_name(folder)
     if isinstance(stream.origin, FilePath | Generated):
         raise _wrong_origin(stream, "recorded", "topic")
-    glob = files_of(stream, base)
-    lines = _text_lines(reader, stream, glob)
-    topic = F.url_decode(F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2))
+    lines = _text_lines(session, reader, stream, files_of(stream, base))
+    topic = file_path(F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2))
     record = F.from_json("value", _RECORDED_TYPE).alias("r")
     rows = lines.select("value", topic.alias("topic"), record)
     if isinstance(stream.origin, TopicPattern):
@@ -123,34 +121,30 @@ def _bytes(text: Column, in_base64: Column) -> Column:
     return F.coalesce(text.cast("binary"), F.unbase64(in_base64))
 
 
-def _read_files(reader: Reader, binding: StreamBinding, glob: str) -> DataFrame:
+def _read_files(session: SparkSession, reader: Reader, binding: StreamBinding, base: str) -> DataFrame:
     stream = binding.stream
+    glob = files_of(stream, base)
     match stream.format:
         case "csv" if stream.multiline:
-            records = _file_reader(reader, stream, "csv", glob).schema(RECORD_SCHEMA).options(**record_options(stream))
-            return record_values(records.load(glob), stream).selectExpr(*_raw_columns(*_FILE, value="value"))
+            reader = reader.schema(RECORD_SCHEMA).options(**record_options(stream))
+            records = _load_files(session, reader, stream, "csv", glob)
+            return record_values(records, stream).selectExpr(*_raw_columns(*_FILE, value="value"))
         case "json" if stream.multiline:
-            files = _file_reader(reader, stream, "text", glob).option("wholetext", True)
-            return split_documents(files.load(glob)).selectExpr(*_raw_columns(*_FILE, value="value"))
+            files = _load_files(session, reader.option("wholetext", True), stream, "text", glob)
+            return split_documents(files).selectExpr(*_raw_columns(*_FILE, value="value"))
         case "csv" | "string" | "bytes":
-            lines = _text_lines(reader, stream, glob)
+            lines = _text_lines(session, reader, stream, glob)
             return lines.selectExpr(*_raw_columns(*_FILE, value="value"))
         case "json" if not binding.has_json:
-            lines = _text_lines(reader, stream, glob)
+            lines = _text_lines(session, reader, stream, glob)
             return lines.selectExpr(*_raw_columns(*_FILE, value="value")).where("trim(CAST(value AS string)) != ''")
         case "json" | "parquet" | "avro":
             kind = _row_type(binding)
-            reader = _file_reader(reader, stream, stream.format, glob).schema(kind)
-            rows = reader.options(columnNameOfCorruptRecord=CORRUPT, **JSON_OPTIONS).load(glob)
-            return as_rows(rows, kind.names, *_FILE)
+            reader = reader.schema(kind).options(columnNameOfCorruptRecord=CORRUPT, **JSON_OPTIONS)
+            rows = _load_files(session, reader, stream, stream.format, glob)
+            return as_rows(with_folder_columns(rows, kind, base), kind.names, *_FILE)
         case _:
             assert_never(stream.format)
-
-
-def _fails_in_column_folders(path: str) -> Column:
-    """True, but for files in folders whose names are columns (`day=3`), of which Spark takes none by a pattern."""
-    said = f"{path} has appeared since the run began, with folders whose names are columns."
-    return F.when(F.col("topic").rlike("/[^/]+=[^/]*/"), F.raise_error(F.lit(said)).cast("boolean")).otherwise(True)
 
 
 def _row_type(binding: StreamBinding) -> T.StructType:
@@ -197,18 +191,80 @@ def _offsets_since(session: SparkSession, connection: Kafka, stream: Stream, at_
         return broker.offsets_since(broker.find_topics(stream.origin, stream.place).values(), at_ms)
 
 
-def _text_lines(reader: Reader, stream: Stream, glob: str) -> DataFrame:
+def _text_lines(session: SparkSession, reader: Reader, stream: Stream, glob: str) -> DataFrame:
     """The lines of text files, `value`, with Spark's `_metadata`."""
-    return _file_reader(reader, stream, "text", glob).load(glob)
+    return _load_files(session, reader, stream, "text", glob)
 
 
-def _file_reader(reader: Reader, stream: Stream, format_: Format | str, glob: str) -> Reader:
+def _load_files(session: SparkSession, reader: Reader, stream: Stream, format_: Format | str, glob: str) -> DataFrame:
+    """What the files have that a pattern means, each of them once.
+
+    Spark's source hands a batch's files on by their names, and takes those that look like patterns for the whole batch
+    (`DataSource.checkAndGlobPathIfNecessary`). It has each file once where folders are looked up to their depth
+    (`recursiveFileLookup`); which of them are meant is left to the path of each.
+    """
+    listing = listing_of(glob)
     # Spark passes over a file that is older than this when a newer one has been read: none is to be passed over.
-    reader = reader.format(format_).option("maxFileAge", "36500d")
+    reader = reader.format(format_).option("maxFileAge", "36500d").option("recursiveFileLookup", True)
+    if listing.name:
+        reader = reader.option("pathGlobFilter", listing.name)
     if stream.max_per_batch:
         record_bytes = RECORD_BYTES if format_ in ("parquet", "avro") else measure_record(glob)
         reader = reader.option("maxBytesPerTrigger", stream.max_per_batch * record_bytes)
-    return reader
+    return reader.load(spark_path(session, listing.path)).where(_is_meant(listing))
+
+
+def _is_meant(listing: Listing) -> Column:
+    """Whether the file of a row is one that the pattern means, by its path alone, so that Spark opens no other.
+
+    Where the paths of all that match are equally long, the length tells of almost every file, and costs less.
+    """
+    uri = F.col("_metadata.file_path")
+    path = F.regexp_replace(file_path(uri), r"\A[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?", "")
+    is_meant = path.rlike(f"\\A(?:{listing.meant})\\z")
+    if listing.depth is None:
+        return is_meant
+    is_short = uri.contains("://") & (F.substring_index(uri, "/", listing.depth + 4) == uri)
+    return F.when(is_short, True).otherwise(is_meant)
+
+
+def file_path(uri: Column) -> Column:
+    """The path of a file, of its URI: in one, a plus is itself."""
+    return F.url_decode(F.replace(uri, F.lit("+"), F.lit("%2B")))
+
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+"""What a folder's name has in place of NULL."""
+
+
+def with_folder_columns(rows: DataFrame, kind: T.StructType, base: str) -> DataFrame:
+    """The rows with those columns from the names of their folders (`day=3`) that the files do not have themselves.
+
+    Folders below the connection's own are looked at. A value is escaped there as in a URL, as Hive does it. One that
+    the column's type does not take fails the batch.
+    """
+    uri = F.col("_metadata.file_path")
+    fields = (field for field in kind.fields if field.name != CORRUPT and isinstance(field.dataType, T.AtomicType))
+    read = {field.name: F.col(identifier(field.name)) for field in fields}
+    return rows.withColumns(
+        {
+            name: F.when(column.isNull() & uri.contains("="), _folder_value(uri, kind[name], base)).otherwise(column)
+            for name, column in read.items()
+        }
+    )
+
+
+def _folder_value(uri: Column, field: T.StructField, base: str) -> Column:
+    """The value of a column in the names of a file's folders; NULL where none has it."""
+    above = len([*filter(None, without_scheme(base).split("/"))])
+    name = rf"\A(?:[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)?(?:/+[^/]+){{{above}}}/(?:.*/)?(?i:{re.escape(field.name)})="
+    path = file_path(uri)
+    written = F.regexp_extract(path, f"{name}([^/]*)/", 1)
+    text = F.coalesce(F.try_url_decode(F.replace(written, F.lit("+"), F.lit("%2B"))), written)
+    value = text.try_cast(field.dataType)
+    said = F.concat(path, F.lit(f": the folder's value of {field.name} is no {field.dataType.simpleString()}: "), text)
+    checked = F.when(value.isNull(), F.raise_error(said).cast(field.dataType)).otherwise(value)
+    return F.when(path.rlike(f"{name}[^/]*/") & (written != HIVE_NULL), checked)
 
 
 _FILE = ("_metadata.file_path", "_metadata.file_modification_time")

@@ -1,0 +1,177 @@
+"""What a path with globs means: Hadoop's patterns, and `**` for folders at any depth. Values alone.
+
+Spark takes every path that it is given for a pattern. So a name that is to stand for itself is escaped, as
+`escape_glob` does it, and the folder of a connection always is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lakesql.stream.stream import FilePath, Generated, Stream, TopicPattern, Topics
+
+ANY_DEPTH = "**"
+"""The part of a path that stands for folders at any depth, or for none."""
+
+_SPECIAL = frozenset("{}[]*?,\\")
+_SCHEME = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
+
+
+def files_of(stream: Stream, base: str) -> str:
+    """The pattern of the files that hold a stream's records, under the path of its connection."""
+    match stream.origin:
+        case Topics(names=names):
+            path = f"{{{','.join(escape_glob(name) for name in names)}}}/*.jsonl"
+        case TopicPattern():
+            path = "*/*.jsonl"
+        case FilePath(path=path):
+            pass
+        case Generated():
+            raise AssertionError("a generator has no files")
+    return f"{escape_glob(base.rstrip('/'))}/{path}"
+
+
+def escape_glob(name: str) -> str:
+    """The name in a pattern that matches it alone."""
+    return "".join(f"\\{character}" if character in _SPECIAL else character for character in name)
+
+
+def unescape_glob(pattern: str) -> str:
+    """The name that a pattern without globs matches."""
+    return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
+
+
+def is_pattern(path: str) -> bool:
+    """Whether it may match other paths than the one that it spells."""
+    return any(re.fullmatch(r"[*?\[{]", token) for token in _tokens(path))
+
+
+def without_scheme(place: str) -> str:
+    """The path of a pattern or of a URI."""
+    return _SCHEME.sub("", place)
+
+
+def named_folder(glob: str) -> str:
+    """The folder in which a pattern's files are, as far as it has a name; of a path without globs, that path."""
+    parts = split_path(glob)
+    named = next((number for number, part in enumerate(parts) if is_pattern(part)), len(parts))
+    return unescape_glob("/".join(parts[:named])).rstrip("/")
+
+
+def split_path(pattern: str) -> list[str]:
+    """The parts of a pattern between its slashes; one in braces divides no part: `{a,b/c}` is one."""
+    parts, depth = [""], 0
+    for token in _tokens(pattern):
+        depth += {"{": 1, "}": -1}.get(token, 0)
+        if token == "/" and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return parts
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """The patterns without braces, one for each choice among the alternatives."""
+    tokens = _tokens(pattern)
+    if "{" not in tokens:
+        return [pattern]
+    first = tokens.index("{")
+    alternatives, depth = [""], 0
+    for number, token in enumerate(tokens[first:], first):
+        depth += {"{": 1, "}": -1}.get(token, 0)
+        if depth == 0:
+            before, after = "".join(tokens[:first]), "".join(tokens[number + 1 :])
+            return [each for choice in alternatives for each in expand_braces(f"{before}{choice}{after}")]
+        if token == "," and depth == 1:
+            alternatives.append("")
+        elif number > first:
+            alternatives[-1] += token
+    return [pattern]  # a brace that nothing closes, which Hadoop refuses
+
+
+def part_regex(part: str) -> str:
+    """The regular expression, for Java and Python alike, of the names that a part of a pattern matches."""
+    return "".join(map(_token_regex, _tokens(part)))
+
+
+def _tokens(pattern: str) -> list[str]:
+    """The characters of a pattern, an escaped one and a class (`[0-9]`) as one token each."""
+    return re.findall(r"\\.|\[(?:\\.|[^\]/\\])+\]|.", pattern, flags=re.DOTALL)
+
+
+def _token_regex(token: str) -> str:
+    match token:
+        case "*":
+            return "[^/]*"
+        case "?":
+            return "[^/]"
+        case _ if len(token) == 2 and token[0] == "\\":
+            return _literal(token[1])
+        case _ if len(token) > 2:
+            return _class_regex(token[1:-1])
+        case _:
+            return _literal(token)
+
+
+def _class_regex(content: str) -> str:
+    negation = "^" if content[0] in "!^" else ""
+    members = content[1:] if negation else content
+    escaped = re.sub(r"\\.|[\[&^~|]", lambda found: found[0] if len(found[0]) == 2 else f"\\{found[0]}", members)
+    return f"[{negation}{escaped}]"
+
+
+def _literal(character: str) -> str:
+    return f"\\{character}" if character in r".^$*+?()[]{}|\-#&~" else character
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What Spark is to list for a pattern: `path`, with all that is below the folders that it matches, as far as files'
+    names match `name`; and which of those files the pattern means, by the regular expression of their paths.
+
+    `depth` is how many parts the paths have that match, where all have as many; None where only `meant` can tell.
+    """
+
+    path: str
+    name: str
+    meant: str
+    depth: int | None
+
+    def means(self, path: str) -> bool:
+        """Whether a file of this path, without a scheme, is one of them."""
+        return re.fullmatch(self.meant, path) is not None
+
+
+def listing_of(glob: str) -> Listing:
+    """What Spark lists for a pattern.
+
+    Files are meant that match it, those in a folder that matches it, and below that those in folders whose names are
+    columns (`day=3`).
+    """
+    parts = split_path(glob)
+    patterns = [[*filter(None, without_scheme(each).split("/"))] for each in expand_braces(glob)]
+    meant = "|".join(map(_meant_regex, patterns))
+    if ANY_DEPTH in parts:
+        name = parts[-1] if parts[-1] != ANY_DEPTH else ""
+        return Listing("/".join(parts[: parts.index(ANY_DEPTH)]), name, meant, None)
+    depths = {len(each) for each in patterns}
+    return Listing(glob, "", meant, depths.pop() if len(depths) == 1 else None)
+
+
+_WITHIN = "(?:/[^/]+|/(?:[^/]+/)*[^/]*=[^/]*/(?:[^/]+/)*[^/]+)?"
+"""What follows the path of a match: nothing, a file in it, or one below a folder whose name is a column."""
+
+
+def _meant_regex(parts: list[str]) -> str:
+    found = ""
+    for part in parts:
+        found += "(?:/[^/]+)*" if part == ANY_DEPTH else f"/{part_regex(part)}"
+    if parts[-1:] == [ANY_DEPTH]:
+        return f"{found}/[^/]+"
+    return found if ANY_DEPTH in parts else found + _WITHIN
+
+
+def is_read(name: str) -> bool:
+    """Whether Spark reads a file or a folder of this name (`HadoopFSUtils.shouldFilterOutPathName`)."""
+    return not (name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_"))
