@@ -65,6 +65,17 @@ class StreamEmpty:
 
 
 @dataclass(frozen=True, slots=True)
+class FilesLeftOut:
+    """Files that the path of a stream means are not read, and `why`: they are hidden, or have changed once they had
+    been read."""
+
+    model: str
+    stream: str
+    why: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnsAbsent:
     """Changes of a feed do not have columns that its stream declares, and NULL stands there. `undeclared` are columns
     that they have and the stream does not: a column that was renamed is another one."""
@@ -337,6 +348,7 @@ Event = (
     | SessionStarted
     | Noted
     | StreamEmpty
+    | FilesLeftOut
     | ColumnsAbsent
     | StepApplied
     | QueryStarted

@@ -115,16 +115,23 @@ def _check_streams(manifest: Manifest) -> Found:
 
 
 def _look_for_files(binding: StreamBinding) -> Iterator[str]:
-    """A warning, if the stream is read from files of this machine of which there is none."""
+    """Warnings of a stream that is read from files of this machine: that there is none, or that some are hidden."""
     from lakesql.engine.sources.empty import explain_no_files
-    from lakesql.engine.sources.globs import local_files
+    from lakesql.engine.sources.globs import local_files, local_hidden
+    from lakesql.engine.sources.left_out import explain_hidden
     from lakesql.engine.sources.pattern import files_of
 
     match binding.source:
         case Files(path=path) | Recorded(path=path):
             glob = files_of(binding.stream, path)
-            if (local := local_folder(glob)) is not None and not any(local_files(str(local))):
-                yield f"stream {binding.stream.name}: {explain_no_files(glob)}"
+            local = local_folder(glob)
+            if local is None:
+                return
+            name = binding.stream.name
+            if not any(local_files(str(local))):
+                yield f"stream {name}: {explain_no_files(glob)}"
+            if hidden := explain_hidden(local_hidden(str(local))):
+                yield f"stream {name}: {hidden}"
 
 
 def _find_java() -> str:

@@ -17,6 +17,7 @@ from lakesql.events import (
     BatchSkipped,
     ColumnsAbsent,
     Event,
+    FilesLeftOut,
     HealthJudged,
     ModelFinished,
     Noted,
@@ -115,9 +116,9 @@ class LiveView:
 
     def _is_worth_a_line(self, event: Event) -> bool:
         match event:
-            case (
-                Noted() | StreamEmpty() | ColumnsAbsent() | StepApplied() | BatchSkipped() | QueryPaused() | Retrying()
-            ):
+            case Noted() | StreamEmpty() | FilesLeftOut() | ColumnsAbsent():
+                return True
+            case StepApplied() | BatchSkipped() | QueryPaused() | Retrying():
                 return True
             case HealthJudged():
                 return event.health != event.was

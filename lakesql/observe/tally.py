@@ -15,6 +15,7 @@ from lakesql.events import (
     BatchSkipped,
     ColumnsAbsent,
     Event,
+    FilesLeftOut,
     HealthJudged,
     MaintenanceFailed,
     ModelFinished,
@@ -171,6 +172,9 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
             warning = f"stream {event.stream}: {event.why}"
             warnings = tuple(dict.fromkeys((*model.warnings, warning)))
             return replace(model, warnings=warnings, has_nothing=not event.others_have)
+        case FilesLeftOut():
+            warnings = tuple(dict.fromkeys((*model.warnings, f"stream {event.stream}: {event.why}")))
+            return replace(model, warnings=warnings)
         case ColumnsAbsent():
             warnings = tuple(dict.fromkeys((*model.warnings, f"stream {event.stream}: {event.text}")))
             return replace(model, warnings=warnings)

@@ -15,6 +15,7 @@ from lakesql.events import (
     BatchSkipped,
     ColumnsAbsent,
     Event,
+    FilesLeftOut,
     HealthJudged,
     MaintenanceFailed,
     ModelFinished,
@@ -69,6 +70,8 @@ def _describe(event: Event) -> Line:
             return Line(event.model or "", event.text)
         case StreamEmpty():
             return Line(event.model, f"stream {event.stream} has nothing to read: {event.why}", "warning")
+        case FilesLeftOut():
+            return Line(event.model, f"stream {event.stream}: {event.why}", "warning")
         case ColumnsAbsent():
             absent = f"{count(event.changes, 'change')} of stream {event.stream}: {event.text}"
             return Line(event.model, f"batch {event.batch}: {absent}", "warning")

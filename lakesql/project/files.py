@@ -171,6 +171,14 @@ def date_by_name(base: Path) -> None:
             newest_ms = age_ms
 
 
+def is_dated_by_name(file: Path) -> bool:
+    """Whether the time of a recorded file is one that `date_by_name` has set: a whole millisecond, and the next one
+    after that of the file before it."""
+    before = max((each for each in file.parent.glob("*.jsonl") if each.name < file.name), default=None)
+    own_ns = file.stat().st_mtime_ns
+    return before is not None and own_ns == (before.stat().st_mtime_ns // 1_000_000 + 1) * 1_000_000
+
+
 def shorten(path: Path, directory: Path) -> str:
     """A path below a directory as it is there, with slashes; any other one as it is."""
     return (path.relative_to(directory) if path.is_relative_to(directory) else path).as_posix()

@@ -36,10 +36,11 @@ from lakesql.engine.progress.position import Position, Source, find_rebuilt
 from lakesql.engine.progress.state import Resume, state_of
 from lakesql.engine.progress.stored import LOOKED_AT, StoredFiles, newest_seen, read_checkpoint, read_seen
 from lakesql.engine.sources.binding import StreamBinding, TableSource
-from lakesql.engine.sources.globs import possible_files
+from lakesql.engine.sources.globs import local_hidden, possible_files
+from lakesql.engine.sources.left_out import explain_hidden
 from lakesql.engine.sources.pattern import files_of
 from lakesql.errors import LakesqlError, Place, first_line
-from lakesql.events import Emit, RunFinished, RunStarted, StreamEmpty, now_ms
+from lakesql.events import Emit, FilesLeftOut, RunFinished, RunStarted, StreamEmpty, now_ms
 from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
@@ -84,7 +85,7 @@ def report_nothing_new(
     with open_events() as emit:
         emit(RunStarted(manifest.target.name, tuple(selects), False, started_ms))
         for each in looked:
-            for event in each.empty:
+            for event in each.said:
                 emit(event)
             emit(each.tally.finish("success", each.took_ms, now_ms()))
         emit(RunFinished(_since(started), False, now_ms()))
@@ -96,6 +97,11 @@ def empty_streams(model: str, sources: Sequence[Source]) -> tuple[StreamEmpty, .
     others_have = any(not source.nothing for source in sources)
     empty = [source for source in sources if source.nothing]
     return tuple(StreamEmpty(model, source.name, source.nothing, others_have, now_ms()) for source in empty)
+
+
+def left_out_files(model: str, sources: Sequence[Source]) -> tuple[FilesLeftOut, ...]:
+    """What is said of those streams of a model of whose files some are not read."""
+    return tuple(FilesLeftOut(model, source.name, source.left_out, now_ms()) for source in sources if source.left_out)
 
 
 def keep_analysis(manifest: Manifest, catalog: OpenCatalog, bound: BoundSelect, files: WritableFiles) -> None:
@@ -113,16 +119,16 @@ def keep_analysis(manifest: Manifest, catalog: OpenCatalog, bound: BoundSelect, 
 
 @dataclass(frozen=True, slots=True)
 class _UpToDate:
-    """A model that has nothing new to read: which of its streams are empty, and what it took to see that."""
+    """A model that has nothing new to read: what is said of its streams, and what it took to see that."""
 
     model: str
-    empty: tuple[StreamEmpty, ...]
+    said: tuple[StreamEmpty | FilesLeftOut, ...]
     took_ms: int
 
     @property
     def tally(self) -> ModelTally:
         """What its run comes to."""
-        return reduce(count_model_event, self.empty, ModelTally(self.model))
+        return reduce(count_model_event, self.said, ModelTally(self.model))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +209,10 @@ def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Sequence[
         started = time.monotonic()
         if not _has_nothing_to_do(manifest, each, found):
             return None
-        looked.append(_UpToDate(name, empty_streams(name, _sources(each, found)), _since(started)))
+        sources = _sources(each, found)
+        said: tuple[StreamEmpty | FilesLeftOut, ...] = empty_streams(name, sources)
+        said += left_out_files(name, sources)
+        looked.append(_UpToDate(name, said, _since(started)))
     return looked
 
 
@@ -312,16 +321,21 @@ def _source(binding: StreamBinding, found: _Found) -> Source | None:
             read = found.table(table)
             rebuilt, is_cut = find_rebuilt(read.history()) if read is not None else ((), False)
             return Source(name, "table", rebuilt=rebuilt, is_cut=is_cut)
-        case Recorded():
-            return Source(name, "recorded")
-        case Files():
-            return Source(name, "files")
+        case Recorded(path=path):
+            return Source(name, "recorded", left_out=_explain_hidden(binding, path))
+        case Files(path=path):
+            return Source(name, "files", left_out=_explain_hidden(binding, path))
         case Kafka():
             return found.topics().get(name)
         case Rate():
             return Source(name, "rate")
         case _:
             assert_never(binding.source)
+
+
+def _explain_hidden(binding: StreamBinding, base: str) -> str:
+    place = local_folder(files_of(binding.stream, base))
+    return explain_hidden(local_hidden(str(place))) if place is not None else ""
 
 
 def _is_read(binding: StreamBinding, number: int, position: Position, files: StoredFiles, found: _Found) -> bool:

@@ -17,23 +17,25 @@ from lakesql.engine.batch.sink import Sink, Step
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep, Upkeep
 from lakesql.engine.maintenance.protect import Reader
+from lakesql.engine.progress.changed import explain_changes
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.decide import check_rebuilt, decide_all
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.moved import follow_files
 from lakesql.engine.progress.open import check_starts, open_progress, restart
+from lakesql.engine.progress.paths import forget_unmeant, keep_paths
 from lakesql.engine.progress.remarks import remark_on
 from lakesql.engine.progress.state import StartFrom
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import Problem, RunError
-from lakesql.events import Emit, Noted, now_ms
+from lakesql.events import Emit, FilesLeftOut, Noted, now_ms
 from lakesql.graph.manifest import Manifest, read_table, reads_model
 from lakesql.model.upkeep import is_maintained, maintenance_tasks
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.bind import BoundSelect
 from lakesql.run.columns import with_fields
 from lakesql.run.identities import hash_of, query_identities
-from lakesql.run.nothing_new import empty_streams, keep_analysis
+from lakesql.run.nothing_new import empty_streams, keep_analysis, left_out_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,11 +94,17 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
     sources = read_sources(session, context.brokers, bindings)
     for empty in empty_streams(select.model.name, sources):
         context.emit(empty)
+    for left_out in left_out_files(select.model.name, sources):
+        context.emit(left_out)
     if not known:  # a retry has nothing else to say
         for text in chain.from_iterable(map(remark_on, sources)):
             say(text)
     identities = query_identities(select, folder)
     moved = [follow_files(session, identity.folder, bindings, say) for identity in identities]
+    for identity in identities:
+        forget_unmeant(session, identity.folder, bindings)
+    for stream, why in explain_changes(session, identities[0].folder, bindings):
+        context.emit(FilesLeftOut(select.model.name, stream, why, now_ms()))
     states = [
         read_state(session, identity, sources, context.accept_data_loss, found)
         for identity, found in zip(identities, moved, strict=True)
@@ -117,6 +125,8 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
         open_progress(session, context.brokers, identity, found, decision, bindings, query_hash)
         for identity, found, decision in zip(identities, states, decisions, strict=True)
     ]
+    for identity in identities:
+        keep_paths(session, identity.folder, bindings)
     keep_analysis(context.manifest, context.catalog, bound, CheckpointFiles(session, folder))
     name = select.model.name
 

@@ -233,6 +233,13 @@ def file_exists(session: SparkSession, file: SeenFile) -> bool:
     return bool(path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).exists(path))
 
 
+def modified_ms(session: SparkSession, file: SeenFile) -> int | None:
+    """When the file was changed as it is now; None where it is gone."""
+    path = java_class(_PATH)(java_class("java.net.URI")(file.path))
+    system = path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
+    return int(system.getFileStatus(path).getModificationTime()) if system.exists(path) else None
+
+
 def list_files(session: SparkSession, glob: str) -> list[SeenFile]:
     """The files that Spark reads for a pattern of Hadoop's, in order of their URIs."""
     encode = java_class("org.apache.spark.paths.SparkPath").fromFileStatus

@@ -21,17 +21,19 @@ from lakesql.engine.ledger.snapshots import (
     table_id,
 )
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.position import Source, find_rebuilt
+from lakesql.engine.progress.position import Source, SourceKind, find_rebuilt
 from lakesql.engine.progress.state import MovedFiles, ProgressState, QueryIdentity, state_of
 from lakesql.engine.progress.stored import read_checkpoint
 from lakesql.engine.sources.binding import StreamBinding, TableSource
 from lakesql.engine.sources.broker import Brokers, find_held
 from lakesql.engine.sources.empty import explain_no_files, explain_no_records
-from lakesql.engine.sources.globs import find_files
+from lakesql.engine.sources.globs import find_files, find_hidden, local_hidden
+from lakesql.engine.sources.left_out import explain_hidden
 from lakesql.engine.sources.pattern import files_of
 from lakesql.errors import RunError
 from lakesql.events import now_ms
 from lakesql.model.table_name import TableName
+from lakesql.project.catalog import local_folder
 from lakesql.project.profiles import Files, Kafka, Rate, Recorded
 
 AHEAD_MS = 60_000
@@ -99,9 +101,9 @@ def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding
             held = find_held(ends, broker.end_offsets(topics.values()))
             return Source(name, "kafka", ids, beginnings, ends, nothing=nothing, held=held)
         case Recorded(path=path):
-            return Source(name, "recorded", nothing=_look_for_files(session, files_of(binding.stream, path)))
+            return _find_files(session, name, "recorded", files_of(binding.stream, path))
         case Files(path=path):
-            return Source(name, "files", nothing=_look_for_files(session, files_of(binding.stream, path)))
+            return _find_files(session, name, "files", files_of(binding.stream, path))
         case Rate():
             return Source(name, "rate")
         case TableSource(table=table):
@@ -127,8 +129,12 @@ def _read_source(session: SparkSession, brokers: Brokers, binding: StreamBinding
             assert_never(binding.source)
 
 
-def _look_for_files(session: SparkSession, glob: str) -> str:
-    return "" if any(True for _ in find_files(session, glob)) else explain_no_files(glob)
+def _find_files(session: SparkSession, name: str, kind: SourceKind, glob: str) -> Source:
+    """A stream of files: whether there are any, and which are passed over."""
+    nothing = "" if any(True for _ in find_files(session, glob)) else explain_no_files(glob)
+    local = local_folder(glob)
+    hidden = local_hidden(str(local)) if local is not None else find_hidden(session, glob)
+    return Source(name, kind, nothing=nothing, left_out=explain_hidden(hidden))
 
 
 def read_topics(session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]) -> list[dict[str, str]]:

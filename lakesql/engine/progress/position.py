@@ -32,6 +32,7 @@ class Source:
     snapshot that brought its new rows, and those after it, in their order; and the time of the first of them, in
     milliseconds since the epoch. `is_cut`: the first snapshots of a table are gone, and with them
     which rows they brought. Without `is_asked` nothing is known of Kafka's topics, and nothing follows from that.
+    `left_out` says which files are not read, and why.
     `held` are the partitions whose records a reader may not see all of, as a transaction is open: where it has begun.
     `formers` are the names that the model of a table had before it was renamed. `history` are the snapshots that lead
     to its head, as far as they are left, None where they were not asked for; `abandoned` the times of the others.
@@ -46,6 +47,7 @@ class Source:
     rebuilt_ms: int | None = None
     is_cut: bool = False
     nothing: str = ""
+    left_out: str = ""
     is_asked: bool = True
     held: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     formers: tuple[str, ...] = ()

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import locale
 import os
 import re
 import signal
 import string
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -114,6 +116,16 @@ class Jvm:
         return Path(self.scratch.name, "address")
 
 
+def utf8_locale() -> dict[str, str]:
+    """What Java's environment needs, beside this process's, to read names of files as Python reads them.
+
+    Under `LC_ALL=C`, as cron and containers have it, or under a locale that is not installed, Python reads names as
+    UTF-8 and Java as ASCII: it would not find files and folders whose names have other characters.
+    """
+    is_utf8 = locale.getencoding().lower().replace("-", "") == "utf8"
+    return {} if is_utf8 or sys.getfilesystemencoding() != "utf-8" else {"LC_ALL": "C.UTF-8"}
+
+
 RECORDING = (
     "Java's classes are recorded once, so that later runs start sooner: this one takes some ten seconds longer, and "
     "Java works for as long after its end"
@@ -154,6 +166,7 @@ def start_jvm(launch: Launch, say: Callable[[str], None] = lambda text: None) ->
         command = [*command, *program]
     environ = {
         **launch.environ,
+        **utf8_locale(),
         "SPARK_HOME": str(spark_jars().parent),
         "SPARK_SCALA_VERSION": "2.13",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(Path(scratch.name, "address")),

@@ -157,10 +157,24 @@ def open_session(
         say(text)
     try:
         meanwhile()
-        return opening.wait()
+        session = opening.wait()
+        _check_names(say)
+        return session
     except BaseException:
         opening.drop()
         raise
+
+
+def _check_names(say: Callable[[str], None]) -> None:
+    """Say that Java does not find files of some names, where it reads names otherwise than Python does."""
+    from lakesql.engine.spark.gateway import java_class
+
+    encoding = str(java_class("java.lang.System").getProperty("sun.jnu.encoding"))
+    if encoding.lower().replace("-", "") != sys.getfilesystemencoding().replace("-", ""):
+        say(
+            f"Java reads names of files as {encoding}: files and folders whose names have other characters are passed "
+            "over. Set LC_ALL to a locale of UTF-8 that this machine has, such as C.UTF-8"
+        )
 
 
 _IMPORTED = ("pyspark.sql", "pyspark.sql.functions", "pyspark.sql.avro.functions", "lakesql.engine.spark.gateway")
