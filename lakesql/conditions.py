@@ -320,9 +320,20 @@ CONDITIONS: dict[str, Condition] = {
         "Where no column holds both types, or the model says on_schema_change='fail': decide what the column shall be, "
         "in the stream's `columns` or by on_schema_change, and run again. Nothing of the batch was written.",
     ),
+    "file-name": Condition(
+        "A file or folder has a name that Hadoop does not list, such as one with a colon: nothing of its folder "
+        "can be read then.",
+        "Rename it, or move it out of the folder, and run again. Nothing of the batch was written.",
+    ),
     "file-too-large": Condition(
         "A file of the project is larger than any model, macro or properties file could sensibly be.",
         "Write less into it, or move it out of the project's folders; large data belongs in a table.",
+    ),
+    "file-unreadable": Condition(
+        "A file of a stream cannot be read: it is cut short, is not of the stream's format, has other types than the "
+        "contract, or may not be read.",
+        "Mend, replace or remove the file, and run again. Or let such files be dead letters, each with its name: "
+        "`ignore_corrupt: dead_letter` in the stream.",
     ),
     "filtered-groups": Condition(
         "In mode `upsert` a SELECT filters the groups of an aggregate by what may change: HAVING, or a WHERE over it. "

@@ -99,6 +99,7 @@ def _result(name: str, found: T | LakesqlError, say: Callable[[T], str] = str) -
 def _check_streams(manifest: Manifest) -> Found:
     """What there is of the streams that models read, each of which the target must have a connection for."""
     from lakesql.run.bind import bind_stream
+    from lakesql.run.files import count_files
 
     names = {reference.name for model in manifest.models.values() for reference in model.facts.streams}
     problems: list[Problem] = []
@@ -110,7 +111,9 @@ def _check_streams(manifest: Manifest) -> Found:
             problems += error.problems
     if problems:
         raise ProfileError(problems)
-    text = f"{len(names & manifest.streams.keys())} are read, and the target has their connections"
+    counted = "; ".join(count_files(manifest, names))
+    shown = f" ({counted})" if counted else ""
+    text = f"{len(names & manifest.streams.keys())} are read{shown}, and the target has their connections"
     return Found(text, tuple(warnings))
 
 

@@ -24,11 +24,12 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
 
     Each model's statements go to target/compiled/, under the model's own path, and to stdout, and what is known of the
     project to target/manifest.json. Of a maintenance task that is selected without its model, the statement is printed.
-    Neither Java nor Spark is needed.
+    How many files of this machine a stream's path means now is said on stderr. Neither Java nor Spark is needed.
     """
     from lakesql.cli import project
     from lakesql.compile.compiled import compiled_files, write_copies
     from lakesql.observe.text import count
+    from lakesql.run.files import count_files
 
     work = project.load_work(given.options, select, exclude)
     names, tasks = work.names, work.tasks
@@ -36,6 +37,9 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
     compiled = compiled_files(manifest)
     texts = compiled.compile((*names, *tasks))
     project.write_manifest(manifest, compiled)
+    read = {found.name for name in names for found in manifest.models[name].facts.streams}
+    for said in count_files(manifest, read):
+        click.echo(said, err=True)
     if output_dir is None:
         shown = [texts[name] for name in names]
         if tasks:

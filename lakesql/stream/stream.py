@@ -346,6 +346,7 @@ def _read_origin(options: _StreamOptions, node: Node) -> Origin:
             return TopicPattern(options.pattern)
         case ["path"]:
             _check_relative(options.path, node.entries()["path"].place)
+            _check_pattern(options.path, node.entries()["path"].place)
             return FilePath(options.path)
         case _:
             return Generated()
@@ -356,6 +357,24 @@ def _check_relative(path: str, place: Place) -> None:
     dots = any(set(part) == {"."} for part in re.split(r"[/{},\\]", path.removeprefix("./")))
     if path.startswith(("/", "~")) or re.match(r"[^/]*:", path) or dots:
         raise ProjectError.of("outside-project", f"The path '{path}' leaves its connection's folder.", place=place)
+
+
+_ESCAPED = re.compile(r"\\.|\[(?:\\.|[^\]/\\])+\]", re.DOTALL)
+"""What of a pattern is none of its braces, brackets and stars: an escaped character, and a class."""
+
+
+def _check_pattern(path: str, place: Place) -> None:
+    """Refuse what Hadoop does not read as a pattern, or reads otherwise than everybody else."""
+    plain = _ESCAPED.sub("_", path)
+    if any("**" in part and part != "**" for part in plain.split("/")) or re.search(r"\{[^}]*\*\*[^{]*\}", plain):
+        what = f"In the path '{path}', `**` is not a whole part of the path."
+        why = "It stands for folders at any depth, or for none, as in `landing/**/*.json`."
+        raise ProjectError.of("wrong-value", what, why=why, fix="Write `*` for a part of a name.", place=place)
+    for opening, closing in ("[]", "{}"):
+        if opening in plain and (opening == "[" or plain.count(opening) != plain.count(closing)):
+            what = f"In the path '{path}', nothing closes a '{opening}'."
+            fix = f"Write `\\{opening}` for the character itself."
+            raise ProjectError.of("wrong-value", what, fix=fix, place=place)
 
 
 def _offered_columns(options: _StreamOptions, origin: Origin, node: Node) -> tuple[Column, ...]:

@@ -1,4 +1,4 @@
-"""Names of files and folders: whatever characters they have, each file that a path means is read once, or it is said."""
+"""Names of files and folders: whatever characters they have, each file that a path means is read once, or is said."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from lakesql.events import FilesLeftOut
 from tests.spark.project import Project
 
 ALPHABET = "[]{}?*,\\%#+&=:'\" _.éß日^!~$()ab1"
-SEEDS = range(2)
-
 Writer = Callable[[Path, int], None]
 
 
@@ -55,10 +53,9 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_each_file_of_any_name_is_read_once(project: Project, seed: int, tmp_path: Path) -> None:
+def test_each_file_of_any_name_is_read_once(project: Project, feed_seed: int, tmp_path: Path) -> None:
     """In a project whose own folder has such a name too, beside folders that a pattern of it would match."""
-    choose = random.Random(seed)
+    choose = random.Random(feed_seed)
     own = tmp_path / "p[12]{a,b}?*" / random_name(choose)
     for beside in ("p1a__", "p2bxyz", "p"):
         landed = tmp_path / beside / own.name / "json"
@@ -199,3 +196,30 @@ def test_files_that_the_path_meant_only_later_are_read(project: Project) -> None
     project.run().check()
     assert project.rows("m", "id") == [{"id": 1}, {"id": 2}]
     assert len(list_files(project.lake.session, f"{project.directory}/in/*")) == 1
+
+
+def test_a_colon_in_a_name_is_refused_by_name(project: Project) -> None:
+    project.stream("s", {"id": "bigint"}, path="in/*.json", format="json")
+    project.model("m", "SELECT id FROM {s}", mode="append")
+    project.write("in/a.json", '{"id": 1}\n')
+    odd = project.write("in/2026-03-01T10:00.json", '{"id": 2}\n')
+    ran = project.run()
+    (problem,) = ran.finished("m").problems
+    assert problem.condition == "file-name" and odd.name in problem.what
+    odd.rename(odd.with_name("10.json"))
+    project.run().check()
+    assert project.rows("m", "id") == [{"id": 1}, {"id": 2}]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "avro", "json"])
+def test_an_unreadable_file_is_refused_by_name(project: Project, kind: str) -> None:
+    project.stream("s", {"id": "bigint"}, path="in/*", format=kind)
+    project.model("m", "SELECT id FROM {s}", mode="append")
+    name = {"json": "é b.json.gz"}.get(kind, f"é b.{kind}")
+    odd = project.write(f"in/{name}", b"\x1f\x8bPAR1 nothing of the kind")
+    ran = project.run()
+    (problem,) = ran.finished("m").problems
+    assert problem.condition == "file-unreadable" and str(odd) in problem.what
+    odd.unlink()
+    project.run().check()
+    assert project.rows("m") == []

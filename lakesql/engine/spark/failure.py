@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
@@ -54,7 +55,11 @@ def explain(error: Exception, select: Select) -> LakesqlError:
     if about_value is None and (lost := _find_loss(failure)):
         return TransientError([lost.at(_place(failure.message, select))])  # where the query starts anew, it is named
     problem = (
-        about_value or _find_analysis_problem(failure) or _find_storage_problem(failure) or _other_problem(failure)
+        about_value
+        or _find_file_problem(failure)
+        or _find_analysis_problem(failure)
+        or _find_storage_problem(failure)
+        or _other_problem(failure)
     )
     return RunError([problem.at(_place(failure.message, select))])
 
@@ -166,6 +171,31 @@ _ADVICE = {
     "PARSE_SYNTAX_ERROR": "Correct the SQL here.",
 }
 """What to do, by Spark's condition."""
+
+
+_UNREADABLE = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (\S+)\.(?:\s|$)")
+_UNLISTED = re.compile(r"URISyntaxException: Relative path in absolute URI: (.+)")
+
+
+def unreadable_file(error: BaseException) -> tuple[str, str] | None:
+    """The URI of the file that Spark could not read, and why; None where it says nothing of a file."""
+    found = _UNREADABLE.search(_trace(error))
+    if found is None:
+        return None
+    name, what = read_cause(Exception(_trace(error)))
+    said = what.partition(f"{found[2]}. ")[2] or what
+    return found[2], said if name.startswith("FAILED_READ_FILE") else f"{name}: {said}"
+
+
+def _find_file_problem(failure: _Failure) -> Problem | None:
+    if unlisted := _UNLISTED.search(failure.message):
+        what = f"Hadoop does not list the folder in which '{unlisted[1].strip()}' is, as its name has a colon."
+        return Problem("file-name", what, why=_INVISIBLE)
+    unreadable = unreadable_file(failure.error)
+    if unreadable is None:
+        return None
+    uri, why = unreadable
+    return Problem("file-unreadable", f"{unquote(uri)} cannot be read: {why}", why=_INVISIBLE)
 
 
 _STORAGE = re.compile(r"^(S3|SdkClient|NoSuchBucket|UnknownStore|AccessDenied|NotFound|Forbidden)Exception$")
