@@ -224,7 +224,9 @@ def _is_meant(listing: Listing) -> Column:
     is_meant = path.rlike(f"\\A(?:{listing.meant})\\z")
     if listing.depth is None:
         return is_meant
-    is_short = uri.contains("://") & (F.substring_index(uri, "/", listing.depth + 4) == uri)
+    of_local = ~uri.contains("://") & (F.substring_index(uri, "/", listing.depth + 2) == uri)  # file:/a/b
+    of_others = F.substring_index(uri, "/", listing.depth + 4) == uri  # s3a://bucket/a/b
+    is_short = of_local | (uri.contains("://") & of_others)
     return F.when(is_short, True).otherwise(is_meant)
 
 
